@@ -1,0 +1,53 @@
+"""Adaptive testing for the lm-evaluation-harness.
+
+The names below are loaded on first use, so that ``import lm_eval_ccat`` costs nothing and
+commands that run no model never import torch, datasets or the harness.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .bank import ItemBank, calibrate
+    from .harness import adaptive_evaluate, simple_evaluate
+    from .ranker import Ranker, Ranking
+    from .scores import ScoreTable
+    from .simulation import simulate
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "ScoreTable": "scores",
+    "ItemBank": "bank",
+    "calibrate": "bank",
+    "Ranker": "ranker",
+    "Ranking": "ranker",
+    "simulate": "simulation",
+    "adaptive_evaluate": "harness",
+    "simple_evaluate": "harness",
+}
+
+__all__ = [
+    "ItemBank",
+    "Ranker",
+    "Ranking",
+    "ScoreTable",
+    "adaptive_evaluate",
+    "calibrate",
+    "simple_evaluate",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,39 @@
+"""One exception root, so that a caller can tell a mistake of the user's from a defect of ours."""
+
+from __future__ import annotations
+
+
+class CcatError(Exception):
+    """Something the user can put right; the message names the offending thing and the remedy."""
+
+
+class UsageError(CcatError):
+    """A command line, config file or argument that cannot be meant."""
+
+
+class MetricError(CcatError):
+    """A metric that is unknown, or that cannot become one score per document."""
+
+
+class ScaleError(MetricError):
+    """A raw score outside its metric's scale, or a scale that is not known."""
+
+
+class ScoreTableError(CcatError):
+    """A score table or harness log that cannot be read, or is not what it says."""
+
+
+class BankError(CcatError):
+    """An item bank that cannot be built, read or trusted."""
+
+
+class BankMismatchError(BankError):
+    """A bank calibrated on other documents or settings than the run at hand."""
+
+
+class HarnessError(CcatError):
+    """A task, model or harness feature that an adaptive run cannot use."""
+
+
+class RunError(CcatError):
+    """A run directory, journal or live run that cannot go on."""
