@@ -1,0 +1,39 @@
+"""``ls`` and ``validate``: the harness's own commands, with our shipped tasks in view."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def shipped_tasks() -> Path | None:
+    """The folder of task configurations that comes with the package, or None.
+
+    In an installed wheel it lies inside the package; in a source checkout beside it.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "task_configs", package.parent / "task_configs"):
+        if folder.is_dir():
+            return folder
+    return None
+
+
+def main(argv: Sequence[str]) -> int:
+    """Hand ``argv`` (``["ls", ...]`` or ``["validate", ...]``) to the harness's command line."""
+    from lm_eval.__main__ import cli_evaluate
+
+    arguments = list(argv)
+    folder = shipped_tasks()
+    given = any(a == "--include_path" or a.startswith("--include_path=") for a in arguments)
+    asks_for_help = any(a in ("-h", "--help") for a in arguments)
+    if folder is not None and len(arguments) > 1 and not given and not asks_for_help:
+        arguments += ["--include_path", str(folder)]
+    # The harness reads sys.argv itself.
+    before = sys.argv
+    sys.argv = ["lm-eval-ccat", *arguments]
+    try:
+        cli_evaluate()
+    finally:
+        sys.argv = before
+    return 0

@@ -1,0 +1,170 @@
+"""The command line: finds the command, runs it, and turns errors into one line and an exit code.
+
+Each command is a module with ``add_parser(subparsers)``; it is imported only when it is the one
+asked for, so that ``--help`` costs nothing.  Exit codes: 0 done, 2 a command that cannot be meant,
+1 any other error; ``rank`` adds 3 (ties left at the budget) and 4 (a partial ranking).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import __version__
+from ..errors import CcatError, UsageError
+
+DEBUG_VARIABLE = "LM_EVAL_CCAT_DEBUG"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One entry of the command table.
+
+    ``module`` holds ``add_parser``; with ``raw`` it holds ``main(argv)`` instead, because its
+    arguments are the harness's own.
+    """
+
+    summary: str
+    module: str
+    raw: bool = False
+
+
+COMMANDS: dict[str, Command] = {
+    "demo": Command("rank real systems on real documents, no network needed", "demo"),
+    "check": Command("which metrics of a task can be used adaptively, before spending", "check"),
+    "calibrate": Command("make an item bank from logs or a score table", "calibrate"),
+    "bank": Command("look into an item bank", "bank"),
+    "rank": Command("rank several models on one task with few items", "rank"),
+    "run": Command("lm_eval's run, with --adaptive for one model", "run", raw=True),
+    "simulate": Command("replay logged scores: how few items would have been enough?", "simulate"),
+    "report": Command("make an HTML page of a finished or running ranking", "report"),
+    "ls": Command("lm_eval's ls: list tasks", "harness_passthrough", raw=True),
+    "validate": Command("lm_eval's validate: check task names", "harness_passthrough", raw=True),
+}
+
+EPILOG = """\
+examples:
+  lm-eval-ccat demo
+  lm-eval-ccat calibrate harness_logs/ --task my_task --metric bleu -o my_task.bank.json
+  lm-eval-ccat rank models.yaml
+  lm-eval-ccat run --model hf --model_args pretrained=gpt2 --tasks my_task \\
+      --adaptive --bank my_task.bank.json
+
+`lm-eval-ccat COMMAND --help` explains one command.  --debug shows the traceback of an error.
+"""
+
+
+def available_commands() -> dict[str, Command]:
+    """The commands whose module is installed, in the order in which ``--help`` lists them."""
+    return {
+        name: command
+        for name, command in COMMANDS.items()
+        if importlib.util.find_spec(f"{__package__}.{command.module}") is not None
+    }
+
+
+def overview() -> str:
+    """The text of ``lm-eval-ccat --help``."""
+    commands = available_commands()
+    width = max(map(len, commands))
+    lines = [
+        "usage: lm-eval-ccat [--help] [--version] [--debug] COMMAND ...",
+        "",
+        "Adaptive testing for the lm-evaluation-harness: rank language models with a few per cent",
+        "of the items, and know how sure you are.",
+        "",
+        "commands:",
+        *(f"  {name:<{width}}  {command.summary}" for name, command in commands.items()),
+        "",
+        EPILOG,
+    ]
+    return "\n".join(lines)
+
+
+def _command_parser(name: str, command: Command) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lm-eval-ccat", allow_abbrev=False)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
+    importlib.import_module(f".{command.module}", __package__).add_parser(subparsers)
+    return parser
+
+
+def dispatch(argv: Sequence[str]) -> int:
+    """Run the command that ``argv`` (without the programme's name) asks for; its exit code."""
+    argv = list(argv)
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0
+    if argv[0] in ("-V", "--version"):
+        print(f"lm-eval-ccat {__version__}")
+        return 0
+    if argv[0].startswith("-"):
+        # The harness takes `lm_eval --model ... --tasks ...` for `lm_eval run ...`; so do we.
+        argv.insert(0, "run")
+    name = argv[0]
+    commands = available_commands()
+    if name not in commands:
+        raise UsageError(f"no command {name!r}; there are: {', '.join(commands)}")
+    command = commands[name]
+    if command.raw:
+        module = importlib.import_module(f".{command.module}", __package__)
+        arguments = argv if command.module == "harness_passthrough" else argv[1:]
+        return int(module.main(arguments) or 0)
+    args = _command_parser(name, command).parse_args(argv)
+    return int(args.func(args) or 0)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of ``lm-eval-ccat``.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the programme's name; ``sys.argv[1:]`` by default.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = bool(os.environ.get(DEBUG_VARIABLE)) or "--debug" in arguments
+    arguments = [a for a in arguments if a != "--debug"]
+    try:
+        return dispatch(arguments)
+    except CcatError as error:
+        if debug:
+            traceback.print_exc()
+        print(f"lm-eval-ccat: error: {_one_line(error)}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+    except KeyboardInterrupt:
+        print("lm-eval-ccat: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output (`| head`) went away; leave without a second complaint when
+        # the interpreter flushes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        else:
+            print(
+                f"lm-eval-ccat: error: {type(error).__name__}: {_one_line(error)} "
+                "(--debug shows the traceback)",
+                file=sys.stderr,
+            )
+        return 1
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
