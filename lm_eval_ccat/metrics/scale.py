@@ -1,0 +1,175 @@
+"""The scale of a metric: where its raw scores lie, and which end is better.
+
+Everything inside the package works on [0, 1] with higher better; files and tables keep the metric's
+own scale. `Scale` is the only place where the two are converted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lm_eval_ccat.errors import ScaleError
+
+#: A raw score may leave its scale by this share of the span: rounding, not a mistake.
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Range and direction of a metric's raw scores.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the raw range, ``low < high``.
+    higher_is_better : bool
+        Direction of the raw score.
+    cap : float, optional
+        For metrics that have no upper end and where lower is better (TER, WER): a raw score ``x``
+        becomes ``1 - min(x, cap)/cap``. Sets ``low=0``, ``high=cap``,
+        ``higher_is_better=False``. What is estimated is then the mean of the capped scores.
+
+    Raises
+    ------
+    ScaleError
+        If the ends are not finite and ordered, or the cap is not a positive number.
+
+    Examples
+    --------
+    >>> Scale(0, 100).normalise([25.0]).tolist()
+    [0.25]
+    >>> Scale(cap=100).normalise([30.0, 250.0]).tolist()
+    [0.7, 0.0]
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    higher_is_better: bool = True
+    cap: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.cap is not None:
+            cap = _finite(self.cap, "cap")
+            if cap <= 0:
+                raise ScaleError(f"the cap of a scale must be positive, not {cap:g}")
+            # A capped metric has only this one shape, so the other fields follow from the cap.
+            for field, value in (
+                ("cap", cap),
+                ("low", 0.0),
+                ("high", cap),
+                ("higher_is_better", False),
+            ):
+                object.__setattr__(self, field, value)
+            return
+        object.__setattr__(self, "low", _finite(self.low, "low end"))
+        object.__setattr__(self, "high", _finite(self.high, "high end"))
+        object.__setattr__(self, "higher_is_better", bool(self.higher_is_better))
+        if not self.low < self.high:
+            raise ScaleError(
+                f"a scale runs from a low to a higher end, not from {self.low:g} to {self.high:g}"
+            )
+
+    @property
+    def span(self) -> float:
+        """Width of the raw range (raw units)."""
+        return self.high - self.low
+
+    def normalise(self, raw: ArrayLike) -> NDArray[np.float64]:
+        """Map raw scores to [0, 1], higher is better.
+
+        Parameters
+        ----------
+        raw : array_like
+            Raw scores of any shape; NaN means missing and passes through.
+
+        Returns
+        -------
+        ndarray of float64
+            Same shape, values in [0, 1] or NaN.
+
+        Raises
+        ------
+        ScaleError
+            If a score lies outside the range by more than rounding; the message names some of them.
+        """
+        raw = np.asarray(raw, dtype=np.float64)
+        slack = TOLERANCE * self.span
+        bad = raw < self.low - slack
+        if self.cap is None:
+            bad |= raw > self.high + slack
+        else:
+            bad |= np.isposinf(raw)
+        if bad.any():
+            shown = ", ".join(f"{value:.6g}" for value in np.unique(raw[bad])[:3])
+            raise ScaleError(
+                f"{int(bad.sum())} of {raw.size} scores lie outside the scale "
+                f"{self.describe()}: {shown}"
+            )
+        clipped = np.clip(raw, self.low, self.high)
+        unit = (clipped - self.low) / self.span
+        return unit if self.higher_is_better else 1.0 - unit
+
+    def restore(self, unit: ArrayLike) -> NDArray[np.float64]:
+        """Map scores in [0, 1] back to the raw scale (a capped score comes back as the cap)."""
+        unit = np.asarray(unit, dtype=np.float64)
+        if self.higher_is_better:
+            return self.low + unit * self.span
+        return self.high - unit * self.span
+
+    def restore_error(self, se: ArrayLike) -> NDArray[np.float64]:
+        """Map a standard error in [0, 1] units to raw units."""
+        return np.asarray(se, dtype=np.float64) * self.span
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values from which `from_dict` rebuilds the scale."""
+        return {
+            "low": self.low,
+            "high": self.high,
+            "higher_is_better": self.higher_is_better,
+            "cap": self.cap,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Scale:
+        """Rebuild a scale from `to_dict`.
+
+        Raises
+        ------
+        ScaleError
+            If a key is unknown or a value cannot be meant.
+        """
+        unknown = set(values) - {"low", "high", "higher_is_better", "cap"}
+        if unknown:
+            raise ScaleError(f"unknown key in a scale: {', '.join(sorted(map(str, unknown)))}")
+        return cls(**values)
+
+    def describe(self) -> str:
+        """The scale in words, for messages and tables.
+
+        >>> Scale(0, 100).describe()
+        '0 to 100, higher is better'
+        >>> Scale(cap=100).describe()
+        '0 upwards, capped at 100, lower is better'
+        """
+        direction = "higher" if self.higher_is_better else "lower"
+        if self.cap is not None:
+            return f"0 upwards, capped at {self.cap:g}, {direction} is better"
+        return f"{self.low:g} to {self.high:g}, {direction} is better"
+
+
+def _finite(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ScaleError(f"the {what} of a scale must be a number, not {value!r}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ScaleError(
+            f"the {what} of a scale must be finite, not {number}; "
+            "for a metric without an upper end state a cap"
+        )
+    return number
