@@ -1,0 +1,313 @@
+"""`ItemBank`: the calibrated items of one task, metric and filter, in one versioned text file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BankError, ScaleError, ScoreTableError
+from ..metrics.scale import Scale
+from ..scores.table import sorted_ids
+
+FORMAT = "lm-eval-ccat/bank"
+VERSION = 1
+METHODS = ("default", "paper")
+MAX_BYTES = 2 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class ItemBank:
+    """Items whose parameters are known, and the provenance to trust them.
+
+    Attributes
+    ----------
+    method : {"default", "paper"}
+        Which response model the parameters are of.
+    doc_ids : tuple of int or tuple of str
+        Every item of the benchmark, ascending: the *bank order*.
+    kept : ndarray of bool, shape (n_items,)
+        Items that may be administered; calibration may have removed some.
+    parameters : dict of str to ndarray
+        Arrays whose first axis is the items; NaN where an item has none.
+    constants : dict
+        Numbers of the whole bank (the noise ``k``, the prior, the inflation of errors, ...).
+    scale : Scale
+        Scale of raw scores; parameters are for scores on [0, 1], higher is better.
+    metric, task, filter : str or None
+        What the scores are of.
+    doc_hashes : tuple of (str or None), or None
+        Hash of each document as the harness computes it.
+    models : tuple of str
+        The calibration models.
+    settings, provenance, self_check : dict
+        Evaluation settings of the calibration scores; where they came from; how well the bank
+        predicts models left out of its calibration.
+    warnings : tuple of str
+        What a user of the bank should know, in plain words.
+    """
+
+    method: str
+    doc_ids: tuple[Any, ...]
+    kept: NDArray[np.bool_]
+    parameters: dict[str, NDArray[np.float64]]
+    constants: dict[str, Any]
+    scale: Scale
+    metric: str = "score"
+    task: str | None = None
+    filter: str | None = None
+    doc_hashes: tuple[str | None, ...] | None = None
+    models: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    self_check: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def n_items(self) -> int:
+        """Number of items of the benchmark, removed ones included."""
+        return len(self.doc_ids)
+
+    @cached_property
+    def index(self) -> dict[Any, int]:
+        """Position of each doc_id in bank order."""
+        return {d: i for i, d in enumerate(self.doc_ids)}
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the bank's content; two banks that act alike in every way have the same."""
+        text = json.dumps(self._content(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def short_hash(self) -> str:
+        """The first 12 hex digits of `sha256`, as signatures show it."""
+        return self.sha256[:12]
+
+    # -- file -----------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the bank as one JSON file, replacing it in one step.
+
+        Raises
+        ------
+        BankError
+            The file cannot be written.
+        """
+        path = Path(path)
+        document = {"format": FORMAT, "version": VERSION, "sha256": self.sha256, **self._content()}
+        text = _one_key_a_line(document)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as f:
+                    f.write(text)
+                    f.flush()
+                    os.fsync(f.fileno())
+                os.chmod(name, 0o644)
+                os.replace(name, path)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+        except OSError as e:
+            raise BankError(f"{path}: cannot write the bank ({e.strerror or e})") from e
+
+    @classmethod
+    def load(cls, path: str | Path) -> ItemBank:
+        """Read a bank; nothing in the file is ever executed.
+
+        Raises
+        ------
+        BankError
+            The file is missing, damaged, not a bank, or of a version this package cannot read.
+        """
+        path = Path(path)
+        try:
+            size = path.stat().st_size
+            if size > MAX_BYTES:
+                raise BankError(f"{path}: {size:,} bytes is too large for an item bank")
+            document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        except FileNotFoundError:
+            raise BankError(
+                f"{path}: no such item bank; make one with `lm-eval-ccat calibrate`"
+            ) from None
+        except (OSError, ValueError, RecursionError) as e:
+            raise BankError(f"{path}: not a readable item bank ({_first_line(e)})") from None
+        return cls.from_dict(document, where=str(path))
+
+    @classmethod
+    def from_dict(cls, document: Any, where: str = "bank") -> ItemBank:
+        """Build a bank from the parsed file, checking every part.
+
+        Raises
+        ------
+        BankError
+            A part is missing, of the wrong type or size, or does not match the checksum.
+        """
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise BankError(f"{where}: not an item bank of lm-eval-ccat")
+        version = document.get("version")
+        if version != VERSION:
+            raise BankError(
+                f"{where}: item bank of format version {version!r}; this package reads version "
+                f"{VERSION}: update lm-eval-ccat, or calibrate again"
+            )
+        try:
+            bank = cls._parse(document)
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            OverflowError,
+            ScaleError,
+            ScoreTableError,
+        ) as e:
+            what = f"{e.args[0]!r} is missing" if isinstance(e, KeyError) else _first_line(e)
+            raise BankError(f"{where}: damaged item bank ({what})") from None
+        if document.get("sha256") != bank.sha256:
+            raise BankError(
+                f"{where}: the content does not match its checksum; the file was edited or damaged,"
+                " get it again or calibrate again"
+            )
+        return bank
+
+    @classmethod
+    def _parse(cls, d: dict[str, Any]) -> ItemBank:
+        method = d["method"]
+        if method not in METHODS:
+            raise ValueError(f"unknown method {method!r}")
+        items = d["items"]
+        doc_ids = items["doc_id"]
+        if not isinstance(doc_ids, list) or not doc_ids:
+            raise ValueError("items.doc_id is not a list of ids")
+        ordered, order = sorted_ids(doc_ids)
+        if order != list(range(len(order))):
+            raise ValueError("items.doc_id is not ascending")
+        n = len(ordered)
+        kept = _array(items["kept"], n, "kept", bool)
+        parameters = {
+            _text(name, "parameter"): _array(values, n, name, float)
+            for name, values in items["parameters"].items()
+        }
+        for name, values in parameters.items():
+            if not np.isfinite(values[kept]).all():
+                raise ValueError(f"parameter {name} of an item that is kept is not a number")
+            if np.abs(values[np.isfinite(values)]).max(initial=0.0) > 1e6:
+                raise ValueError(f"parameter {name} is absurdly large")
+        hashes = items.get("doc_hash")
+        if hashes is not None and (
+            not isinstance(hashes, list)
+            or len(hashes) != n
+            or not all(h is None or isinstance(h, str) for h in hashes)
+        ):
+            raise ValueError("items.doc_hash does not fit the items")
+        for part in ("constants", "settings", "provenance", "self_check"):
+            if not isinstance(d[part], dict):
+                raise ValueError(f"{part} is not an object")
+        return cls(
+            method=method,
+            doc_ids=ordered,
+            kept=kept,
+            parameters=parameters,
+            constants=d["constants"],
+            scale=Scale.from_dict(d["scale"]),
+            metric=_text(d["metric"], "metric"),
+            task=None if d["task"] is None else _text(d["task"], "task"),
+            filter=None if d["filter"] is None else _text(d["filter"], "filter"),
+            doc_hashes=None if hashes is None else tuple(hashes),
+            models=tuple(_text(m, "model") for m in d["models"]),
+            settings=d["settings"],
+            provenance=d["provenance"],
+            self_check=d["self_check"],
+            warnings=tuple(_text(w, "warning") for w in d["warnings"]),
+        )
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "task": self.task,
+            "metric": self.metric,
+            "filter": self.filter,
+            "scale": self.scale.to_dict(),
+            "constants": _plain(self.constants),
+            "models": list(self.models),
+            "settings": _plain(self.settings),
+            "provenance": _plain(self.provenance),
+            "self_check": _plain(self.self_check),
+            "warnings": list(self.warnings),
+            "items": {
+                "doc_id": list(self.doc_ids),
+                "doc_hash": None if self.doc_hashes is None else list(self.doc_hashes),
+                "kept": self.kept.tolist(),
+                "parameters": {k: _plain(v) for k, v in sorted(self.parameters.items())},
+            },
+        }
+
+
+def _plain(value: Any) -> Any:
+    """JSON values only; NaN and infinities become null, arrays lists."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            return [_plain(v) for v in value.tolist()]
+        return value.tolist()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _array(values: Any, n: int, name: str, kind: type) -> NDArray[Any]:
+    if not isinstance(values, list) or len(values) != n:
+        raise ValueError(f"{name} does not have one value for each of {n} items")
+    if kind is bool:
+        if not all(isinstance(v, bool) for v in values):
+            raise ValueError(f"{name} holds something else than true and false")
+        return np.array(values, dtype=bool)
+    array = np.array(values, dtype=np.float64)  # None becomes NaN; ragged or text raises
+    if array.ndim > 2:
+        raise ValueError(f"{name} has too many dimensions")
+    return array
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str) or len(value) > 10_000:
+        raise ValueError(f"{what} is not a text")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number JSON knows")
+
+
+def _first_line(error: BaseException) -> str:
+    return re.sub(r"\s+", " ", str(error))[:200] or type(error).__name__
+
+
+def _one_key_a_line(document: dict[str, Any]) -> str:
+    """JSON with one key a line: a person can read its head, a diff shows which part changed."""
+    parts = [
+        f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'), allow_nan=False)}"
+        for k, v in document.items()
+        if k != "items"
+    ]
+    items = ",\n".join(
+        f"  {json.dumps(k)}: {json.dumps(v, separators=(',', ':'), allow_nan=False)}"
+        for k, v in document["items"].items()
+    )
+    return "{\n" + ",\n".join(parts) + ',\n"items": {\n' + items + "\n}}\n"

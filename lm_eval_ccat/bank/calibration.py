@@ -1,0 +1,80 @@
+"""`calibrate`: from a score table to an item bank, by either method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from .. import __version__
+from ..errors import BankError, UsageError
+from ..scores.table import ScoreTable
+from .bank import METHODS, ItemBank
+from .fitted import Fitted
+
+MIN_MODELS = 2
+
+
+def calibrate(table: ScoreTable, method: str = "default", **options: Any) -> ItemBank:
+    """Calibrate an item bank on observed scores.
+
+    Parameters
+    ----------
+    table : ScoreTable
+        Scores of the calibration models. Missing scores are allowed.
+    method : {"default", "paper"}, optional
+        Response model: "default" is the recommended one, "paper" that of arXiv:2601.13885.
+    **options
+        Options of the method's own calibration.
+
+    Returns
+    -------
+    ItemBank
+
+    Raises
+    ------
+    BankError
+        Fewer than two models, an item or model without scores, or no difference to calibrate.
+    UsageError
+        Unknown method.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat import ScoreTable
+    >>> table = ScoreTable.from_arrays(
+    ...     [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.0, 0.3, 1.0]], models=["a", "b", "c"]
+    ... )
+    >>> calibrate(table, method="paper").n_items
+    3
+    """
+    if method not in METHODS:
+        raise UsageError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
+    if len(table.models) < MIN_MODELS:
+        raise BankError(
+            f"calibration needs the scores of several models, the table has {len(table.models)}"
+        )
+    fit: Callable[..., Fitted] = import_module(f"{__package__}.{method}").fit
+    fitted = fit(table, **options)
+    return ItemBank(
+        method=method,
+        doc_ids=table.doc_ids,
+        kept=fitted.kept,
+        parameters=fitted.parameters,
+        constants=fitted.constants,
+        scale=table.scale,
+        metric=table.metric,
+        task=table.task,
+        filter=table.filter,
+        doc_hashes=table.doc_hashes,
+        models=table.models,
+        settings=dict(table.settings),
+        provenance={
+            "package": __version__,
+            "sources": list(table.sources),
+            "rows": len(table.row_model),
+            "options": dict(options),
+            "report": fitted.report,
+        },
+        self_check=fitted.self_check,
+        warnings=(*table.warnings, *fitted.warnings),
+    )

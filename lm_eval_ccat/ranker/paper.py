@@ -1,0 +1,62 @@
+"""The paper's ranking: order by ability, independent errors, uncertainty per item and price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtr
+
+from ..adaptive.base import AdaptiveTest
+from ..adaptive.paper import PaperTest
+from ..bank import ItemBank
+from .policy import Floats, Policy
+
+
+class PaperPolicy(Policy):
+    """Ranking by the method "paper" (arXiv:2601.13885).
+
+    ``P(i better than j) = Phi((theta_i - theta_j) / sqrt(SE_i^2 + SE_j^2))``; the next item goes
+    to the candidate with the largest ``SE^2 / ((n + 1) x price of one unit)``; a model gets at
+    most half the items kept.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    n_models : int
+    information : {"first", "full"}, optional
+    """
+
+    warmup_ignores_budget = True
+    affords_mean = True
+
+    def __init__(self, bank: ItemBank, n_models: int, *, information: str = "first") -> None:
+        self._paper = [PaperTest(bank, information=information) for _ in range(n_models)]
+        self.tests: list[AdaptiveTest] = [*self._paper]
+
+    def location(self, model: int) -> float:
+        return self._paper[model].ability
+
+    def adjacent(self, order: Sequence[int]) -> Floats:
+        theta, var = self._posterior()
+        o = np.asarray(order, dtype=np.intp)
+        a, b = o[:-1], o[1:]
+        return np.asarray(ndtr((theta[a] - theta[b]) / np.sqrt(var[a] + var[b])))
+
+    def pairwise(self) -> Floats:
+        theta, var = self._posterior()
+        return np.asarray(
+            ndtr((theta[:, None] - theta[None, :]) / np.sqrt(var[:, None] + var[None, :]))
+        )
+
+    def priority(self, model: int, pending: Sequence[int], price: float) -> float:
+        test = self._paper[model]
+        n = len(test.items) + len(pending)
+        return 1.0 / (test.precision_with(pending) * (n + 1) * price)
+
+    def item_cap(self, n_kept: int) -> int:
+        return n_kept // 2
+
+    def _posterior(self) -> tuple[Floats, Floats]:
+        theta = np.array([t.ability for t in self._paper])
+        return theta, np.array([t.ability_se for t in self._paper]) ** 2

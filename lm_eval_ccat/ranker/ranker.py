@@ -1,0 +1,504 @@
+"""`Ranker`: several adaptive tests under one budget, by ask and tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import __version__
+from ..bank import ItemBank
+from ..errors import ScaleError, UsageError
+from .policy import Policy
+from .result import Ranking, separated_pairs, signature
+from .ties import tie_groups
+
+_POLICIES = {"paper": ("paper", "PaperPolicy"), "default": ("default", "DefaultPolicy")}
+
+
+@dataclass
+class _Seat:
+    """The books of one model."""
+
+    name: str
+    price: float
+    available: NDArray[np.bool_]
+    told: list[int] = field(default_factory=list)
+    pending: dict[int, float] = field(default_factory=dict)  # item -> committed cost
+    failed: dict[int, str] = field(default_factory=dict)
+    spent: float = 0.0
+    measured: tuple[float, float] = (0.0, 0.0)  # (cost, units) of items told with their cost
+    dropped: str | None = None
+
+    @property
+    def load(self) -> int:
+        return len(self.told) + len(self.pending)
+
+
+class Ranker:
+    """Decide which model is better with few items, asking for what tells most.
+
+    The ranker does no I/O and calls no model: a loop asks it for (model, item) pairs, gets them
+    scored somehow, and tells it. Its state is a pure function of its arguments and the sequence
+    of calls, so a journal of the calls rebuilds it.
+
+    Parameters
+    ----------
+    bank : ItemBank
+        Calibrated items; its method decides how the ranking works.
+    models : mapping of str to float
+        Price of one unit of each model, at least 0; only ratios matter for the allocation.
+    units : mapping of doc_id to float, or array_like of shape (n_items,), optional
+        Size of each item (tokens, say), in bank order if an array; default 1 each.
+    confidence : float, optional
+        Two-sided: a pair is decided when P(a better) leaves ``[(1-c)/2, 1-(1-c)/2]``.
+    warmup : int, optional
+        Items every model gets before anything is compared.
+    budget : float, optional
+        Most that may be spent, as the sum of price x units; default no limit. What is in flight
+        counts as spent.
+    max_items : int, optional
+        Most items per model; the default is the method's.
+    seed : int, optional
+        Seed of a method that draws at random.
+    target_se : float, optional
+        Keep testing a model until the standard error of its estimate, on [0, 1], is at most
+        this, also when its place is decided. With a single model this is the stopping rule.
+    stop_when_decided : bool, optional
+        If false, spend the whole budget (or all items) instead of stopping once all is decided.
+    **options
+        Options of the method (``information="full"`` of "paper", for instance).
+
+    Raises
+    ------
+    UsageError
+        An argument is out of range, or units do not fit the bank.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lm_eval_ccat import Ranker, ScoreTable, calibrate
+    >>> rng = np.random.default_rng(0)
+    >>> skill, ease = np.linspace(-1, 1, 8)[:, None], rng.normal(size=40)[None]
+    >>> scores = 1 / (1 + np.exp(-skill - ease + 0.1 * rng.normal(size=(8, 40))))
+    >>> table = ScoreTable.from_arrays(scores, models=[f"m{i}" for i in range(8)])
+    >>> bank = calibrate(table.without(["m0", "m7"]), method="paper")
+    >>> ranker = Ranker(bank, models={"m0": 1.0, "m7": 1.0})
+    >>> while not ranker.done:
+    ...     for model, item in ranker.ask():
+    ...         ranker.tell(model, item, table.select([model]).unit[0, item])
+    >>> ranker.result().in_words()
+    'm7 > m0'
+    """
+
+    def __init__(
+        self,
+        bank: ItemBank,
+        models: Mapping[str, float],
+        units: Mapping[Any, float] | ArrayLike | None = None,
+        confidence: float = 0.95,
+        warmup: int = 10,
+        budget: float | None = None,
+        max_items: int | None = None,
+        seed: int = 0,
+        *,
+        target_se: float | None = None,
+        stop_when_decided: bool = True,
+        **options: Any,
+    ) -> None:
+        _check_arguments(models, confidence, warmup, budget, max_items, target_se)
+        self.bank = bank
+        self.confidence = float(confidence)
+        self.budget = math.inf if budget is None else float(budget)
+        self.seed = int(seed)
+        self._target_se = target_se
+        self._stop_when_decided = stop_when_decided
+        self._units = _units_array(bank, units)
+        self._seats = [_Seat(n, float(p), bank.kept.copy()) for n, p in models.items()]
+        self._position = {s.name: j for j, s in enumerate(self._seats)}
+        n_kept = int(bank.kept.sum())
+        self._warmup = min(int(warmup), n_kept)
+        self._policy = _policy(bank, len(self._seats), self.seed, options)
+        self._cap = min(self._policy.item_cap(n_kept) if max_items is None else max_items, n_kept)
+        self._max_items = max_items
+        self._options = options
+        self._stopped: str | None = None
+        self._cached_candidates: list[int] | None = None
+
+    # -- the loop -----------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is in flight and nothing more would be asked."""
+        return not any(s.pending for s in self._seats) and not self._candidates()
+
+    @property
+    def in_flight(self) -> set[tuple[str, Any]]:
+        """Pairs asked for and not yet told, failed or released."""
+        ids = self.bank.doc_ids
+        return {(s.name, ids[i]) for s in self._seats for i in s.pending}
+
+    def ask(self, n: int = 1, model: str | None = None) -> list[tuple[str, Any]]:
+        """Ask which items to run next.
+
+        Parameters
+        ----------
+        n : int, optional
+            At most this many pairs.
+        model : str, optional
+            Only items of this model.
+
+        Returns
+        -------
+        list of (str, doc_id)
+            Empty while all that is left is in flight, and when the ranking is done.
+        """
+        only = None if model is None else self._seat(model)
+        asked: list[tuple[str, Any]] = []
+        while len(asked) < n:
+            candidates = self._candidates()
+            if only is not None:
+                candidates = [j for j in candidates if self._seats[j] is only]
+            if not candidates:
+                break
+            j = self._choose(candidates)
+            seat = self._seats[j]
+            price = self._price(seat) * self._units
+            item = self._policy.select(j, self._choosable(seat), tuple(seat.pending), price)
+            seat.pending[item] = float(price[item])
+            seat.available[item] = False
+            self._cached_candidates = None
+            asked.append((seat.name, self.bank.doc_ids[item]))
+        return asked
+
+    def tell(self, model: str, item: Any, score: float, cost: float | None = None) -> None:
+        """Take in a score.
+
+        Parameters
+        ----------
+        model : str
+        item : doc_id
+            Usually one asked for; a score that is at hand anyway may be told as well.
+        score : float
+            On [0, 1], higher is better.
+        cost : float, optional
+            What it really cost; default price x units. Costs told move the price of one unit
+            that the allocation uses.
+
+        Raises
+        ------
+        UsageError
+            Unknown model or item, or a second score for it.
+        ScaleError
+            The score is not a number in [0, 1].
+        """
+        seat, i = self._seat(model), self._item(item)
+        value = float(score)
+        if not 0.0 <= value <= 1.0:
+            raise ScaleError(
+                f"score {score!r} of model {model!r} on doc_id {item!r} is not in [0, 1]; "
+                "normalise it with the scale of the metric first"
+            )
+        if i in seat.told:
+            raise UsageError(f"model {model!r} already has a score on doc_id {item!r}")
+        if not self.bank.kept[i]:
+            raise UsageError(f"doc_id {item!r} was removed from the bank by its calibration")
+        self._charge(seat, i, cost)
+        self._policy.tests[self._position[model]].update(i, value)
+        seat.told.append(i)
+
+    def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None:
+        """Record that a model cannot do an item; it is not scored and not asked again.
+
+        Parameters
+        ----------
+        model, item
+            As in `tell`.
+        reason : str
+        cost : float, optional
+            What the attempt cost; default nothing.
+        """
+        seat, i = self._seat(model), self._item(item)
+        if i in seat.told:
+            raise UsageError(f"model {model!r} already has a score on doc_id {item!r}")
+        self._charge(seat, i, 0.0 if cost is None else cost, measured=False)
+        seat.failed[i] = str(reason)
+
+    def release(self, model: str, item: Any) -> None:
+        """Give back an item that was asked for and not run."""
+        seat, i = self._seat(model), self._item(item)
+        if seat.pending.pop(i, None) is None:
+            raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
+        seat.available[i] = True
+        self._cached_candidates = None
+
+    def drop(self, model: str, reason: str = "set aside") -> None:
+        """Set a model aside: nothing more is asked of it and no pair waits for it."""
+        seat = self._seat(model)
+        for i in list(seat.pending):
+            self.release(model, self.bank.doc_ids[i])
+        seat.dropped = str(reason)
+        self._cached_candidates = None
+
+    def stop(self, reason: str) -> None:
+        """Ask nothing more (a deadline has passed, a person pressed Ctrl-C)."""
+        self._stopped = str(reason)
+        self._cached_candidates = None
+
+    # -- what is known ------------------------------------------------------------------------
+
+    def estimate(self, model: str) -> tuple[float, float]:
+        """Estimated full-benchmark mean of one model and its standard error, on [0, 1]."""
+        test = self._policy.tests[self._position[self._seat(model).name]]
+        return test.estimate, test.standard_error
+
+    def result(self) -> Ranking:
+        """The ranking as it stands; may be called at any time."""
+        policy, names, ids = self._policy, [s.name for s in self._seats], self.bank.doc_ids
+        active = self._order()
+        matrix = policy.pairwise()
+        undecided = policy.undecided(active, self.confidence) if len(active) > 1 else []
+        order = [names[j] for j in active]
+        pairwise = {
+            (names[a], names[b]): float(matrix[a, b]) for a in active for b in active if a != b
+        }
+        ties = tie_groups(order, [bool(u) for u in undecided])
+        return Ranking(
+            order=order,
+            estimates={n: t.estimate for n, t in zip(names, policy.tests)},
+            standard_errors={n: t.standard_error for n, t in zip(names, policy.tests)},
+            abilities={n: (t.ability, t.ability_se) for n, t in zip(names, policy.tests)},
+            pairwise=pairwise,
+            ties=ties,
+            separated_within_ties=separated_pairs(ties, pairwise, self.confidence),
+            items={s.name: [ids[i] for i in s.told] for s in self._seats},
+            failed={s.name: {ids[i]: r for i, r in s.failed.items()} for s in self._seats},
+            cost={s.name: s.spent for s in self._seats},
+            set_aside={s.name: s.dropped for s in self._seats if s.dropped is not None},
+            stopped_because=self._why_stopped(),
+            confidence=self.confidence,
+            n_items=self.bank.n_items,
+            scale=self.bank.scale,
+            signature=self.signature,
+        )
+
+    @property
+    def spent(self) -> float:
+        """Spent so far, without what is in flight."""
+        return sum(s.spent for s in self._seats)
+
+    @property
+    def committed(self) -> float:
+        """Spent so far, with what is in flight at its expected cost."""
+        return self.spent + sum(sum(s.pending.values()) for s in self._seats)
+
+    @property
+    def signature(self) -> str:
+        """What a reader needs to reproduce the ranking, in one line."""
+        b = self.bank
+        return signature(
+            {
+                "task": b.task,
+                "metric": b.metric,
+                "filter": b.filter,
+                "bank": b.short_hash,
+                "method": b.method,
+                "confidence": f"{self.confidence:g}",
+                "warmup": self._warmup,
+                "seed": self.seed,
+                **{k: v for k, v in sorted(self._options.items()) if v is not None},
+                "ccat": __version__,
+            }
+        )
+
+    # -- who is next --------------------------------------------------------------------------
+
+    def _order(self) -> list[int]:
+        """Active models, best first; equal ones in the order they were given."""
+        active = [j for j, s in enumerate(self._seats) if s.dropped is None]
+        return sorted(active, key=lambda j: -self._policy.location(j))
+
+    def _candidates(self) -> list[int]:
+        """Models that may get the next item; depends on the state alone, so it is kept."""
+        if self._cached_candidates is None:
+            self._cached_candidates = [] if self._stopped is not None else self._find_candidates()
+        return self._cached_candidates
+
+    def _find_candidates(self) -> list[int]:
+        left = self.budget - self.committed
+        warming = [j for j in self._warming() if self._affords(self._seats[j], left, warmup=True)]
+        if warming:
+            fewest = min(self._seats[j].load for j in warming)
+            return [j for j in warming if self._seats[j].load == fewest]
+        return [
+            j
+            for j in self._unsettled()
+            if self._seats[j].load < self._cap and self._affords(self._seats[j], left)
+        ]
+
+    def _warming(self) -> list[int]:
+        return [
+            j
+            for j, s in enumerate(self._seats)
+            if s.dropped is None and s.load < self._warmup and s.available.any()
+        ]
+
+    def _unsettled(self) -> list[int]:
+        """Models on which something still depends: an open neighbour, or a wide interval."""
+        order = self._order()
+        if not self._stop_when_decided:
+            return sorted(order)
+        wanted: set[int] = set()
+        if len(order) > 1:
+            for a, b, open_ in zip(order, order[1:], self._policy.undecided(order, self.confidence)):
+                if open_:
+                    wanted |= {a, b}
+        if self._target_se is not None:
+            wanted |= {j for j in order if self._policy.tests[j].standard_error > self._target_se}
+        elif len(order) == 1:
+            wanted |= set(order)  # one model, no target: to the budget, or to the last item
+        return sorted(wanted)
+
+    def _affords(self, seat: _Seat, left: float, warmup: bool = False) -> bool:
+        if not seat.available.any():
+            return False
+        if math.isinf(left) or (warmup and self._policy.warmup_ignores_budget):
+            return True
+        units = self._units[seat.available]
+        ahead = units.mean() if self._policy.affords_mean else units.min()
+        return bool(self._price(seat) * ahead <= left)
+
+    def _choosable(self, seat: _Seat) -> NDArray[np.bool_]:
+        """Items of `seat` that may be asked: not had, and within the budget left."""
+        left = self.budget - self.committed
+        if self._policy.affords_mean or math.isinf(left):
+            return seat.available
+        return seat.available & (self._price(seat) * self._units <= left)
+
+    def _choose(self, candidates: Sequence[int]) -> int:
+        if len(candidates) == 1 or self._seats[candidates[0]].load < self._warmup:
+            return candidates[0]
+        # A free model comes first, whatever the others would tell.
+        return max(
+            candidates,
+            key=lambda j: (
+                (price := self._price(self._seats[j])) == 0.0,
+                self._policy.priority(j, tuple(self._seats[j].pending), price or 1.0),
+                -j,
+            ),
+        )
+
+    def _price(self, seat: _Seat) -> float:
+        """Price of one unit: the one given, corrected by the costs told."""
+        cost, units = seat.measured
+        if not units:
+            return seat.price
+        weight = float(self._units.mean())  # the price given counts as one item's observation
+        return (seat.price * weight + cost) / (weight + units)
+
+    # -- books --------------------------------------------------------------------------------
+
+    def _charge(self, seat: _Seat, item: int, cost: float | None, measured: bool = True) -> None:
+        expected = seat.pending.pop(item, None)
+        if expected is None:
+            expected = self._price(seat) * float(self._units[item])
+        if cost is not None:
+            if not (math.isfinite(cost) and cost >= 0.0):
+                raise UsageError(f"cost {cost!r} of model {seat.name!r} is not a positive number")
+            if measured:
+                c, u = seat.measured
+                seat.measured = (c + cost, u + float(self._units[item]))
+        seat.spent += expected if cost is None else float(cost)
+        seat.available[item] = False
+        self._cached_candidates = None
+
+    def _seat(self, model: str) -> _Seat:
+        try:
+            return self._seats[self._position[model]]
+        except KeyError:
+            known = ", ".join(self._position)
+            raise UsageError(f"unknown model {model!r}; this ranking has {known}") from None
+
+    def _item(self, doc_id: Any) -> int:
+        try:
+            return self.bank.index[doc_id]
+        except KeyError:
+            raise UsageError(f"the bank has no item with doc_id {doc_id!r}") from None
+
+    def _why_stopped(self) -> str:
+        if self._stopped is not None:
+            return self._stopped
+        if not self.done:
+            return ""
+        order = self._order()
+        open_pairs = (
+            int(np.sum(self._policy.undecided(order, self.confidence))) if len(order) > 1 else 0
+        )
+        if not open_pairs and not self._unsettled():
+            return "every adjacent pair is decided" if len(order) > 1 else "the target is reached"
+        seats = [self._seats[j] for j in (self._unsettled() or self._warming() or order)]
+        left = self.budget - self.committed
+        if any(s.load < self._cap and s.available.any() for s in seats):
+            return f"the budget is used up ({max(left, 0.0):.4g} of {self.budget:.6g} left)"
+        if all(not s.available.any() for s in seats):
+            return "every item was administered"
+        return f"the limit of {self._cap} items per model is reached"
+
+
+def _policy(bank: ItemBank, n_models: int, seed: int, options: dict[str, Any]) -> Policy:
+    module, name = _POLICIES[bank.method]
+    kind = getattr(import_module(f"{__package__}.{module}"), name)
+    given = {k: v for k, v in options.items() if v is not None}
+    if bank.method != "paper":
+        given.setdefault("seed", seed)
+    try:
+        made: Policy = kind(bank, n_models, **given)
+    except TypeError as e:
+        raise UsageError(f"method {bank.method!r} does not take these options: {e}") from None
+    return made
+
+
+def _units_array(bank: ItemBank, units: Any) -> NDArray[np.float64]:
+    if units is None:
+        return np.ones(bank.n_items)
+    if isinstance(units, Mapping):
+        missing = [d for d in bank.doc_ids if d not in units]
+        if missing:
+            raise UsageError(f"units has no value for doc_id {missing[0]!r}")
+        units = [units[d] for d in bank.doc_ids]
+    array = np.asarray(units, dtype=np.float64)
+    if array.shape != (bank.n_items,):
+        raise UsageError(f"units has shape {array.shape}, the bank has {bank.n_items} items")
+    if not (np.isfinite(array).all() and (array > 0.0).all()):
+        raise UsageError("units must be numbers above 0")
+    return array
+
+
+def _check_arguments(
+    models: Mapping[str, float],
+    confidence: float,
+    warmup: int,
+    budget: float | None,
+    max_items: int | None,
+    target_se: float | None,
+) -> None:
+    if not models:
+        raise UsageError("a ranking needs at least one model")
+    for name, price in models.items():
+        if not (math.isfinite(price) and price >= 0.0):
+            raise UsageError(f"price {price!r} of model {name!r} is not a number of at least 0")
+    if not 0.5 <= confidence < 1.0:
+        raise UsageError(f"confidence {confidence!r} is not in [0.5, 1)")
+    if warmup < 0:
+        raise UsageError(f"warmup {warmup!r} is below 0")
+    if budget is not None and not budget > 0.0:
+        raise UsageError(f"budget {budget!r} is not above 0")
+    if max_items is not None and max_items < 1:
+        raise UsageError(f"max_items {max_items!r} is below 1")
+    if target_se is not None and not target_se > 0.0:
+        raise UsageError(f"target_se {target_se!r} is not above 0")

@@ -1,0 +1,150 @@
+"""`Ranking`: what a ranker has found, with everything needed to read and reproduce it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scipy.special import ndtri
+
+from ..metrics.scale import Scale
+from .ties import order_in_words
+
+
+def signature(parts: dict[str, Any]) -> str:
+    """One line that lets a reader reproduce a number: ``task:gsm|metric:acc|...``.
+
+    Examples
+    --------
+    >>> signature({"task": "gsm", "seed": 0})
+    'task:gsm|seed:0'
+    """
+    return "|".join(f"{k}:{v}" for k, v in parts.items() if v is not None)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The result of a `Ranker`. Scores are on [0, 1], higher is better.
+
+    Attributes
+    ----------
+    order : list of str
+        Models, best first; those set aside are not in it.
+    estimates, standard_errors : dict of str to float
+        Estimated full-benchmark mean score of each model, and its standard error.
+    abilities : dict of str to (float, float)
+        Ability and its standard error, in logits.
+    pairwise : dict of (str, str) to float
+        ``P(a better than b)`` for every ordered pair.
+    ties : list of tuple of str
+        Groups of models that could not be separated (see `separated_within_ties`).
+    separated_within_ties : list of (str, str)
+        Pairs inside a tie group that are nevertheless decided: neighbours are not separated, but
+        the two are.
+    items : dict of str to list
+        doc_ids each model was scored on, in the order they were told.
+    failed : dict of str to dict of doc_id to str
+        Documents a model could not do, with the reason.
+    cost : dict of str to float
+        What each model spent, in price x units.
+    set_aside : dict of str to str
+        Models dropped before the end, with the reason.
+    stopped_because : str
+        Why nothing more is asked, in words ("" while the ranking is running).
+    confidence : float
+        Two-sided confidence at which a pair counts as decided.
+    n_items : int
+        Items of the full benchmark.
+    scale : Scale
+        The metric's own scale.
+    signature : str
+        Task, metric, bank, method, confidence, seed and versions, in one line.
+    """
+
+    order: list[str]
+    estimates: dict[str, float]
+    standard_errors: dict[str, float]
+    abilities: dict[str, tuple[float, float]]
+    pairwise: dict[tuple[str, str], float]
+    ties: list[tuple[str, ...]]
+    items: dict[str, list[Any]]
+    cost: dict[str, float]
+    stopped_because: str
+    confidence: float
+    n_items: int
+    scale: Scale
+    signature: str
+    separated_within_ties: list[tuple[str, str]] = field(default_factory=list)
+    failed: dict[str, dict[Any, str]] = field(default_factory=dict)
+    set_aside: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def decided(self) -> bool:
+        """Whether every adjacent pair of the order is decided."""
+        return not self.ties
+
+    def interval(self, model: str, confidence: float | None = None) -> tuple[float, float]:
+        """Interval of the full-benchmark mean score, cut to [0, 1].
+
+        Parameters
+        ----------
+        model : str
+        confidence : float, optional
+            Two-sided; default that of the ranking.
+        """
+        z = float(ndtri((1.0 + (confidence or self.confidence)) / 2.0))
+        t, se = self.estimates[model], self.standard_errors[model]
+        return max(0.0, t - z * se), min(1.0, t + z * se)
+
+    def in_words(self) -> str:
+        """The order as one line, ``B > A > {C, D} > E``."""
+        return order_in_words(self.order, self.ties)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, estimates on the metric's own scale and in its own direction."""
+        return {
+            "order": self.order,
+            "ranking": self.in_words(),
+            "models": {
+                m: {
+                    "rank": self.order.index(m) + 1 if m in self.order else None,
+                    "estimate": float(self.scale.restore(self.estimates[m])),
+                    "standard_error": float(self.scale.restore_error(self.standard_errors[m])),
+                    "interval": sorted(float(self.scale.restore(v)) for v in self.interval(m)),
+                    "ability": self.abilities[m][0],
+                    "ability_standard_error": self.abilities[m][1],
+                    "n_items": len(self.items[m]),
+                    "items": list(self.items[m]),
+                    "failed": [
+                        {"doc_id": d, "reason": r} for d, r in self.failed.get(m, {}).items()
+                    ],
+                    "cost": self.cost[m],
+                    "set_aside": self.set_aside.get(m),
+                }
+                for m in self.estimates
+            },
+            "pairwise": [{"a": a, "b": b, "p": p} for (a, b), p in self.pairwise.items()],
+            "ties": [list(g) for g in self.ties],
+            "separated_within_ties": [list(p) for p in self.separated_within_ties],
+            "confidence": self.confidence,
+            "items_of_benchmark": self.n_items,
+            "items_administered": sum(len(v) for v in self.items.values()),
+            "cost": sum(self.cost.values()),
+            "stopped_because": self.stopped_because,
+            "signature": self.signature,
+        }
+
+
+def separated_pairs(
+    ties: Sequence[Sequence[str]], pairwise: dict[tuple[str, str], float], confidence: float
+) -> list[tuple[str, str]]:
+    """Pairs of one tie group whose own probability leaves the undecided band."""
+    tail = (1.0 - confidence) / 2.0
+    return [
+        (a, b)
+        for group in ties
+        for i, a in enumerate(group)
+        for b in group[i + 1 :]
+        if not tail <= pairwise[a, b] <= 1.0 - tail
+    ]

@@ -1,0 +1,322 @@
+"""Harness outputs of many models, runs and filters, as one score table.
+
+`log_files` finds the runs, `log_rows` reads their rows; here the runs are brought together. Of the
+same (model, config, document) the latest run counts. Runs of one model that differ in how text is
+generated are its configs. Runs whose results are not of every document are no full results: see
+:meth:`~lm_eval_ccat.scores.log_files.Run.why_not_full`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import MetricError, ScoreTableError
+from . import log_rows
+from .log_files import Run, find_runs
+from .log_files import is_log_file as is_log_file  # re-exported: ScoreTable.read asks
+from .log_metric import MetricInLogs, PlainNumber
+from .log_settings import comparable_runs, config_labels, shared_settings
+
+if TYPE_CHECKING:
+    from .table import ScoreTable
+
+_SHOWN_LINES = 3
+
+
+@dataclass
+class _RunScores:
+    """The rows of one run; ``versions`` numbers the hashes that a document was seen with."""
+
+    doc_ids: list[Any] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    filters: Counter[str] = field(default_factory=Counter)
+    lines: int = 0
+    broken: list[tuple[int, str]] = field(default_factory=list)
+    unusable: list[tuple[int, str]] = field(default_factory=list)
+    without: int = 0
+
+
+def read(
+    path: str | Path,
+    metric: str | None = None,
+    task: str | None = None,
+    filter: str | None = None,
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> ScoreTable:
+    """Read harness logs into a score table.
+
+    Parameters
+    ----------
+    path : path-like
+        A directory searched in depth for ``samples_<task>_<date>.jsonl`` (or ``.jsonl.gz``) with
+        ``results_<date>.json`` beside them; or one such file.
+    metric, task, filter : str, optional
+        Needed where the logs hold several.
+    range : (float, float), optional
+        Lowest and highest possible raw score of a metric whose scale is not known.
+    lower_is_better : bool, optional
+        Direction of the raw score, if not the known one.
+    on_progress : callable, optional
+        Called with (bytes read, bytes in all).
+
+    Returns
+    -------
+    ScoreTable
+        ``settings`` holds what the runs share; ``warnings`` what was left out and why.
+
+    Raises
+    ------
+    ScoreTableError
+        No usable log, or a task, metric or filter that is not in them or must be named.
+    MetricError
+        The metric cannot become one score per document.
+    ScaleError
+        The metric's scale is not known, or a score lies outside it.
+    """
+    path = Path(path)
+    runs, warnings = find_runs(path, task)
+    runs, notes = _full_runs(runs)
+    warnings += notes
+    runs, notes = comparable_runs(runs)
+    warnings += notes
+    name, filter = _choose_metric(path, runs, metric, filter)
+    config = next((run.of_task("configs") for run in runs if run.results), None)
+    wanted = MetricInLogs.of(name, runs[0].task, range, lower_is_better, config)
+    scorer = wanted.find()
+    # A doc_id is the first seen spelling of the document; its hashes in order of appearance.
+    hashes: dict[Any, list[str | None]] = {}
+    read_runs = _read_runs(runs, wanted, filter, hashes, on_progress)
+    warnings += _reading_warnings(runs, read_runs, name)
+    filter = _only_filter(read_runs, filter, runs[0].task)
+
+    raw, labels, kept_hashes, doc_ids, notes = _merge(runs, read_runs, hashes)
+    warnings += notes
+    if not np.isfinite(raw).any():
+        raise ScoreTableError(
+            f"{path}: no scores of metric {name!r}, filter {filter!r}, in the logs of task "
+            f"{runs[0].task}"
+        )
+    from .long_form import choose_scale
+    from .table import ScoreTable
+
+    if lower_is_better is None and isinstance(scorer, PlainNumber):
+        direction = (runs[0].of_task("higher_is_better") or {}).get(name)
+        lower_is_better = None if direction is None else not direction
+    scale, notes = choose_scale(
+        raw,
+        name,
+        where=str(path),
+        stated=None if isinstance(scorer, PlainNumber) else scorer.scale,
+        range=range,
+        lower_is_better=lower_is_better,
+    )
+    return ScoreTable.from_arrays(
+        raw,
+        models=[model for model, _ in labels],
+        configs=[config for _, config in labels],
+        doc_ids=doc_ids,
+        scale=scale,
+        metric=name,
+        task=runs[0].task,
+        filter=filter,
+        doc_hashes=kept_hashes,
+        settings=shared_settings(runs),
+        warnings=(*warnings, *notes),
+        sources=tuple(str(run.samples) for run in runs),
+    )
+
+
+def _full_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Leave out the runs that may not stand for full results."""
+    kept, warnings = [], []
+    for run in runs:
+        reason, usable = run.why_not_full()
+        if usable:
+            kept.append(run)
+        if reason:
+            what = "documents it did not run count as missing" if usable else "left out"
+            warnings.append(f"{run.samples}: {reason}; {what}")
+    if not kept:
+        raise ScoreTableError(f"no full results among the logs: {warnings[0]}")
+    return kept, warnings
+
+
+def _choose_metric(
+    path: Path, runs: Sequence[Run], metric: str | None, filter: str | None
+) -> tuple[str, str | None]:
+    """Name metric and filter: the given ones, else the only ones; the filter may stay unknown."""
+    keys: list[tuple[str, str]] = []
+    for run in runs:
+        keys += [key for key in run.metric_keys if key not in keys]
+    reported: list[str] = []
+    for run in runs:
+        row = log_rows.first_row(run.samples) or {}
+        reported += [m for m in row.get("metrics") or () if m not in reported]
+        if reported:
+            break
+    reported = reported or list(dict.fromkeys(m for m, _ in keys))
+    if metric is None:
+        if len(reported) != 1:
+            names = ", ".join(reported) or "none"
+            raise ScoreTableError(
+                f"{path}: metrics of {runs[0].task}: {names}; name one (--metric)"
+            )
+        metric = reported[0]
+    name = metric
+    if name not in reported and name.removeprefix("sentence_") in reported:
+        name = name.removeprefix("sentence_")
+    if reported and name not in reported:
+        raise ScoreTableError(
+            f"{path}: task {runs[0].task} reports no metric {metric!r}; "
+            f"it reports {', '.join(reported)}"
+        )
+    filters = list(dict.fromkeys(f for m, f in keys if m == name))
+    if filter is None and len(filters) > 1:
+        raise ScoreTableError(
+            f"{path}: metric {name} of task {runs[0].task} has {len(filters)} filters "
+            f"({', '.join(filters)}); name one (--filter)"
+        )
+    return name, filters[0] if filter is None and filters else filter
+
+
+def _read_runs(
+    runs: Sequence[Run],
+    metric: MetricInLogs,
+    filter: str | None,
+    hashes: dict[Any, list[str | None]],
+    on_progress: Callable[[int, int], None] | None,
+) -> list[_RunScores]:
+    """Read every run's rows; ``hashes`` is filled."""
+    parts = log_rows.cut([run.samples for run in runs], metric=metric, filter=filter)
+    found = [_RunScores() for _ in runs]
+    for rows in log_rows.read_parts(parts, on_progress):
+        run = found[rows.file]
+        run.broken += [(run.lines + line + 1, why) for line, why in rows.broken]
+        run.unusable += [(run.lines + line + 1, why) for line, why in rows.unusable]
+        run.lines += rows.lines
+        run.without += rows.without
+        run.filters.update(rows.filters)
+        run.doc_ids += rows.doc_ids
+        run.scores += rows.scores
+        for doc_id, doc_hash in zip(rows.doc_ids, rows.hashes):
+            seen = hashes.setdefault(doc_id, [])
+            if doc_hash not in seen:
+                seen.append(doc_hash)
+            run.versions.append(seen.index(doc_hash))
+    return found
+
+
+def _reading_warnings(runs: Sequence[Run], found: Sequence[_RunScores], name: str) -> list[str]:
+    """Say which lines could not be used; a metric that no row bears is an error."""
+    warnings = []
+    usable = sum(len(rows.scores) for rows in found)
+    for run, rows in zip(runs, found):
+        if usable == 0 and rows.unusable:
+            raise MetricError(f"{run.samples}, line {rows.unusable[0][0]}: {rows.unusable[0][1]}")
+        for line, why in rows.broken[:_SHOWN_LINES]:
+            warnings.append(f"{run.samples}, line {line}: not readable, left out ({why})")
+        if len(rows.broken) > _SHOWN_LINES:
+            more = len(rows.broken) - _SHOWN_LINES
+            warnings.append(f"{run.samples}: {more} more unreadable lines left out")
+        if rows.unusable:
+            line, why = rows.unusable[0]
+            warnings.append(
+                f"{run.samples}: {len(rows.unusable)} scores unusable, counted as missing "
+                f"(line {line}: {why})"
+            )
+        if rows.without:
+            warnings.append(f"{run.samples}: {rows.without} rows do not report {name}")
+    return warnings
+
+
+def _only_filter(found: Sequence[_RunScores], filter: str | None, task: str) -> str | None:
+    """Return the filter of all rows read."""
+    names = list(dict.fromkeys(f for rows in found for f in rows.filters))
+    if len(names) > 1:
+        raise ScoreTableError(
+            f"task {task} has {len(names)} filters ({', '.join(names)}); name one (--filter)"
+        )
+    return names[0] if names else filter
+
+
+def _merge(
+    runs: Sequence[Run], found: list[_RunScores], hashes: dict[Any, list[str | None]]
+) -> tuple[
+    NDArray[np.float64],
+    list[tuple[str, str]],
+    tuple[str | None, ...] | None,
+    list[Any],
+    list[str],
+]:
+    """Lay the runs into one matrix, later runs over earlier ones.
+
+    A document seen with two hashes is two documents under one id. Scores of the rarer one are
+    left out: a mean over different documents measures neither.
+    """
+    configs = config_labels(runs)
+    labels = list(dict.fromkeys((run.model, config) for run, config in zip(runs, configs)))
+    doc_ids = list(hashes)
+    if len({type(d) for d in doc_ids}) > 1:
+        raise ScoreTableError("some doc_ids of the logs are integers and some are strings")
+    doc_ids.sort()
+    column = {doc_id: n for n, doc_id in enumerate(doc_ids)}
+    raw = np.full((len(labels), len(doc_ids)), np.nan)
+    version = np.zeros(raw.shape, dtype=np.uint16)
+    for n in sorted(range(len(runs)), key=lambda n: (runs[n].date, n)):
+        row = labels.index((runs[n].model, configs[n]))
+        rows = found[n]
+        at = np.fromiter((column[d] for d in rows.doc_ids), dtype=np.intp, count=len(rows.doc_ids))
+        # Assignment by index keeps the last of a document's rows in one file, too.
+        raw[row, at] = rows.scores
+        version[row, at] = rows.versions
+        found[n] = _RunScores()  # the matrix has them now
+    kept: list[str | None] = []
+    changed: list[Any] = []
+    dropped: Counter[str] = Counter()
+    for n, doc_id in enumerate(doc_ids):
+        seen = hashes[doc_id]
+        best = 0
+        if len(seen) > 1:
+            there = np.isfinite(raw[:, n])
+            counts = np.bincount(version[there, n], minlength=len(seen))
+            best = len(seen) - 1 - int(np.argmax(counts[::-1]))  # of equals the one seen last
+            other = there & (version[:, n] != best)
+            raw[other, n] = np.nan
+            if other.any():
+                changed.append(doc_id)
+            dropped.update(labels[r][0] for r in np.flatnonzero(other))
+        kept.append(seen[best])
+    warnings = []
+    if changed:
+        shown = ", ".join(map(str, changed[:5])) + (", ..." if len(changed) > 5 else "")
+        who = ", ".join(f"{model} ({count})" for model, count in dropped.most_common(5))
+        warnings.append(
+            f"the hash of {len(changed)} of {len(doc_ids)} documents differs between logs "
+            f"(doc_id {shown}): the logs are not all of the same data set; the rarer version "
+            f"counts as missing for {who}"
+        )
+    present = np.isfinite(raw).any(axis=1)
+    if not present.all():
+        gone = [labels[r][0] for r in np.flatnonzero(~present)]
+        warnings.append(f"no usable score of {', '.join(gone)}; left out")
+        raw, labels = raw[present], [labels[r] for r in np.flatnonzero(present)]
+    sparse = [
+        f"{model}{f' ({config})' if config else ''} {int(count)}"
+        for (model, config), count in zip(labels, np.isfinite(raw).sum(axis=1))
+        if count < len(doc_ids)
+    ]
+    if sparse:
+        shown = ", ".join(sparse[:5]) + (f" and {len(sparse) - 5} more" if len(sparse) > 5 else "")
+        warnings.append(f"not all of the {len(doc_ids)} documents are scored for: {shown}")
+    hashed = tuple(kept) if any(h is not None for h in kept) else None
+    return raw, labels, hashed, doc_ids, warnings

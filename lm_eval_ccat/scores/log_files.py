@@ -1,0 +1,241 @@
+"""Find the harness's output files and read what a ``results_*.json`` says about a run.
+
+The harness (lm-eval 0.4.13) writes ``<output_path>/<model>/results_<date>.json`` and one
+``samples_<task>_<date>.jsonl`` per task; with an ``output_path`` that ends in ``.json`` the results
+file is ``<stem>_<date>.json``. Either may have been compressed afterwards.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import ScoreTableError
+
+_DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
+_SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl(?:\.gz)?")
+_RESULTS = re.compile(rf".+_(?P<date>{_DATE})\.json(?:\.gz)?")
+# The arguments by which the harness names a model, and the name it makes up when none is given.
+_NAMING_ARGUMENTS = ("peft", "delta", "pretrained", "model", "path", "engine")
+_MADE_UP_NAME = re.compile(r"[a-z0-9]{8}")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One sample file and what the results file beside it says of the run that wrote it.
+
+    Attributes
+    ----------
+    samples : Path
+        The ``samples_*.jsonl`` file, plain or ``.gz``.
+    task, date : str
+        From the file's name; dates compare as text.
+    model : str
+        The model's name: the results file's, else the name of the directory.
+    results : dict
+        The results file, without its bulky entries; empty when there is none.
+    """
+
+    samples: Path
+    task: str
+    date: str
+    model: str
+    results: dict[str, Any] = field(repr=False)
+
+    def of_task(self, key: str) -> Any:
+        """Return ``results[key]`` of this run's task, or None."""
+        entry = self.results.get(key)
+        return entry.get(self.task) if isinstance(entry, dict) else None
+
+    @property
+    def generation(self) -> dict[str, Any]:
+        """Generation settings of the task in this run; empty where the task generates nothing."""
+        config = self.of_task("configs")
+        settings = config.get("generation_kwargs") if isinstance(config, dict) else None
+        return dict(settings) if isinstance(settings, dict) else {}
+
+    @property
+    def metric_keys(self) -> list[tuple[str, str]]:
+        """(metric, filter) pairs of the results file, in its order."""
+        values = self.of_task("results") or {}
+        pairs = (key.rsplit(",", 1) for key in values if "," in key)
+        return [(m, f) for m, f in pairs if not m.endswith("_stderr")]
+
+    def why_not_full(self) -> tuple[str, bool]:
+        """Say why the run is not of all documents, and whether its rows may still be used.
+
+        An adaptive run's documents were chosen by what its model had scored, and ``--samples``
+        mislabels documents, so neither may stand for full results. ``--limit`` takes the first
+        documents of every model alike: their scores are true, and the others are missing.
+
+        Returns
+        -------
+        reason : str
+            Empty for a run of every document.
+        usable : bool
+            Whether the rows are plain scores of documents.
+        """
+        counts = self.of_task("n-samples")
+        values = self.of_task("results")
+        adaptive = self.results.get("adaptive")
+        if isinstance(adaptive, dict) and set(adaptive) & set(self.results.get("results") or ()):
+            adaptive = adaptive.get(self.task)
+        marked = bool(adaptive) or bool(isinstance(values, dict) and values.get("adaptive"))
+        if isinstance(counts, dict) and "effective" in counts and "original" in counts:
+            effective, original = counts["effective"], counts["original"]
+            if effective == original:
+                return "", True
+            part = f"{effective} of {original} documents"
+            if marked:
+                return f"an adaptive run ({part})", False
+            if (self.results.get("config") or {}).get("limit") is not None:
+                return f"run with --limit ({part})", True
+            return f"not a full run ({part})", False
+        return ("an adaptive run", False) if marked else ("", True)
+
+
+def is_log_file(path: Path) -> bool:
+    """Whether a file's name is one that the harness gives its samples or results."""
+    return bool(_SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name))
+
+
+def open_log(path: Path) -> Any:
+    """Open a plain or gzip-compressed log for reading bytes."""
+    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+
+
+def _model_name(results: Mapping[str, Any], directory: str) -> str:
+    """Name the model of a run.
+
+    Where the model's arguments name nothing (a registered system without weights), the harness
+    makes up a new random name for every run; there the model type and its arguments name it, so
+    that two runs of one system are one model.
+    """
+    name = results.get("model_name")
+    config = results.get("config") if isinstance(results.get("config"), dict) else {}
+    arguments = (config or {}).get("model_args")
+    if isinstance(arguments, str):
+        named = any(f"{key}=" in arguments for key in _NAMING_ARGUMENTS)
+        text = arguments
+    else:
+        arguments = arguments if isinstance(arguments, dict) else {}
+        named = any(key in arguments for key in _NAMING_ARGUMENTS)
+        text = ",".join(f"{key}={value}" for key, value in arguments.items())
+    source = results.get("model_source")
+    if name and not named and source and source != "CUSTOM" and _MADE_UP_NAME.fullmatch(str(name)):
+        return f"{source}:{text}" if text else str(source)
+    return str(name) if name else directory
+
+
+def _results_beside(samples: Path, date: str) -> Path | None:
+    """Return the results file of the same run, or None."""
+    for name in (f"results_{date}.json", f"results_{date}.json.gz"):
+        if (samples.parent / name).is_file():
+            return samples.parent / name
+    for path in sorted(samples.parent.glob(f"*_{date}.json*")):
+        if _RESULTS.fullmatch(path.name):
+            return path
+    return None
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Read one results file.
+
+    Raises
+    ------
+    ScoreTableError
+        When it is not JSON, or not an object.
+    """
+    try:
+        with open_log(path) as stream:
+            value = json.load(stream)
+    except (OSError, EOFError, ValueError, RecursionError) as error:
+        raise ScoreTableError(f"{path}: cannot be read as a results file ({error})") from error
+    if not isinstance(value, dict):
+        raise ScoreTableError(f"{path}: a results file holds one JSON object")
+    value.pop("samples", None)  # only in files written by scripts; can be very large
+    value.pop("pretty_env_info", None)
+    return value
+
+
+def _sample_files(path: Path) -> Iterator[tuple[Path, str, str]]:
+    """Yield (file, task, date) of every sample file at or below a path, in order of path."""
+    if path.is_file() and (results := _RESULTS.fullmatch(path.name)):
+        candidates = sorted(path.parent.glob(f"samples_*_{results['date']}.jsonl*"))
+    else:
+        candidates = [path] if path.is_file() else sorted(path.rglob("samples_*.jsonl*"))
+    for file in candidates:
+        name = _SAMPLES.fullmatch(file.name)
+        if name is not None:
+            yield file, name["task"], name["date"]
+        elif path.is_file() and not _RESULTS.fullmatch(path.name):
+            raise ScoreTableError(
+                f"{path}: not a sample file of the harness (samples_<task>_<date>.jsonl)"
+            )
+
+
+def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
+    """Find the runs of one task at or below a path.
+
+    Parameters
+    ----------
+    path : Path
+        A directory searched in depth, one sample file, or one results file.
+    task : str, optional
+        The task's name; needed where the logs hold several.
+
+    Returns
+    -------
+    runs : list of Run
+        In order of path.
+    warnings : list of str
+        What was passed over and why.
+
+    Raises
+    ------
+    ScoreTableError
+        When there are no sample files, the task is not among them, or several tasks are and none
+        is named.
+    """
+    files = list(_sample_files(path))
+    if not files:
+        raise ScoreTableError(
+            f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
+        )
+    tasks = sorted({name for _, name, _ in files})
+    if task is None:
+        if len(tasks) > 1:
+            raise ScoreTableError(
+                f"{path}: logs of {len(tasks)} tasks ({_some(tasks)}); name one with --task"
+            )
+        task = tasks[0]
+    wanted = {task, re.sub(r"\W", "_", task)}
+    chosen = [file for file in files if file[1] in wanted]
+    if not chosen:
+        raise ScoreTableError(f"{path}: no samples of task {task}; there are {_some(tasks)}")
+    runs, warnings = [], []
+    for samples, _, date in chosen:
+        results: dict[str, Any] = {}
+        beside = _results_beside(samples, date)
+        if beside is None:
+            warnings.append(
+                f"{samples}: no results_{date}.json beside it; the model is named after its "
+                f"directory, and its settings are unknown"
+            )
+        else:
+            try:
+                results = read_results(beside)
+            except ScoreTableError as error:
+                warnings.append(f"{error}; the model is named after its directory")
+        runs.append(Run(samples, task, date, _model_name(results, samples.parent.name), results))
+    return runs, warnings
+
+
+def _some(names: list[str], most: int = 8) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

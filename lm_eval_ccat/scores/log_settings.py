@@ -1,0 +1,150 @@
+"""What the settings of several runs have in common, and which runs can stand in one table.
+
+Runs with other few-shot examples or another version of a task measure something else: they are
+left out. Chat templates and system instructions belong to how a model is run and may differ from
+model to model; a reader is told. Generation settings tell the configs of a model apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from .log_files import Run
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """Return the settings of a run that its scores depend on; empty without a results file.
+
+    Keys: ``task_version``, ``num_fewshot``, ``chat_template`` (whether one was applied),
+    ``chat_template_sha``, ``fewshot_as_multiturn``, ``system_instruction``, ``generation_kwargs``,
+    ``dataset_path``, ``dataset_name``, ``lm_eval_version``.
+    """
+    results = run.results
+    if not results:
+        return {}
+    config = run.of_task("configs") or {}
+    shots = run.of_task("n-shot")
+    return {
+        "task_version": run.of_task("versions"),
+        "num_fewshot": config.get("num_fewshot") if shots is None else shots,
+        "chat_template": results.get("chat_template") is not None,
+        "chat_template_sha": results.get("chat_template_sha"),
+        "fewshot_as_multiturn": bool(results.get("fewshot_as_multiturn")),
+        "system_instruction": results.get("system_instruction"),
+        "generation_kwargs": run.generation,
+        "dataset_path": config.get("dataset_path"),
+        "dataset_name": config.get("dataset_name"),
+        "lm_eval_version": results.get("lm_eval_version"),
+    }
+
+
+# Two values of these make two benchmarks.
+_DEFINING = ("task_version", "num_fewshot")
+# Two values of these are worth saying.
+_NOTED = ("chat_template", "system_instruction", "fewshot_as_multiturn", "dataset_path")
+
+
+def comparable_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Leave out the runs with another task version or number of examples than most models.
+
+    Returns
+    -------
+    runs : list of Run
+    warnings : list of str
+        One for every setting in which the runs differ, naming runs.
+    """
+    kept, warnings = list(runs), []
+    for key in _DEFINING:
+        values = [(run, settings_of(run).get(key)) for run in kept]
+        models: dict[str, set[str]] = {}
+        for run, value in values:
+            if value is not None:
+                models.setdefault(json.dumps(value), set()).add(run.model)
+        if len(models) < 2:
+            continue
+        # Of values that equally many models have, the one of the latest run.
+        latest = {json.dumps(v): run.date for run, v in sorted(values, key=lambda rv: rv[0].date)}
+        common = max(models, key=lambda text: (len(models[text]), latest[text]))
+        out = [run for run, v in values if v is not None and json.dumps(v) != common]
+        kept = [run for run in kept if run not in out]
+        warnings.append(
+            f"{key} differs between logs: {_counts(models)}; runs with another {key} than "
+            f"{common} are left out: {_some([str(run.samples) for run in out])}"
+        )
+    for key in _NOTED:
+        models = {}
+        for run in kept:
+            if run.results:
+                models.setdefault(json.dumps(settings_of(run)[key]), set()).add(run.model)
+        if len(models) > 1:
+            warnings.append(f"{key} differs between logs: {_counts(models)}; all are used")
+    return kept, warnings
+
+
+def config_labels(runs: Sequence[Run]) -> list[str]:
+    """Name each run's config by the generation settings that differ within any one model.
+
+    Returns
+    -------
+    list of str
+        Such as ``"temperature=0.7"``; all empty where every model was run in one way.
+    """
+    varied: set[str] = set()
+    by_model: dict[str, list[Run]] = {}
+    for run in runs:
+        by_model.setdefault(run.model, []).append(run)
+    for own in by_model.values():
+        settings = [run.generation for run in own if run.results]
+        for key in sorted({key for one in settings for key in one}):
+            if len({json.dumps(one.get(key), sort_keys=True) for one in settings}) > 1:
+                varied.add(key)
+    return [
+        ",".join(
+            f"{key}={json.dumps(run.generation[key], sort_keys=True)}"
+            for key in sorted(varied & set(run.generation))
+        )
+        for run in runs
+    ]
+
+
+def shared_settings(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the settings all runs have in common.
+
+    A setting in which they differ is left out, and named under ``"differing"``. For
+    ``generation_kwargs`` that is decided key by key.
+    """
+    known = [settings_of(run) for run in runs if run.results]
+    if not known:
+        return {}
+    shared: dict[str, Any] = {}
+    differing: list[str] = []
+    for key in known[0]:
+        values = [one[key] for one in known]
+        if key == "generation_kwargs":
+            shared[key] = {}
+            for name in dict.fromkeys(name for value in values for name in value):
+                if len({json.dumps(v.get(name), sort_keys=True) for v in values}) == 1:
+                    shared[key][name] = values[0][name]
+                else:
+                    differing.append(f"generation_kwargs.{name}")
+        elif len({json.dumps(value, sort_keys=True) for value in values}) == 1:
+            shared[key] = values[0]
+        else:
+            differing.append(key)
+    if differing:
+        shared["differing"] = differing
+    return shared
+
+
+def _counts(models: dict[str, set[str]]) -> str:
+    sizes = Counter({text: len(names) for text, names in models.items()})
+    shown = [(t if len(t) <= 60 else t[:57] + "...", c) for t, c in sizes.most_common(4)]
+    return ", ".join(f"{text} ({count} model{'s' if count > 1 else ''})" for text, count in shown)
+
+
+def _some(names: list[str], most: int = 4) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,323 @@
+"""The long form of a score table: one row per score, as Parquet or CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ScaleError, ScoreTableError
+from ..metrics.scale import Scale
+
+if TYPE_CHECKING:
+    from .table import ScoreTable
+
+REQUIRED = ("model", "doc_id", "score")
+
+
+def read(
+    path: Path,
+    metric: str | None,
+    task: str | None,
+    filter: str | None,
+    range: tuple[float, float] | None,
+    lower_is_better: bool | None,
+) -> ScoreTable:
+    """Read one metric of a long-form file; see `ScoreTable.read`."""
+    data = _open(path)
+    missing = [c for c in REQUIRED if c not in data.column_names]
+    if missing:
+        raise ScoreTableError(
+            f"{path}: no column {missing[0]!r}; a score table has the columns model, doc_id, "
+            f"metric, score (found: {', '.join(data.column_names)})"
+        )
+    data, metric = _pick(path, data, "metric", metric)
+    data, task = _pick(path, data, "task", task)
+    data, filter = _pick(path, data, "filter", filter)
+    data, _ = _pick(path, data, "dataset", None)
+    if data.num_rows == 0:
+        raise ScoreTableError(f"{path}: no scores")
+
+    model_names, model_code = _codes(path, data, "model")
+    config_names, config_code = (
+        _codes(path, data, "config")
+        if "config" in data.column_names
+        else ([""], np.zeros(data.num_rows, dtype=np.int64))
+    )
+    doc_ids, doc_code = _items(path, data)
+    score = _numbers(path, data, "score")
+
+    pair = model_code * len(config_names) + config_code
+    rows, first, row_code = np.unique(pair, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first, kind="stable")
+    position = np.empty_like(by_appearance)
+    position[by_appearance] = np.arange(len(rows))
+    row = position[row_code]
+
+    cell = row * len(doc_ids) + doc_code
+    if len(cells := np.unique(cell)) < len(cell):
+        counts = np.zeros(len(rows) * len(doc_ids), dtype=np.int64)
+        np.add.at(counts, cell, 1)
+        r, i = divmod(int(cells[np.argmax(counts[cells] > 1)]), len(doc_ids))
+        m, c = divmod(int(rows[by_appearance[r]]), len(config_names))
+        raise ScoreTableError(
+            f"{path}: {int(counts.max())} scores of model {model_names[m]!r} config "
+            f"{config_names[c]!r} on doc_id {doc_ids[i]!r}; keep one, or name the runs apart in a "
+            "column 'config'"
+        )
+    raw = np.full((len(rows), len(doc_ids)), np.nan)
+    raw[row, doc_code] = score
+    if not np.isfinite(raw).any():
+        raise ScoreTableError(f"{path}: every score of metric {metric!r} is missing")
+
+    scale, notes = choose_scale(
+        raw,
+        metric or "score",
+        where=str(path),
+        stated=_stated_scale(path, data),
+        range=range,
+        lower_is_better=lower_is_better,
+    )
+    from .table import ScoreTable
+
+    ordered = [divmod(int(p), len(config_names)) for p in rows[by_appearance]]
+    return ScoreTable.from_arrays(
+        raw,
+        models=[model_names[m] for m, _ in ordered],
+        configs=[config_names[c] for _, c in ordered],
+        doc_ids=doc_ids,
+        scale=scale,
+        metric=metric or "score",
+        task=task,
+        filter=filter,
+        doc_hashes=_hashes(data, doc_code, len(doc_ids)),
+        warnings=tuple(notes),
+        sources=(str(path),),
+    )
+
+
+def write(table: ScoreTable, path: Path) -> None:
+    """Write `table` in long form; what `read` reads back."""
+    import pyarrow as pa
+
+    r, i = np.nonzero(np.isfinite(table.raw))
+    n = len(r)
+    columns: dict[str, Any] = {
+        "model": pa.array(table.row_model).take(pa.array(r)),
+        "config": pa.array(table.row_config).take(pa.array(r)),
+        "doc_id": pa.array(table.doc_ids).take(pa.array(i)),
+        "metric": pa.array([table.metric]).take(pa.array(np.zeros(n, dtype=np.int64))),
+        "score": pa.array(table.raw[r, i]),
+        "scale_min": pa.array(np.full(n, table.scale.low)),
+        "scale_max": pa.array(
+            np.full(n, table.scale.high if table.scale.cap is None else table.scale.cap)
+        ),
+        "higher_is_better": pa.array(np.full(n, table.scale.higher_is_better)),
+    }
+    for name, value in (("task", table.task), ("filter", table.filter)):
+        if value is not None:
+            columns[name] = pa.array([value]).take(pa.array(np.zeros(n, dtype=np.int64)))
+    if table.doc_hashes is not None:
+        columns["doc_hash"] = pa.array(table.doc_hashes, type=pa.string()).take(pa.array(i))
+    data = pa.table(columns)
+    if path.suffix == ".csv":
+        from pyarrow import csv
+
+        csv.write_csv(data, path)
+    elif path.suffix == ".parquet":
+        from pyarrow import parquet
+
+        parquet.write_table(data, path)
+    else:
+        raise ScoreTableError(f"{path}: a score table is a .parquet or a .csv file")
+
+
+def choose_scale(
+    raw: NDArray[np.float64],
+    metric: str,
+    *,
+    where: str,
+    stated: Scale | None = None,
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+) -> tuple[Scale, list[str]]:
+    """The scale of raw scores, by the rules of the format, and what to tell the reader.
+
+    In this order: what the user gave; what the file states (`stated`: its columns, or for
+    harness logs the metric table); [0, 1] if all values lie in it; for a metric known to be
+    unbounded above (ter, wer) the cap 1; else an error that says how to state it.
+
+    Raises
+    ------
+    ScaleError
+        No scale could be found.
+    """
+    from ..metrics.registry import known_scale
+
+    known = known_scale(metric)
+    unbounded = (stated is not None and stated.cap is not None) or (
+        known is not None and known.cap is not None
+    )
+    if lower_is_better is None:
+        if stated is not None:
+            lower = not stated.higher_is_better
+        else:
+            lower = known is not None and not known.higher_is_better
+    else:
+        lower = lower_is_better
+    if range is not None:
+        low, high = float(range[0]), float(range[1])
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise ScaleError(f"range {low:g},{high:g}: the lowest score must be below the highest")
+        if unbounded and lower and low == 0.0:
+            return _capped(raw, metric, high)
+        return Scale(low, high, higher_is_better=not lower), []
+    if stated is not None:
+        if stated.cap is not None:
+            return _capped(raw, metric, stated.cap)
+        return Scale(stated.low, stated.high, higher_is_better=not lower), []
+    seen = raw[np.isfinite(raw)]
+    if seen.min() >= 0.0 and seen.max() <= 1.0:
+        return Scale(0.0, 1.0, higher_is_better=not lower), []
+    if unbounded and lower and seen.min() >= 0.0 and np.median(seen) <= 1.0:
+        return _capped(raw, metric, 1.0)
+    raise ScaleError(
+        f"{where}: scores of {metric!r} run from {seen.min():.6g} to {seen.max():.6g} and their "
+        "scale is not known; state it with range (--range LO,HI), and lower_is_better "
+        "(--lower_is_better) if less is better"
+    )
+
+
+def _capped(raw: NDArray[np.float64], metric: str, cap: float) -> tuple[Scale, list[str]]:
+    over = float(np.mean(raw[np.isfinite(raw)] > cap))
+    note = (
+        f"{metric} is unbounded: scores are capped at {cap:g} ({over:.1%} of them lie above) and "
+        "what is estimated is the capped mean"
+    )
+    return Scale(0.0, cap, higher_is_better=False, cap=cap), [note] if over else []
+
+
+def _open(path: Path) -> Any:
+    import pyarrow as pa
+
+    try:
+        if path.suffix == ".csv":
+            from pyarrow import csv
+
+            return csv.read_csv(path)
+        if path.suffix == ".parquet":
+            from pyarrow import parquet
+
+            return parquet.read_table(path)
+    except (pa.ArrowException, OSError, ValueError) as e:
+        raise ScoreTableError(f"{path}: not a readable score table ({str(e).splitlines()[0]})") from e
+    raise ScoreTableError(
+        f"{path}: a score table is a .parquet or a .csv file, harness logs are a directory"
+    )
+
+
+def _pick(path: Path, data: Any, column: str, wanted: str | None) -> tuple[Any, str | None]:
+    """Keep the rows of one value of `column`: the wanted one, or the only one."""
+    if column not in data.column_names:
+        return data, wanted
+    import pyarrow.compute as pc
+
+    values = [str(v) for v in pc.unique(data[column]).to_pylist() if v is not None]
+    if wanted is None:
+        if len(values) > 1:
+            raise ScoreTableError(
+                f"{path}: several values of {column!r}, name one of: {', '.join(sorted(values))}"
+            )
+        return data, values[0] if values else None
+    if wanted not in values:
+        raise ScoreTableError(
+            f"{path}: no scores with {column} {wanted!r}; found: {', '.join(sorted(values))}"
+        )
+    return data.filter(pc.equal(pc.cast(data[column], "string"), wanted)), wanted
+
+
+def _codes(path: Path, data: Any, column: str) -> tuple[list[str], NDArray[np.int64]]:
+    import pyarrow.compute as pc
+
+    values = pc.fill_null(pc.cast(data[column], "string"), "")
+    if column == "model" and (empty := pc.sum(pc.equal(values, "")).as_py()):
+        raise ScoreTableError(f"{path}: {empty} rows name no model")
+    coded = values.combine_chunks().dictionary_encode()
+    if hasattr(coded, "combine_chunks"):
+        coded = coded.combine_chunks()
+    return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _items(path: Path, data: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = data["doc_id"]
+    if column.null_count:
+        raise ScoreTableError(f"{path}: {column.null_count} rows have no doc_id")
+    if pa.types.is_integer(column.type):
+        ids, code = np.unique(column.to_numpy(), return_inverse=True)
+        return [int(i) for i in ids], code.astype(np.int64)
+    if pa.types.is_floating(column.type):
+        raise ScoreTableError(f"{path}: doc_id must be an integer or a string, not a float")
+    coded = pc.cast(column, "string").combine_chunks().dictionary_encode()
+    return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _numbers(path: Path, data: Any, column: str) -> NDArray[np.float64]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        values = pc.cast(data[column], pa.float64())
+    except pa.ArrowException as e:
+        raise ScoreTableError(
+            f"{path}: column {column!r} is not numeric ({str(e).splitlines()[0]})"
+        ) from e
+    numbers = np.asarray(values.to_numpy(), dtype=np.float64)
+    if np.isinf(numbers).any():
+        raise ScoreTableError(f"{path}: column {column!r} holds an infinite value")
+    return numbers
+
+
+def _stated_scale(path: Path, data: Any) -> Scale | None:
+    names = data.column_names
+    if "scale_min" not in names and "scale_max" not in names and "higher_is_better" not in names:
+        return None
+    import pyarrow.compute as pc
+
+    def only(column: str, default: Any) -> Any:
+        if column not in names:
+            return default
+        values = [v for v in pc.unique(data[column]).to_pylist() if v is not None]
+        if len(values) > 1:
+            raise ScaleError(f"{path}: column {column!r} must be constant, found {values[:4]}")
+        return values[0] if values else default
+
+    higher = only("higher_is_better", True)
+    if isinstance(higher, str):
+        if higher.lower() not in ("true", "false"):
+            raise ScaleError(f"{path}: higher_is_better must be true or false, found {higher!r}")
+        higher = higher.lower() == "true"
+    low, high = only("scale_min", None), only("scale_max", None)
+    if low is None and high is None:
+        return Scale(higher_is_better=bool(higher))
+    if low is None or high is None:
+        raise ScaleError(f"{path}: give both scale_min and scale_max, or neither")
+    from ..metrics.registry import known_scale
+
+    known = known_scale(str(data["metric"][0])) if "metric" in names else None
+    cap = float(high) if known is not None and known.cap is not None and low == 0 else None
+    return Scale(float(low), float(high), higher_is_better=bool(higher), cap=cap)
+
+
+def _hashes(data: Any, doc_code: NDArray[np.int64], n: int) -> tuple[str | None, ...] | None:
+    if "doc_hash" not in data.column_names:
+        return None
+    found: list[str | None] = [None] * n
+    for i, h in zip(doc_code.tolist(), data["doc_hash"].to_pylist()):
+        if h is not None:
+            found[i] = str(h)
+    return tuple(found)

@@ -1,0 +1,286 @@
+"""`ScoreTable`: observed scores, models x configs x items, on the metric's own scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import ScoreTableError
+from ..metrics.scale import Scale
+
+Floats = NDArray[np.float64]
+DocId = int | str
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Observed scores of models on the items of one benchmark, by one metric.
+
+    A row is one *configuration* of a model (a temperature, a prompt variant); most models have
+    one. Columns are items in ascending ``doc_id``. Missing scores are NaN.
+
+    Attributes
+    ----------
+    raw : ndarray of shape (n_rows, n_items)
+        Scores on the metric's own scale.
+    row_model, row_config : tuple of str
+        The model and the configuration ("" if there is but one) of each row.
+    doc_ids : tuple of int or tuple of str
+        Items, ascending.
+    scale : Scale
+        Range and direction of `raw`.
+    metric, task, filter : str or None
+        What was scored, if known.
+    doc_hashes : tuple of (str or None), or None
+        Hash of each document, to verify that an item is what it was. Never a key: real data hold
+        duplicate documents.
+    settings : dict
+        Evaluation settings that the scores share (few-shot, template, ...), from harness logs.
+    warnings : tuple of str
+        What a reader of the table should know, in plain words.
+
+    Examples
+    --------
+    >>> t = ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], models=["a", "b"], doc_ids=[0, 1])
+    >>> t.models, t.n_items
+    (('a', 'b'), 2)
+    """
+
+    raw: Floats
+    row_model: tuple[str, ...]
+    row_config: tuple[str, ...]
+    doc_ids: tuple[Any, ...]
+    scale: Scale
+    metric: str = "score"
+    task: str | None = None
+    filter: str | None = None
+    doc_hashes: tuple[str | None, ...] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+    # -- making one ---------------------------------------------------------------------------
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        metric: str | None = None,
+        task: str | None = None,
+        filter: str | None = None,
+        range: tuple[float, float] | None = None,
+        lower_is_better: bool | None = None,
+    ) -> ScoreTable:
+        """Read a score table (Parquet or CSV) or harness logs (a directory or a samples file).
+
+        Parameters
+        ----------
+        path : path-like
+            A long-form ``.parquet`` or ``.csv`` file with columns ``model``, ``doc_id``,
+            ``metric``, ``score`` and optionally ``config``, ``doc_hash``, ``scale_min``,
+            ``scale_max``, ``higher_is_better``; or a directory of harness outputs.
+        metric : str, optional
+            Which metric; may be omitted where there is only one.
+        task, filter : str, optional
+            For harness logs: which task and filter, where there are several.
+        range : (float, float), optional
+            Lowest and highest possible raw score. For an unbounded metric such as ter the
+            highest is the cap. Overrides what the file says.
+        lower_is_better : bool, optional
+            Direction of the raw score. Overrides what the file says.
+
+        Returns
+        -------
+        ScoreTable
+
+        Raises
+        ------
+        ScoreTableError
+            The file is missing, lacks a column, holds no such metric, or has two scores for one
+            (model, config, doc_id).
+        ScaleError
+            The scale is not known, or a score lies outside it.
+        """
+        path = Path(path)
+        if not path.exists():
+            raise ScoreTableError(f"{path}: no such file or directory of scores")
+        from . import harness_logs, long_form
+
+        if path.is_dir() or harness_logs.is_log_file(path):
+            return harness_logs.read(path, metric, task, filter, range, lower_is_better)
+        return long_form.read(path, metric, task, filter, range, lower_is_better)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        raw: ArrayLike,
+        models: Sequence[str],
+        doc_ids: Sequence[DocId] | None = None,
+        *,
+        configs: Sequence[str] | None = None,
+        scale: Scale | None = None,
+        metric: str = "score",
+        **known: Any,
+    ) -> ScoreTable:
+        """Make a table from a matrix.
+
+        Parameters
+        ----------
+        raw : array_like of shape (n_rows, n_items)
+            Scores; NaN where missing.
+        models : sequence of str
+            The model of each row; a model may own several rows, told apart by `configs`.
+        doc_ids : sequence, optional
+            Items; default ``0 .. n_items - 1``. Columns are sorted by it.
+        configs : sequence of str, optional
+            The configuration of each row.
+        scale : Scale, optional
+            Default [0, 1], higher is better.
+
+        Returns
+        -------
+        ScoreTable
+        """
+        matrix = np.array(raw, dtype=np.float64, ndmin=2)
+        ids = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
+        if len(models) != matrix.shape[0] or len(ids) != matrix.shape[1]:
+            raise ScoreTableError(
+                f"scores of shape {matrix.shape} do not fit {len(models)} models "
+                f"and {len(ids)} doc_ids"
+            )
+        ids, order = sorted_ids(ids)
+        hashes = known.pop("doc_hashes", None)
+        if hashes is not None:
+            hashes = tuple(hashes[i] for i in order)
+        table = cls(
+            raw=matrix[:, order],
+            row_model=tuple(models),
+            row_config=tuple(configs) if configs is not None else ("",) * len(models),
+            doc_ids=ids,
+            scale=scale or Scale(),
+            metric=metric,
+            doc_hashes=hashes,
+            **known,
+        )
+        rows = list(zip(table.row_model, table.row_config))
+        if len(set(rows)) < len(rows):
+            twice = next(r for r in rows if rows.count(r) > 1)
+            raise ScoreTableError(
+                f"two rows for model {twice[0]!r} config {twice[1]!r}: name their configs apart"
+            )
+        table.unit  # noqa: B018  a score outside the scale is an error now, not later
+        return table
+
+    # -- looking at it ------------------------------------------------------------------------
+
+    @cached_property
+    def unit(self) -> Floats:
+        """Scores on [0, 1], higher is better; shape (n_rows, n_items), NaN where missing."""
+        return self.scale.normalise(self.raw)
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """Model names in order of first appearance."""
+        return tuple(dict.fromkeys(self.row_model))
+
+    @property
+    def n_items(self) -> int:
+        """Number of items (columns)."""
+        return len(self.doc_ids)
+
+    @cached_property
+    def rows_of(self) -> dict[str, NDArray[np.intp]]:
+        """Row positions of each model."""
+        found: dict[str, list[int]] = {}
+        for r, model in enumerate(self.row_model):
+            found.setdefault(model, []).append(r)
+        return {m: np.array(rows, dtype=np.intp) for m, rows in found.items()}
+
+    def model_scores(self, unit: bool = True) -> Floats:
+        """Score of each model on each item: the mean over the configs that have one.
+
+        Parameters
+        ----------
+        unit : bool, optional
+            On [0, 1] (default) or on the metric's own scale.
+
+        Returns
+        -------
+        ndarray of shape (n_models, n_items)
+            NaN where no config of a model has a score.
+        """
+        source = self.unit if unit else self.raw
+        if len(self.models) == len(self.row_model):
+            return source.copy()
+        return np.stack([_nanmean_rows(source[self.rows_of[m]]) for m in self.models])
+
+    # -- cutting it ---------------------------------------------------------------------------
+
+    def select(self, models: Iterable[str]) -> ScoreTable:
+        """The table of the named models only.
+
+        Raises
+        ------
+        ScoreTableError
+            A name is not in the table.
+        """
+        wanted = list(models)
+        unknown = [m for m in wanted if m not in self.rows_of]
+        if unknown:
+            raise ScoreTableError(
+                f"no scores of model {unknown[0]!r}; the table has {', '.join(self.models[:8])}"
+                + (" ..." if len(self.models) > 8 else "")
+            )
+        rows = [int(r) for m in wanted for r in self.rows_of[m]]
+        return replace(
+            self,
+            raw=self.raw[rows],
+            row_model=tuple(self.row_model[r] for r in rows),
+            row_config=tuple(self.row_config[r] for r in rows),
+        )
+
+    def without(self, models: Iterable[str]) -> ScoreTable:
+        """The table of all models but the named ones."""
+        out = set(models)
+        return self.select(m for m in self.models if m not in out)
+
+    def write(self, path: str | Path) -> None:
+        """Write the long form, Parquet or CSV by the ending of `path`."""
+        from . import long_form
+
+        long_form.write(self, Path(path))
+
+
+def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
+    """Ascending doc_ids of one type, and the positions they came from.
+
+    Raises
+    ------
+    ScoreTableError
+        Integers and strings are mixed, or an id stands twice.
+    """
+    plain: list[Any] = [i.item() if isinstance(i, np.generic) else i for i in ids]
+    kinds = {type(i) for i in plain}
+    if not kinds <= {int} and not kinds <= {str}:
+        raise ScoreTableError(
+            f"doc_ids must be all integers or all strings, found {sorted(k.__name__ for k in kinds)}"
+        )
+    order = sorted(range(len(plain)), key=plain.__getitem__)
+    for a, b in zip(order, order[1:]):
+        if plain[a] == plain[b]:
+            raise ScoreTableError(f"doc_id {plain[a]!r} stands twice: items need distinct ids")
+    return tuple(plain[i] for i in order), order
+
+
+def _nanmean_rows(rows: Floats) -> Floats:
+    """Mean over rows ignoring NaN, NaN where all are; without NumPy's warning about it."""
+    seen = np.isfinite(rows)
+    count = seen.sum(axis=0)
+    total = np.where(seen, rows, 0.0).sum(axis=0)
+    return np.divide(total, count, out=np.full(rows.shape[1], np.nan), where=count > 0)
