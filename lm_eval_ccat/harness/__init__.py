@@ -1,0 +1,7 @@
+"""The only part that knows lm-eval: its tasks, models and results, and the hook into its runs."""
+
+from __future__ import annotations
+
+from .session import Administered, TaskSession, open_session
+
+__all__ = ["Administered", "TaskSession", "open_session"]

@@ -1,0 +1,232 @@
+"""Whether a bank may be used with a task as it is about to be run.
+
+A bank's parameters are those of its documents under its settings. What would make them another
+benchmark is refused; what belongs to how a model is run, and may differ between the calibration
+models as well, is told as a warning.
+
+==================================  =====================================================
+refused                             warned of
+==================================  =====================================================
+metric, filter                      chat template applied or not, or another one
+documents missing or changed        few-shot examples as turns or as one message
+number of few-shot examples         sampling (temperature, top_p, ...)
+task version                        a token limit that only one of the two states
+system instruction                  task renamed, documents the same
+``until`` and token limits          documents that the bank does not know
+another task, documents unverified  settings that the bank does not record
+==================================  =====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import BankMismatchError
+from .bank import ItemBank
+
+#: Generation settings that cut an answer: with others it is another answer.
+_CUTTING = ("until", "max_gen_toks", "max_tokens", "max_new_tokens", "max_length")
+#: What the harness does where a task says nothing.
+_GENERATION_DEFAULTS = {"temperature": 0.0, "do_sample": False}
+_SHOWN = 3
+
+
+def check_bank(
+    bank: ItemBank,
+    *,
+    task: str,
+    filters: Sequence[str],
+    settings: Mapping[str, Any],
+    doc_ids: Sequence[Any],
+    doc_hashes: Sequence[str | None],
+) -> list[str]:
+    """Compare a bank with a task and the settings it is run with.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    task : str
+        Name of the task to be run.
+    filters : sequence of str
+        Its filter pipelines.
+    settings : mapping
+        Keys as a bank from harness logs has them: ``task_version``, ``num_fewshot``,
+        ``chat_template``, ``chat_template_sha``, ``fewshot_as_multiturn``,
+        ``system_instruction``, ``generation_kwargs``.
+    doc_ids : sequence
+        Every document of the task.
+    doc_hashes : sequence of (str or None)
+        The hash of each.
+
+    Returns
+    -------
+    list of str
+        Warnings, in plain words.
+
+    Raises
+    ------
+    BankMismatchError
+        Naming everything that differs, and the remedy.
+
+    Examples
+    --------
+    >>> check_bank(bank, task="t", filters=["none"], settings={"num_fewshot": 5},
+    ...            doc_ids=[0, 1], doc_hashes=[None, None])          # doctest: +SKIP
+    Traceback (most recent call last):
+    lm_eval_ccat.errors.BankMismatchError: bank of task t: num_fewshot is 5, the bank has 0; ...
+    """
+    refusals, warnings = _compare_documents(bank, task, doc_ids, doc_hashes)
+    if bank.filter is not None and bank.filter not in filters:
+        refusals.append(
+            f"its filter is {bank.filter!r}, the task has {', '.join(map(repr, filters))}"
+        )
+    elif bank.filter is None and len(filters) > 1:
+        refusals.append(
+            f"it names no filter and the task has several ({', '.join(filters)}); "
+            "calibrate with --filter"
+        )
+    more_refusals, more_warnings = _compare_settings(bank.settings, settings)
+    refusals += more_refusals
+    warnings += more_warnings
+    if refusals:
+        raise BankMismatchError(
+            f"the bank of {bank.task or 'an unnamed task'} ({bank.metric}) does not fit task "
+            f"{task} as it is run: {'; '.join(refusals)}. Run with the bank's documents and "
+            "settings, or calibrate a bank on logs with these"
+        )
+    return warnings
+
+
+def _compare_documents(
+    bank: ItemBank, task: str, doc_ids: Sequence[Any], doc_hashes: Sequence[str | None]
+) -> tuple[list[str], list[str]]:
+    if isinstance(bank.doc_ids[0], str):
+        return [
+            f"it names its documents by text ({bank.doc_ids[0]!r}), the harness numbers them"
+        ], []
+    refusals, warnings = [], []
+    hashes = dict(zip(doc_ids, doc_hashes))
+    missing = [d for d in bank.doc_ids if d not in hashes]
+    if missing:
+        refusals.append(
+            f"the task has {len(doc_ids)} documents and lacks {len(missing)} of the bank's "
+            f"{bank.n_items} (doc_id {_some(missing)})"
+        )
+    pairs = [
+        (d, h) for d, h in zip(bank.doc_ids, bank.doc_hashes or ()) if h is not None and d in hashes
+    ]
+    changed = [d for d, h in pairs if hashes[d] is not None and hashes[d] != h]
+    if changed:
+        refusals.append(
+            f"{len(changed)} of {bank.n_items} documents are others than those calibrated "
+            f"(doc_hash of doc_id {_some(changed)})"
+        )
+    verified = len(pairs) == bank.n_items and not changed
+    if bank.task is not None and bank.task != task and not missing and not changed:
+        if verified:
+            warnings.append(f"the bank is of task {bank.task}; its documents are the same")
+        else:
+            refusals.append(
+                f"it is of task {bank.task} and has no document hashes by which to tell that "
+                "the documents are the same"
+            )
+    elif not pairs and not refusals:
+        warnings.append(
+            "the bank has no document hashes: that its documents are the task's is not verified"
+        )
+    unknown = len(doc_ids) - bank.n_items
+    if unknown > 0 and not missing:
+        warnings.append(
+            f"the bank knows {bank.n_items} of the task's {len(doc_ids)} documents; the estimate "
+            "is of the mean over those"
+        )
+    return refusals, warnings
+
+
+def _compare_settings(
+    recorded: Mapping[str, Any], run: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    if not recorded:
+        return [], [
+            "the bank records no evaluation settings (it was not calibrated on harness logs): "
+            "that few-shot examples, template and generation are the same is not verified"
+        ]
+    refusals, warnings = [], []
+    # A setting in which the calibration runs differed among themselves decides nothing.
+    known = {k: v for k, v in recorded.items() if k in run and k != "generation_kwargs"}
+    other = {k for k, v in known.items() if not _same(v, run[k])}
+    for key in ("task_version", "num_fewshot"):
+        if key in other and known[key] is not None and run[key] is not None:
+            refusals.append(f"{key} is {_show(run[key])}, the bank has {_show(known[key])}")
+    if "system_instruction" in other:
+        refusals.append(
+            f"system_instruction is {_show(run['system_instruction'])}, "
+            f"the bank has {_show(known['system_instruction'])}"
+        )
+    if "chat_template" in other:
+        now, then = ("with a", "without") if run["chat_template"] else ("without a", "with")
+        warnings.append(
+            f"the run is {now} chat template, the bank's were {then}; if its models were run as "
+            "theirs should be, go on; else use --apply_chat_template alike"
+        )
+    elif run.get("chat_template") and {"chat_template_sha"} & other:
+        warnings.append(
+            "the chat template is another than that of the calibration models; that is as it "
+            "should be where the model brings its own"
+        )
+    elif "fewshot_as_multiturn" in other and run.get("num_fewshot"):
+        warnings.append(
+            f"fewshot_as_multiturn is {_show(run['fewshot_as_multiturn'])}, "
+            f"the bank has {_show(known['fewshot_as_multiturn'])}"
+        )
+    generation = _compare_generation(recorded, run)
+    return refusals + generation[0], warnings + generation[1]
+
+
+def _compare_generation(
+    recorded: Mapping[str, Any], run: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    then, now = recorded.get("generation_kwargs"), run.get("generation_kwargs")
+    if not isinstance(then, Mapping) or not isinstance(now, Mapping):
+        return [], []
+    mixed = {str(d) for d in recorded.get("differing") or ()}
+    if "generation_kwargs" in mixed:
+        return [], []
+    refusals, warnings = [], []
+    for key in sorted(set(then) | set(now)):
+        if f"generation_kwargs.{key}" in mixed:
+            continue
+        default = _GENERATION_DEFAULTS.get(key)
+        a, b = then.get(key, default), now.get(key, default)
+        if _same(a, b):
+            continue
+        words = f"generation setting {key} is {_show(b)}, the bank has {_show(a)}"
+        if key in _CUTTING and a is not None and b is not None:
+            refusals.append(words)
+        else:
+            warnings.append(f"{words}; the calibration saw only the latter")
+    return refusals, warnings
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return list(a) == list(b)
+    if (a is None or a == "") and (b is None or b == ""):
+        return True
+    # A stop sequence may be written as one text or as a list of one; versions as 1 or "1.0".
+    if isinstance(a, list) and len(a) == 1 and isinstance(b, str):
+        return bool(a[0] == b)
+    if isinstance(b, list) and len(b) == 1 and isinstance(a, str):
+        return bool(b[0] == a)
+    return bool(a == b) or str(a) == str(b)
+
+
+def _show(value: Any) -> str:
+    text = "none" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _some(ids: Sequence[Any]) -> str:
+    shown = ", ".join(map(str, ids[:_SHOWN]))
+    return shown if len(ids) <= _SHOWN else f"{shown}, ..."

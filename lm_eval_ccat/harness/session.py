@@ -1,0 +1,370 @@
+"""`TaskSession`: one task bound to one model, from which documents are administered one by one.
+
+The full list of requests is built once, as a full run of the harness builds it, and the instances
+of a document are run when the document is chosen. So every prompt, a randomly drawn few-shot
+example included, is that of the full run, whichever documents are chosen and in whatever order.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..errors import HarnessError
+from . import internals
+
+# Building requests draws few-shot examples from generators that tasks may share.
+_BUILDING = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Administered:
+    """What one document gave.
+
+    Attributes
+    ----------
+    doc_id : int
+    values : dict of (metric, filter) to object
+        What the task's ``process_results`` reported, unchanged.
+    samples : dict of filter to dict
+        The rows that the harness logs, one per filter pipeline.
+    prompts, responses : tuple of str
+        Text of each request, and of each response to it (repeats included).
+    input_tokens, output_tokens : int or None
+        By the model's own tokenizer; None where it has none.
+    seconds : float
+        Measured time of the model's answers, an equal share for each request of the call.
+    """
+
+    doc_id: int
+    values: dict[tuple[str, str], Any]
+    samples: dict[str, dict[str, Any]]
+    prompts: tuple[str, ...]
+    responses: tuple[str, ...]
+    input_tokens: int | None
+    output_tokens: int | None
+    seconds: float
+
+
+@dataclass
+class TaskSession:
+    """One task bound to one model.
+
+    Several sessions may be used at once from several threads, each with its own task object; so
+    may one session for different documents, as far as its model allows.
+
+    Parameters
+    ----------
+    task : lm_eval.api.task.Task
+        A loaded task, its overrides (few-shot number, generation settings) already applied.
+    lm : lm_eval.api.model.LM
+        The model, or the harness's caching wrapper of one.
+    options : mapping, optional
+        As `lm_eval.evaluator.evaluate` takes them: ``apply_chat_template``,
+        ``fewshot_as_multiturn``, ``system_instruction``, ``cache_requests``,
+        ``rewrite_requests_cache``, ``write_out``.
+    count_tokens : bool, optional
+        Whether to count tokens, which takes a moment per document.
+    fewshot_seed : int, optional
+        Seed of the few-shot examples. None leaves the task as it is; the harness's default is
+        1234, which its `simple_evaluate` sets and `open_session` too.
+
+    Raises
+    ------
+    HarnessError
+        The task or model cannot be used document by document; before any request is sent.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat.harness import open_session
+    >>> session = open_session("my_task", lm, num_fewshot=2)       # doctest: +SKIP
+    >>> [answer] = session.administer([17])                        # doctest: +SKIP
+    >>> answer.values["exact_match", "none"]                       # doctest: +SKIP
+    1.0
+    """
+
+    task: Any
+    lm: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+    count_tokens: bool = False
+    fewshot_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        internals.require_supported_version()
+        refuse_unsupported(self.task, self.lm)
+        with _BUILDING:
+            if self.fewshot_seed is not None:
+                self.task.set_fewshot_seed(seed=self.fewshot_seed)
+            instances = internals.build_requests(self.task, self.lm, self.options)
+        grouped: dict[int, list[Any]] = defaultdict(list)
+        for instance in instances:
+            grouped[instance.doc_id].append(instance)
+        self._instances = {d: sorted(group, key=lambda i: i.idx) for d, group in grouped.items()}
+        # One copy: a task that processes its documents does so again at every access.
+        self._docs = self.task.eval_docs
+        self._scoring = threading.Lock()
+        self._tokens = internals.token_counter(self.lm) if self.count_tokens else None
+
+    # -- what there is ------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return str(self.task.task_name)
+
+    @property
+    def doc_ids(self) -> tuple[int, ...]:
+        """Every document of the task, in the harness's numbering."""
+        return tuple(self._instances)
+
+    @cached_property
+    def doc_hashes(self) -> tuple[str, ...]:
+        """The harness's ``doc_hash`` of each of `doc_ids`."""
+        return tuple(internals.document_hash(group[0].doc) for group in self._instances.values())
+
+    @cached_property
+    def _hash_of(self) -> dict[int, str]:
+        return dict(zip(self.doc_ids, self.doc_hashes))
+
+    @property
+    def filters(self) -> list[str]:
+        """Names of the task's filter pipelines."""
+        return internals.filter_names(self.task)
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The task's configuration, as the harness dumps it."""
+        return dict(self.task.dump_config())
+
+    @property
+    def multiple_targets(self) -> bool:
+        """Whether the documents have lists of targets."""
+        return bool(getattr(self.task, "multiple_target", 0))
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The evaluation settings that a bank records and a run is compared by."""
+        options = self.options
+        template = internals.chat_template_text(self.lm, options.get("apply_chat_template", False))
+        generates = self.task.OUTPUT_TYPE == "generate_until"
+        return {
+            "task_version": self.task.VERSION,
+            "num_fewshot": int(self.config.get("num_fewshot") or 0),
+            # The harness's logs have a text for every run with a template, an empty one too.
+            "chat_template": template is not None,
+            "chat_template_sha": internals.hash_text(template) if template else None,
+            "fewshot_as_multiturn": bool(options.get("fewshot_as_multiturn")),
+            "system_instruction": options.get("system_instruction"),
+            "generation_kwargs": (
+                dict(self.config.get("generation_kwargs") or {}) if generates else {}
+            ),
+        }
+
+    def prompts(self, doc_id: int) -> tuple[str, ...]:
+        """The text of each request of a document, as a full run sends it."""
+        return tuple(_text(instance.args[0]) for instance in self._instances[doc_id])
+
+    def n_requests(self, doc_id: int) -> int:
+        """How many answers of the model one document takes (choices, repeats)."""
+        return sum(instance.repeats for instance in self._instances[doc_id])
+
+    # -- running documents --------------------------------------------------------------------
+
+    def administer(self, doc_ids: Sequence[int]) -> list[Administered]:
+        """Run documents through the model and score them as the task does.
+
+        Parameters
+        ----------
+        doc_ids : sequence of int
+            Documents, each once; their requests go to the model in one call, in this order.
+
+        Returns
+        -------
+        list of Administered
+            In the order of `doc_ids`.
+
+        Raises
+        ------
+        KeyError
+            A document the task does not have.
+        Exception
+            Whatever the model or the task raises; no document of the call then counts.
+        """
+        groups = [self._instances[doc_id] for doc_id in doc_ids]
+        requests = [instance for group in groups for instance in group]
+        if not requests:
+            return []
+        started = time.perf_counter()
+        internals.send(self.lm, requests)
+        share = (time.perf_counter() - started) / sum(i.repeats for i in requests)
+        with self._scoring:  # metric objects of HF `evaluate` are not for several threads
+            filters = internals.apply_filters(self.task, requests)
+            return [
+                self._score(doc_id, group, filters, share) for doc_id, group in zip(doc_ids, groups)
+            ]
+
+    def _score(
+        self, doc_id: int, group: list[Any], filters: Iterable[str], share: float
+    ) -> Administered:
+        values: dict[tuple[str, str], Any] = {}
+        samples: dict[str, dict[str, Any]] = {}
+        # The harness hashes the prompt as it stands, so a prompt that is no text fails there too.
+        prompt_hash = internals.hash_text(group[0].arguments[0])
+        for name in filters:
+            # A fresh row for each pipeline, as the harness reads it: tasks may write into it.
+            doc = self._docs[doc_id]
+            metrics = self.task.process_results(doc, [i.filtered_resps[name] for i in group])
+            target = self.task.doc_to_target(doc)
+            samples[name] = {
+                "doc_id": doc_id,
+                "doc": doc,
+                "target": target,
+                "arguments": [i.args for i in group],
+                "resps": [i.resps for i in group],
+                "filtered_resps": [i.filtered_resps[name] for i in group],
+                "filter": name,
+                "metrics": list(metrics),
+                "doc_hash": self._hash_of[doc_id],
+                "prompt_hash": prompt_hash,
+                "target_hash": internals.hash_text(str(target)),
+                **metrics,
+            }
+            values.update({(metric, name): value for metric, value in metrics.items()})
+        prompts = tuple(_text(i.args[0]) for i in group)
+        responses = tuple(_text(answer) for i in group for answer in i.resps)
+        read, written = self._count(group, prompts)
+        return Administered(
+            doc_id,
+            values,
+            samples,
+            prompts,
+            responses,
+            read,
+            written,
+            share * sum(i.repeats for i in group),
+        )
+
+    def _count(self, group: list[Any], prompts: tuple[str, ...]) -> tuple[int | None, int | None]:
+        if self._tokens is None:
+            return None, None
+        read = written = 0
+        for instance, prompt in zip(group, prompts):
+            if instance.request_type == "generate_until":
+                read += instance.repeats * self._tokens(prompt)
+                written += sum(self._tokens(_text(answer)) for answer in instance.resps)
+            else:  # a likelihood reads the continuation and writes nothing
+                read += instance.repeats * self._tokens(prompt + _text(instance.args[1]))
+        return read, written
+
+
+def refuse_unsupported(task: Any, lm: Any) -> None:
+    """Refuse what cannot be run document by document.
+
+    Raises
+    ------
+    HarnessError
+        Naming the task or model, and the remedy.
+    """
+    name = task.task_name
+    if internals.world_size(lm) > 1:
+        raise HarnessError(
+            f"the model runs as {internals.world_size(lm)} data-parallel processes, which an "
+            "adaptive run cannot steer; start one process (a model too large for one device can "
+            "be split with model_args such as parallelize=True)"
+        )
+    kind = task.OUTPUT_TYPE
+    if kind == "loglikelihood_rolling":
+        raise HarnessError(
+            f"task {name} is of type loglikelihood_rolling: a perplexity weighs documents by their "
+            "length and has no score per document; run it without --adaptive"
+        )
+    if kind not in ("generate_until", "multiple_choice", "loglikelihood"):
+        raise HarnessError(
+            f"task {name} is of type {kind!r}, which an adaptive run does not know; "
+            "run it without --adaptive"
+        )
+    if "bypass" in internals.metric_names(task):
+        raise HarnessError(
+            f"task {name} runs in output-only mode (--predict_only), which scores nothing; "
+            "leave the flag out, or run without --adaptive"
+        )
+    if getattr(task, "MULTIMODAL", False) and not getattr(lm, "MULTIMODAL", False):
+        raise HarnessError(f"task {name} needs a multimodal model type (such as hf-multimodal)")
+
+
+def open_session(
+    task: Any,
+    lm: Any,
+    *,
+    num_fewshot: int | None = None,
+    gen_kwargs: Mapping[str, Any] | None = None,
+    fewshot_seed: int | None = 1234,
+    include_path: Any = None,
+    metadata: Mapping[str, Any] | None = None,
+    confirm_run_unsafe_code: bool = False,
+    count_tokens: bool = False,
+    **options: Any,
+) -> TaskSession:
+    """Load a task, apply the overrides that `simple_evaluate` would, and bind it to a model.
+
+    Parameters
+    ----------
+    task : str, dict or Task
+        A task's name, its configuration, or a loaded task.
+    lm : LM
+        The model.
+    num_fewshot, gen_kwargs, fewshot_seed, include_path, metadata, confirm_run_unsafe_code
+        As the harness takes them.
+    count_tokens, **options
+        See `TaskSession`.
+
+    Raises
+    ------
+    HarnessError
+        The name is a group's, is not known, or the task cannot be used.
+    """
+    if isinstance(task, (str, dict)):
+        try:
+            loaded = internals.load_tasks([task], include_path, metadata)
+        except (KeyError, ValueError) as error:
+            raise HarnessError(f"cannot load task {task!r}: {_one_line(error)}") from error
+        tasks = loaded["tasks"]
+        if len(tasks) != 1:
+            some = ", ".join(list(tasks)[:6])
+            raise HarnessError(f"{task} is {len(tasks)} tasks ({some}, ...); name one of them")
+        [task] = tasks.values()
+    if getattr(task, "UNSAFE_CODE", False) and not confirm_run_unsafe_code:
+        raise HarnessError(
+            f"task {task.task_name} runs code that the model writes; "
+            "pass --confirm_run_unsafe_code if you accept that"
+        )
+    apply_overrides(task, num_fewshot, gen_kwargs)
+    if options.get("apply_chat_template") and options.get("fewshot_as_multiturn") is None:
+        options["fewshot_as_multiturn"] = True  # the harness's command line does the same
+    return TaskSession(task, lm, options, count_tokens, fewshot_seed)
+
+
+def apply_overrides(
+    task: Any, num_fewshot: int | None, gen_kwargs: Mapping[str, Any] | None
+) -> None:
+    """Override a task's few-shot number and generation settings as `simple_evaluate` does."""
+    if gen_kwargs and task.get_config("output_type") == "generate_until":
+        task.set_config(key="generation_kwargs", value=dict(gen_kwargs), update=True)
+    default = task.get_config("num_fewshot")
+    if num_fewshot is not None and default != 0:
+        task.set_config(key="num_fewshot", value=num_fewshot)
+    elif num_fewshot is None and default is None:
+        task.set_config(key="num_fewshot", value=0)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error.args[0] if error.args else error).split())
