@@ -167,10 +167,10 @@ def _choose_metric(
     reported = reported or list(dict.fromkeys(m for m, _ in keys))
     if metric is None:
         if len(reported) != 1:
-            names = ", ".join(reported) or "none"
-            raise ScoreTableError(
-                f"{path}: metrics of {runs[0].task}: {names}; name one (--metric)"
-            )
+            if not reported:
+                raise ScoreTableError(f"{path}: no readable rows in the logs of {runs[0].task}")
+            names = ", ".join(reported)
+            raise ScoreTableError(f"{path}: {runs[0].task} reports {names}; name one (--metric)")
         metric = reported[0]
     name = metric
     if name not in reported and name.removeprefix("sentence_") in reported:

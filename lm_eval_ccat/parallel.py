@@ -1,0 +1,67 @@
+"""Run independent pieces of work in processes, in order, and fall back to this process.
+
+Reading logs and replaying folds are both many independent pieces of pure computation. Processes
+rather than threads, because the work holds the interpreter lock.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import TypeVar
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+def usable_cores() -> int:
+    """Return the number of cores this process may use, at least 1."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return max(1, os.cpu_count() or 1)
+
+
+def in_processes(
+    work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: int | None = None
+) -> Iterator[Result]:
+    """Yield ``work(piece)`` for every piece, in the order of the pieces.
+
+    At most ``2 * processes`` results are ever waiting, so that memory does not grow with the
+    number of pieces. An exception in a piece is raised here.
+
+    Parameters
+    ----------
+    work : callable
+        A function of module level, so that it can be sent to another process.
+    pieces : sequence
+        What to call it with; each must be picklable, as must each result.
+    processes : int, optional
+        How many processes; by default one per core this process may use. 1 works in this process.
+
+    Examples
+    --------
+    >>> list(in_processes(abs, [-1, 2, -3], processes=1))
+    [1, 2, 3]
+    """
+    count = min(usable_cores() if processes is None else processes, len(pieces))
+    if count <= 1 or multiprocessing.current_process().daemon:
+        for piece in pieces:
+            yield work(piece)
+        return
+    # Forked workers need no `if __name__ == "__main__"` guard in the user's script and start at
+    # once. Elsewhere than on Linux forking is unsafe or absent, so the platform's way is taken.
+    method = "fork" if sys.platform.startswith("linux") else None
+    pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context(method))
+    try:
+        waiting: list[Future[Result]] = []
+        for piece in pieces:
+            waiting.append(pool.submit(work, piece))
+            if len(waiting) >= 2 * count:
+                yield waiting.pop(0).result()
+        while waiting:
+            yield waiting.pop(0).result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
