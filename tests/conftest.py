@@ -12,9 +12,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 
-SHARED = Path(
-    os.environ.get("CCAT_SHARED", Path(__file__).resolve().parents[1].parent / "shared")
-)
+SHARED = Path(os.environ.get("CCAT_SHARED", Path(__file__).resolve().parents[1].parent / "shared"))
 
 
 @pytest.fixture(scope="session")

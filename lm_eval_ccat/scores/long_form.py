@@ -56,11 +56,9 @@ def read(
     position[by_appearance] = np.arange(len(rows))
     row = position[row_code]
 
-    cell = row * len(doc_ids) + doc_code
-    if len(cells := np.unique(cell)) < len(cell):
-        counts = np.zeros(len(rows) * len(doc_ids), dtype=np.int64)
-        np.add.at(counts, cell, 1)
-        r, i = divmod(int(cells[np.argmax(counts[cells] > 1)]), len(doc_ids))
+    counts = np.bincount(row * len(doc_ids) + doc_code, minlength=len(rows) * len(doc_ids))
+    if counts.max() > 1:
+        r, i = divmod(int(np.argmax(counts > 1)), len(doc_ids))
         m, c = divmod(int(rows[by_appearance[r]]), len(config_names))
         raise ScoreTableError(
             f"{path}: {int(counts.max())} scores of model {model_names[m]!r} config "
@@ -212,7 +210,8 @@ def _open(path: Path) -> Any:
 
             return parquet.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as e:
-        raise ScoreTableError(f"{path}: not a readable score table ({str(e).splitlines()[0]})") from e
+        reason = str(e).splitlines()[0]
+        raise ScoreTableError(f"{path}: not a readable score table ({reason})") from e
     raise ScoreTableError(
         f"{path}: a score table is a .parquet or a .csv file, harness logs are a directory"
     )
@@ -244,10 +243,7 @@ def _codes(path: Path, data: Any, column: str) -> tuple[list[str], NDArray[np.in
     values = pc.fill_null(pc.cast(data[column], "string"), "")
     if column == "model" and (empty := pc.sum(pc.equal(values, "")).as_py()):
         raise ScoreTableError(f"{path}: {empty} rows name no model")
-    coded = values.combine_chunks().dictionary_encode()
-    if hasattr(coded, "combine_chunks"):
-        coded = coded.combine_chunks()
-    return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return _dictionary(values)
 
 
 def _items(path: Path, data: Any) -> tuple[list[Any], NDArray[np.int64]]:
@@ -262,8 +258,16 @@ def _items(path: Path, data: Any) -> tuple[list[Any], NDArray[np.int64]]:
         return [int(i) for i in ids], code.astype(np.int64)
     if pa.types.is_floating(column.type):
         raise ScoreTableError(f"{path}: doc_id must be an integer or a string, not a float")
-    coded = pc.cast(column, "string").combine_chunks().dictionary_encode()
-    return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return _dictionary(pc.cast(column, "string"))
+
+
+def _dictionary(values: Any) -> tuple[list[str], NDArray[np.int64]]:
+    """Distinct strings in order of first appearance, and the position of each value among them."""
+    coded = values.combine_chunks().dictionary_encode()
+    if hasattr(coded, "combine_chunks"):
+        coded = coded.combine_chunks()
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return coded.dictionary.to_pylist(), codes
 
 
 def _numbers(path: Path, data: Any, column: str) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -148,13 +149,13 @@ class ScoreTable:
         ScoreTable
         """
         matrix = np.array(raw, dtype=np.float64, ndmin=2)
-        ids = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
-        if len(models) != matrix.shape[0] or len(ids) != matrix.shape[1]:
+        given = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
+        if len(models) != matrix.shape[0] or len(given) != matrix.shape[1]:
             raise ScoreTableError(
                 f"scores of shape {matrix.shape} do not fit {len(models)} models "
-                f"and {len(ids)} doc_ids"
+                f"and {len(given)} doc_ids"
             )
-        ids, order = sorted_ids(ids)
+        ids, order = sorted_ids(given)
         hashes = known.pop("doc_hashes", None)
         if hashes is not None:
             hashes = tuple(hashes[i] for i in order)
@@ -269,10 +270,11 @@ def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
     kinds = {type(i) for i in plain}
     if not kinds <= {int} and not kinds <= {str}:
         raise ScoreTableError(
-            f"doc_ids must be all integers or all strings, found {sorted(k.__name__ for k in kinds)}"
+            "doc_ids must be all integers or all strings, found "
+            + " and ".join(sorted(k.__name__ for k in kinds))
         )
     order = sorted(range(len(plain)), key=plain.__getitem__)
-    for a, b in zip(order, order[1:]):
+    for a, b in pairwise(order):
         if plain[a] == plain[b]:
             raise ScoreTableError(f"doc_id {plain[a]!r} stands twice: items need distinct ids")
     return tuple(plain[i] for i in order), order
