@@ -141,11 +141,6 @@ class TaskSession:
         """The task's configuration, as the harness dumps it."""
         return dict(self.task.dump_config())
 
-    @property
-    def multiple_targets(self) -> bool:
-        """Whether the documents have lists of targets."""
-        return bool(getattr(self.task, "multiple_target", 0))
-
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The evaluation settings that a bank records and a run is compared by."""

@@ -1,0 +1,256 @@
+"""One model's adaptive run of one task: a ranker with one model decides, a session administers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..bank import ItemBank
+from ..bank.settings import check_bank
+from ..errors import HarnessError, MetricError
+from ..metrics import Metric
+from ..ranker import Ranker, Ranking
+from . import internals
+from .options import AdaptiveOptions
+from .session import Administered, TaskSession
+from .task_metrics import metric_of_task
+
+log = logging.getLogger("lm_eval_ccat")
+
+MODEL = "model"
+#: Items before the standard error is believed.
+WARMUP = 10
+#: Tokens of an answer that is not written yet, where the task states no limit.
+_ANSWER_TOKENS = 256
+_CHARACTERS_PER_TOKEN = 4.0
+
+
+@dataclass
+class AdaptiveRun:
+    """A task with its bank, ready to run; afterwards with what was administered.
+
+    Attributes
+    ----------
+    administered : dict of doc_id to Administered
+        In the order of asking.
+    units : dict of doc_id to float
+        Scores on [0, 1], higher is better.
+    ranking : Ranking or None
+        What the ranker says; None before the run.
+    cost : float or None
+        Dollars, where a price is known.
+    """
+
+    session: TaskSession
+    bank: ItemBank
+    options: AdaptiveOptions
+    metric: Metric
+    filter: str
+    warnings: list[str]
+    administered: dict[int, Administered] = field(default_factory=dict)
+    units: dict[int, float] = field(default_factory=dict)
+    ranking: Ranking | None = None
+    cost: float | None = None
+    seconds: float = 0.0
+
+    @classmethod
+    def prepare(cls, session: TaskSession, bank: ItemBank, options: AdaptiveOptions) -> AdaptiveRun:
+        """Check that bank, task, metric and settings fit; sends nothing to the model.
+
+        Raises
+        ------
+        BankMismatchError, MetricError
+            See `check_bank` and `find_metric`.
+        """
+        warnings = check_bank(
+            bank,
+            task=session.name,
+            filters=session.filters,
+            settings=session.settings,
+            doc_ids=session.doc_ids,
+            doc_hashes=session.doc_hashes,
+        )
+        metric = metric_of(bank, session)
+        for warning in warnings:
+            log.warning("%s: %s", session.name, warning)
+        return cls(session, bank, options, metric, bank.filter or session.filters[0], warnings)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every document of the task was run."""
+        return len(self.administered) == len(self.session.doc_ids)
+
+    @property
+    def key(self) -> str:
+        """Where the estimate stands among the task's results."""
+        return self.metric.key(self.filter)
+
+    def run(self, share: Mapping[str, float] | None = None) -> None:
+        """Administer documents until the stopping rule holds.
+
+        Parameters
+        ----------
+        share : mapping, optional
+            This task's part of the budget; default the whole of it.
+        """
+        budget = dict(share if share is not None else self.options.budget or {})
+        ranker = self._ranker(budget)
+        batch = self.options.batch_size or internals.natural_batch(self.session.lm)
+        started = time.monotonic()
+        with _progress(self.session.name, len(self.session.doc_ids)) as bar:
+            while not ranker.done:
+                asked = [doc_id for _, doc_id in ranker.ask(batch)]
+                for answer in self._administer(asked):
+                    ranker.tell(
+                        MODEL, answer.doc_id, self.units[answer.doc_id], self._charge(answer)
+                    )
+                estimate, se = ranker.estimate(MODEL)
+                scale = self.metric.scale
+                bar.set_postfix_str(
+                    f"{self.metric.label} {float(scale.restore(estimate)):.4g} "
+                    f"± {float(scale.restore_error(se)):.2g}"
+                )
+                bar.update(len(asked))
+                self._stop_when_spent(ranker, budget, time.monotonic() - started)
+            self._top_up(ranker, batch, budget, bar)
+        self.ranking = ranker.result()
+        self.seconds = time.monotonic() - started
+
+    # -- the steps ----------------------------------------------------------------------------
+
+    def _ranker(self, budget: Mapping[str, float]) -> Ranker:
+        options, limits = self.options, [WARMUP]
+        if options.max_items is not None:
+            limits.append(options.max_items)
+        units = None
+        if "items" in budget:
+            limits.append(int(budget["items"]))
+        elif "usd" in budget:
+            units = {d: self._expected_cost(d) for d in self.bank.doc_ids}
+            limits.append(0)  # the paper's warm-up knows no budget
+        return Ranker(
+            self.bank,
+            {MODEL: 1.0},
+            units=units,
+            confidence=options.confidence,
+            warmup=min(limits),
+            budget=budget.get("items", budget.get("usd")),
+            max_items=options.max_items,
+            seed=options.seed,
+            target_se=options.target_se,
+        )
+
+    def _administer(self, doc_ids: list[int]) -> list[Administered]:
+        answers = self.session.administer(doc_ids)
+        for answer in answers:
+            self.units[answer.doc_id] = self._unit(answer)
+            self.administered[answer.doc_id] = answer
+        return answers
+
+    def _unit(self, answer: Administered) -> float:
+        try:
+            value = answer.values[self.metric.name, self.filter]
+        except KeyError:
+            there = sorted({name for name, flt in answer.values if flt == self.filter})
+            raise MetricError(
+                f"task {self.session.name} reported no {self.metric.name} for document "
+                f"{answer.doc_id}; it reports {', '.join(there)}"
+            ) from None
+        filtered = answer.samples[self.filter]["filtered_resps"][0]
+        raw = self.metric.score(
+            value,
+            task=self.session.name,
+            prediction=filtered if isinstance(filtered, str) else None,
+        )
+        return float(self.metric.scale.normalise(raw))
+
+    def _charge(self, answer: Administered) -> float | None:
+        price = self.options.price
+        if price is None:
+            return None
+        read = answer.input_tokens
+        written = answer.output_tokens
+        cost = price(
+            sum(map(_guess_tokens, answer.prompts)) if read is None else read,
+            sum(map(_guess_tokens, answer.responses)) if written is None else written,
+            answer.seconds,
+        )
+        self.cost = (self.cost or 0.0) + cost
+        return cost if "usd" in (self.options.budget or {}) else None
+
+    def _expected_cost(self, doc_id: int) -> float:
+        """Dollars that a document may cost, with an answer of full length."""
+        assert self.options.price is not None
+        settings = self.session.settings["generation_kwargs"]
+        repeats = self.session.n_requests(doc_id)
+        prompt = sum(map(_guess_tokens, self.session.prompts(doc_id)))
+        answer = float(settings.get("max_gen_toks") or _ANSWER_TOKENS) if settings else 0.0
+        return max(self.options.price(prompt, answer * repeats, 0.0), 1e-12)
+
+    def _stop_when_spent(self, ranker: Ranker, budget: Mapping[str, float], elapsed: float) -> None:
+        if "seconds" in budget and elapsed >= budget["seconds"]:
+            ranker.stop(f"the budget of {budget['seconds']:g} seconds is used up")
+        elif "usd" in budget and ranker.spent >= budget["usd"]:
+            ranker.stop(f"the budget of {budget['usd']:g} usd is used up")
+
+    def _top_up(self, ranker: Ranker, batch: int, budget: Mapping[str, float], bar: Any) -> None:
+        """Run the documents that the bank does not offer, where all were asked for.
+
+        A bank may have removed documents, or not know some; a full run has them too.
+        """
+        wanted, total = self.options.max_items, len(self.session.doc_ids)
+        if wanted is None or wanted < total or self.options.target_se is not None or budget:
+            return
+        left = [d for d in self.session.doc_ids if d not in self.administered]
+        for start in range(0, len(left), batch):
+            bar.update(len(self._administer(left[start : start + batch])))
+
+
+def metric_of(bank: ItemBank, session: TaskSession) -> Metric:
+    """The bank's metric as the task reports it, on the scale of what the harness reports.
+
+    Raises
+    ------
+    MetricError
+        The metric has no score per document, or the bank took it in the other direction.
+    """
+    name, scale = bank.metric, bank.scale
+    try:
+        metric = metric_of_task(session.task, name)
+    except MetricError:
+        # Its range was stated when the bank was calibrated, as it has to be for such a metric.
+        ends, lower = (scale.low, scale.high), not scale.higher_is_better
+        metric = metric_of_task(session.task, name, range=ends, lower_is_better=lower)
+        return replace(metric, scale=scale)
+    if metric.scale.higher_is_better != scale.higher_is_better:
+        raise MetricError(
+            f"metric {name} of task {session.name} is {metric.scale.describe()}, "
+            f"the bank was calibrated on {scale.describe()}; calibrate again"
+        )
+    # Logs of the harness hold raw scores as it reports them, and a range or cap stated for them
+    # holds here too. Another table may have them in other units (BLEU on 0 to 1, say).
+    from_logs = bool(bank.settings) or bank.doc_hashes is not None
+    return replace(metric, scale=scale) if from_logs else metric
+
+
+def require_bank(bank: ItemBank | None, task: str) -> ItemBank:
+    """The bank, or an error that says how to give one."""
+    if bank is None:
+        raise HarnessError(
+            f"no bank for task {task}; give one with --bank {task}=FILE, or run the task without "
+            "--adaptive"
+        )
+    return bank
+
+
+def _guess_tokens(text: str) -> float:
+    return len(text) / _CHARACTERS_PER_TOKEN
+
+
+def _progress(name: str, total: int) -> Any:
+    from tqdm import tqdm  # comes with the harness, which shows its own progress by it
+
+    return tqdm(total=total, desc=f"{name} (adaptive)", unit="doc", leave=True)

@@ -1,0 +1,72 @@
+"""A task class whose YAML makes the plain ``lm_eval`` command adaptive.
+
+In the task's YAML::
+
+    task: my_task_adaptive
+    include: my_task.yaml
+    class: !function lm_eval_ccat.AdaptiveTask
+
+Then ``lm_eval --tasks my_task_adaptive --include_path DIR --metadata '{"adaptive": {"bank":
+"my_task.bank.json", "target_se": 0.02}}'`` is adaptive; without ``adaptive`` in its metadata the
+task runs in full, as any other does. The options may also stand in the YAML, under
+``metadata: {adaptive: ...}``; a bank's path is looked up beside the YAML too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lm_eval.api.task import ConfigurableTask
+
+from ..errors import UsageError
+from .evaluate import install_hook
+from .options import AdaptiveOptions
+
+
+class AdaptiveTask(ConfigurableTask):
+    """A YAML task that is run adaptively when its metadata say so.
+
+    Parameters
+    ----------
+    config : dict
+        The task's configuration, as the harness's loader passes it.
+
+    Attributes
+    ----------
+    adaptive : AdaptiveOptions or None
+        How to run it; None runs it in full.
+
+    Raises
+    ------
+    UsageError
+        The metadata's ``adaptive`` cannot be meant.
+    """
+
+    def __init__(
+        self,
+        data_dir: Any = None,
+        cache_dir: Any = None,
+        download_mode: Any = None,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        # `class` is the loader's key, not one of the task's own.
+        config = {key: value for key, value in (config or {}).items() if key != "class"}
+        metadata = dict(config.get("metadata") or {})
+        self.adaptive = _options(metadata.get("adaptive"), metadata.get("config_source"))
+        super().__init__(data_dir, cache_dir, download_mode, config)
+
+
+def _options(values: Any, source: Any) -> AdaptiveOptions | None:
+    if values is None or values is False:
+        return None
+    if not isinstance(values, dict):
+        raise UsageError(
+            'metadata adaptive must be a mapping such as {"bank": "my_task.bank.json"}, '
+            f"not {values!r}"
+        )
+    folder = Path(source).parent if source and source != "inline" else None
+    return AdaptiveOptions.from_mapping(values, folder)
+
+
+install_hook()
