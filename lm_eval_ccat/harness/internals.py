@@ -23,8 +23,6 @@ SUPPORTED = ((0, 4, 13), (0, 5))
 
 #: "module:attribute" of everything used here.
 USED = (
-    "lm_eval.api.metrics:mean",
-    "lm_eval.api.metrics:nanmean",
     "lm_eval.api.model:CachingLM",
     "lm_eval.api.model:LM",
     "lm_eval.api.registry:DEFAULT_METRIC_REGISTRY",
@@ -47,6 +45,7 @@ USED = (
     "lm_eval.utils:handle_non_serializable",
     "lm_eval.utils:hash_dict_images",
     "lm_eval.utils:hash_string",
+    "lm_eval.utils:simple_parse_args_string",
     "lm_eval._cli.run:Run",
     "lm_eval.config.evaluate_config:EvaluatorConfig",
 )
@@ -101,6 +100,13 @@ def make_lm(
 def with_cache(lm: Any, path: str) -> Any:
     """Wrap a model in the harness's response cache; one file per model, never shared."""
     return resolve("lm_eval.api.model:CachingLM")(lm, path)
+
+
+def model_arguments(model_args: Any) -> dict[str, Any]:
+    """A model's arguments as a mapping, whichever way they were given."""
+    if isinstance(model_args, str):
+        model_args = resolve("lm_eval.utils:simple_parse_args_string")(model_args)
+    return dict(model_args or {})
 
 
 def world_size(lm: Any) -> int:
@@ -289,19 +295,6 @@ def filter_names(task: Any) -> list[str]:
 def metric_names(task: Any) -> list[str]:
     """Metrics the task declares; a metric that reports several names declares only its own."""
     return list(task.aggregation())
-
-
-def aggregates_by_mean(task: Any, metric: str) -> bool:
-    """Whether the harness's own score of this metric is the mean over documents."""
-    means = [resolve("lm_eval.api.metrics:mean"), resolve("lm_eval.api.metrics:nanmean")]
-    # The harness takes the mean of a metric for which no aggregation is declared.
-    return task.aggregation().get(metric, means[0]) in means
-
-
-def aggregation_name(task: Any, metric: str) -> str:
-    """Name of the function by which the harness aggregates a metric."""
-    function = task.aggregation().get(metric)
-    return getattr(function, "__name__", None) or ("mean" if function is None else str(function))
 
 
 def document_hash(document: Any) -> str:
