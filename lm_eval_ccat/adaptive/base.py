@@ -59,6 +59,14 @@ class AdaptiveTest(ABC):
     def expected(self) -> Floats:
         """Expected score of every item at the current ability; shape (n_items,)."""
 
+    def predictive_variance(self, item: int) -> float:
+        """Variance that the score of `item` is expected to have, ability uncertain.
+
+        The default is the largest that a score in [0, 1] of that expectation can have.
+        """
+        mu = float(self.expected()[item])
+        return mu * (1.0 - mu)
+
     @abstractmethod
     def select(
         self,

@@ -65,6 +65,11 @@ class PaperTest(AdaptiveTest):
     def expected(self) -> Floats:
         return expected_score(self._theta, self._difficulty)
 
+    def predictive_variance(self, item: int) -> float:
+        mu = float(expected_score(self._theta, self._difficulty[item]))
+        w = mu * (1.0 - mu)
+        return self._k * w + (w * self.ability_se) ** 2
+
     def select(
         self,
         available: Mask,

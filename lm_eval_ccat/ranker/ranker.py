@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import __version__
 from ..bank import ItemBank
 from ..errors import ScaleError, UsageError
+from .audit import AuditResult, Draw, audit, draw, is_due
 from .policy import Policy
 from .result import Ranking, separated_pairs, signature
 from .ties import tie_groups
@@ -34,6 +35,8 @@ class _Seat:
     spent: float = 0.0
     measured: tuple[float, float] = (0.0, 0.0)  # (cost, units) of items told with their cost
     dropped: str | None = None
+    asked: int = 0
+    draws: list[Draw] = field(default_factory=list)
 
     @property
     def load(self) -> int:
@@ -71,6 +74,9 @@ class Ranker:
         this, also when its place is decided. With a single model this is the stopping rule.
     stop_when_decided : bool, optional
         If false, spend the whole budget (or all items) instead of stopping once all is decided.
+    audit : float, optional
+        Share of each model's items, in [0, 1), that is drawn at random instead of selected; from
+        them `result` reports an estimate that holds whatever the response model gets wrong.
     **options
         Options of the method (``information="full"`` of "paper", for instance).
 
@@ -109,6 +115,7 @@ class Ranker:
         *,
         target_se: float | None = None,
         stop_when_decided: bool = True,
+        audit: float = 0.0,
         **options: Any,
     ) -> None:
         _check_arguments(models, confidence, warmup, budget, max_items, target_se)
@@ -118,6 +125,9 @@ class Ranker:
         self.seed = int(seed)
         self._target_se = target_se
         self._stop_when_decided = stop_when_decided
+        self._audit = float(audit)
+        if not 0.0 <= self._audit < 1.0:
+            raise UsageError(f"audit {audit!r} is not a share in [0, 1)")
         self._units = _units_array(bank, units)
         self._seats = [_Seat(n, float(p), bank.kept.copy()) for n, p in models.items()]
         self._position = {s.name: j for j, s in enumerate(self._seats)}
@@ -161,15 +171,16 @@ class Ranker:
         only = None if model is None else self._seat(model)
         asked: list[tuple[str, Any]] = []
         while len(asked) < n:
-            candidates = self._candidates()
-            if only is not None:
-                candidates = [j for j in candidates if self._seats[j] is only]
+            candidates = self._candidates() if only is None else self._candidate_alone(only)
             if not candidates:
                 break
             j = self._choose(candidates)
             seat = self._seats[j]
             price = self._price(seat) * self._units
-            item = self._policy.select(j, self._choosable(seat), tuple(seat.pending), price)
+            item = self._audited(j, price)
+            if item is None:
+                item = self._policy.select(j, self._choosable(seat), tuple(seat.pending), price)
+            seat.asked += 1
             seat.pending[item] = float(price[item])
             seat.available[item] = False
             self._cached_candidates = None
@@ -235,6 +246,7 @@ class Ranker:
         if seat.pending.pop(i, None) is None:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
         seat.available[i] = True
+        seat.draws = [d for d in seat.draws if d.item != i]
         self._cached_candidates = None
 
     def drop(self, model: str, reason: str = "set aside") -> None:
@@ -262,12 +274,12 @@ class Ranker:
         policy, names, ids = self._policy, [s.name for s in self._seats], self.bank.doc_ids
         active = self._order()
         matrix = policy.pairwise()
-        undecided = policy.undecided(active, self.confidence) if len(active) > 1 else []
+        undecided = policy.undecided(active, self.confidence).tolist() if len(active) > 1 else []
         order = [names[j] for j in active]
         pairwise = {
             (names[a], names[b]): float(matrix[a, b]) for a in active for b in active if a != b
         }
-        ties = tie_groups(order, [bool(u) for u in undecided])
+        ties = tie_groups(order, undecided)
         return Ranking(
             order=order,
             estimates={n: t.estimate for n, t in zip(names, policy.tests)},
@@ -285,6 +297,7 @@ class Ranker:
             n_items=self.bank.n_items,
             scale=self.bank.scale,
             signature=self.signature,
+            audits=self._audits(),
         )
 
     @property
@@ -310,6 +323,7 @@ class Ranker:
                 "method": b.method,
                 "confidence": f"{self.confidence:g}",
                 "warmup": self._warmup,
+                "audit": self._audit or None,
                 "seed": self.seed,
                 **{k: v for k, v in sorted(self._options.items()) if v is not None},
                 "ccat": __version__,
@@ -341,6 +355,26 @@ class Ranker:
             if self._seats[j].load < self._cap and self._affords(self._seats[j], left)
         ]
 
+    def _candidate_alone(self, seat: _Seat) -> list[int]:
+        """The position of `seat` if it may get an item now, else nothing.
+
+        Asked for by itself a model waits for no other: it takes its whole warm-up at once and goes
+        on while others are still warming up, whose warm-up stays reserved in the budget.
+        """
+        j = self._position[seat.name]
+        if self._stopped is not None or seat.dropped is not None:
+            return []
+        warming = self._warming()
+        left = self.budget - self.committed
+        if j in warming:
+            return [j] if self._affords(seat, left, warmup=True) else []
+        mean = float(self._units[self.bank.kept].mean())
+        for s in (self._seats[other] for other in warming):
+            if self._affords(s, left, warmup=True):
+                left -= self._price(s) * mean * (self._warmup - s.load)
+        open_ = j in self._unsettled() and seat.load < self._cap
+        return [j] if open_ and self._affords(seat, left) else []
+
     def _warming(self) -> list[int]:
         return [
             j
@@ -355,9 +389,9 @@ class Ranker:
             return sorted(order)
         wanted: set[int] = set()
         if len(order) > 1:
-            for a, b, open_ in zip(order, order[1:], self._policy.undecided(order, self.confidence)):
-                if open_:
-                    wanted |= {a, b}
+            undecided = self._policy.undecided(order, self.confidence)
+            for i in np.flatnonzero(undecided):
+                wanted |= {order[i], order[i + 1]}
         if self._target_se is not None:
             wanted |= {j for j in order if self._policy.tests[j].standard_error > self._target_se}
         elif len(order) == 1:
@@ -400,6 +434,49 @@ class Ranker:
             return seat.price
         weight = float(self._units.mean())  # the price given counts as one item's observation
         return (seat.price * weight + cost) / (weight + units)
+
+    # -- audit --------------------------------------------------------------------------------
+
+    def _audited(self, j: int, price: NDArray[np.float64]) -> int | None:
+        """The item that the audit draws for model `j` now, if one is due.
+
+        Near the end of the budget nothing is drawn once any item left is too dear: drawing among
+        the affordable ones only would not be a draw among all.
+        """
+        seat, test = self._seats[j], self._policy.tests[j]
+        if not self._audit or not is_due(seat.asked, self._audit):
+            return None
+        if float(price[seat.available].max()) > self.budget - self.committed:
+            return None
+        item = draw(seat.available, self.seed, j, seat.asked)
+        mu = test.expected()
+        seat.draws.append(
+            Draw(
+                item=item,
+                asked=(*seat.told, *seat.pending),
+                n_left=int(seat.available.sum()),
+                expected_left=float(mu[seat.available].sum()),
+                expected=float(mu[item]),
+                variance=test.predictive_variance(item),
+            )
+        )
+        return item
+
+    def _audits(self) -> dict[str, AuditResult]:
+        if not self._audit:
+            return {}
+        found = {}
+        for seat, test in zip(self._seats, self._policy.tests):
+            population = int(self.bank.kept.sum()) - len(seat.failed)
+            found[seat.name] = audit(
+                seat.draws,
+                dict(zip(test.items, test.scores)),
+                test.expected(),
+                population,
+                test.estimate,
+                self.confidence,
+            )
+        return found
 
     # -- books --------------------------------------------------------------------------------
 

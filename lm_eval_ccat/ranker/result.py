@@ -9,6 +9,7 @@ from typing import Any
 from scipy.special import ndtri
 
 from ..metrics.scale import Scale
+from .audit import AuditResult
 from .ties import order_in_words
 
 
@@ -58,6 +59,8 @@ class Ranking:
         Items of the full benchmark.
     scale : Scale
         The metric's own scale.
+    audits : dict of str to AuditResult
+        With ``audit``: an estimate per model that does not rely on the response model.
     signature : str
         Task, metric, bank, method, confidence, seed and versions, in one line.
     """
@@ -78,6 +81,7 @@ class Ranking:
     separated_within_ties: list[tuple[str, str]] = field(default_factory=list)
     failed: dict[str, dict[Any, str]] = field(default_factory=dict)
     set_aside: dict[str, str] = field(default_factory=dict)
+    audits: dict[str, AuditResult] = field(default_factory=dict)
 
     @property
     def decided(self) -> bool:
@@ -121,6 +125,7 @@ class Ranking:
                     ],
                     "cost": self.cost[m],
                     "set_aside": self.set_aside.get(m),
+                    "audit": self._audit_dict(m),
                 }
                 for m in self.estimates
             },
@@ -133,6 +138,21 @@ class Ranking:
             "cost": sum(self.cost.values()),
             "stopped_because": self.stopped_because,
             "signature": self.signature,
+        }
+
+    def _audit_dict(self, model: str) -> dict[str, Any] | None:
+        if model not in self.audits:
+            return None
+        found, scale = self.audits[model], self.scale
+        known = found.agrees is not None
+        return {
+            "n": found.n,
+            "estimate": float(scale.restore(found.estimate)) if known else None,
+            "standard_error": float(scale.restore_error(found.standard_error)) if known else None,
+            "interval": sorted(float(scale.restore(v)) for v in found.interval) if known else None,
+            "agrees": found.agrees,
+            "fits_the_bank": found.fits,
+            "misfit_p": found.misfit_p,
         }
 
 

@@ -140,9 +140,7 @@ def test_one_model_without_target_runs_to_its_limit(bank):
 
 
 def test_max_items_holds_for_each_model(bank):
-    ranker = Ranker(
-        bank, models=dict.fromkeys(NAMES, 1.0), max_items=14, stop_when_decided=False
-    )
+    ranker = Ranker(bank, models=dict.fromkeys(NAMES, 1.0), max_items=14, stop_when_decided=False)
     result = drive(ranker).result()
     assert {len(v) for v in result.items.values()} == {14}
 

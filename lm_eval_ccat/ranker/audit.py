@@ -1,0 +1,144 @@
+"""Audit: a share of the items drawn at random, for an estimate no response model can spoil.
+
+Every so often the next item of a model is not selected but drawn uniformly from the items it has
+not been asked. Let ``A`` be the items asked before the draw, ``U`` the others, ``mu`` the expected
+scores at that moment and ``i`` the item drawn. Then
+
+    T = ( sum over A of y  +  sum over U of mu  +  |U| (y_i - mu_i) ) / N
+
+has expectation (over the draw) equal to the full-benchmark mean *whatever mu is*: the last term
+is the response model's total error on ``U``, estimated without bias from one random item. This
+is the difference estimator of survey sampling. Its errors at successive draws are uncorrelated
+(each has mean zero given all before it), so the mean of the T has a standard error that comes
+from their spread, and a Student interval; a good response model makes it narrow, a bad one only
+makes it wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc, stdtrit
+
+MIN_DRAWS = 3  # fewer draws have no usable spread
+MISFIT_P = 0.001  # a fitting model is wrongly reported about once in a thousand runs
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One random draw, with what was known just before it (items are positions in bank order)."""
+
+    item: int
+    asked: tuple[int, ...]  # A, in any order
+    n_left: int  # |U|, the item drawn included
+    expected_left: float  # sum over U of mu
+    expected: float  # mu of the item drawn
+    variance: float  # predictive variance of its score
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What the audit of one model says. Scores are on [0, 1].
+
+    Attributes
+    ----------
+    n : int
+        Random draws scored.
+    estimate, standard_error : float
+        Mean score over the items that may be asked, unbiased whatever the response model, and
+        its standard error; NaN below three draws.
+    interval : (float, float)
+        Student interval at the ranking's confidence, cut to [0, 1].
+    agrees : bool or None
+        Whether the response model's estimate lies in that interval; None below three draws.
+    misfit_p : float
+        Probability of residuals as large as those seen if the model fitted the bank.
+    """
+
+    n: int
+    estimate: float
+    standard_error: float
+    interval: tuple[float, float]
+    agrees: bool | None
+    misfit_p: float
+
+    @property
+    def fits(self) -> bool:
+        """False where the model's scores are far from what the bank expects of any model."""
+        return not self.misfit_p < MISFIT_P
+
+
+def is_due(n_asked: int, share: float) -> bool:
+    """Whether the item after `n_asked` ones is to be a random draw.
+
+    The schedule is fixed in advance (every ``1/share``-th item), so no score can influence it.
+
+    Examples
+    --------
+    >>> [is_due(n, 0.25) for n in range(8)]
+    [False, False, False, True, False, False, False, True]
+    """
+    return int((n_asked + 1) * share + 1e-9) > int(n_asked * share + 1e-9)
+
+
+def draw(available: NDArray[np.bool_], seed: int, model: int, n_asked: int) -> int:
+    """Draw one of the available items, each with the same known probability.
+
+    The generator depends on nothing but its arguments: a journal replays to the same draws.
+    """
+    rng = np.random.default_rng([seed, 0xA0D17, model, n_asked])
+    return int(rng.choice(np.flatnonzero(available)))
+
+
+def audit(
+    draws: Sequence[Draw],
+    scores: Mapping[int, float],
+    fallback: NDArray[np.float64],
+    n_items: int,
+    estimate: float,
+    confidence: float,
+) -> AuditResult:
+    """The audit's own estimate of the mean score, and whether it agrees with the model's.
+
+    Parameters
+    ----------
+    draws : sequence of Draw
+        Random draws of one model; those not scored (yet) are left out.
+    scores : mapping of int to float
+        Score of every item told.
+    fallback : ndarray of shape (n_bank,)
+        Expected scores, standing in for items of ``A`` that failed or are still in flight.
+    n_items : int
+        Items that may be asked (N above).
+    estimate : float
+        The response model's estimate.
+    confidence : float
+        Two-sided, of the interval.
+
+    Returns
+    -------
+    AuditResult
+    """
+    done = [d for d in draws if d.item in scores]
+    n = len(done)
+    value = np.array(
+        [
+            sum(scores.get(i, float(fallback[i])) for i in d.asked)
+            + d.expected_left
+            + d.n_left * (scores[d.item] - d.expected)
+            for d in done
+        ]
+    )
+    value = value / n_items
+    squared = sum((scores[d.item] - d.expected) ** 2 / d.variance for d in done if d.variance > 0)
+    misfit = float(chdtrc(n, squared)) if n else 1.0
+    if n < MIN_DRAWS:
+        nan = float("nan")
+        return AuditResult(n, nan, nan, (0.0, 1.0), None, misfit)
+    mean, se = float(value.mean()), float(value.std(ddof=1) / np.sqrt(n))
+    half = float(stdtrit(n - 1, (1.0 + confidence) / 2.0)) * se
+    low, high = max(0.0, mean - half), min(1.0, mean + half)
+    return AuditResult(n, mean, se, (low, high), bool(low <= estimate <= high), misfit)
