@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import __version__
 from ..bank import ItemBank
 from ..errors import ScaleError, UsageError
-from .audit import AuditResult, Draw, audit, draw, is_due
+from .audit import AuditResult, Draw, audit, draw, is_due, scored
 from .policy import Policy
 from .result import Ranking, separated_pairs, signature
 from .ties import tie_groups
@@ -457,7 +457,6 @@ class Ranker:
                 n_left=int(seat.available.sum()),
                 expected_left=float(mu[seat.available].sum()),
                 expected=float(mu[item]),
-                variance=test.predictive_variance(item),
             )
         )
         return item
@@ -468,10 +467,12 @@ class Ranker:
         found = {}
         for seat, test in zip(self._seats, self._policy.tests):
             population = int(self.bank.kept.sum()) - len(seat.failed)
+            scores = dict(zip(test.items, test.scores))
             found[seat.name] = audit(
                 seat.draws,
-                dict(zip(test.items, test.scores)),
+                scores,
                 test.expected(),
+                [test.predictive_variance(d.item) for d in scored(seat.draws, scores)],
                 population,
                 test.estimate,
                 self.confidence,
