@@ -187,11 +187,20 @@ def load_tasks(
     return dict(manager.load(list(names)))
 
 
-def task_manager(include_path: Any = None, metadata: Mapping[str, Any] | None = None) -> Any:
-    """The harness's index of tasks; making one reads every task file (seconds)."""
-    return resolve("lm_eval.tasks:TaskManager")(
-        include_path=include_path, metadata=dict(metadata or {})
-    )
+def task_manager(
+    names: Sequence[str], include_path: Any = None, metadata: Mapping[str, Any] | None = None
+) -> Any:
+    """An index of tasks in which names can be found.
+
+    Reading the harness's own 14,000 task files takes seconds, and is left out where each name is
+    a file, or a single task of `include_path` (which goes before the harness's own of that name).
+    """
+    make = resolve("lm_eval.tasks:TaskManager")
+    own = make(include_path=include_path, include_defaults=False, metadata=dict(metadata or {}))
+    single = {name for name, e in own.task_index.items() if e.kind.name in ("TASK", "PY_TASK")}
+    if all(name in single or Path(name).is_file() for name in names):
+        return own
+    return make(include_path=include_path, metadata=dict(metadata or {}))
 
 
 def expand_names(manager: Any, patterns: Sequence[str]) -> list[str]:

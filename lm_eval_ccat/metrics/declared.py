@@ -19,6 +19,7 @@ results file, where functions have become text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -102,12 +103,26 @@ def read_declaration(config: Mapping[str, Any] | None, metric: str) -> Declarati
 
 
 def metric_name(metric: Any) -> str:
-    """Name of a ``metric:`` entry, which may be a function or the text of one in a results file."""
+    """Name of a ``metric:`` entry.
+
+    A function has its name; in a results file stands its source; in a task file that was read
+    without importing anything, its module's path and its name.
+
+    >>> metric_name("def bleu(items):  return items")
+    'bleu'
+    >>> metric_name("/tasks/wmt2016/metrics.bleu")
+    'bleu'
+    """
     if callable(metric):
         return str(getattr(metric, "__name__", metric))
     text = str(metric)
-    if text.lstrip().startswith("def "):
-        return text.lstrip()[4:].split("(", 1)[0].strip()
+    for pattern in (
+        r"^\s*(?:async )?def (\w+)",
+        r"^<function (?:[^>]*\.)?(\w+) at ",
+        r"/[^\s]*\.(\w+)$",
+    ):
+        if found := re.search(pattern, text, re.MULTILINE):
+            return found[1]
     return text
 
 

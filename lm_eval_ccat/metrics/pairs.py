@@ -8,9 +8,8 @@ the corpus functions. A mean of sentence scores is not the corpus score and neve
 Which half is the reference
 ---------------------------
 lm-eval 0.4.13 calls these metrics with ``[gold, result]`` (`ConfigurableTask.process_results`), so
-the pair is (reference, prediction) in every family of YAML tasks. The families that give the reverse
-are listed in `REVERSED`. Where the caller knows the model's answer, `order_pair` looks for it in the
-pair and needs no table.
+the pair is (reference, prediction) in every family of YAML tasks but those listed in `REVERSED`.
+Where the caller knows the model's answer, `order_pair` looks for it in the pair and needs no table.
 """
 
 from __future__ import annotations

@@ -1,0 +1,160 @@
+"""``lm-eval-ccat check``: which metrics of a task can be used adaptively, before spending."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..harness.check import TaskCheck
+
+EPILOG = """\
+examples:
+  lm-eval-ccat check truthfulqa_gen
+  lm-eval-ccat check my_task --include_path my_tasks --metric my_score --range 0,10
+  lm-eval-ccat check mmlu,wmt16-de-en --json
+
+No model is called, and nothing is fetched without --download: a task whose documents are not on
+this machine is judged by its YAML.  Exit codes: 0 every task has a metric that can be used (the
+one named by --metric, if given), 3 some task has none, 2 no such task, 1 error.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``check`` to the command line."""
+    parser = subparsers.add_parser(
+        "check",
+        help="which metrics of a task can be used adaptively, before spending",
+        description=(
+            "For each metric and filter of a task: can an adaptive test use it, on which scale and "
+            "direction, and under which key will its estimate stand? If not, why, and what to do?"
+        ),
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "tasks", nargs="+", metavar="TASK", help="tasks, groups, tags or files; commas allowed"
+    )
+    parser.add_argument("--include_path", metavar="DIR", help="folder with further task files")
+    parser.add_argument("--metadata", metavar="JSON", help="passed to tasks as the harness does")
+    parser.add_argument("--metric", metavar="M", help="look at this metric only")
+    parser.add_argument("--range", metavar="LO,HI", help="scale of a metric that is not known")
+    parser.add_argument("--lower_is_better", action="store_true", help="direction of that scale")
+    parser.add_argument(
+        "--download", action="store_true", help="fetch documents that are not on this machine"
+    )
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="score the first document's own target; runs the metric's code (models, judges)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check tasks and print what was found."""
+    metadata = _json_object(args.metadata)
+    limits = _range(args.range)
+    if not args.download:
+        # Read when the hub's client is imported; the harness imports it.
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+    from ..harness.check import check_tasks
+
+    checks = check_tasks(
+        [name for given in args.tasks for name in given.split(",") if name],
+        include_path=_include_path(args.include_path),
+        metadata=metadata,
+        range=limits,
+        lower_is_better=True if args.lower_is_better else None,
+        metric=args.metric,
+        probe=args.probe,
+    )
+    if args.json:
+        print(json.dumps([check.to_dict() for check in checks], indent=2))
+    else:
+        print(report(checks))
+    return 0 if all(check.usable for check in checks) else 3
+
+
+def report(checks: list[TaskCheck]) -> str:
+    """Tasks and their metrics as text; tasks that differ in name only stand together."""
+    grouped: dict[Any, list[TaskCheck]] = {}
+    for check in checks:
+        same = (_plain(check.metrics, check.task), check.reason.replace(check.task, ""))
+        grouped.setdefault(same, []).append(check)
+    blocks = []
+    for members in grouped.values():
+        first = members[0]
+        lines = [_title(members)]
+        if first.reason:
+            lines += _wrapped(f"cannot be run adaptively: {first.reason}", "  ")
+        usable = [m for m in first.metrics if m.usable]
+        if usable and not first.reason:
+            rows = [("metric", "scale", "the estimate stands at")]
+            rows += [(m.metric, m.words, str(m.key)) for m in usable]
+            widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
+            lines += [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows]
+        if not first.reason:
+            for reason in dict.fromkeys(m.reason for m in first.metrics if not m.usable):
+                lines += _wrapped(f"refused: {reason}", "  ")
+        for note in dict.fromkeys(note for check in members for note in check.notes):
+            lines += _wrapped(f"note: {note}", "  ")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _plain(metrics: Any, task: str) -> tuple:
+    return tuple((m.metric, m.key, m.words, m.reason.replace(task, "")) for m in metrics)
+
+
+def _title(members: list[TaskCheck]) -> str:
+    known = [check.documents for check in members if check.documents is not None]
+    count = f"{sum(known)} documents" if len(known) == len(members) else "documents not at hand"
+    if len(members) == 1:
+        return f"{members[0].task} ({count})"
+    names = ", ".join(check.task for check in members[:3])
+    more = f" and {len(members) - 3} more" if len(members) > 3 else ""
+    return f"{names}{more} ({len(members)} tasks, {count})"
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, 100, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
+    )
+
+
+def _json_object(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"--metadata is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError('--metadata must be a JSON object, such as {"key": 1}')
+    return value
+
+
+def _range(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--range takes two numbers LO,HI, not {text!r}") from None
+    return low, high
+
+
+def _include_path(given: str | None) -> list[str]:
+    from .harness_passthrough import shipped_tasks
+
+    shipped = shipped_tasks()
+    paths = [] if shipped is None else [str(shipped)]
+    return paths + ([given] if given else [])

@@ -1,0 +1,351 @@
+"""Which metrics of a task can be used adaptively, found out before anything is spent.
+
+No model is called. A task is loaded if its documents are at hand; otherwise its YAML says what it
+can. With `probe` the task also scores the target of its first document as if it were an answer,
+which runs the metrics' code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import CcatError, UsageError
+from ..metrics import Metric, Scale, find_metric
+from ..metrics.declared import metric_name
+from . import internals
+from .task_metrics import metric_config
+
+#: Metrics of HF evaluate that report under other names than their own.
+EXPANSIONS = {"rouge": ("rouge1", "rouge2", "rougeL", "rougeLsum")}
+
+
+@dataclass(frozen=True)
+class MetricCheck:
+    """One metric of one filter pipeline.
+
+    Attributes
+    ----------
+    metric, filter : str
+    usable : bool
+        Whether an adaptive test can use it.
+    scale : Scale or None
+    key : str or None
+        Where the estimate will stand in the results.
+    estimand : str
+        What is estimated, in words; "" if nothing can be.
+    reason : str
+        Why it cannot be used, with the remedy; "" if it can.
+    """
+
+    metric: str
+    filter: str
+    usable: bool
+    scale: Scale | None = None
+    key: str | None = None
+    estimand: str = ""
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        scale = None if self.scale is None else {**self.scale.to_dict(), "words": str(self.words)}
+        return {
+            "metric": self.metric,
+            "filter": self.filter,
+            "usable": self.usable,
+            "scale": scale,
+            "key": self.key,
+            "estimand": self.estimand,
+            "reason": self.reason,
+        }
+
+    @property
+    def words(self) -> str:
+        """Scale and direction in words."""
+        return "" if self.scale is None else self.scale.describe()
+
+
+@dataclass(frozen=True)
+class TaskCheck:
+    """One task.
+
+    Attributes
+    ----------
+    task : str
+    documents : int or None
+        Number of documents; None where they were not at hand.
+    metrics : tuple of MetricCheck
+    reason : str
+        Why the whole task cannot be run adaptively; "" if it can.
+    notes : tuple of str
+        What could not be checked.
+    """
+
+    task: str
+    documents: int | None
+    metrics: tuple[MetricCheck, ...]
+    reason: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def usable(self) -> bool:
+        """Whether some metric can be used adaptively."""
+        return not self.reason and any(metric.usable for metric in self.metrics)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "task": self.task,
+            "usable": self.usable,
+            "documents": self.documents,
+            "reason": self.reason,
+            "notes": list(self.notes),
+            "metrics": [metric.to_dict() for metric in self.metrics],
+        }
+
+
+def check_tasks(
+    names: Sequence[str],
+    *,
+    include_path: Any = None,
+    metadata: Mapping[str, Any] | None = None,
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+    metric: str | None = None,
+    probe: bool = False,
+) -> list[TaskCheck]:
+    """Check tasks, groups, tags or task files.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names or patterns, as `lm_eval --tasks` takes them.
+    include_path, metadata
+        As the harness takes them.
+    range, lower_is_better
+        Scale of `metric`, or of all metrics if none is named.
+    metric : str, optional
+        Look at this metric only.
+    probe : bool
+        Let each task score the first document's own target.
+
+    Raises
+    ------
+    UsageError
+        If there is no such task.
+    """
+    manager = internals.task_manager(names, include_path, metadata)
+    configs: dict[str, dict[str, Any]] = {}
+    loaded: dict[str, Any] = {}
+    troubles: dict[str, str] = {}
+    for name in internals.expand_names(manager, names):
+        try:
+            found = internals.static_configs(manager, name)
+        except KeyError:
+            raise UsageError(
+                f"no task, group, tag or file {name!r}; `lm-eval-ccat ls tasks` lists them, "
+                "--include_path adds a folder"
+            ) from None
+        configs.update(found)
+        tasks, trouble = _load(manager, name)
+        if tasks is None and len(found) > 1:
+            for task in found:
+                some, troubles[task] = _load(manager, task)
+                loaded.update(some or {})
+        else:
+            loaded.update(tasks or {})
+            troubles.update(dict.fromkeys(found, trouble))
+    scales = (range, lower_is_better)
+    return [
+        _check_loaded(loaded[name], scales, metric, probe)
+        if name in loaded
+        else _check_config(name, config, scales, metric, troubles.get(name, ""))
+        for name, config in configs.items()
+    ]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what tasks print and log while they load out of the answer on standard output."""
+    level = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        logging.disable(level)
+
+
+def _load(manager: Any, name: str) -> tuple[dict[str, Any] | None, str]:
+    try:
+        with _quiet():
+            return dict(manager.load([name])["tasks"]), ""
+    except Exception as error:  # whatever a data set, a metric library or a task's code may raise
+        first = " ".join(str(error).split()) or type(error).__name__
+        return None, first if len(first) <= 160 else first[:157] + "..."
+
+
+Scales = tuple[tuple[float, float] | None, bool | None]
+
+
+def _check_loaded(task: Any, scales: Scales, wanted: str | None, probe: bool) -> TaskCheck:
+    name = str(task.task_name)
+    config = metric_config(task)
+    filters = internals.filter_names(task)
+    notes: list[str] = []
+    names = _reported_names(config, list(task.aggregation()))
+    values: Mapping[str, Any] = {}
+    if probe:
+        values, note = _probe(task)
+        notes += [note] if note else []
+        names = list(values) or names
+    checks = [
+        _check_metric(
+            metric,
+            filter,
+            name,
+            config,
+            scales,
+            bool(getattr(task, "multiple_target", 0)),
+            values,
+        )
+        for metric in names
+        if wanted in (None, metric)
+        for filter in filters
+    ]
+    return TaskCheck(
+        name,
+        len(task.eval_docs),
+        tuple(checks) or _absent(wanted, names, filters),
+        _task_reason(name, task.OUTPUT_TYPE),
+        tuple(notes),
+    )
+
+
+def _check_config(
+    name: str, config: Mapping[str, Any], scales: Scales, wanted: str | None, trouble: str
+) -> TaskCheck:
+    notes = [f"not loaded ({trouble}); this is what its YAML says" if trouble else "not loaded"]
+    output_type = str(config.get("output_type") or "generate_until")
+    if "class" in config and not config.get("metric_list"):
+        return TaskCheck(
+            name,
+            None,
+            (),
+            "its metrics are set in code, which could not be run without its documents; "
+            "load them with --download",
+            tuple(notes),
+        )
+    config = {**config, "output_type": output_type}
+    if not config.get("metric_list"):
+        config["metric_list"] = [
+            {"metric": metric} for metric in internals.default_metrics(output_type)
+        ]
+    declared = [metric_name(entry.get("metric")) for entry in config["metric_list"]]
+    names = _reported_names(config, declared)
+    filters = [str(entry["name"]) for entry in config.get("filter_list") or []] or ["none"]
+    graded = not set(names) <= {"exact_match", "acc"}
+    if graded and output_type == "generate_until" and not config.get("process_results"):
+        notes.append(
+            "if its documents have several targets, metrics other than exact_match become 0 or 1 "
+            "and cannot be used"
+        )
+    checks = [
+        _check_metric(metric, filter, name, config, scales, False, {})
+        for metric in names
+        if wanted in (None, metric)
+        for filter in filters
+    ]
+    return TaskCheck(
+        name,
+        None,
+        tuple(checks) or _absent(wanted, names, filters),
+        _task_reason(name, output_type),
+        tuple(notes),
+    )
+
+
+def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
+    """Names under which the metrics of a task report (a few report under several)."""
+    entries = {metric_name(e.get("metric")): e for e in config.get("metric_list") or []}
+    names: list[str] = []
+    for metric in declared:
+        k = entries.get(metric, {}).get("k")
+        if metric == "pass_at_k" and isinstance(k, (list, tuple)):
+            names += [f"pass@{n}" for n in k]
+        else:
+            names += EXPANSIONS.get(metric, (metric,))
+    return list(dict.fromkeys(names))
+
+
+def _absent(
+    wanted: str | None, names: Sequence[str], filters: Sequence[str]
+) -> tuple[MetricCheck, ...]:
+    if wanted is None:
+        return ()
+    reason = f"the task has no metric {wanted}; it has {', '.join(names) or 'none'}"
+    return tuple(MetricCheck(wanted, filter, False, reason=reason) for filter in filters)
+
+
+def _task_reason(name: str, output_type: str | None) -> str:
+    if output_type == "loglikelihood_rolling":
+        return (
+            f"task {name} is of type loglikelihood_rolling: its perplexities weigh documents by "
+            "length and have no score per document; run it without --adaptive"
+        )
+    return ""
+
+
+def _check_metric(
+    name: str,
+    filter: str,
+    task: str,
+    config: Mapping[str, Any],
+    scales: Scales,
+    multiple_targets: bool,
+    values: Mapping[str, Any],
+) -> MetricCheck:
+    try:
+        metric = find_metric(
+            name,
+            range=scales[0],
+            lower_is_better=scales[1],
+            task=task,
+            config=config,
+            multiple_targets=multiple_targets,
+        )
+        if name in values:
+            metric.score(values[name], task=task)
+    except CcatError as error:
+        return MetricCheck(name, filter, False, reason=str(error))
+    return MetricCheck(name, filter, True, metric.scale, metric.key(filter), _estimand(metric))
+
+
+def _estimand(metric: Metric) -> str:
+    capped = "" if metric.scale.cap is None else f" capped at {metric.scale.cap:g}"
+    if metric.pair_scorer is not None:
+        return (
+            f"mean of sentence {metric.name}{capped} over all documents; corpus {metric.name} "
+            "appears only when every document was run"
+        )
+    return f"mean of {metric.name}{capped} over all documents"
+
+
+def _probe(task: Any) -> tuple[dict[str, Any], str]:
+    """What the task reports for its first document when the answer is the document's target."""
+    if getattr(task, "UNSAFE_CODE", False):
+        return {}, "not probed: the task runs code that a model writes"
+    if task.OUTPUT_TYPE != "generate_until":
+        return {}, "not probed: only generated answers can be made up"
+    doc = task.eval_docs[0]
+    target = task.doc_to_target(doc)
+    answer = target[0] if isinstance(target, (list, tuple)) and target else target
+    try:
+        with _quiet():
+            return dict(task.process_results(doc, [str(answer)])), ""
+    except Exception as error:
+        return {}, f"probing failed: {type(error).__name__}: {' '.join(str(error).split())[:160]}"

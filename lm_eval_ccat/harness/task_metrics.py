@@ -1,0 +1,71 @@
+"""The metrics of a loaded task, found with all that the task says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..metrics import Metric, find_metric
+from . import internals
+
+
+def metric_config(task: Any) -> dict[str, Any]:
+    """A task's configuration, with the aggregations and scoring that a task class keeps in code.
+
+    Parameters
+    ----------
+    task : lm_eval.api.task.Task
+        A loaded task.
+
+    Returns
+    -------
+    dict
+        What `lm_eval_ccat.metrics.find_metric` takes as `config`.
+    """
+    config = dict(task.dump_config())
+    entries = [dict(entry) for entry in config.get("metric_list") or []]
+    directions = task.higher_is_better()
+    named = {str(entry.get("metric")) for entry in entries}
+    for metric, aggregation in task.aggregation().items():
+        if metric not in named:
+            entry = {"metric": metric, "aggregation": aggregation}
+            if metric in directions:
+                entry["higher_is_better"] = directions[metric]
+            # Before the entries of functions, whose text stands where the name would.
+            entries.insert(0, entry)
+    config["metric_list"] = entries
+    config["process_results"] = internals.scores_by_itself(task)
+    config["output_type"] = task.OUTPUT_TYPE
+    return config
+
+
+def metric_of_task(
+    task: Any,
+    name: str,
+    *,
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+) -> Metric:
+    """Find a metric of a loaded task.
+
+    Parameters
+    ----------
+    task : lm_eval.api.task.Task
+        A loaded task.
+    name : str
+        Metric name, without the filter.
+    range, lower_is_better
+        See `lm_eval_ccat.metrics.find_metric`.
+
+    Raises
+    ------
+    MetricError
+        If it cannot become one score per document; names metric, task and remedy.
+    """
+    return find_metric(
+        name,
+        range=range,
+        lower_is_better=lower_is_better,
+        task=str(task.task_name),
+        config=metric_config(task),
+        multiple_targets=bool(getattr(task, "multiple_target", 0)),
+    )
