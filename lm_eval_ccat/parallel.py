@@ -17,6 +17,14 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 
+_inside_worker = False
+
+
+def _enter_worker() -> None:
+    global _inside_worker
+    _inside_worker = True
+
+
 def usable_cores() -> int:
     """Return the number of cores this process may use, at least 1."""
     if hasattr(os, "sched_getaffinity"):
@@ -47,14 +55,15 @@ def in_processes(
     [1, 2, 3]
     """
     count = min(usable_cores() if processes is None else processes, len(pieces))
-    if count <= 1 or multiprocessing.current_process().daemon:
+    if count <= 1 or _inside_worker:  # a worker has one core: it starts no workers of its own
         for piece in pieces:
             yield work(piece)
         return
     # Forked workers need no `if __name__ == "__main__"` guard in the user's script and start at
     # once. Elsewhere than on Linux forking is unsafe or absent, so the platform's way is taken.
     method = "fork" if sys.platform.startswith("linux") else None
-    pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context(method))
+    context = multiprocessing.get_context(method)
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_enter_worker)
     try:
         waiting: list[Future[Result]] = []
         for piece in pieces:

@@ -1,0 +1,8 @@
+"""Replay logged scores through the ranker that live runs use, against baselines."""
+
+from __future__ import annotations
+
+from .methods import METHODS, Method
+from .run import Simulation, simulate
+
+__all__ = ["METHODS", "Method", "Simulation", "simulate"]

@@ -1,0 +1,103 @@
+"""Arguments and progress that commands reading scores share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..scores import ScoreTable
+
+
+def range_of(text: str) -> tuple[float, float]:
+    """Parse ``LO,HI``."""
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not LO,HI, such as 0,100") from None
+    if not low < high or abs(low) == float("inf") or abs(high) == float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: the lowest score must be below the highest")
+    return low, high
+
+
+def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add ``--metric``, ``--task``, ``--filter``, ``--range`` and ``--lower_is_better``."""
+    parser.add_argument("--metric", help="metric; needed where the scores hold several")
+    parser.add_argument("--task", help="task; needed where the logs hold several")
+    parser.add_argument("--filter", help="filter of the task; needed where it has several")
+    parser.add_argument(
+        "--range",
+        type=range_of,
+        metavar="LO,HI",
+        help="lowest and highest possible score, for a metric whose scale is not known "
+        "(a negative LO as --range=-1,1)",
+    )
+    parser.add_argument(
+        "--lower_is_better",
+        action="store_true",
+        default=None,
+        help="a lower score is better (default: what is known of the metric)",
+    )
+
+
+def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
+    """Read a score table or logs as the arguments say, showing progress on long reads."""
+    from ..scores import ScoreTable, harness_logs
+
+    found = Path(path)
+    if not found.exists():
+        raise UsageError(f"{path}: no such file or directory of scores")
+    if found.is_dir() or harness_logs.is_log_file(found):
+        with progress("reading logs", "MB", 1e-6) as show:
+            return harness_logs.read(
+                found,
+                args.metric,
+                args.task,
+                args.filter,
+                args.range,
+                args.lower_is_better,
+                on_progress=show,
+            )
+    return ScoreTable.read(
+        found, args.metric, args.task, args.filter, args.range, args.lower_is_better
+    )
+
+
+@contextmanager
+def progress(
+    what: str, unit: str, factor: float = 1.0
+) -> Iterator[Callable[[int, int], None] | None]:
+    """Show progress on a terminal; yield None where standard error is not one.
+
+    Nothing refreshes by itself: no thread of the display may be alive when processes are forked.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[shown]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        auto_refresh=False,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(what, total=None, shown="")
+
+        def show(done: int, total: int) -> None:
+            shown = f"{done * factor:.0f} of {total * factor:.0f} {unit}"
+            bar.update(task, completed=done, total=total, shown=shown)
+            bar.refresh()
+
+        yield show

@@ -1,0 +1,202 @@
+"""``lm-eval-ccat simulate``: replay logged scores; how few items would have been enough?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+from .reading import add_reading_arguments, progress, read_scores
+
+if TYPE_CHECKING:
+    from ..simulation import Simulation
+
+EPILOG = """\
+example:
+  lm-eval-ccat simulate --scores scores.parquet --metric bleu --json out.json
+  lm-eval-ccat simulate --scores harness_logs/ --task my_task --metric exact_match \\
+      --methods default,paper,common --holdout 4 --folds 20 --items_per_model 20
+
+Models are held out in turn, the others calibrate, and every method ranks the held-out ones at
+equal cost. A mean tau of 1 is the true order every time. README.md explains each column.
+"""
+
+# Column title, key of the summary, format.
+_COLUMNS = (
+    ("tau", "tau", "{:.3f}"),
+    ("+-", "tau_se", "{:.3f}"),
+    ("- paper", "tau_minus_paper", "{:+.3f}"),
+    ("+-", "tau_minus_paper_se", "{:.3f}"),
+    ("items/model", "items_per_model", "{:.1f}"),
+    ("of all", "share_of_items", "{:.1%}"),
+    ("cost", "cost", "{:.1f}"),
+    ("tied", "tied_share", "{:.0%}"),
+    ("tie F1", "tie_f1", "{:.2f}"),
+    ("decided right", "confident_accuracy", "{:.1%}"),
+    ("z rms", "z_rms", "{:.2f}"),
+    ("coverage", "coverage", "{:.0%}"),
+    ("rmse", "rmse", "{:.4f}"),
+)
+
+
+def _item_count(text: str) -> float | None:
+    if text.lower() == "none":
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a positive number nor 'none'")
+    return number
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",") if part]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers") from None
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``simulate`` to the command line."""
+    parser = subparsers.add_parser(
+        "simulate",
+        help="replay logged scores: how few items would have been enough?",
+        description="Replay logged scores through the ranker that live runs use, and compare it "
+        "with baselines at equal cost.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--scores",
+        required=True,
+        metavar="PATH",
+        help="a score table (.parquet, .csv) or a directory of harness outputs",
+    )
+    add_reading_arguments(parser)
+    parser.add_argument("--items", metavar="FILE", help="table of items, with a column doc_id")
+    parser.add_argument("--units_column", metavar="C", help="its column of item sizes")
+    parser.add_argument(
+        "--methods",
+        default="default,paper,random,common,limit,static,fixed",
+        metavar="A,B",
+        help="comma-separated (default: %(default)s)",
+    )
+    parser.add_argument("--holdout", type=int, default=4, help="models per fold (default: 4)")
+    parser.add_argument("--folds", type=int, default=20, help="hold-out sets (default: 20)")
+    parser.add_argument("--seeds", type=int, default=1, help="runs per fold (default: 1)")
+    parser.add_argument(
+        "--items_per_model",
+        type=_item_count,
+        default=20.0,
+        metavar="N",
+        help="budget in items per model, or 'none' to let the ranker stop by itself (default: 20)",
+    )
+    parser.add_argument("--confidence", type=float, default=0.95, help="two-sided (default: 0.95)")
+    parser.add_argument("--warmup", type=int, default=10, help="first items of every model")
+    parser.add_argument("--prices", metavar="FILE", help='JSON {"model": price of one unit}')
+    parser.add_argument(
+        "--wanted_tau", type=float, default=0.9, help="what the advice is for (default: 0.9)"
+    )
+    parser.add_argument(
+        "--levels",
+        type=_numbers,
+        metavar="N,N",
+        help="other budgets, in items per model, for the advice (default: half, 2 and 4 times)",
+    )
+    parser.add_argument("--exclude", default="", metavar="A,B", help="models to leave out")
+    parser.add_argument("--seed", type=int, default=0, help="of the partitions (default: 0)")
+    parser.add_argument("--processes", type=int, help="folds at once (default: one per core)")
+    parser.add_argument("--json", metavar="FILE", help="write all runs and the summary")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay and print."""
+    from ..simulation import simulate
+
+    if (args.items is None) != (args.units_column is None):
+        raise UsageError("--items and --units_column go together")
+    table = read_scores(args.scores, args)
+    if args.exclude:
+        names = [name for name in args.exclude.split(",") if name]
+        table.select(names)  # an unknown name is an error, not a silent nothing
+        table = table.without(names)
+    with progress(f"replaying {args.folds} folds", "folds") as show:
+        found = simulate(
+            table,
+            [name.strip() for name in args.methods.split(",") if name.strip()],
+            holdout=args.holdout,
+            folds=args.folds,
+            seeds=args.seeds,
+            items_per_model=args.items_per_model,
+            confidence=args.confidence,
+            units=args.items,
+            units_column=args.units_column,
+            prices=args.prices,
+            warmup=args.warmup,
+            levels=args.levels,
+            wanted_tau=args.wanted_tau,
+            seed=args.seed,
+            processes=args.processes,
+            on_progress=show,
+        )
+    if args.json:
+        _write(Path(args.json), found)
+    for line in report(found):
+        print(line)
+    for warning in found.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return 0
+
+
+def _write(path: Path, found: Simulation) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found.to_dict(), indent=1, allow_nan=False), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def report(found: Simulation) -> list[str]:
+    """Return the printed report: what was replayed, a table, and the advice."""
+    s = found.settings
+    spent = (
+        "no budget"
+        if s["items_per_model"] is None
+        else f"budget of {s['items_per_model']:g} items per model"
+    )
+    head = (
+        f"{s['metric']}: {s['models']} models x {s['items_of_benchmark']} items, "
+        f"{s['holdout']} held out in each of {s['folds']} folds, {s['seeds']} seed(s), {spent}, "
+        f"confidence {s['confidence']:g}"
+    )
+    columns = [
+        c for c in _COLUMNS if any(one.get(c[1]) is not None for one in found.summary.values())
+    ]
+    rows = [["method", *(title for title, _, _ in columns)]]
+    for method, one in found.summary.items():
+        rows.append([method, *(_cell(one.get(key), form) for _, key, form in columns)])
+    lines = [head, "", *_aligned(rows)]
+    if found.advice:
+        lines += ["", *found.advice]
+    return lines
+
+
+def _cell(value: Any, form: str) -> str:
+    return "-" if value is None else form.format(value)
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if n == 0 else cell.rjust(width)
+            for n, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,77 @@
+"""The methods a replay compares, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import UsageError
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to spend a budget and rank the held-out models.
+
+    Attributes
+    ----------
+    name : str
+        What tables call it.
+    kind : {"ranker", "fixed", "random", "common", "limit", "static"}
+        ``ranker`` drives :class:`~lm_eval_ccat.Ranker` as a live run does; ``fixed`` gives every
+        model the same number of adaptively chosen items; the others know no response model.
+    bank : str, optional
+        The bank's method, for ``ranker`` and ``fixed``.
+    calibrate, rank : dict
+        Options of the calibration and of the Ranker.
+
+    Examples
+    --------
+    >>> Method("paper, full information", "ranker", "paper", rank={"information": "full"}).name
+    'paper, full information'
+    """
+
+    name: str
+    kind: str
+    bank: str | None = None
+    calibrate: Mapping[str, Any] = field(default_factory=dict)
+    rank: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def bank_key(self) -> tuple[str | None, str]:
+        """Methods with equal keys share one calibration."""
+        return self.bank, repr(sorted(self.calibrate.items()))
+
+
+METHODS: dict[str, Method] = {
+    "default": Method("default", "ranker", "default"),
+    "paper": Method("paper", "ranker", "paper"),
+    "random": Method("random", "random"),
+    "common": Method("common", "common"),
+    "limit": Method("limit", "limit"),
+    "static": Method("static", "static"),
+    "fixed": Method("fixed", "fixed", "paper"),
+    "fixed_default": Method("fixed_default", "fixed", "default"),
+}
+
+
+def chosen_methods(methods: Sequence[str | Method]) -> tuple[Method, ...]:
+    """Look names up; a :class:`Method` stands for itself.
+
+    Raises
+    ------
+    UsageError
+        An unknown name, a name that stands twice, or none at all.
+    """
+    chosen: list[Method] = []
+    for method in methods:
+        if isinstance(method, str):
+            if method not in METHODS:
+                raise UsageError(f"no method {method!r}; there are {', '.join(METHODS)}")
+            method = METHODS[method]
+        if method.name in {m.name for m in chosen}:
+            raise UsageError(f"method {method.name!r} stands twice")
+        chosen.append(method)
+    if not chosen:
+        raise UsageError("name at least one method")
+    return tuple(chosen)

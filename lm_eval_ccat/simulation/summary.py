@@ -1,0 +1,234 @@
+"""Pool the outcomes of a replay: per run, per method, and what to advise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .replay import Outcome, half_width, z_scores
+
+
+def run_record(outcome: Outcome, confidence: float) -> dict[str, Any]:
+    """Return one run as JSON values."""
+    z_rms = coverage = None
+    if outcome.standard_errors is not None:
+        z = z_scores(outcome.errors, outcome.standard_errors)
+        z_rms = float(np.sqrt(np.mean(z**2)))
+        coverage = float(np.mean(np.abs(z) <= half_width(confidence)))
+    precision, recall, f1 = _tie_scores([outcome])
+    return {
+        "method": outcome.method,
+        "fold": outcome.fold,
+        "seed": outcome.seed,
+        "holdout": list(outcome.holdout),
+        "tau": outcome.tau,
+        "items": outcome.items,
+        "cost": outcome.cost,
+        "budget": outcome.budget,
+        "ties": outcome.ties,
+        "true_ties": outcome.true_ties,
+        "tie_precision": precision,
+        "tie_recall": recall,
+        "tie_f1": f1,
+        "confident_pairs": outcome.confident,
+        "confident_accuracy": _share(outcome.confident_right, outcome.confident),
+        "z_rms": z_rms,
+        "coverage": coverage,
+        "rmse": float(np.sqrt(np.mean(outcome.errors**2))),
+        "seconds": outcome.seconds,
+    }
+
+
+def summarise(
+    outcomes: Sequence[Outcome], n_items: int, confidence: float
+) -> dict[str, dict[str, Any]]:
+    """Pool the runs of each method.
+
+    Shares and ratios are of all pairs, or all models, of all runs. The standard error of the mean
+    tau is over folds, whose runs are averaged first: seeds of one fold are not independent.
+    """
+    by_method: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        by_method.setdefault(outcome.method, []).append(outcome)
+    return {
+        method: _pool(own, by_method.get("paper"), n_items, confidence)
+        for method, own in by_method.items()
+    }
+
+
+def _pool(
+    own: list[Outcome], paper: list[Outcome] | None, n_items: int, confidence: float
+) -> dict[str, Any]:
+    taus = _fold_means(own)
+    precision, recall, f1 = _tie_scores(own)
+    stated = [o for o in own if o.standard_errors is not None]
+    z = (
+        np.concatenate([z_scores(o.errors, o.standard_errors) for o in stated])  # type: ignore[arg-type]
+        if stated
+        else np.empty(0)
+    )
+    errors = np.concatenate([o.errors for o in own])
+    items, models = sum(o.items for o in own), sum(len(o.holdout) for o in own)
+    sure = [o for o in own if o.confident is not None]
+    pooled: dict[str, Any] = {
+        "runs": len(own),
+        "tau": _mean(list(taus.values())),
+        "tau_se": _standard_error(list(taus.values())),
+        "items": items / len(own),
+        "items_per_model": items / models,
+        "share_of_items": items / (models * n_items),
+        "cost": float(np.mean([o.cost for o in own])),
+        "budget": None if own[0].budget is None else float(np.mean([o.budget or 0 for o in own])),
+        "ties": sum(o.ties or 0 for o in sure) if sure else None,
+        "true_ties": sum(o.true_ties for o in own),
+        "tied_share": _share(sum(o.ties or 0 for o in sure), sum(o.pairs for o in sure)),
+        "tie_precision": precision,
+        "tie_recall": recall,
+        "tie_f1": f1,
+        "confident_pairs": sum(o.confident or 0 for o in sure) if sure else None,
+        "confident_accuracy": _share(
+            sum(o.confident_right or 0 for o in sure), sum(o.confident or 0 for o in sure)
+        ),
+        "runs_with_wrong_pair": _share(
+            sum(o.confident_right != o.confident for o in sure), len(sure)
+        ),
+        "z_rms": float(np.sqrt(np.mean(z**2))) if len(z) else None,
+        "coverage": float(np.mean(np.abs(z) <= half_width(confidence))) if len(z) else None,
+        "rmse": float(np.sqrt(np.mean(errors**2))),
+        "seconds": float(np.mean([o.seconds for o in own])),
+    }
+    if paper is not None:
+        other = _fold_means(paper)
+        differences = [taus[fold] - other[fold] for fold in taus if fold in other]
+        pooled["tau_minus_paper"] = _mean(differences)
+        pooled["tau_minus_paper_se"] = _standard_error(differences)
+    return pooled
+
+
+def _fold_means(outcomes: Sequence[Outcome]) -> dict[int, float]:
+    taus: dict[int, list[float]] = {}
+    for outcome in outcomes:
+        if outcome.tau is not None:
+            taus.setdefault(outcome.fold, []).append(outcome.tau)
+    return {fold: float(np.mean(values)) for fold, values in taus.items()}
+
+
+def _tie_scores(
+    outcomes: Sequence[Outcome],
+) -> tuple[float | None, float | None, float | None]:
+    """Precision, recall and F1 of the pairs left undecided, against the true ties."""
+    stated = [o for o in outcomes if o.ties is not None]
+    hits = sum(o.tie_hits or 0 for o in stated)
+    said, true = sum(o.ties or 0 for o in stated), sum(o.true_ties for o in stated)
+    return _share(hits, said), _share(hits, true), _share(2 * hits, said + true)
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if len(values) else None
+
+
+def _standard_error(values: Sequence[float]) -> float | None:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+
+
+def items_for_tau(points: Sequence[Mapping[str, Any]], wanted: float) -> float | None:
+    """Items per model at which a method's mean tau reaches a value.
+
+    Between two levels tau is interpolated in the logarithm of the items. Noise can make a level
+    reach it and a higher one fall below again; the level counts from which on it holds.
+
+    Parameters
+    ----------
+    points : sequence of dict
+        Summaries of one method with ``items_per_model`` and ``tau``.
+    wanted : float
+
+    Returns
+    -------
+    float or None
+        None where the largest level does not reach it.
+    """
+    known = sorted((p["items_per_model"], p["tau"]) for p in points if p["tau"] is not None)
+    if not known or known[-1][1] < wanted:
+        return None
+    last = len(known) - 1
+    while last > 0 and known[last - 1][1] >= wanted:
+        last -= 1
+    if last == 0:
+        return float(known[0][0])
+    (x0, t0), (x1, t1) = known[last - 1], known[last]
+    if x0 <= 0 or x1 <= x0:
+        return float(x1)
+    share = (wanted - t0) / (t1 - t0)
+    return float(np.exp(np.log(x0) + share * (np.log(x1) - np.log(x0))))
+
+
+def advice(
+    sweep: Mapping[str, Sequence[Mapping[str, Any]]],
+    n_items: int,
+    wanted_tau: float,
+    confidence: float,
+) -> list[str]:
+    """Say which method to take, and how many items, for a wanted tau and a wanted confidence.
+
+    Parameters
+    ----------
+    sweep : dict of str to list of dict
+        For each method its summaries at several levels of spending.
+    n_items : int
+        Items of the full benchmark.
+    wanted_tau, confidence : float
+
+    Returns
+    -------
+    list of str
+        Sentences.
+    """
+    needed = {m: items_for_tau(points, wanted_tau) for m, points in sweep.items()}
+    reached = sorted((n, m) for m, n in needed.items() if n is not None)
+    most = max(p["items_per_model"] for points in sweep.values() for p in points)
+    said = []
+    if reached:
+        number, method = reached[0]
+        lowest = min(p["items_per_model"] for p in sweep[method])
+        about = "at most" if number <= lowest else "about"
+        said.append(
+            f"for a mean tau of {wanted_tau:g}: {method}, {about} {np.ceil(number):.0f} items per "
+            f"model ({number / n_items:.1%} of {n_items})"
+        )
+        if len(reached) > 1:
+            rest = ", ".join(f"{m} {np.ceil(n):.0f}" for n, m in reached[1:])
+            said.append(f"others that reach it, with their items per model: {rest}")
+        missing = [m for m, n in needed.items() if n is None]
+        if missing:
+            said.append(
+                f"not reached with up to {most:.0f} items per model by {', '.join(missing)}"
+            )
+    else:
+        said.append(
+            f"no method reaches a mean tau of {wanted_tau:g} with up to {most:.0f} items per model"
+        )
+    sure = {m: [p for p in points if p["tied_share"] is not None] for m, points in sweep.items()}
+    for method, points in sure.items():
+        if points:
+            steps = ", ".join(
+                f"{1 - p['tied_share']:.0%} with {p['items_per_model']:.0f} items per model"
+                for p in points
+            )
+            said.append(
+                f"at {confidence:.0%} confidence {method} decides {steps} of the pairs"
+                f"{_accuracy(points)}"
+            )
+    return said
+
+
+def _accuracy(points: Sequence[Mapping[str, Any]]) -> str:
+    pairs = sum(p["confident_pairs"] for p in points)
+    right = sum((p["confident_accuracy"] or 0.0) * p["confident_pairs"] for p in points)
+    return f" ({right / pairs:.1%} of the decided ones in the true order)" if pairs else ""
