@@ -269,6 +269,10 @@ class Ranker:
         test = self._policy.tests[self._position[self._seat(model).name]]
         return test.estimate, test.standard_error
 
+    def expected(self, model: str) -> NDArray[np.float64]:
+        """Expected score of one model on every item, on [0, 1]; shape (n_items,), bank order."""
+        return self._policy.tests[self._position[self._seat(model).name]].expected()
+
     def result(self) -> Ranking:
         """The ranking as it stands; may be called at any time."""
         policy, names, ids = self._policy, [s.name for s in self._seats], self.bank.doc_ids
