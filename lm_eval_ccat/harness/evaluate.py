@@ -9,10 +9,10 @@ for the time of one call, or by the task's own class (`lm_eval_ccat.harness.task
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UsageError
@@ -22,9 +22,16 @@ from .options import AdaptiveOptions
 from .results import assemble
 from .session import TaskSession
 
-log = logging.getLogger("lm_eval_ccat")
 
-_CURRENT: ContextVar[AdaptiveOptions | None] = ContextVar("adaptive_options", default=None)
+@dataclass
+class _Call:
+    """One call under `adaptively`: its options, and the blocks it has given."""
+
+    options: AdaptiveOptions
+    blocks: dict[str, Any] = field(default_factory=dict)
+
+
+_CURRENT: ContextVar[_Call | None] = ContextVar("adaptive_call", default=None)
 _SESSION_OPTIONS = (
     "system_instruction",
     "apply_chat_template",
@@ -44,7 +51,7 @@ def adaptive_evaluate(
     target_se: float | None = None,
     max_items: int | None = None,
     budget: Mapping[str, float] | None = None,
-    price: Callable[[float, float, float], float] | None = None,
+    price: Mapping[str, float] | None = None,
     adaptive_batch_size: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
@@ -66,8 +73,8 @@ def adaptive_evaluate(
         Most documents per task.
     budget : mapping, optional
         One of ``{"items": n}``, ``{"usd": x}`` (with `price`), ``{"seconds": s}``, in all.
-    price : callable, optional
-        ``(input tokens, output tokens, seconds) -> dollars`` of one document.
+    price : mapping, optional
+        What the model costs: ``input`` and ``output`` ($ per million tokens), ``item``, ``hour``.
     adaptive_batch_size : int, optional
         Documents at a time; default what the model takes at once.
     confidence : float, optional
@@ -152,12 +159,19 @@ def simple_evaluate(
 
 
 @contextmanager
-def adaptively(options: AdaptiveOptions) -> Iterator[None]:
-    """While this lasts, every task that the harness evaluates in this thread is adaptive."""
+def adaptively(options: AdaptiveOptions) -> Iterator[dict[str, Any]]:
+    """While this lasts, every task that the harness evaluates in this thread is adaptive.
+
+    Yields
+    ------
+    dict
+        Filled with the ``adaptive`` block of each task as it is evaluated.
+    """
     install_hook()
-    token = _CURRENT.set(options)
+    call = _Call(options)
+    token = _CURRENT.set(call)
     try:
-        yield
+        yield call.blocks
     finally:
         _CURRENT.reset(token)
 
@@ -200,9 +214,9 @@ def _wrapper_of(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _adaptive_tasks(tasks: Mapping[str, Any]) -> dict[str, AdaptiveOptions]:
-    current = _CURRENT.get()
-    if current is not None:
-        return dict.fromkeys(tasks, current)
+    call = _CURRENT.get()
+    if call is not None:
+        return dict.fromkeys(tasks, call.options)
     found = {name: getattr(task, "adaptive", None) for name, task in tasks.items()}
     return {name: options for name, options in found.items() if options is not None}
 
@@ -226,14 +240,14 @@ def _evaluate(
                 "pass --confirm_run_unsafe_code if you accept that"
             )
         bank = require_bank(options.bank_for(name, only_task=len(chosen) == 1), name)
-        session = TaskSession(task, lm, session_options, count_tokens=options.price is not None)
+        session = TaskSession(task, lm, session_options, count_tokens=options.model_price.by_tokens)
         runs[name] = AdaptiveRun.prepare(session, bank, options)
     ordinary = None
     if len(chosen) < len(tasks):
         rest = {name: task for name, task in tasks.items() if name not in chosen}
         ordinary = stock(**{**arguments, "task_dict": {"tasks": rest, "groups": {}}})
     _run_within_budget(runs)
-    return assemble(
+    results = assemble(
         lm,
         tasks,
         groups,
@@ -242,6 +256,10 @@ def _evaluate(
         bootstrap_iters=arguments["bootstrap_iters"],
         log_samples=arguments["log_samples"],
     )
+    call = _CURRENT.get()
+    if call is not None:
+        call.blocks.update(results["adaptive"])
+    return results
 
 
 def _run_within_budget(runs: Mapping[str, AdaptiveRun]) -> None:

@@ -39,12 +39,14 @@ USED = (
     "lm_eval.evaluator_utils:_handle_back_comp",
     "lm_eval.evaluator_utils:aggregate_groups",
     "lm_eval.evaluator_utils:print_writeout",
+    "lm_eval.loggers:EvaluationTracker",
     "lm_eval.tasks:TaskManager",
     "lm_eval.tasks._index:TaskIndex.entry_from_path",
     "lm_eval.tasks._yaml_loader:load_yaml",
     "lm_eval.utils:handle_non_serializable",
     "lm_eval.utils:hash_dict_images",
     "lm_eval.utils:hash_string",
+    "lm_eval.utils:setup_logging",
     "lm_eval.utils:simple_parse_args_string",
     "lm_eval._cli.run:Run",
     "lm_eval.config.evaluate_config:EvaluatorConfig",
@@ -359,6 +361,28 @@ def to_results(accumulator: Any, lm: Any, log_samples: bool) -> dict[str, Any]:
     return dict(accumulator._to_eval_results(samples=samples))
 
 
+def save_results(
+    folder: str,
+    name: str,
+    results: dict[str, Any],
+    samples: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> None:
+    """Write a model's results and samples files into ``<folder>/<name>/`` as the harness does."""
+    tracker = resolve("lm_eval.loggers:EvaluationTracker")(output_path=folder)
+    general = tracker.general_config_tracker
+    general.log_experiment_args(
+        model_source=str(results.get("config", {}).get("model", "")),
+        model_args={"model": name},
+        system_instruction=options.get("system_instruction"),
+        chat_template=None,
+        fewshot_as_multiturn=bool(options.get("fewshot_as_multiturn")),
+    )
+    tracker.save_results_aggregated(results=results, samples=dict(samples))
+    for task, rows in samples.items():
+        tracker.save_results_samples(task_name=task, samples=rows)
+
+
 # -- the hook and the command line ----------------------------------------------------------------
 
 Evaluate = Callable[..., Any]
@@ -392,6 +416,11 @@ def bind_evaluate(function: Evaluate, arguments: Iterable[Any], named: Mapping[s
 def run_command() -> Any:
     """The class of the harness's ``run`` command (its parser and what it executes)."""
     return resolve("lm_eval._cli.run:Run")
+
+
+def set_up_logging() -> None:
+    """Log as the harness's own command does."""
+    resolve("lm_eval.utils:setup_logging")()
 
 
 def config_file(path: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..bank.settings import check_bank
 from ..errors import HarnessError, MetricError
 from ..metrics import Metric
 from ..ranker import Ranker, Ranking
+from ..runs.prices import Tokens, estimate_tokens
 from . import internals
 from .options import AdaptiveOptions
 from .session import Administered, TaskSession
@@ -25,7 +26,6 @@ MODEL = "model"
 WARMUP = 10
 #: Tokens of an answer that is not written yet, where the task states no limit.
 _ANSWER_TOKENS = 256
-_CHARACTERS_PER_TOKEN = 4.0
 
 
 @dataclass
@@ -111,7 +111,8 @@ class AdaptiveRun:
                 scale = self.metric.scale
                 bar.set_postfix_str(
                     f"{self.metric.label} {float(scale.restore(estimate)):.4g} "
-                    f"± {float(scale.restore_error(se)):.2g}"
+                    f"± {float(scale.restore_error(se)):.2g}",
+                    refresh=False,
                 )
                 bar.update(len(asked))
                 self._stop_when_spent(ranker, budget, time.monotonic() - started)
@@ -168,27 +169,26 @@ class AdaptiveRun:
         return float(self.metric.scale.normalise(raw))
 
     def _charge(self, answer: Administered) -> float | None:
-        price = self.options.price
-        if price is None:
+        price = self.options.model_price
+        if not price.known:
             return None
-        read = answer.input_tokens
-        written = answer.output_tokens
-        cost = price(
-            sum(map(_guess_tokens, answer.prompts)) if read is None else read,
-            sum(map(_guess_tokens, answer.responses)) if written is None else written,
-            answer.seconds,
-        )
+        read, written = answer.input_tokens, answer.output_tokens
+        if read is None or written is None:
+            tokens = Tokens(_guess(answer.prompts), _guess(answer.responses), "estimate")
+        else:
+            tokens = Tokens(read, written, "tokenizer")
+        cost = price.cost(tokens, answer.seconds)
         self.cost = (self.cost or 0.0) + cost
         return cost if "usd" in (self.options.budget or {}) else None
 
     def _expected_cost(self, doc_id: int) -> float:
         """Dollars that a document may cost, with an answer of full length."""
-        assert self.options.price is not None
         settings = self.session.settings["generation_kwargs"]
-        repeats = self.session.n_requests(doc_id)
-        prompt = sum(map(_guess_tokens, self.session.prompts(doc_id)))
         answer = float(settings.get("max_gen_toks") or _ANSWER_TOKENS) if settings else 0.0
-        return max(self.options.price(prompt, answer * repeats, 0.0), 1e-12)
+        written = answer * self.session.n_requests(doc_id)
+        tokens = Tokens(_guess(self.session.prompts(doc_id)), written, "estimate")
+        # Seconds are not known beforehand; the costs told correct the expectation.
+        return max(self.options.model_price.cost(tokens, 0.0), 1e-9)
 
     def _stop_when_spent(self, ranker: Ranker, budget: Mapping[str, float], elapsed: float) -> None:
         if "seconds" in budget and elapsed >= budget["seconds"]:
@@ -246,8 +246,8 @@ def require_bank(bank: ItemBank | None, task: str) -> ItemBank:
     return bank
 
 
-def _guess_tokens(text: str) -> float:
-    return len(text) / _CHARACTERS_PER_TOKEN
+def _guess(texts: Iterable[str]) -> float:
+    return sum(map(estimate_tokens, texts))
 
 
 def _progress(name: str, total: int) -> Any:

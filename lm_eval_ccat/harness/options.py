@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
 from ..errors import UsageError
+from ..runs.prices import Price
 
 BUDGET_KINDS = ("items", "usd", "seconds")
 
@@ -31,9 +32,9 @@ class AdaptiveOptions:
         document is run and the result is that of a full run.
     budget : mapping, optional
         One of ``{"items": n}``, ``{"usd": x}``, ``{"seconds": s}``, for all tasks together.
-    price : callable, optional
-        ``(input tokens, output tokens, seconds) -> dollars`` of one document; needed for a budget
-        in dollars.
+    price : mapping, optional
+        What the model costs: ``input`` and ``output`` ($ per million tokens), ``item``, ``hour``;
+        needed for a budget in dollars.
     batch_size : int, optional
         Documents at a time; default what the model takes at once.
     confidence : float, optional
@@ -45,7 +46,7 @@ class AdaptiveOptions:
     target_se: float | None = None
     max_items: int | None = None
     budget: Mapping[str, float] | None = None
-    price: Callable[[float, float, float], float] | None = None
+    price: Mapping[str, float] | None = None
     batch_size: int | None = None
     confidence: float = 0.95
     seed: int = 0
@@ -70,8 +71,26 @@ class AdaptiveOptions:
                 kinds = ", ".join(BUDGET_KINDS)
                 raise UsageError(f"a budget is one of {kinds}, not {', '.join(self.budget)}")
             _positive(next(iter(self.budget.values())), "budget")
-            if "usd" in self.budget and self.price is None:
-                raise UsageError("a budget in usd needs the price of the model")
+            if "usd" in self.budget and not self.model_price.known:
+                raise UsageError(
+                    "a budget in usd needs the model's price: --price input=... output=..."
+                )
+
+    @property
+    def model_price(self) -> Price:
+        """The price as an object that can tell a document's cost."""
+        return Price.parse(self.price, "price")
+
+    def require_files(self) -> None:
+        """Refuse a bank path that does not exist, before a model is loaded.
+
+        Raises
+        ------
+        BankError
+        """
+        for bank in self.bank.values() if isinstance(self.bank, Mapping) else [self.bank]:
+            if isinstance(bank, (str, Path)) and not Path(bank).is_dir():
+                ItemBank.load(bank)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any], folder: Path | None = None) -> AdaptiveOptions:

@@ -1,0 +1,205 @@
+"""``run``: the harness's own ``run`` command, and with ``--adaptive`` few documents instead of all.
+
+The parser and everything that happens to the results (files, W&B, trackio, the table) are the
+harness's. Without ``--adaptive`` our flags are taken away and its command is run as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import UsageError
+
+EXAMPLES = """
+examples:
+  # exactly what lm_eval does
+  $ lm-eval-ccat run --model hf --model_args pretrained=gpt2 --tasks hellaswag
+
+  # the same score, estimated from the few documents that tell most
+  $ lm-eval-ccat run --model hf --model_args pretrained=gpt2 --tasks my_task \\
+      --adaptive --bank my_task.bank.json --target_se 0.02 --output_path out --log_samples
+
+  # two tasks, 60 documents in all
+  $ lm-eval-ccat run --config my_config.yaml --tasks a b \\
+      --adaptive --bank a=a.bank.json b=b.bank.json --budget_items 60
+
+The estimate stands where the metric stands, with its standard error; the `adaptive` block of the
+results file says what was estimated, from how many documents and why it stopped.
+"""
+
+#: Our flags, which the harness's command must not see.
+_OURS = (
+    "adaptive",
+    "bank",
+    "target_se",
+    "max_items",
+    "budget_items",
+    "budget_usd",
+    "budget_seconds",
+    "price",
+    "adaptive_batch_size",
+    "confidence",
+    "adaptive_seed",
+)
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to a parser."""
+    from ..harness import internals
+
+    internals.run_command().create(subparsers)
+    parser = subparsers.choices["run"]
+    parser.usage = (
+        "lm-eval-ccat run --model <model> --tasks <task> ... [options of lm_eval run]\n"
+        "       [--adaptive --bank FILE [--target_se X] [--max_items N] [--budget_items N]]"
+    )
+    parser.description = "lm_eval's run; with --adaptive only the documents that tell most."
+    parser.epilog = textwrap.dedent(EXAMPLES)
+    parser.set_defaults(func=run)
+    group = parser.add_argument_group("adaptive evaluation")
+    group.add_argument(
+        "--adaptive",
+        action="store_true",
+        help="Choose documents by an item bank and estimate the full score",
+    )
+    group.add_argument(
+        "--bank",
+        nargs="+",
+        metavar="<bank>",
+        help="Item bank (see `lm-eval-ccat calibrate`), TASK=FILE once per task, or a directory",
+    )
+    group.add_argument(
+        "--target_se",
+        type=float,
+        metavar="<x>",
+        help="Stop at this standard error, on a scale of 0 to 1 whatever the metric's own: "
+        "0.02 is 2 points of BLEU",
+    )
+    group.add_argument("--max_items", type=int, metavar="<n>", help="Most documents per task")
+    budget = group.add_mutually_exclusive_group()
+    budget.add_argument(
+        "--budget_items", type=int, metavar="<n>", help="Most documents of all tasks together"
+    )
+    budget.add_argument("--budget_usd", type=float, metavar="<x>", help="Most dollars; see --price")
+    budget.add_argument("--budget_seconds", type=float, metavar="<s>", help="Most seconds")
+    group.add_argument(
+        "--price",
+        nargs="+",
+        metavar="<part>",
+        help="What the model costs: input=0.4 output=1.6 ($ per million tokens), item=0.01, "
+        "hour=2.5",
+    )
+    group.add_argument(
+        "--adaptive_batch_size",
+        type=int,
+        metavar="<n>",
+        help="Documents chosen at a time (default: what the model takes at once)",
+    )
+    group.add_argument(
+        "--confidence",
+        type=float,
+        metavar="<c>",
+        help="Confidence of the interval that is reported (default: 0.95)",
+    )
+    group.add_argument(
+        "--adaptive_seed", type=int, metavar="<n>", help="Seed of the adaptive test (default: 0)"
+    )
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command with the arguments that follow its name; the exit code."""
+    parser = argparse.ArgumentParser(prog="lm-eval-ccat")
+    subparsers = parser.add_subparsers(dest="command")
+    add_parser(subparsers)
+    if not argv:  # the harness's own command shows its help then
+        subparsers.choices["run"].print_help()
+        return 0
+    return run(parser.parse_args(["run", *argv]))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the harness's command, adaptively where asked for.
+
+    Raises
+    ------
+    CcatError
+        Flags that cannot go together, or a bank that cannot be used.
+    """
+    from ..harness import internals
+
+    ours = {name: vars(args).pop(name, None) for name in _OURS}
+    _set_include_path(args)
+    command = internals.run_command()._execute
+    if not ours.pop("adaptive"):
+        given = [name for name, value in ours.items() if value is not None]
+        if given:
+            raise UsageError(f"--{given[0]} means nothing without --adaptive")
+        internals.set_up_logging()
+        command(args)
+        return 0
+
+    from ..harness.evaluate import adaptively, refuse_subsets
+    from ..harness.results import in_words
+
+    options = _options(ours)
+    file = _config_file(args)
+    for name in ("limit", "samples"):
+        value = getattr(args, name, None)
+        refuse_subsets(**{"limit": None, "samples": None, name: value or file.get(name)})
+    internals.set_up_logging()
+    with adaptively(options) as blocks:
+        command(args)
+    for task, block in blocks.items():
+        print(f"\nadaptive {in_words(block, task)}")
+    return 0
+
+
+def _options(given: dict[str, Any]) -> Any:
+    from ..harness.options import AdaptiveOptions, parse_banks
+
+    values = {key: value for key, value in given.items() if value is not None}
+    if "bank" not in values:
+        raise UsageError("--adaptive needs --bank FILE (make one with `lm-eval-ccat calibrate`)")
+    values["bank"] = parse_banks(values["bank"])
+    if "adaptive_seed" in values:
+        values["seed"] = values.pop("adaptive_seed")
+    if "price" in values:
+        values["price"] = _price(values["price"])
+    options = AdaptiveOptions.from_mapping(values)
+    options.require_files()
+    return options
+
+
+def _price(parts: list[str]) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for part in (piece for text in parts for piece in text.split(",") if piece):
+        key, equals, number = part.partition("=")
+        try:
+            values[key] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise UsageError(f"--price {part!r} is not of the form input=0.4 output=1.6")
+    return values
+
+
+def _config_file(args: argparse.Namespace) -> dict[str, Any]:
+    """The YAML file of the harness's ``--config``, whose values count where a flag is absent."""
+    from ..harness import internals
+
+    return internals.config_file(args.config) if getattr(args, "config", None) else {}
+
+
+def _set_include_path(args: argparse.Namespace) -> None:
+    """Let the harness find the task configurations that come with the package, after the user's."""
+    from .harness_passthrough import shipped_tasks
+
+    shipped = shipped_tasks()
+    if shipped is None:
+        return
+    own = args.include_path or _config_file(args).get("include_path")
+    # Of two configurations of one name the harness takes that of the later directory.
+    args.include_path = [str(shipped), *(own if isinstance(own, list) else [own] if own else [])]

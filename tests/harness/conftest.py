@@ -1,0 +1,70 @@
+"""The local benchmark, the harness's own results on it, and banks calibrated on its logs."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+os.environ["DISABLE_MULTIPROC"] = "1"  # the harness bootstraps in as many processes as cores
+pytest.importorskip("lm_eval")
+
+from lm_eval.loggers import EvaluationTracker
+from lm_eval.tasks import TaskManager
+from local_bench import Copyist, write_bench
+
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.harness import simple_evaluate
+
+
+class Bench:
+    """A benchmark directory with what the tests ask of it again and again."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.tasks = write_bench(folder)
+        self._banks = {}
+
+    def manager(self, **metadata):
+        return TaskManager(include_path=str(self.tasks), include_defaults=False, metadata=metadata)
+
+    def stock(self, tasks, lm=None, **arguments):
+        """The harness's own results."""
+        arguments.setdefault("bootstrap_iters", 200)
+        return simple_evaluate(
+            model=lm or Copyist(), tasks=tasks, task_manager=self.manager(), **arguments
+        )
+
+    def write_logs(self, folder, tasks, settings):
+        for position in range(6):
+            skill = 0.25 + 0.13 * position
+            tracker = EvaluationTracker(output_path=str(folder))
+            results = simple_evaluate(
+                model="copyist",
+                model_args={"skill": skill, "model": f"copyist-{position}"},
+                tasks=tasks,
+                task_manager=self.manager(),
+                evaluation_tracker=tracker,
+                bootstrap_iters=0,
+                **settings,
+            )
+            samples = results.pop("samples")
+            tracker.save_results_aggregated(results=results, samples=samples)
+            for task in results["configs"]:
+                tracker.save_results_samples(task, samples[task])
+
+    def bank(self, task, metric, filter="none", method="paper", **settings):
+        """A bank calibrated on six models' logs, written with these settings."""
+        folder = self.folder / "logs" / (task + "".join(sorted(settings)))
+        if not folder.exists():
+            self.write_logs(folder, [task], settings)
+        key = str(folder), metric, filter, method
+        if key not in self._banks:
+            table = ScoreTable.read(folder, metric=metric, task=task, filter=filter)
+            self._banks[key] = calibrate(table, method=method)
+        return self._banks[key]
+
+
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory):
+    return Bench(tmp_path_factory.mktemp("bench"))

@@ -1,0 +1,78 @@
+"""With every document administered an adaptive run is the harness's own, value for value."""
+
+from __future__ import annotations
+
+import pytest
+from local_bench import N_DOCS, Copyist
+
+from lm_eval_ccat import adaptive_evaluate
+
+CASES = [
+    ("texts", "bleu", "none", {}),
+    ("texts", "chrf", "none", {"apply_chat_template": True, "fewshot_as_multiturn": True}),
+    ("texts", "ter", "none", {"system_instruction": "Copy with care."}),
+    ("choices", "acc", "none", {}),
+    ("choices", "acc_norm", "none", {"num_fewshot": 1}),
+    ("sums", "exact_match", "strict", {}),
+    ("sums", "exact_match", "majority", {"apply_chat_template": True}),
+]
+
+
+def run(bench, tasks, bank, lm=None, **arguments):
+    arguments.setdefault("max_items", N_DOCS)
+    arguments.setdefault("bootstrap_iters", 10)
+    return adaptive_evaluate(
+        lm or Copyist(), tasks=tasks, bank=bank, task_manager=bench.manager(), **arguments
+    )
+
+
+def assert_same_evaluation(ours, stock, tasks):
+    for task in tasks:
+        for key, value in stock["results"][task].items():
+            assert ours["results"][task][key] == value, key
+    assert ours["samples"] == stock["samples"]
+    for part in ("n-samples", "configs", "versions", "n-shot", "group_subtasks"):
+        assert ours[part] == stock[part], part
+
+
+@pytest.mark.parametrize("task, metric, flt, settings", CASES)
+def test_values_and_rows_equal_those_of_the_harness(bench, task, metric, flt, settings):
+    stock_lm, our_lm = Copyist(), Copyist()
+    stock = bench.stock([task], stock_lm, bootstrap_iters=10, **settings)
+    bank = bench.bank(task, metric, flt, **settings)
+    ours = run(bench, [task], bank, our_lm, **settings)
+    assert_same_evaluation(ours, stock, [task])
+    assert sorted(map(str, our_lm.seen)) == sorted(map(str, stock_lm.seen))
+    block = ours["adaptive"][task]
+    assert (block["items"], block["standard_error"]) == (N_DOCS, 0.0)
+    assert block["stopped_because"] == "every document was run"
+
+
+def test_a_group_of_tasks_equals_that_of_the_harness(bench):
+    banks = {
+        "choices": bench.bank("choices", "acc"),
+        "sums": bench.bank("sums", "exact_match", "strict"),
+    }
+    stock = bench.stock(["all_of_it"], bootstrap_iters=10)
+    ours = run(bench, ["all_of_it"], banks)
+    assert_same_evaluation(ours, stock, ["choices", "sums", "all_of_it"])
+    assert ours["groups"] == stock["groups"]
+    assert list(ours["results"]) == list(stock["results"])
+
+
+@pytest.mark.parametrize("task, metric, flt, settings", CASES)
+def test_each_prompt_of_a_partial_run_is_that_of_the_full_run(bench, task, metric, flt, settings):
+    full, part = Copyist(), Copyist()
+    stock = bench.stock([task], full, bootstrap_iters=0, **settings)
+    ours = run(
+        bench, [task], bench.bank(task, metric, flt, **settings), part, max_items=12, **settings
+    )
+    rows = {(row["doc_id"], row["filter"]): row for row in stock["samples"][task]}
+    chosen = ours["samples"][task]
+    assert len({row["doc_id"] for row in chosen}) == 12
+    for row in chosen:
+        assert row == rows[row["doc_id"], row["filter"]]
+    assert set(map(str, part.seen)) < set(map(str, full.seen))
+    order = [(row["filter"], row["doc_id"]) for row in chosen]
+    kept = [(row["filter"], row["doc_id"]) for row in stock["samples"][task]]
+    assert order == [pair for pair in kept if pair in set(order)]

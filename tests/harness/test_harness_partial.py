@@ -1,0 +1,195 @@
+"""A run of some documents reports an estimate that nothing can take for a full score."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from lm_eval.utils import make_table
+from local_bench import N_DOCS, Copyist
+
+from lm_eval_ccat import adaptive_evaluate, simple_evaluate
+from lm_eval_ccat.errors import BankMismatchError, CcatError, HarnessError, UsageError
+
+
+def run(bench, tasks, bank, lm=None, **arguments):
+    arguments.setdefault("bootstrap_iters", 10)
+    return adaptive_evaluate(
+        lm or Copyist(), tasks=tasks, bank=bank, task_manager=bench.manager(), **arguments
+    )
+
+
+def test_a_corpus_metric_is_estimated_under_its_sentence_name(bench):
+    results = run(bench, ["texts"], bench.bank("texts", "bleu"), max_items=12)
+    values, block = results["results"]["texts"], results["adaptive"]["texts"]
+    assert set(values) == {
+        "name",
+        "alias",
+        "sample_len",
+        "sentence_bleu,none",
+        "sentence_bleu_stderr,none",
+        "adaptive_items,none",
+    }
+    assert results["n-samples"]["texts"] == {"original": N_DOCS, "effective": 12}
+    assert values["adaptive_items,none"] == values["sample_len"] == block["items"] == 12
+    assert set(block["not_estimated"]) == {"bleu,none", "chrf,none", "ter,none"}
+    assert values["sentence_bleu,none"] == block["estimate"]
+    low, high = block["interval"]
+    assert 0 <= low < block["estimate"] < high <= 100
+    assert "not the corpus bleu" in block["estimand"]
+    for part in ("metric:bleu", "method:paper", f"bank:{block['bank']}", "lm-eval:0.4.13"):
+        assert part in block["signature"]
+    table = make_table(results)
+    assert "adaptive estimate, 12 of 36 docs" in table and "sentence_bleu" in table
+    json.dumps(results["adaptive"])
+
+
+def test_the_estimate_is_not_the_mean_of_the_chosen_documents(bench):
+    results = run(bench, ["choices"], bench.bank("choices", "acc"), max_items=10)
+    chosen = np.mean([row["acc"] for row in results["samples"]["choices"]])
+    values = results["results"]["choices"]
+    assert values["acc,none"] == results["adaptive"]["choices"]["estimate"] != chosen
+    assert "acc_norm,none" not in values
+    assert results["adaptive"]["choices"]["not_estimated"] == ["acc_norm,none"]
+
+
+def test_lower_is_better_stays_in_the_metrics_own_direction(bench):
+    good = run(bench, ["texts"], bench.bank("texts", "ter"), Copyist(0.95), max_items=12)
+    poor = run(bench, ["texts"], bench.bank("texts", "ter"), Copyist(0.2), max_items=12)
+    key = "sentence_ter,none"
+    assert good["results"]["texts"][key] < poor["results"]["texts"][key]
+    assert good["higher_is_better"]["texts"]["sentence_ter"] is False
+    assert "capped at 100" in good["adaptive"]["texts"]["estimand"]
+
+
+def test_estimates_follow_the_full_scores(bench):
+    bank = bench.bank("texts", "chrf")
+    key, pairs = "sentence_chrf,none", []
+    for skill in (0.3, 0.6, 0.9):
+        full = run(bench, ["texts"], bank, Copyist(skill, "new"), max_items=N_DOCS)
+        part = run(bench, ["texts"], bank, Copyist(skill, "new"), max_items=24)
+        pairs.append((full["results"]["texts"][key], part["results"]["texts"][key]))
+    assert pairs == sorted(pairs) and [p for _, p in pairs] == sorted(p for _, p in pairs)
+    for truth, estimate in pairs:
+        assert estimate == pytest.approx(truth, abs=12)
+
+
+def test_the_target_and_the_budget_stop_it(bench):
+    bank = bench.bank("choices", "acc")
+    wide = run(bench, ["choices"], bank, target_se=0.4)["adaptive"]["choices"]
+    assert wide["items"] < N_DOCS and wide["standard_error"] <= 0.4
+    few = run(bench, ["choices"], bank, budget={"items": 7})["adaptive"]["choices"]
+    assert few["items"] == 7 and "budget" in few["stopped_because"]
+    capped = run(bench, ["choices"], bank, max_items=3)["adaptive"]["choices"]
+    assert capped["items"] == 3
+    soon = run(bench, ["choices"], bank, budget={"seconds": 1e-6})["adaptive"]["choices"]
+    assert soon["items"] == 1 and "seconds" in soon["stopped_because"]
+
+
+def test_a_budget_in_dollars_is_kept(bench):
+    bank = bench.bank("texts", "bleu")
+    price = {"input": 1.0, "output": 2.0}
+    block = run(bench, ["texts"], bank, budget={"usd": 0.002}, price=price)["adaptive"]["texts"]
+    assert 0 < block["cost"]["usd"] <= 0.002 and block["items"] < N_DOCS
+    with pytest.raises(UsageError, match="price"):
+        run(bench, ["texts"], bank, budget={"usd": 0.002})
+
+
+def test_documents_go_to_the_model_in_batches(bench):
+    lm = Copyist()
+    bank = bench.bank("texts", "bleu")
+    run(bench, ["texts"], bank, lm, max_items=12, adaptive_batch_size=4)
+    assert lm.calls == [4, 4, 4]
+
+
+def test_a_group_of_estimates_is_marked_and_weighs_all_documents(bench):
+    banks = {
+        "choices": bench.bank("choices", "acc"),
+        "sums": bench.bank("sums", "exact_match", "majority"),
+    }
+    results = run(bench, ["all_of_it"], banks, max_items=10)
+    group, block = results["groups"]["all_of_it"], results["adaptive"]["all_of_it"]
+    # acc is missing in sums even in a full run; only choices reports it, as the harness has it.
+    assert "exact_match,strict" not in group
+    assert "exact_match,strict" in block["not_estimated"]
+    assert "adaptive estimate" in group["alias"]
+    assert results["results"]["all_of_it"]["sample_len"] == 20
+    make_table(results, "groups")
+
+
+def test_a_mean_over_two_estimates_has_their_error(bench):
+    banks = {"choices": bench.bank("choices", "acc"), "choices_2": bench.bank("choices", "acc")}
+    text = (bench.tasks / "choices.yaml").read_text().replace("task: choices", "task: choices_2")
+    (bench.tasks / "choices_2.yaml").write_text(text)
+    (bench.tasks / "pair.yaml").write_text(
+        "group: pair\ntask: [choices, choices_2]\n"
+        "aggregate_metric_list: [{metric: acc, weight_by_size: true}]\n"
+    )
+    results = run(bench, ["pair"], banks, max_items=10)
+    values = results["results"]
+    errors = [values[task]["acc_stderr,none"] for task in ("choices", "choices_2")]
+    means = [values[task]["acc,none"] for task in ("choices", "choices_2")]
+    assert values["pair"]["acc,none"] == pytest.approx(np.mean(means))
+    assert values["pair"]["acc_stderr,none"] == pytest.approx(math.hypot(*errors) / 2)
+    assert "the bank is of task choices" in results["adaptive"]["choices_2"]["warnings"][0]
+
+
+def test_simple_evaluate_takes_adaptive_as_an_argument(bench):
+    ours = simple_evaluate(
+        Copyist(),
+        tasks=["choices"],
+        task_manager=bench.manager(),
+        adaptive={"bank": bench.bank("choices", "acc"), "max_items": 5},
+    )
+    assert ours["n-samples"]["choices"]["effective"] == 5
+    after = bench.stock(["choices"], bootstrap_iters=0)
+    assert after["n-samples"]["choices"]["effective"] == N_DOCS and "adaptive" not in after
+
+
+class TwoProcesses(Copyist):
+    world_size = 2
+
+
+REFUSED = [
+    (dict(limit=5), UsageError, "limit"),
+    (dict(samples={"choices": [1]}), UsageError, "samples"),
+    (dict(lm=TwoProcesses()), HarnessError, "2 data-parallel processes"),
+    (dict(predict_only=True), HarnessError, "predict_only"),
+    (dict(num_fewshot=1), BankMismatchError, "num_fewshot is 1, the bank has 3"),
+    (dict(target_se=2.0), UsageError, "0.01"),
+    (dict(max_items=0), UsageError, "max_items"),
+]
+
+
+@pytest.mark.parametrize("arguments, kind, words", REFUSED)
+def test_what_cannot_be_is_refused_before_any_model_call(bench, arguments, kind, words):
+    lm = arguments.pop("lm", None) or Copyist()
+    with pytest.raises(kind, match=words):
+        run(bench, ["choices"], bench.bank("choices", "acc"), lm, **arguments)
+    assert not lm.seen
+
+
+def test_a_task_without_a_bank_and_a_bank_of_other_documents_are_refused(bench):
+    bank = bench.bank("choices", "acc")
+    with pytest.raises(HarnessError, match="no bank for task sums"):
+        run(bench, ["choices", "sums"], {"choices": bank})
+    text = (bench.tasks / "choices.yaml").read_text()
+    data = (bench.folder / "DATA.jsonl").read_text().splitlines()
+    (bench.folder / "OTHER.jsonl").write_text("\n".join(data[::-1]) + "\n")
+    other = text.replace("DATA.jsonl", "OTHER.jsonl").replace("task: choices", "task: reversed")
+    (bench.tasks / "reversed.yaml").write_text(other)
+    with pytest.raises(BankMismatchError, match="documents are others"):
+        run(bench, ["reversed"], bank)
+
+
+def test_perplexity_is_refused(bench):
+    (bench.tasks / "rolling.yaml").write_text(
+        (bench.tasks / "choices.yaml").read_text().split("task: choices")[0]
+        + "task: rolling\noutput_type: loglikelihood_rolling\ndoc_to_text: ''\n"
+        + "doc_to_target: '{{target}}'\nmetric_list: [{metric: word_perplexity}]\n"
+    )
+    with pytest.raises(HarnessError, match="loglikelihood_rolling"):
+        run(bench, ["rolling"], bench.bank("choices", "acc"))
+    assert issubclass(HarnessError, CcatError)
