@@ -112,6 +112,10 @@ def dispatch(argv: Sequence[str]) -> int:
         raise UsageError(f"no command {name!r}; there are: {', '.join(commands)}")
     command = commands[name]
     if command.raw:
+        if name == "run":
+            from ..demo import register_models
+
+            register_models()
         module = importlib.import_module(f".{command.module}", __package__)
         arguments = argv if command.module == "harness_passthrough" else argv[1:]
         return int(module.main(arguments) or 0)

@@ -1,0 +1,158 @@
+"""``lm-eval-ccat demo``: the whole way, from logs to a ranking, on this computer alone."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from ..errors import RunError
+
+EPILOG = """\
+example:
+  lm-eval-ccat demo
+  lm-eval-ccat demo --dir my_demo --documents 600
+
+It needs no network, no weights and under two minutes.
+"""
+
+COMMANDS = """\
+The same for your own models:
+  lm-eval-ccat check my_task                                     which metrics can be used
+  lm-eval-ccat run --model hf --model_args pretrained=... --tasks my_task \\
+      --log_samples --output_path logs                           a full run of each known model
+  lm-eval-ccat calibrate logs --task my_task --metric bleu -o my_task.bank.json
+  lm-eval-ccat rank models.yaml                                  the new models, adaptively
+What was written here can serve as an example:
+  {config}
+  {bank}
+  {run_dir}
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``demo`` to the command line."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="rank real systems on real documents, no network needed",
+        description="Calibrate on some systems, rank others adaptively, compare with the truth.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--dir", default="ccat_demo", help="where to write (default: ccat_demo)")
+    parser.add_argument(
+        "--documents", type=int, default=800, help="documents, at least 500 (default: 800)"
+    )
+    parser.add_argument(
+        "--method", default="default", choices=("default", "paper"), help="method of the bank"
+    )
+    parser.add_argument("--quiet", action="store_true", help="plain log lines, no live table")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo; 0 if every confident pair agrees with full evaluation."""
+    from ..demo.corpus import collect, write_task
+    from ..demo.summarisers import CALIBRATING, RANKED
+    from .live import make_console, quiet_harness
+    from .rank import rank
+
+    started = time.monotonic()
+    folder = Path(args.dir)
+    if (folder / "rank.run").exists():
+        raise RunError(f"{folder} already holds a demo; remove it or give another --dir")
+    documents = collect(limit=args.documents)
+    if len(documents) < min(500, args.documents):
+        raise RunError(
+            f"only {len(documents)} documents were found in this Python's standard library; "
+            "is it installed without its sources?"
+        )
+    write_task(folder, documents)
+    _say(f"{len(documents)} docstrings of the standard library: the body is summarised, the "
+         "first line is the reference.")  # fmt: skip
+
+    from ..demo.evaluate import evaluate_in_full
+
+    console = make_console(args.quiet)
+    logs = folder / "logs"
+    _say(f"Full runs of {len(CALIBRATING)} known systems, to calibrate on:")
+    with quiet_harness(None, console), contextlib.redirect_stdout(io.StringIO()):
+        known = evaluate_in_full(folder, logs, CALIBRATING)
+    _say("  " + ", ".join(f"{n} {s:.3f}" for n, s in sorted(known.items(), key=lambda x: -x[1])))
+
+    bank_file = folder / "ccat_demo.bank.json"
+    _calibrate(logs, bank_file, args.method)
+    config_file = folder / "rank.yaml"
+    config_file.write_text(_config_text(bank_file.name, RANKED), encoding="utf-8")
+    _say(f"\nlm-eval-ccat rank {config_file}\n")
+    from ..runs.config import load_config
+
+    run_dir = folder / "rank.run"
+    rank(load_config(config_file), run_dir, quiet=args.quiet)
+    content = json.loads((run_dir / "result.json").read_text(encoding="utf-8"))
+
+    _say(f"\nFull runs of the same {len(RANKED)} systems, to see whether that was right:")
+    with quiet_harness(None, console), contextlib.redirect_stdout(io.StringIO()):
+        truth = evaluate_in_full(folder, folder / "full_logs", RANKED)
+    wrong = _compare(content, truth, len(documents))
+    _say(f"\nIt took {time.monotonic() - started:.0f} s.\n")
+    _say(COMMANDS.format(config=config_file, bank=bank_file, run_dir=run_dir))
+    return 1 if wrong else 0
+
+
+def _calibrate(logs: Path, bank_file: Path, method: str) -> None:
+    from ..bank import calibrate
+    from ..scores import ScoreTable
+
+    table = ScoreTable.read(logs, metric="rougeL", task="ccat_demo")
+    bank = calibrate(table, method=method)
+    bank.save(bank_file)
+    _say(f"Bank {bank_file}: {int(bank.kept.sum())} of {bank.n_items} items, method {bank.method}.")
+
+
+def _config_text(bank: str, systems: Any) -> str:
+    lines = [
+        "task: ccat_demo",
+        f"bank: {bank}",
+        "confidence: 0.95",
+        "one_at_a_time: true        # so that every demo on this Python gives the same result",
+        "models:",
+        *(
+            f"  - {{name: {name}, model: ccat-demo, model_args: {{system: {name}}}, "
+            "price: {item: 0.001}}"
+            for name in systems
+        ),
+        "harness: {include_path: .}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _compare(content: dict[str, Any], truth: dict[str, float], documents: int) -> list[str]:
+    """Print estimate beside truth; the confident pairs that are wrong."""
+    order = sorted(truth, key=lambda name: -truth[name])
+    _say("  " + " > ".join(order))
+    _say(f"\n  {'system':<18}{'full run':>10}{'estimate':>10}{'items':>8}{'of':>6}")
+    for name in order:
+        block = content["models"][name]
+        _say(f"  {name:<18}{truth[name]:>10.4f}{block['estimate']:>10.4f}"
+             f"{block['n_items']:>8}{documents:>6}")  # fmt: skip
+    tail = (1 - content["confidence"]) / 2
+    sure = [p for p in content["pairwise"] if p["p"] > 1 - tail]
+    wrong = [p for p in sure if truth[p["a"]] < truth[p["b"]]]
+    pairs = len(order) * (len(order) - 1) // 2
+    used = content["items_administered"]
+    _say(
+        f"\n{len(sure)} of {pairs} pairs were decided, {len(sure) - len(wrong)} of them rightly, "
+        f"with {used} answers instead of {documents * len(order)}."
+    )
+    for pair in wrong:
+        _say(f"  wrong: {pair['a']} over {pair['b']} at {100 * pair['p']:.1f}%")
+    return [f"{p['a']}>{p['b']}" for p in wrong]
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,117 @@
+"""``rank --dry_run``: what a ranking may take, before anything is spent."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .rank_plan import Plan
+
+
+def forecast(plan: Plan) -> dict[str, Any]:
+    """Least and most items and cost per model, as JSON values.
+
+    A ranking takes at least the warm-up and at most what the budget and ``max_items`` allow; where
+    between depends on how close the models are, which nobody knows before.
+    """
+    config, ranker = plan.config, plan.new_ranker()
+    kept = int(plan.bank.kept.sum())
+    least = min(config.warmup, kept)
+    most = min(ranker.item_cap, kept)
+    models = {}
+    for entry in config.models:
+        cost = plan.forecasts[entry.name]
+        models[entry.name] = {
+            "price_known": cost.known,
+            "cost_per_item": cost.mean if cost.known else None,
+            "most_expensive_item": cost.largest if cost.known else None,
+            "cost_estimated": entry.price.by_tokens or entry.price.by_time,
+            "least_items": least,
+            "most_items": most,
+            "least_cost": cost.mean * least if cost.known else None,
+            "most_cost": cost.mean * most if cost.known else None,
+            "full_evaluation_cost": cost.mean * plan.bank.n_items if cost.known else None,
+            "in_flight_at_most": entry.concurrency or _stated_concurrency(entry.model_args),
+        }
+    known = all(m["price_known"] for m in models.values())
+    bound = plan.budget if plan.currency == "usd" else None
+    in_flight = sum(
+        (m["most_expensive_item"] or 0.0) * m["in_flight_at_most"] for m in models.values()
+    )
+    total_most = sum(m["most_cost"] for m in models.values()) if known else None
+    items_most = most * len(models)
+    if "items" in config.budget:
+        items_most = min(items_most, max(int(config.budget["items"]), least * len(models)))
+    return {
+        "task": plan.probe.name,
+        "documents": len(plan.probe.doc_ids),
+        "bank": plan.bank.short_hash,
+        "metric": plan.metric.label,
+        "budget": dict(config.budget),
+        "models": models,
+        "least_items": least * len(models),
+        "most_items": items_most,
+        "least_cost": sum(m["least_cost"] for m in models.values()) if known else None,
+        "most_cost": min(total_most, bound) if known and bound is not None else total_most,
+        "overspend_at_most": in_flight if known and bound is not None else None,
+        "judge_cost_per_item": config.judge.item,
+    }
+
+
+def _stated_concurrency(arguments: dict[str, Any]) -> int:
+    try:
+        return max(1, int(arguments.get("num_concurrent", 1)))
+    except (TypeError, ValueError):
+        return 1
+
+
+def print_forecast(plan: Plan, as_json: bool) -> None:
+    """Print the forecast; nothing is asked and no model is loaded."""
+    content = forecast(plan)
+    if as_json:
+        print(json.dumps(content, indent=2))
+        return
+    print(
+        f"Task {content['task']}: {content['documents']} documents, metric {content['metric']}, "
+        f"bank {content['bank']}."
+    )
+    print(f"{'model':<24} {'items':>12} {'per item':>12} {'cost':>22} {'full run':>12}")
+    for name, m in content["models"].items():
+        items = f"{m['least_items']} to {m['most_items']}"
+        mark = "~" if m["cost_estimated"] else ""
+        print(
+            f"{name[:24]:<24} {items:>12} {_money(m['cost_per_item'], mark):>12} "
+            f"{_range(m['least_cost'], m['most_cost'], mark):>22} "
+            f"{_money(m['full_evaluation_cost'], mark):>12}"
+        )
+    print(
+        f"Together {content['least_items']} to {content['most_items']} items, "
+        f"{_range(content['least_cost'], content['most_cost'], '')}."
+    )
+    if content["overspend_at_most"] is not None:
+        print(
+            f"The budget is exceeded by at most what is in flight at the end: "
+            f"{_money(content['overspend_at_most'], '~')}."
+        )
+    if content["judge_cost_per_item"]:
+        print(f"Every item includes {_money(content['judge_cost_per_item'], '')} for the judge.")
+    if any(m["cost_estimated"] for m in content["models"].values()):
+        print(
+            "~ token counts are guessed from the lengths of prompts and references, and times "
+            "are not known yet."
+        )
+    if "seconds" in content["budget"]:
+        print(f"It ends after {content['budget']['seconds']:g} s at the latest.")
+    print("Time: items of a model x seconds per item / what it takes at once; models run together.")
+    print("Nothing was asked and no model was loaded.")
+
+
+def _money(amount: float | None, mark: str) -> str:
+    return "unknown" if amount is None else f"{mark}${amount:.4g}"
+
+
+def _range(low: float | None, high: float | None, mark: str) -> str:
+    if low is None or high is None:
+        return "cost unknown"
+    return f"{mark}${low:.4g} to ${max(low, high):.4g}"

@@ -1,0 +1,175 @@
+"""The result of a ranking: a headline, a table, and the same as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..ranker import Ranking
+from ..runs.journaled import Tally
+
+DECIDED, TIES, PARTIAL = 0, 3, 4
+#: A matrix of more models than this is left to the JSON.
+MATRIX_MODELS = 12
+
+
+def exit_code(ranking: Ranking, interrupted: bool = False) -> int:
+    """0 when every pair is decided, 3 with ties left, 4 when a model failed or it was cut short."""
+    if interrupted or ranking.set_aside:
+        return PARTIAL
+    return DECIDED if ranking.decided else TIES
+
+
+def headline(ranking: Ranking) -> str:
+    """``B > A > {C, D} > E, each at 95%, using 1.9% of the items``."""
+    every = ranking.n_items * len(ranking.estimates)
+    used = sum(len(v) for v in ranking.items.values())
+    share = 100.0 * used / every if every else 0.0
+    percent = f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
+    order = ranking.in_words() or "no model was ranked"
+    each = f", each at {100 * ranking.confidence:g}%" if ">" in order else ""
+    return f"{order}{each}, using {percent} of the items"
+
+
+def to_json(
+    ranking: Ranking,
+    tally: Tally,
+    *,
+    metric: str,
+    key: str,
+    estimand: str,
+    currency: str,
+    elapsed: float,
+    interrupted: bool,
+    lm_eval: str,
+    bank: str,
+    run_dir: str,
+) -> dict[str, Any]:
+    """Everything that the run found, as JSON values."""
+    content = ranking.to_dict()
+    for name, block in content["models"].items():
+        sources = sorted(tally.token_sources.get(name, ()))
+        block["seconds"] = tally.seconds.get(name, 0.0)
+        if sources:
+            block["tokens"] = {
+                "input": tally.input_tokens.get(name, 0.0),
+                "output": tally.output_tokens.get(name, 0.0),
+                "counted_by": sources,
+                "estimated": "estimate" in sources,
+            }
+        block["empty_outputs"] = tally.empty_outputs.get(name, 0)
+    return {
+        "headline": headline(ranking),
+        "metric": metric,
+        "key": key,
+        "estimand": estimand,
+        **content,
+        "cost_unit": currency,
+        "seconds": elapsed,
+        "interrupted": interrupted,
+        "exit_code": exit_code(ranking, interrupted),
+        "bank_sha256": bank,
+        "run_dir": run_dir,
+        "signature": f"{ranking.signature}|lm-eval:{lm_eval}",
+    }
+
+
+def print_result(console: Any, content: Mapping[str, Any]) -> None:
+    """Print a result as :func:`to_json` makes it."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    models = content["models"]
+    order = list(content["order"])
+    names = order + [n for n in models if n not in order]
+    money = content["cost_unit"] == "usd"
+    console.print(Text(content["headline"], style="bold"), soft_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title, justify in (
+        ("", "right"), ("model", "left"), (f"{content['metric']} (estimate)", "right"),
+        (f"{100 * content['confidence']:g}% interval", "left"), ("items", "right"),
+        ("cost", "right"), ("better than the next", "right"),
+    ):  # fmt: skip
+        table.add_column(title, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for name in names:
+        block = models[name]
+        tied = any(name in group for group in content["ties"])
+        rank = f"{block['rank']}{'=' if tied else ''}" if block["rank"] else "-"
+        low, high = block["interval"]
+        estimated = block.get("tokens", {}).get("estimated")
+        table.add_row(
+            rank,
+            Text(name),
+            f"{block['estimate']:.4g}",
+            f"{low:.4g} to {high:.4g}",
+            f"{block['n_items']}"
+            + (f" ({len(block['failed'])} failed)" if block["failed"] else ""),
+            (f"${block['cost']:.4g}" if money else f"{block['cost']:g}")
+            + ("~" if estimated else ""),
+            _against_next(content, name, order),
+        )
+    console.print(table)
+    for line in notes(content):
+        console.print(Text(line), soft_wrap=True)
+
+
+def notes(content: Mapping[str, Any]) -> list[str]:
+    """What stands below the table: ties, failures, why it stopped, how to read it."""
+    lines = []
+    for group in content["ties"]:
+        lines.append(f"Not separated: {', '.join(group)}.")
+    for a, b in content["separated_within_ties"]:
+        lines.append(f"{a} and {b} are separated from each other, though not from those between.")
+    for name, block in content["models"].items():
+        if block["set_aside"]:
+            lines.append(f"{name} was set aside: {block['set_aside']}")
+        elif block["failed"]:
+            lines.append(
+                f"{name} could not do {len(block['failed'])} document(s); they count as not seen, "
+                f"not as 0. The first: {block['failed'][0]['doc_id']}: "
+                f"{block['failed'][0]['reason']}"
+            )
+        if block.get("empty_outputs"):
+            lines.append(f"{name} gave {block['empty_outputs']} empty answer(s), scored as given.")
+    if any(b.get("tokens", {}).get("estimated") for b in content["models"].values()):
+        lines.append("~ tokens estimated from the length of the texts, so the cost is one too.")
+    if len(content["order"]) <= MATRIX_MODELS and len(content["order"]) > 2:
+        lines += _matrix(content)
+    if content["cost_unit"] == "usd":
+        lines.append(f"Spent ${content['cost']:.4g} in {content['seconds']:.0f} s.")
+    why = content["stopped_because"] or "not finished"
+    lines.append(f"Stopped: {'interrupted' if content['interrupted'] else why}.")
+    lines.append(f"{content['estimand']}.")
+    lines.append(content["signature"])
+    return lines
+
+
+def _against_next(content: Mapping[str, Any], name: str, order: list[str]) -> str:
+    if name not in order[:-1]:
+        return ""
+    return _percent(_probability(content, name, order[order.index(name) + 1]))
+
+
+def _probability(content: Mapping[str, Any], a: str, b: str) -> float:
+    return next(p["p"] for p in content["pairwise"] if p["a"] == a and p["b"] == b)
+
+
+def _percent(p: float) -> str:
+    # Never claim certainty that rounding made.
+    return f"{min(max(100 * p, 0.1), 99.9):.1f}%"
+
+
+def _matrix(content: Mapping[str, Any]) -> list[str]:
+    order = content["order"]
+    lines = ["", "How sure it is that the row is better than the column:"]
+    width = max(8, *(len(n[:16]) for n in order)) + 1
+    lines.append(" " * width + "".join(f"{n[:16]:>{width}}" for n in order[1:]))
+    for i, a in enumerate(order[:-1]):
+        cells = [
+            f"{_percent(_probability(content, a, b)) if j > i else '':>{width}}"
+            for j, b in enumerate(order)
+            if j > 0
+        ]
+        lines.append(f"{a[:16]:<{width}}" + "".join(cells))
+    return [*lines, ""]

@@ -1,0 +1,178 @@
+"""Summarisers that need no weights: they pick, cut and score sentences of different merit.
+
+Each takes the body of a document and gives one line.  They differ as real systems do: the good ones
+share what makes a sentence a summary, the poor ones ignore it in ways of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+#: From the documented name and the body of its docstring to one line.
+Summariser = Callable[[str, str], str]
+
+STOP_WORDS = frozenset(
+    "a an and are as at be by can for from has have if in is it its of on or s that the then there "
+    "this to was were when which will with you your not no but do does may must should".split()
+)
+
+
+def sentences(text: str) -> list[str]:
+    """Split running text into sentences; never empty for text that is not."""
+    parts = [p.strip() for p in re.split(r"(?<=[.!?:])\s+", text)]
+    return [p for p in parts if p] or [text]
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words and numbers."""
+    return re.findall(r"[a-z0-9_]+", text.lower())
+
+
+def content_words(text: str) -> list[str]:
+    """Words that carry meaning."""
+    return [w for w in words(text) if w not in STOP_WORDS and len(w) > 2]
+
+
+def cut(text: str, count: int) -> str:
+    """The first ``count`` words."""
+    return " ".join(text.split()[:count])
+
+
+def lead(count: int) -> Callable[[str], str]:
+    """The first words of the document."""
+    return lambda body: cut(body, count)
+
+
+def first_sentence(body: str) -> str:
+    """The first sentence, whole."""
+    return sentences(body)[0]
+
+
+def last_sentence(body: str) -> str:
+    """The last sentence."""
+    return sentences(body)[-1]
+
+
+def any_sentence(body: str) -> str:
+    """A sentence drawn by the document's own hash, so always the same."""
+    found = sentences(body)
+    number = int.from_bytes(hashlib.sha256(body.encode("utf-8", "replace")).digest()[:4], "big")
+    return found[number % len(found)]
+
+
+def _weights(body: str) -> dict[str, float]:
+    counts = Counter(content_words(body))
+    total = sum(counts.values()) or 1
+    return {word: count / total for word, count in counts.items()}
+
+
+def frequent(body: str) -> str:
+    """SumBasic: the sentence whose words are most frequent in the document."""
+    weights = _weights(body)
+
+    def score(sentence: str) -> float:
+        found = content_words(sentence)
+        return sum(weights[w] for w in found) / len(found) if found else 0.0
+
+    return cut(max(sentences(body), key=score), 14)
+
+
+def central(body: str) -> str:
+    """A small TextRank: the sentence most like the others, early ones first."""
+    found = sentences(body)
+    bags = [set(content_words(s)) for s in found]
+    scores = [
+        sum(_overlap(a, b) for j, b in enumerate(bags) if j != i) / (1 + 0.25 * i)
+        for i, a in enumerate(bags)
+    ]
+    return cut(found[scores.index(max(scores))], 14)
+
+
+def _overlap(a: set[str], b: set[str]) -> float:
+    return len(a & b) / (math.log(len(a) + 1) + math.log(len(b) + 1)) if a and b else 0.0
+
+
+def verb_first(body: str) -> str:
+    """The first sentence that begins like a description: "Return ...", "Create ..."."""
+    pattern = r"^(returns?|creates?|calls?|sets?|gets?|reads?|writes?|checks?|this|the|an?)\b"
+    for sentence in sentences(body):
+        if re.match(pattern, sentence.lower()):
+            return cut(sentence, 12)
+    return cut(first_sentence(body), 12)
+
+
+def keywords(count: int) -> Callable[[str], str]:
+    """The most frequent content words, without grammar."""
+    return lambda body: " ".join(w for w, _ in Counter(content_words(body)).most_common(count))
+
+
+def rare_words(body: str) -> str:
+    """Words that the document uses least: what a summary leaves out."""
+    return " ".join(w for w, _ in Counter(content_words(body)).most_common()[-8:])
+
+
+def compressed(body: str) -> str:
+    """The first sentence without its small words."""
+    kept = [w for w in first_sentence(body).split() if w.lower().strip(".,") not in STOP_WORDS]
+    return " ".join(kept[:10])
+
+
+def backwards(body: str) -> str:
+    """The first words in reverse order: right words, wrong order."""
+    return " ".join(reversed(cut(body, 11).split()))
+
+
+def tail(count: int) -> Callable[[str], str]:
+    """The last words of the document."""
+    return lambda body: " ".join(body.split()[-count:])
+
+
+def readable(name: str) -> str:
+    """The last part of a dotted name as words: ``get_sourceLines`` is "get source lines"."""
+    last = name.rsplit(".", 1)[-1]
+    return " ".join(w.lower() for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", last))
+
+
+def _of_body(summarise: Callable[[str], str]) -> Summariser:
+    return lambda name, body: summarise(body)
+
+
+def _titled(prefix: str, summarise: Callable[[str], str]) -> Summariser:
+    """The name in words, then what ``summarise`` makes of the body."""
+    return lambda name, body: f"{prefix}{readable(name)} {summarise(body)}".strip()
+
+
+SUMMARISERS: dict[str, Summariser] = {
+    "titled-keywords": _titled("Return the ", lambda body: f"of a {keywords(3)(body)}"),
+    "titled": _titled("Return the ", lambda body: ""),
+    "title-keywords": _titled("", keywords(5)),
+    "title-lead": _titled("", lead(10)),
+    "lead-2": _of_body(lead(2)),
+    "lead-11": _of_body(lead(11)),
+    "lead-25": _of_body(lead(25)),
+    "lead-60": _of_body(lead(60)),
+    "first-sentence": _of_body(first_sentence),
+    "last-sentence": _of_body(last_sentence),
+    "random-sentence": _of_body(any_sentence),
+    "central": _of_body(central),
+    "frequent": _of_body(frequent),
+    "verb-first": _of_body(verb_first),
+    "keywords-8": _of_body(keywords(8)),
+    "compressed": _of_body(compressed),
+    "backwards": _of_body(backwards),
+    "tail-3": _of_body(tail(3)),
+    "rare-words": _of_body(rare_words),
+    "same-always": lambda name, body: "This is a Python object.",
+}
+
+#: Systems with known scores, and systems that are new; both span good and poor.
+CALIBRATING: Sequence[str] = (
+    "titled", "title-keywords", "verb-first", "lead-25", "keywords-8", "first-sentence",
+    "frequent", "random-sentence", "compressed", "lead-60", "last-sentence", "same-always",
+    "lead-2", "rare-words",
+)  # fmt: skip
+RANKED: Sequence[str] = ("lead-11", "tail-3", "titled-keywords", "backwards", "title-lead")

@@ -1,0 +1,172 @@
+"""The run directory: what lies where, who may write, and whether a run may be resumed.
+
+config.json     the configuration as understood, credentials masked
+journal.jsonl   every call on the Ranker, answers included (see ``journal``)
+result.json     the ranking, written when the run ends
+run.log         log lines of the run and of the harness
+<model>/        the harness's results and samples files of each model
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from .. import __version__
+from ..errors import RunError
+from .journal import Journal, Record
+
+FORMAT = "lm-eval-ccat/journal"
+VERSION = 1
+
+
+class RunDirectory:
+    """One run's folder.
+
+    Parameters
+    ----------
+    path : path
+        Created by :meth:`start`.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.journal = Journal(self.path / "journal.jsonl")
+        #: Held for a moment by each exchange with the journal when processes share it.
+        self.exchange_lock = FileLock(str(self.path / "journal.lock"))
+        self._sole_lock = FileLock(str(self.path / "run.lock"))
+
+    def take(self) -> None:
+        """Become the only `rank` of this directory, until the process ends.
+
+        Raises
+        ------
+        RunError
+            If another process is, or the directory cannot be written.
+        """
+        self.make()
+        try:
+            self._sole_lock.acquire(timeout=0)
+        except Timeout:
+            raise RunError(
+                f"another process is ranking in {self.path}; wait for it, or look at it with "
+                f"`lm-eval-ccat rank {self.path}`"
+            ) from None
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def release(self) -> None:
+        """Let another process take the directory; closes the journal."""
+        self.journal.close()
+        self._sole_lock.release()
+
+    def make(self) -> None:
+        """Create the folder."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def _cannot_write(self, error: OSError) -> RunError:
+        return RunError(
+            f"cannot write in the run directory {self.path}: {error.strerror or error}; "
+            "choose another with --run_dir"
+        )
+
+    # -- header ----------------------------------------------------------------------------
+
+    def start(self, identity: Mapping[str, Any]) -> None:
+        """Write the configuration and the journal's header of a new run."""
+        self.make()
+        self.write_json("config.json", identity["config"])
+        header = {"op": "header", "format": FORMAT, "version": VERSION, **identity}
+        self.journal.append([header])
+
+    def read_header(self) -> Record:
+        """The journal's first record; later reads of :attr:`journal` go on after the start.
+
+        Raises
+        ------
+        RunError
+            If the folder holds no journal of a version that this package reads.
+        """
+        reader = Journal(self.journal.path)
+        records = reader.read_new()
+        if not records:
+            raise RunError(f"{self.path} holds no ranking (no {self.journal.path.name} in it)")
+        header = records[0]
+        if header.get("format") != FORMAT or header.get("version") != VERSION:
+            raise RunError(
+                f"{self.journal.path} is not a journal that lm-eval-ccat {__version__} reads"
+            )
+        return header
+
+    def require_same(self, identity: Mapping[str, Any]) -> None:
+        """Refuse to resume what is no longer the same run.
+
+        Raises
+        ------
+        RunError
+            Showing each difference as ``old -> new``.
+        """
+        found = differences(self.read_header(), identity)
+        if found:
+            shown = "; ".join(found[:8]) + ("; ..." if len(found) > 8 else "")
+            raise RunError(
+                f"cannot resume {self.path}, it was started with something else: {shown}. "
+                "Use what it was started with, or start a new run with another --run_dir"
+            )
+
+    def write_json(self, name: str, content: Any) -> Path:
+        """Write a file of the directory in one step, so that no reader sees half of it."""
+        target = self.path / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                    json.dump(content, stream, indent=2, ensure_ascii=False, default=str)
+                    stream.write("\n")
+                os.chmod(temporary, 0o644)
+                os.replace(temporary, target)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise self._cannot_write(error) from error
+        return target
+
+
+#: What makes a run the same run; the rest of a header is for readers.
+IDENTITY = ("config", "bank_sha256", "task", "versions")
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Where two identities differ, one ``path: old -> new`` each."""
+    plain_new = json.loads(json.dumps(new))
+    found: list[str] = []
+    for key in IDENTITY:
+        _compare(old.get(key), plain_new.get(key), key, found)
+    return found
+
+
+def _compare(old: Any, new: Any, path: str, found: list[str]) -> None:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            _compare(old.get(key), new.get(key), f"{path}.{key}", found)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for i, (a, b) in enumerate(zip(old, new)):
+            _compare(a, b, f"{path}[{i}]", found)
+    elif old != new:
+        found.append(f"{path}: {_short(old)} -> {_short(new)}")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,88 @@
+"""What a failed request means: try again, give the document up, or set the model aside."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import CcatError
+from .config import FailureRule
+
+#: Answers that no repetition mends, because they are about the model: wrong key, no right, no such
+#: model or address.
+MODEL_STATUSES = frozenset({401, 402, 403, 404})
+#: Answers about this one document: malformed, too long, unprocessable, refused.
+DOCUMENT_STATUSES = frozenset({400, 413, 422, 451})
+
+
+class Verdict(enum.Enum):
+    """What to do after a failed attempt."""
+
+    RETRY = "retry"
+    DOCUMENT = "document"
+    MODEL = "model"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def http_status(error: BaseException) -> int | None:
+    """The HTTP status behind an exception of aiohttp, requests, httpx or a vendor's client."""
+    for link in _chain(error):
+        response = getattr(link, "response", None)
+        for holder in (link, response):
+            for name in ("status_code", "status"):
+                value = getattr(holder, name, None)
+                if isinstance(value, int) and 100 <= value < 600:
+                    return value
+    return None
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Seconds that the server asked to wait, from a numeric ``Retry-After`` header."""
+    for link in _chain(error):
+        for holder in (link, getattr(link, "response", None)):
+            headers: Any = getattr(holder, "headers", None)
+            value = headers.get("Retry-After") if hasattr(headers, "get") else None
+            try:
+                return max(0.0, float(value)) if value is not None else None
+            except (TypeError, ValueError):
+                continue
+    return None
+
+
+def judge(error: BaseException) -> Verdict:
+    """Decide by the kind of the error alone.
+
+    Time-outs, dropped connections, 429, 5xx and unreadable answers are worth another attempt.
+    Errors that we raise ourselves (a metric without a usable value, say) are about the document.
+    """
+    status = http_status(error)
+    if status in MODEL_STATUSES:
+        return Verdict.MODEL
+    if status in DOCUMENT_STATUSES or isinstance(error, CcatError):
+        return Verdict.DOCUMENT
+    return Verdict.RETRY
+
+
+def pause(rule: FailureRule, attempt: int, error: BaseException) -> float:
+    """Seconds to wait after failed attempt number ``attempt`` (from 1)."""
+    own = rule.backoff * 2.0 ** (attempt - 1)
+    return min(max(own, retry_after(error) or 0.0), rule.max_backoff)
+
+
+def describe(error: BaseException) -> str:
+    """One line about an error, with its HTTP status when there is one, at most 300 characters."""
+    status = http_status(error)
+    prefix = f"HTTP {status}, " if status is not None else ""
+    text = " ".join(str(error).split())
+    return (
+        f"{prefix}{type(error).__name__}: {text}"[:300] if text else prefix + type(error).__name__
+    )

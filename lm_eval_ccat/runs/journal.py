@@ -1,0 +1,191 @@
+"""The append-only journal of a run: one JSON object per line, numbered, on disk before it counts.
+
+The first record describes the run (``op: "header"``).  Every later record is one call on the
+:class:`~lm_eval_ccat.ranker.Ranker` (``ask``, ``tell``, ``fail``, ``release``, ``drop``, ``stop``)
+or a note that the Ranker never sees.  Replaying the calls in order rebuilds the Ranker, because its
+state is a pure function of its arguments and the sequence of calls.
+
+A process may be killed in the middle of a write.  The bytes after the last newline are then not a
+record: reading drops them and says so, and opening for append removes them.  Anything unreadable
+*before* the last line is damage, not a torn write, and is refused by line number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..errors import RunError
+
+Record = dict[str, Any]
+
+
+class Journal:
+    """One journal file, read from and appended to by one or several processes.
+
+    Several processes may share the file when each holds the run directory's lock around
+    :meth:`read_new` and :meth:`append`; the class itself takes no lock.
+
+    Parameters
+    ----------
+    path : Path
+        The file; created by the first append.
+    durable : bool
+        Whether records appended with ``sync=True`` are forced to the disk (``fsync``) before
+        ``append`` returns.  A killed process loses nothing either way; a power cut may.
+
+    Examples
+    --------
+    >>> journal = Journal(Path("journal.jsonl"))          # doctest: +SKIP
+    >>> journal.append([{"op": "header"}])                # doctest: +SKIP
+    >>> [record["op"] for record in journal.read_new()]   # doctest: +SKIP
+    ['header']
+    """
+
+    def __init__(self, path: Path, durable: bool = True) -> None:
+        self.path = Path(path)
+        self.durable = durable
+        self.torn: str | None = None
+        self._offset = 0
+        self._count = 0
+        self._file: BinaryIO | None = None
+
+    @property
+    def count(self) -> int:
+        """Records read or written so far."""
+        return self._count
+
+    def exists(self) -> bool:
+        """Whether there is at least one byte of journal on disk."""
+        try:
+            return self.path.stat().st_size > 0
+        except FileNotFoundError:
+            return False
+
+    def read_new(self) -> list[Record]:
+        """Records that stand in the file after the last one read or appended by this object.
+
+        Returns
+        -------
+        list of dict
+            In file order.  A torn last line is left out and kept in :attr:`torn`.
+
+        Raises
+        ------
+        RunError
+            If a line before the last is unreadable or out of sequence, or the file cannot be read.
+        """
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(self._offset)
+                data = stream.read()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise RunError(f"cannot read the journal {self.path}: {error.strerror}") from error
+        complete, newline, rest = data.rpartition(b"\n")
+        self.torn = rest.decode("utf-8", "replace") if rest else None
+        if not newline:
+            return []
+        records = list(self._parse(complete.split(b"\n")))
+        self._offset += len(complete) + 1
+        self._count += len(records)
+        return records
+
+    def _parse(self, lines: Iterable[bytes]) -> Iterator[Record]:
+        for number, line in enumerate(lines, start=self._count):
+            try:
+                record = json.loads(line)
+                sequence = record.pop("seq")
+            except (ValueError, KeyError, AttributeError, TypeError) as error:
+                raise RunError(
+                    f"{self.path}, line {number + 1} is damaged and not merely torn by a crash; "
+                    "restore the file from a copy, or start a new run directory"
+                ) from error
+            if sequence != number:
+                raise RunError(
+                    f"{self.path}, line {number + 1} carries the number {sequence}: lines are "
+                    "missing or repeated; restore the file from a copy"
+                )
+            yield record
+
+    def append(self, records: Iterable[Record], sync: bool = True) -> None:
+        """Write records; when this returns they survive the death of the process.
+
+        Call :meth:`read_new` first: appending goes to the place where reading stopped, and a torn
+        line after it is cut off.
+
+        Raises
+        ------
+        RunError
+            If the disk is full or read-only.  Nothing of the batch counts then: what was written
+            of it is cut off again, and everything before stays.
+        """
+        batch = list(records)
+        lines = [
+            json.dumps({"seq": self._count + i, **record}, ensure_ascii=False, allow_nan=False)
+            for i, record in enumerate(batch)
+        ]
+        data = "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
+        try:
+            stream = self._open()
+            if os.fstat(stream.fileno()).st_size != self._offset:
+                stream.truncate(self._offset)
+                self.torn = None
+            stream.seek(self._offset)
+            _write_all(stream, data)
+            if sync and self.durable:
+                os.fsync(stream.fileno())
+        except OSError as error:
+            self._cut_back()
+            raise RunError(
+                f"cannot write the journal {self.path}: {error.strerror or error}; everything "
+                "recorded before is kept, free the space or fix the rights and resume"
+            ) from error
+        self._offset += len(data)
+        self._count += len(batch)
+
+    def _open(self) -> BinaryIO:
+        if self._file is None:
+            new = not self.path.exists()
+            # Unbuffered: a record is either handed to the operating system or not written at all.
+            self._file = open(self.path, "w+b" if new else "r+b", buffering=0)
+            if new:
+                _sync_directory(self.path.parent)
+        return self._file
+
+    def _cut_back(self) -> None:
+        # Best effort on a sick disk: a torn line that stays is dropped by the next reader anyway.
+        if self._file is not None:
+            try:
+                self._file.truncate(self._offset)
+            except OSError:
+                pass
+
+    def close(self) -> None:
+        """Close the file; a later append opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _write_all(stream: BinaryIO, data: bytes) -> None:
+    # An unbuffered write may take only a part, as it does when the disk fills up in the middle.
+    view = memoryview(data)
+    while view:
+        view = view[stream.write(view) :]
+
+
+def _sync_directory(folder: Path) -> None:
+    """Make a new file's name durable; a no-op where folders cannot be opened (Windows)."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,314 @@
+"""A Ranker whose every call is on disk before it counts, and which other processes can follow."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..errors import RunError
+from .journal import Journal, Record
+
+if TYPE_CHECKING:
+    from ..ranker import Ranker
+
+DocId = int | str
+Pair = tuple[str, DocId]
+RANKER_CALLS = ("ask", "tell", "fail", "release", "drop", "stop")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Who holds an unanswered document, and since when (seconds of the epoch)."""
+
+    owner: str
+    since: float
+
+
+@dataclass
+class Tally:
+    """What the journal says beside the Ranker's state."""
+
+    costs: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    input_tokens: dict[str, float] = field(default_factory=dict)
+    output_tokens: dict[str, float] = field(default_factory=dict)
+    token_sources: dict[str, set[str]] = field(default_factory=dict)
+    empty_outputs: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, list[tuple[DocId, str]]] = field(default_factory=dict)
+    set_aside: dict[str, str] = field(default_factory=dict)
+    elapsed: float = 0.0
+    resumed: int = 0
+
+
+def this_process() -> str:
+    """The name under which this process claims documents: host and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+class JournaledRanker:
+    """Drives a Ranker and its journal together.
+
+    A call is written first and applied second, so that what the Ranker knows is never more than
+    what is on disk.  ``ask`` is the exception that proves harmless: its answer follows from the
+    calls before it, so it is applied, written, and only then handed out.
+
+    Parameters
+    ----------
+    ranker : Ranker
+        Fresh; the calls that the journal already holds are replayed on it by :meth:`sync`.
+    journal : Journal
+        With its header record already written.
+    lock : context manager, optional
+        Held around each exchange with the file when several processes share it.
+    owner : str, optional
+        Name under which documents are claimed; host and process id by default.
+    clock : callable
+        Seconds of the epoch.
+    """
+
+    def __init__(
+        self,
+        ranker: Ranker,
+        journal: Journal,
+        lock: AbstractContextManager[Any] | None = None,
+        owner: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.ranker = ranker
+        self.journal = journal
+        self.owner = owner or this_process()
+        self.claims: dict[Pair, Claim] = {}
+        self.answers: dict[Pair, Record] = {}
+        self.tally = Tally()
+        self.changed = threading.Condition(threading.RLock())
+        self.ranker_seconds = 0.0
+        self.journal_seconds = 0.0
+        self._file_lock = lock
+        self._clock = clock
+        self._last_time: float | None = None
+
+    @contextlib.contextmanager
+    def _exchange(self) -> Iterator[None]:
+        # Threads first, processes second: always the same order, so no deadlock.
+        with self.changed, self._file_lock or contextlib.nullcontext():
+            if self._file_lock is not None:
+                self.sync()
+            yield
+            self.changed.notify_all()
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def sync(self) -> int:
+        """Replay what the journal holds beyond what was replayed or written before.
+
+        Returns
+        -------
+        int
+            Number of new records.
+        """
+        with self.changed:
+            records = self.journal.read_new()
+            for record in records:
+                self._replay(record)
+            if records:
+                self.changed.notify_all()
+            return len(records)
+
+    def _replay(self, record: Record) -> None:
+        op = record.get("op")
+        if op == "ask":
+            pairs = self._timed_ask(record["count"], record["model"])
+            expected = [(model, doc) for model, doc in record["pairs"]]
+            if pairs != expected:
+                raise RunError(
+                    f"replaying {self.journal.path} gives other documents than it records "
+                    f"({pairs[:3]} instead of {expected[:3]}): it was written with another bank, "
+                    "configuration or version of lm-eval-ccat; use those, or start a new run"
+                )
+        elif op in RANKER_CALLS:
+            self._apply(record)
+        elif op not in ("header", "session", "note"):
+            raise RunError(
+                f"{self.journal.path} holds a record {op!r} that this version does not know; "
+                "update lm-eval-ccat"
+            )
+        self._count(record)
+
+    def _apply(self, record: Record) -> None:
+        started = time.perf_counter()
+        op, ranker = record["op"], self.ranker
+        if op == "tell":
+            ranker.tell(record["model"], record["doc"], record["score"], cost=record["cost"])
+        elif op == "fail":
+            ranker.fail(record["model"], record["doc"], record["reason"], cost=record.get("cost"))
+        elif op == "release":
+            ranker.release(record["model"], record["doc"])
+        elif op == "drop":
+            ranker.drop(record["model"], record["reason"])
+        elif op == "stop":
+            ranker.stop(record["reason"])
+        self.ranker_seconds += time.perf_counter() - started
+
+    def _timed_ask(self, count: int, model: str | None) -> list[Pair]:
+        started = time.perf_counter()
+        pairs = [(name, _plain(doc)) for name, doc in self.ranker.ask(count, model=model)]
+        self.ranker_seconds += time.perf_counter() - started
+        return pairs
+
+    def _count(self, record: Record) -> None:
+        op, tally, when = record["op"], self.tally, record.get("time")
+        if op == "session":
+            tally.resumed += record.get("event") == "resume"
+        elif when is not None and self._last_time is not None:
+            tally.elapsed += max(0.0, when - self._last_time)
+        if when is not None:
+            self._last_time = when
+        model, pair = record.get("model"), (record.get("model", ""), record.get("doc", ""))
+        if op == "ask":
+            for name, doc in record["pairs"]:
+                self.claims[(name, doc)] = Claim(record["by"], when or 0.0)
+            return
+        if op in ("tell", "fail", "release"):
+            self.claims.pop(pair, None)
+        if op == "drop":
+            tally.set_aside[str(model)] = record["reason"]
+            self.claims = {p: c for p, c in self.claims.items() if p[0] != model}
+        if op == "fail":
+            tally.failures.setdefault(str(model), []).append((record["doc"], record["reason"]))
+        if op in ("tell", "fail"):
+            name = str(model)
+            _add(tally.costs, name, record.get("cost"))
+            _add(tally.seconds, name, record.get("seconds"))
+        if op == "tell":
+            self.answers[pair] = record
+            tokens = record.get("tokens")
+            if tokens:
+                _add(tally.input_tokens, name, tokens["input"])
+                _add(tally.output_tokens, name, tokens["output"])
+                tally.token_sources.setdefault(name, set()).add(tokens["source"])
+            _add(tally.empty_outputs, name, 1 if record.get("empty") else 0)
+
+    # -- calls ------------------------------------------------------------------------------
+
+    def ask(self, count: int = 1, model: str | None = None) -> list[Pair]:
+        """Claim at most ``count`` pairs (model, document) for this process."""
+        with self._exchange():
+            pairs = self._timed_ask(count, model)
+            if pairs:
+                # Asks that give nothing change nothing, so they are not written.
+                self._write(
+                    {
+                        "op": "ask",
+                        "count": count,
+                        "model": model,
+                        "pairs": [list(pair) for pair in pairs],
+                        "by": self.owner,
+                    },
+                    sync=False,
+                )
+            return pairs
+
+    def tell(self, model: str, doc: DocId, score: float, cost: float, **details: Any) -> None:
+        """Record an answer: its score on [0, 1], its cost, and what is kept with it."""
+        if not (isinstance(score, int | float) and math.isfinite(score) and 0 <= score <= 1):
+            raise RunError(f"score {score!r} of {model} on document {doc!r} is not in [0, 1]")
+        self._call({"op": "tell", "score": float(score), "cost": float(cost)}, model, doc, details)
+
+    def fail(self, model: str, doc: DocId, reason: str, **details: Any) -> None:
+        """Record that a model cannot do a document; it is not offered to that model again."""
+        self._call({"op": "fail", "reason": reason}, model, doc, details)
+
+    def release(self, model: str, doc: DocId, **details: Any) -> None:
+        """Give a claimed document back unanswered."""
+        self._call({"op": "release"}, model, doc, details)
+
+    def _call(self, record: Record, model: str, doc: DocId, details: Record) -> None:
+        with self._exchange():
+            if (model, doc) not in self.ranker.in_flight:
+                # Another process gave the claim back, or the model was set aside meanwhile.
+                # What was spent is still worth a note; the answer no longer counts.
+                note = {"op": "note", "event": f"late {record['op']}", "model": model, "doc": doc}
+                self._write({**note, "cost": record.get("cost")})
+                return
+            full = {"op": record["op"], "model": model, "doc": doc, **record, **details}
+            self._write(full, apply=True)
+
+    def drop(self, model: str, reason: str) -> None:
+        """Set a model aside; its partial result stays."""
+        with self._exchange():
+            if model not in self.tally.set_aside:
+                self._write({"op": "drop", "model": model, "reason": reason}, apply=True)
+
+    def stop(self, reason: str) -> None:
+        """End the ranking, as a journalled call."""
+        with self._exchange():
+            if not self.ranker.done:
+                self._write({"op": "stop", "reason": reason}, apply=True)
+
+    def note(self, event: str, op: str = "note", **details: Any) -> None:
+        """Write something that the Ranker does not see."""
+        with self._exchange():
+            self._write({"op": op, "event": event, **details})
+
+    def sync_shared(self, lease: float) -> None:
+        """Take in what other processes wrote, and give back what dead ones hold."""
+        with self._exchange():
+            self.release_expired(lease)
+
+    def release_expired(self, lease: float) -> list[Pair]:
+        """Give back the claims of other owners that are older than ``lease`` seconds."""
+        with self._exchange():
+            now = self._clock()
+            expired = [
+                pair
+                for pair, claim in self.claims.items()
+                if claim.owner != self.owner and now - claim.since > lease
+            ]
+            for model, doc in expired:
+                record = {"op": "release", "model": model, "doc": doc, "why": "lease expired"}
+                self._write(record, apply=True)
+            return expired
+
+    def _write(self, record: Record, apply: bool = False, sync: bool = True) -> None:
+        started = time.perf_counter()
+        record = {**record, "time": round(self._clock(), 3)}
+        self.journal.append([record], sync=sync)
+        self.journal_seconds += time.perf_counter() - started
+        if apply:
+            self._apply(record)
+        self._count(record)
+
+    # -- state ------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether the ranking is over."""
+        with self.changed:
+            return self.ranker.done
+
+    def unanswered(self, model: str | None = None) -> list[Pair]:
+        """Claimed pairs in the order in which they were handed out."""
+        with self.changed:
+            return [pair for pair in self.claims if model is None or pair[0] == model]
+
+    def elapsed(self) -> float:
+        """Seconds of running so far, over all sessions of the journal."""
+        with self.changed:
+            since = 0.0 if self._last_time is None else self._clock() - self._last_time
+            return self.tally.elapsed + max(0.0, since)
+
+
+def _plain(doc: Any) -> DocId:
+    return doc if isinstance(doc, str) else int(doc)
+
+
+def _add(totals: dict[str, Any], name: str, amount: float | None) -> None:
+    totals[name] = totals.get(name, 0) + (amount or 0)

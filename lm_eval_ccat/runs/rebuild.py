@@ -1,0 +1,79 @@
+"""A ranking from its run directory alone: no configuration, task or model is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .directory import RunDirectory
+from .journal import Record
+from .journaled import JournaledRanker
+
+if TYPE_CHECKING:
+    from ..bank import ItemBank
+    from ..ranker import Ranker
+
+BANK_FILE = "bank.json"
+
+
+def make_ranker(bank: ItemBank, arguments: Mapping[str, Any]) -> Ranker:
+    """A Ranker in its initial state.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    arguments : mapping
+        JSON values as the header records them: ``models`` (name to price), ``units`` (a list in
+        bank order, or None) and the keyword arguments of `Ranker`.
+    """
+    from ..ranker import Ranker
+
+    rest = {k: v for k, v in arguments.items() if k not in ("models", "options")}
+    return Ranker(bank, arguments["models"], **rest, **arguments["options"])
+
+
+def rebuild(
+    folder: str | Path, lock: bool = False, owner: str | None = None
+) -> tuple[JournaledRanker, Record]:
+    """Replay a run directory's journal.
+
+    Parameters
+    ----------
+    folder : path
+    lock : bool
+        Whether calls on the result are made under the directory's lock, so that several processes
+        may share the ranking.  Without it the result is for reading.
+    owner : str, optional
+        Name under which documents are claimed.
+
+    Returns
+    -------
+    ranker : JournaledRanker
+        In step with the journal.
+    header : dict
+        The journal's first record.
+
+    Raises
+    ------
+    RunError
+        If there is no journal, or it was written by another version.
+    BankError
+        If the directory's copy of the bank is damaged.
+    """
+    from ..bank import ItemBank
+
+    directory = RunDirectory(folder)
+    header = directory.read_header()
+    bank = ItemBank.load(directory.path / BANK_FILE)
+    guard: AbstractContextManager[Any] | None = directory.exchange_lock if lock else None
+    ranker = JournaledRanker(
+        make_ranker(bank, header["ranker"]), directory.journal, lock=guard, owner=owner
+    )
+    if guard is None:
+        ranker.sync()
+    else:
+        with guard:
+            ranker.sync()
+    return ranker, header
