@@ -208,7 +208,8 @@ def _open(path: Path) -> Any:
         if path.suffix == ".parquet":
             from pyarrow import parquet
 
-            return parquet.read_table(path)
+            # `read_table` would import pandas, which takes longer than reading.
+            return parquet.ParquetFile(path).read()
     except (pa.ArrowException, OSError, ValueError) as e:
         reason = str(e).splitlines()[0]
         raise ScoreTableError(f"{path}: not a readable score table ({reason})") from e
@@ -234,16 +235,22 @@ def _pick(path: Path, data: Any, column: str, wanted: str | None) -> tuple[Any, 
         raise ScoreTableError(
             f"{path}: no scores with {column} {wanted!r}; found: {', '.join(sorted(values))}"
         )
-    return data.filter(pc.equal(pc.cast(data[column], "string"), wanted)), wanted
+    names, code = _codes(path, data, column)
+    return data.take(_positions(np.flatnonzero(code == names.index(wanted)))), wanted
 
 
 def _codes(path: Path, data: Any, column: str) -> tuple[list[str], NDArray[np.int64]]:
     import pyarrow.compute as pc
 
-    values = pc.fill_null(pc.cast(data[column], "string"), "")
-    if column == "model" and (empty := pc.sum(pc.equal(values, "")).as_py()):
-        raise ScoreTableError(f"{path}: {empty} rows name no model")
-    return _dictionary(values)
+    names, code = _dictionary(pc.cast(data[column], "string"))
+    if "" not in names and (code < 0).any():
+        names.append("")
+    if "" in names:
+        code[code < 0] = names.index("")
+        if column == "model":
+            empty = int((code == names.index("")).sum())
+            raise ScoreTableError(f"{path}: {empty} rows name no model")
+    return names, code
 
 
 def _items(path: Path, data: Any) -> tuple[list[Any], NDArray[np.int64]]:
@@ -254,7 +261,7 @@ def _items(path: Path, data: Any) -> tuple[list[Any], NDArray[np.int64]]:
     if column.null_count:
         raise ScoreTableError(f"{path}: {column.null_count} rows have no doc_id")
     if pa.types.is_integer(column.type):
-        ids, code = np.unique(column.to_numpy(), return_inverse=True)
+        ids, code = np.unique(_flat(column)[0], return_inverse=True)
         return [int(i) for i in ids], code.astype(np.int64)
     if pa.types.is_floating(column.type):
         raise ScoreTableError(f"{path}: doc_id must be an integer or a string, not a float")
@@ -262,12 +269,41 @@ def _items(path: Path, data: Any) -> tuple[list[Any], NDArray[np.int64]]:
 
 
 def _dictionary(values: Any) -> tuple[list[str], NDArray[np.int64]]:
-    """Distinct strings in order of first appearance, and the position of each value among them."""
+    """Distinct strings in order of first appearance, and the position of each value among them.
+
+    A null is at position -1.
+    """
     coded = values.combine_chunks().dictionary_encode()
     if hasattr(coded, "combine_chunks"):
         coded = coded.combine_chunks()
-    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return coded.dictionary.to_pylist(), codes
+    codes, there = _flat(coded.indices)
+    return coded.dictionary.to_pylist(), np.where(there, codes, -1).astype(np.int64)
+
+
+def _flat(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Values of a numeric Arrow column, and where they are not null.
+
+    Straight from the buffers: `to_numpy` would import pandas, which takes longer than the rest.
+    """
+    array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    if hasattr(array, "combine_chunks"):
+        array = array.combine_chunks()
+    size, offset = len(array), array.offset
+    valid, data = array.buffers()
+    kind = np.dtype(str(array.type).replace("double", "float64"))
+    values = np.frombuffer(data, dtype=kind, count=size, offset=offset * kind.itemsize)
+    if valid is None:
+        return values, np.ones(size, dtype=bool)
+    bits = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")
+    return values, bits[offset : offset + size].astype(bool)
+
+
+def _positions(rows: NDArray[np.intp]) -> Any:
+    """Row numbers as an Arrow array; `pyarrow.array` would import pandas."""
+    import pyarrow as pa
+
+    data = pa.py_buffer(rows.astype(np.int64).tobytes())
+    return pa.Array.from_buffers(pa.int64(), len(rows), [None, data])
 
 
 def _numbers(path: Path, data: Any, column: str) -> NDArray[np.float64]:
@@ -280,7 +316,8 @@ def _numbers(path: Path, data: Any, column: str) -> NDArray[np.float64]:
         raise ScoreTableError(
             f"{path}: column {column!r} is not numeric ({str(e).splitlines()[0]})"
         ) from e
-    numbers = np.asarray(values.to_numpy(), dtype=np.float64)
+    found, there = _flat(values)
+    numbers = np.where(there, found, np.nan)
     if np.isinf(numbers).any():
         raise ScoreTableError(f"{path}: column {column!r} holds an infinite value")
     return numbers

@@ -210,7 +210,7 @@ def _read_units(path: Path, column: str | None) -> dict[Any, float]:
         else:
             from pyarrow import parquet
 
-            data = parquet.read_table(path)
+            data = parquet.ParquetFile(path).read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ScoreTableError(f"{path}: cannot be read as a table of items ({error})") from error
     numeric = [n for n in data.column_names if n != "doc_id"]

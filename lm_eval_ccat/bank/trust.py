@@ -1,0 +1,84 @@
+"""Whether calibration scores can carry a bank, in plain words.
+
+What is judged here needs no response model: how many models there are, whether they differ by more
+than chance, and whether the benchmark is in reach of them. The methods add their own self-checks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..scores.table import ScoreTable
+
+FEW_MODELS = 8
+ENOUGH_MODELS = 20
+# Models whose best and worst lie closer than this many standard errors are hardly told apart.
+DISTINCT_ERRORS = 4.0
+NARROW_RANGE = 0.05
+EXTREME = 0.05
+
+
+def table_warnings(table: ScoreTable) -> list[str]:
+    """Say what of a score table makes a bank calibrated on it doubtful.
+
+    Parameters
+    ----------
+    table : ScoreTable
+
+    Returns
+    -------
+    list of str
+        Empty where nothing is against the bank.
+
+    Examples
+    --------
+    >>> table = ScoreTable.from_arrays([[0.1, 0.6], [0.3, 0.9]], models=["a", "b"])
+    >>> table_warnings(table)[0][:20]
+    'only 2 models: the i'
+    """
+    scores = table.model_scores()
+    seen = np.isfinite(scores)
+    warnings = []
+    n_models = len(table.models)
+    if n_models < FEW_MODELS:
+        warnings.append(
+            f"only {n_models} models: the items' parameters are rough; calibrate on "
+            f"{FEW_MODELS} or more, better {ENOUGH_MODELS}"
+        )
+    count = np.maximum(seen.sum(axis=1), 1)
+    means = np.where(seen, scores, 0.0).sum(axis=1) / count
+    low, high = float(means.min()), float(means.max())
+    error = _error_of_means(scores, means)
+    shown = " to ".join(f"{v:.4g}" for v in sorted(table.scale.restore([low, high]).tolist()))
+    if high - low < DISTINCT_ERRORS * error:
+        warnings.append(
+            f"the models hardly differ: their mean scores ({shown}) lie within what chance over "
+            f"items explains (standard error {float(table.scale.restore_error(error)):.2g}); add "
+            "weaker and stronger models"
+        )
+    elif high - low < NARROW_RANGE:
+        warnings.append(
+            f"too narrow a range: the models' mean scores run from {shown} only; a model outside "
+            "that range is judged by extrapolation; add weaker and stronger models"
+        )
+    middle = float(np.median(means))
+    if min(middle, 1.0 - middle) < EXTREME:
+        what = "easy" if middle > 0.5 else "hard"
+        warnings.append(
+            f"the benchmark is too {what} for these models (median mean score "
+            f"{float(table.scale.restore(middle)):.4g}, {table.scale.describe()}): few items tell "
+            "models apart"
+        )
+    return warnings
+
+
+def _error_of_means(scores: np.ndarray, means: np.ndarray) -> float:
+    """Typical standard error of a model's mean, from what model and item do not explain."""
+    seen = np.isfinite(scores)
+    by_item = np.where(seen, scores - means[:, None], 0.0).sum(axis=0)
+    by_item = by_item / np.maximum(seen.sum(axis=0), 1)
+    rest = np.where(seen, scores - means[:, None] - by_item, 0.0)
+    # Each item's mean takes one of n_models degrees of freedom from its residuals.
+    freedom = max(len(scores) - 1, 1) / len(scores)
+    variance = (rest**2).sum(axis=1) / np.maximum(seen.sum(axis=1), 1) / freedom
+    return float(np.median(np.sqrt(variance / np.maximum(seen.sum(axis=1), 1))))

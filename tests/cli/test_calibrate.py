@@ -1,0 +1,136 @@
+"""`calibrate` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat.bank import ItemBank
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.scores import ScoreTable
+
+
+def written(path, n_models=10, n_items=60, scale=None, contrary=()):
+    rng = np.random.default_rng(1)
+    eta = np.linspace(-1.5, 1.5, n_models)[:, None] + rng.normal(size=n_items)[None]
+    eta[:, list(contrary)] = eta[::-1, list(contrary)]
+    scores = np.clip(1 / (1 + np.exp(-eta)) + 0.05 * rng.normal(size=eta.shape), 0, 1)
+    scale = scale or Scale()
+    table = ScoreTable.from_arrays(
+        scale.restore(scores), models=[f"m{n}" for n in range(n_models)], scale=scale, metric="my"
+    )
+    table.write(path)
+    return table
+
+
+def test_a_table_becomes_a_bank_and_a_report(tmp_path, capsys):
+    written(tmp_path / "s.parquet", scale=Scale(0, 100), contrary=[3])
+    bank_file = tmp_path / "my.bank.json"
+    code = main(
+        [
+            "calibrate",
+            str(tmp_path / "s.parquet"),
+            "--method",
+            "paper",
+            "-o",
+            str(bank_file),
+            "--json",
+            str(tmp_path / "report.json"),
+        ]
+    )
+    assert code == 0
+    out = capsys.readouterr().out
+    bank = ItemBank.load(bank_file)
+    assert bank.sha256[:12] in out
+    assert "59 kept of 60" in out and "doc_id 3: correlates" in out
+    assert "10, from m9" in out
+    assert "nothing in the scores speaks against this bank" in out
+    facts = json.loads((tmp_path / "report.json").read_text())
+    assert facts["constants"]["k"] == pytest.approx(bank.constants["k"])
+    assert facts["constants"]["discrimination"] == pytest.approx(bank.constants["k"] ** -0.5)
+    assert list(facts["removed"]) == ["3"]
+    assert facts["replay"]["tau"] > 0.5
+
+
+def test_doubts_are_printed_and_stored(tmp_path, capsys):
+    written(tmp_path / "s.csv", n_models=4)
+    assert (
+        main(
+            [
+                "calibrate",
+                str(tmp_path / "s.csv"),
+                "--method",
+                "paper",
+                "-o",
+                str(tmp_path / "b.json"),
+            ]
+        )
+        == 0
+    )
+    captured = capsys.readouterr()
+    assert "warning: only 4 models" in captured.err
+    assert "read the 1 warning before relying" in captured.out
+    assert any("only 4 models" in w for w in ItemBank.load(tmp_path / "b.json").warnings)
+
+
+def test_models_can_be_left_out_by_name(tmp_path, capsys):
+    written(tmp_path / "s.parquet")
+    base = [
+        "calibrate",
+        str(tmp_path / "s.parquet"),
+        "--method",
+        "paper",
+        "--no_replay",
+        "-o",
+        str(tmp_path / "b.json"),
+    ]
+    assert main([*base, "--exclude", "m0,m9"]) == 0
+    assert set(ItemBank.load(tmp_path / "b.json").models) == {f"m{n}" for n in range(1, 9)}
+    assert main([*base, "--exclude", "m77"]) == 1
+    assert "m77" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["nowhere"], 2, "no such file or directory"),
+        (["S", "--metric", "bleu"], 1, "bleu"),
+        (["S", "--range", "5,2"], 2, "below the highest"),
+        (["C"], 1, "every document"),
+    ],
+)
+def test_errors_are_one_line_and_a_code(tmp_path, capsys, arguments, code, said):
+    written(tmp_path / "s.parquet")
+    ScoreTable.from_arrays(np.full((9, 5), 0.5), models=list("abcdefghi")).write(
+        tmp_path / "c.parquet"
+    )
+    named = {"S": str(tmp_path / "s.parquet"), "C": str(tmp_path / "c.parquet")}
+    line = [named.get(a, a) for a in arguments]
+    try:
+        assert main(["calibrate", *line, "-o", str(tmp_path / "b.json")]) == code
+    except SystemExit as stop:  # argparse's own
+        assert stop.code == code
+    err = capsys.readouterr().err
+    assert said in err and "Traceback" not in err
+    assert not (tmp_path / "b.json").exists()
+
+
+def test_it_starts_at_once_and_imports_nothing_heavy(tmp_path):
+    written(tmp_path / "s.parquet")
+    code = (
+        "import sys; from lm_eval_ccat.cli.main import main; "
+        f"code = main(['calibrate', {str(tmp_path / 's.parquet')!r}, '--method', 'paper', "
+        f"'-o', {str(tmp_path / 'b.json')!r}]); "
+        "heavy = {'torch', 'datasets', 'pandas', 'scipy.stats', 'lm_eval'} & set(sys.modules); "
+        "sys.exit(f'imported {heavy}' if heavy else code)"
+    )
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert time.perf_counter() - start < 10  # seconds; about 0.7 on an idle machine
