@@ -95,7 +95,10 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(("google_bleu", "meteor", "character"), UNIT),
     Entry(("sacrebleu",), PERCENT),
     Entry(("wer", "cer", "word_error_rate"), Scale(cap=1.0)),
-    # Per-document scores by libraries (this package's task_configs).
+    # Per-document scores by libraries (this package's task_configs; see fkgl.py, pii.py, judge.py).
+    Entry(("fkgl",), Scale(0, 30, False)),
+    Entry(("pii_score", "pii_detection", "pii_classification", "comet"), UNIT),
+    Entry(("judge_score",), Scale(1, 10)),
     Entry(("sentence_bleu", "sentence_chrf", "sentence_chrf++"), PERCENT),
     Entry(("sentence_ter",), Scale(cap=100.0)),
 )

@@ -1,0 +1,196 @@
+"""BERTScore and differential BERTScore, by the bert-score library.
+
+The model is loaded once per process and settings. Which one is set by the environment, because the
+harness hands a task's ``process_results`` nothing but the document and the answer:
+
+==========================  =====================================================================
+``CCAT_BERTSCORE_MODEL``    name or path of the encoder; default ``microsoft/deberta-xlarge-mnli``
+``CCAT_BERTSCORE_LAYERS``   layer whose output is compared; default that of bert-score for the model
+``CCAT_BERTSCORE_BASELINE`` ``none`` (default), a language such as ``en``, or a baseline file
+``CCAT_BERTSCORE_BATCH``    pairs per batch; default 64
+``CCAT_BERTSCORE_DEVICE``   such as ``cuda:0``; default bert-score's choice
+==========================  =====================================================================
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from lm_eval_ccat.errors import MetricError
+
+DEFAULT_MODEL = "microsoft/deberta-xlarge-mnli"
+
+#: More tokens than any encoder reads; a tokenizer that states no limit states such a number.
+_NO_LIMIT = 10**6
+
+# One model, one caller at a time: a torch module on one device gains nothing from several threads.
+_LOCK = Lock()
+
+
+@dataclass(frozen=True)
+class BertScoreSettings:
+    """Which encoder compares the texts, and how.
+
+    Parameters
+    ----------
+    model : str
+        Hub name or path.
+    num_layers : int, optional
+        Layer whose output is compared; bert-score knows it for the models it was tuned on.
+    baseline : str, optional
+        Language (``"en"``) or file of a baseline to rescale by; None for raw cosine similarities.
+        Values below the baseline count as 0.
+    batch_size : int
+    device : str, optional
+    """
+
+    model: str = DEFAULT_MODEL
+    num_layers: int | None = None
+    baseline: str | None = None
+    batch_size: int = 64
+    device: str | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> BertScoreSettings:
+        """Read the settings from environment variables (see the module's text).
+
+        Raises
+        ------
+        MetricError
+            If a number is none.
+        """
+        values = os.environ if environment is None else environment
+
+        def number(name: str) -> int | None:
+            text = values.get(name)
+            if not text:
+                return None
+            if not text.isdigit() or int(text) == 0:
+                raise MetricError(f"{name} must be a positive whole number, not {text!r}")
+            return int(text)
+
+        baseline = values.get("CCAT_BERTSCORE_BASELINE") or "none"
+        return cls(
+            model=values.get("CCAT_BERTSCORE_MODEL") or DEFAULT_MODEL,
+            num_layers=number("CCAT_BERTSCORE_LAYERS"),
+            baseline=None if baseline == "none" else baseline,
+            batch_size=number("CCAT_BERTSCORE_BATCH") or 64,
+            device=values.get("CCAT_BERTSCORE_DEVICE") or None,
+        )
+
+
+@lru_cache(maxsize=2)
+def _load(settings: BertScoreSettings) -> Any:
+    try:
+        from bert_score import BERTScorer
+        from bert_score.utils import model2layers
+    except ImportError as error:
+        raise MetricError(
+            "metric bertscore needs bert-score and torch; install lm-eval-ccat[bertscore]"
+        ) from error
+    if settings.num_layers is None and settings.model not in model2layers:
+        raise MetricError(
+            f"bert-score has no best layer for {settings.model}; state one in CCAT_BERTSCORE_LAYERS"
+        )
+    is_file = settings.baseline is not None and Path(settings.baseline).is_file()
+    try:
+        scorer = BERTScorer(
+            model_type=settings.model,
+            num_layers=settings.num_layers,
+            batch_size=settings.batch_size,
+            device=settings.device,
+            rescale_with_baseline=settings.baseline is not None,
+            # With a baseline of one's own the language is asked for and not used.
+            lang="en" if is_file else settings.baseline,
+            baseline_path=settings.baseline if is_file else None,
+        )
+    except (OSError, AssertionError, ValueError) as error:
+        raise MetricError(
+            f"metric bertscore cannot load {settings.model}: {' '.join(str(error).split())[:200]}; "
+            "name a model that is on this machine in CCAT_BERTSCORE_MODEL"
+        ) from error
+    tokenizer = scorer._tokenizer
+    if tokenizer.model_max_length > _NO_LIMIT:
+        # Such a "limit" overflows the fast tokenizers; the model's own is what counts.
+        tokenizer.model_max_length = getattr(scorer._model.config, "max_position_embeddings", 512)
+    return scorer
+
+
+def bertscore_f1(
+    predictions: Sequence[str],
+    references: Sequence[str],
+    settings: BertScoreSettings | None = None,
+) -> list[float]:
+    """BERTScore F1 (Zhang et al. 2020) of pairs of texts, in one batched call.
+
+    Parameters
+    ----------
+    predictions, references : sequence of str
+        Equally many. A pair with an empty text scores 0, with every version of transformers.
+    settings : BertScoreSettings, optional
+        Those of the environment by default.
+
+    Returns
+    -------
+    list of float
+        In [0, 1], higher is better.
+
+    Raises
+    ------
+    MetricError
+        If the library or the model is not at hand.
+    """
+    if len(predictions) != len(references):
+        raise ValueError(f"{len(predictions)} predictions for {len(references)} references")
+    scores = [0.0] * len(predictions)
+    # bert-score encodes an empty text by a method that transformers 5 no longer has.
+    filled = [
+        i for i, pair in enumerate(zip(predictions, references)) if all(t.strip() for t in pair)
+    ]
+    if filled:
+        settings = settings or BertScoreSettings.from_environment()
+        with _LOCK:
+            _, _, f1 = _load(settings).score(
+                [predictions[i] for i in filled],
+                [references[i] for i in filled],
+                batch_size=settings.batch_size,
+            )
+        for i, value in zip(filled, f1.tolist()):
+            scores[i] = min(max(float(value), 0.0), 1.0)
+    return scores
+
+
+def differential_bertscore(
+    prediction: str,
+    correct: Sequence[str],
+    incorrect: Sequence[str],
+    settings: BertScoreSettings | None = None,
+) -> float:
+    """How much nearer an answer is to a correct than to an incorrect one.
+
+    ``(max F1 to a correct answer - max F1 to an incorrect answer + 1) / 2``, as the paper scores
+    TruthfulQA.
+
+    Parameters
+    ----------
+    prediction : str
+    correct, incorrect : sequence of str
+        Reference answers; without any of a kind, its maximum is 0.
+    settings : BertScoreSettings, optional
+
+    Returns
+    -------
+    float
+        In [0, 1], higher is better; 0.5 for an empty answer.
+    """
+    references = [*correct, *incorrect]
+    scores = bertscore_f1([prediction] * len(references), references, settings)
+    best = max(scores[: len(correct)], default=0.0)
+    worst = max(scores[len(correct) :], default=0.0)
+    return (best - worst + 1.0) / 2.0

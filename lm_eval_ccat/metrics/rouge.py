@@ -1,0 +1,48 @@
+"""ROUGE of one text, by the rouge-score library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+
+@cache
+def _scorer(kinds: tuple[str, ...], use_stemmer: bool) -> Any:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(list(kinds), use_stemmer=use_stemmer)
+
+
+def rouge(
+    prediction: str,
+    references: str | Sequence[str],
+    kinds: Sequence[str] = ("rougeL",),
+    *,
+    use_stemmer: bool = True,
+) -> dict[str, float]:
+    """ROUGE F-measures of one text (Lin 2004), the best over its references.
+
+    Parameters
+    ----------
+    prediction : str
+    references : str or sequence of str
+        At least one.
+    kinds : sequence of str
+        ``"rouge1"``, ``"rouge2"``, ``"rougeL"``, ``"rougeLsum"``.
+    use_stemmer : bool
+        Porter stemming, as summarisation shared tasks use it.
+
+    Returns
+    -------
+    dict of str to float
+        Each kind in [0, 1], higher is better; 0 for an empty text.
+
+    Examples
+    --------
+    >>> rouge("a small cat", "the small cat")["rougeL"]
+    0.6666666666666666
+    """
+    texts = [references] if isinstance(references, str) else list(references)
+    score = _scorer(tuple(kinds), use_stemmer).score_multi
+    return {kind: float(value.fmeasure) for kind, value in score(texts, prediction).items()}
