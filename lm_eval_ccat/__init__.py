@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .bank import ItemBank, calibrate
-    from .harness import adaptive_evaluate, simple_evaluate
+    from .harness import AdaptiveTask, adaptive_evaluate, simple_evaluate
     from .ranker import Ranker, Ranking
     from .scores import ScoreTable
     from .simulation import simulate
@@ -25,11 +25,13 @@ _HOME = {
     "Ranker": "ranker",
     "Ranking": "ranker",
     "simulate": "simulation",
+    "AdaptiveTask": "harness",
     "adaptive_evaluate": "harness",
     "simple_evaluate": "harness",
 }
 
 __all__ = [
+    "AdaptiveTask",
     "ItemBank",
     "Ranker",
     "Ranking",

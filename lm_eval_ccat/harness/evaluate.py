@@ -9,6 +9,7 @@ for the time of one call, or by the task's own class (`lm_eval_ccat.harness.task
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,8 +20,10 @@ from ..errors import UsageError
 from . import internals
 from .loop import AdaptiveRun, require_bank
 from .options import AdaptiveOptions
-from .results import assemble
+from .results import assemble, in_words
 from .session import TaskSession
+
+log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
 
 @dataclass
@@ -259,6 +262,9 @@ def _evaluate(
     call = _CURRENT.get()
     if call is not None:
         call.blocks.update(results["adaptive"])
+    else:
+        for name, block in results["adaptive"].items():
+            log.info("adaptive %s", in_words(block, name))
     return results
 
 

@@ -19,7 +19,7 @@ from .options import AdaptiveOptions
 from .session import Administered, TaskSession
 from .task_metrics import metric_of_task
 
-log = logging.getLogger("lm_eval_ccat")
+log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
 MODEL = "model"
 #: Items before the standard error is believed.

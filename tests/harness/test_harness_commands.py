@@ -1,0 +1,182 @@
+"""The command lines: ours without and with --adaptive; plain lm_eval with our task class."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from lm_eval.__main__ import cli_evaluate
+from local_bench import N_DOCS
+
+from lm_eval_ccat.cli.main import main
+
+# What differs between two runs of the same command.
+OF_THE_RUN = (
+    "date",
+    "total_evaluation_time_seconds",
+    "git_hash",
+    "upper_git_hash",
+    "pretty_env_info",
+    "model_name",
+    "model_name_sanitized",
+)
+
+
+def lm_eval(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["lm_eval", "run", *map(str, arguments)])
+    cli_evaluate()
+
+
+def outputs(folder):
+    """The results and the sample rows that a run wrote."""
+    [file] = folder.rglob("results_*.json")
+    samples = {
+        path.name.split("_2")[0]: [json.loads(line) for line in path.read_text().splitlines()]
+        for path in sorted(folder.rglob("samples_*.jsonl"))
+    }
+    return json.loads(file.read_text()), samples
+
+
+@pytest.fixture
+def common(bench):
+    return ["--model", "copyist", "--include_path", bench.tasks, "--model_args", "skill=0.8"]
+
+
+@pytest.fixture
+def banks(bench, tmp_path):
+    for task, metric, flt in (
+        ("texts", "bleu", "none"),
+        ("choices", "acc", "none"),
+        ("sums", "exact_match", "strict"),
+    ):
+        bench.bank(task, metric, flt).save(tmp_path / f"{task}.bank.json")
+    return tmp_path
+
+
+def test_without_adaptive_it_is_lm_eval(common, tmp_path, monkeypatch, capsys):
+    tasks = ["--tasks", "sums,choices", "--limit", "8", "--log_samples", "--seed", "3"]
+    lm_eval(monkeypatch, *common, *tasks, "--output_path", tmp_path / "stock")
+    stock_table = capsys.readouterr().out
+    assert main(["run", *map(str, [*common, *tasks, "--output_path", tmp_path / "ours"])]) == 0
+    assert capsys.readouterr().out.splitlines()[-12:] == stock_table.splitlines()[-12:]
+    stock, stock_rows = outputs(tmp_path / "stock")
+    ours, our_rows = outputs(tmp_path / "ours")
+    for key in OF_THE_RUN:
+        stock.pop(key), ours.pop(key)
+    assert ours == stock and our_rows == stock_rows
+
+
+def test_adaptive_writes_the_harness_files_and_says_what_it_did(common, banks, capsys):
+    arguments = [*common, "--tasks", "texts,choices", "--adaptive", "--max_items", "10"]
+    named = [f"{task}={banks / task}.bank.json" for task in ("texts", "choices")]
+    out = banks / "out"
+    code = main(
+        ["run", *map(str, arguments), "--bank", *named, "--output_path", str(out), "--log_samples"]
+    )
+    assert code == 0
+    printed = capsys.readouterr().out
+    assert "texts (adaptive estimate, 10 of 36 docs)" in printed
+    assert "sentence_bleu,none = " in printed and "|bank:" in printed
+    results, rows = outputs(out)
+    assert set(results["adaptive"]) == {"texts", "choices"}
+    assert len(rows["samples_texts"]) == len(rows["samples_choices"]) == 10
+    assert results["n-samples"]["texts"] == {"original": N_DOCS, "effective": 10}
+    assert results["config"]["limit"] is None
+
+
+def test_wandb_offline_gets_the_estimate_marked(common, banks, capfd, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    arguments = [*common, "--tasks", "texts", "--adaptive", "--max_items", "10", "--log_samples"]
+    arguments += ["--bank", banks / "texts.bank.json", "--output_path", banks / "out"]
+    arguments += ["--wandb_args", f"mode=offline,project=ccat,dir={banks}"]
+    assert main(["run", *map(str, arguments)]) == 0
+    assert "Logging to W&B failed" not in capfd.readouterr().err
+    [log] = banks.rglob("run-*.wandb")
+    content = log.read_bytes()
+    for text in (b"texts/sentence_bleu", b"texts/adaptive_items", b"adaptive estimate, 10 of 36"):
+        assert text in content
+    assert b"texts/bleu" not in content
+
+
+def test_a_directory_of_banks_and_a_budget_for_all_tasks(common, banks, capsys):
+    arguments = ["--tasks", "texts", "choices", "sums", "--adaptive", "--bank", banks]
+    out = banks / "out"
+    assert (
+        main(["run", *map(str, [*common, *arguments, "--budget_items", 21, "--output_path", out])])
+        == 0
+    )
+    results, _ = outputs(out)
+    assert [results["adaptive"][t]["items"] for t in ("texts", "choices", "sums")] == [7, 7, 7]
+
+
+@pytest.mark.parametrize(
+    "flags, code, words",
+    [
+        (["--adaptive"], 2, "--adaptive needs --bank"),
+        (["--bank", "x.json"], 2, "--bank means nothing without --adaptive"),
+        (["--adaptive", "--bank", "absent.json"], 1, "absent.json: no such item bank"),
+        (["--adaptive", "--bank", "BANK", "--limit", "5"], 2, "--limit"),
+        (["--adaptive", "--bank", "BANK", "--samples", '{"texts": [1]}'], 2, "--samples"),
+        (["--adaptive", "--bank", "BANK", "--budget_usd", "1"], 2, "price"),
+        (["--adaptive", "--bank", "BANK", "--target_se", "3"], 2, "target_se"),
+    ],
+)
+def test_what_cannot_be_meant_ends_in_one_line(common, banks, capsys, flags, code, words):
+    flags = [flag.replace("BANK", str(banks / "texts.bank.json")) for flag in flags]
+    assert main(["run", *map(str, common), "--tasks", "texts", *flags]) == code
+    errors = capsys.readouterr().err.strip().splitlines()[-1]
+    assert errors.startswith("lm-eval-ccat: error:") and words in errors
+
+
+def test_help_shows_the_harness_flags_and_ours(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["run", "--help"])
+    text = capsys.readouterr().out
+    assert stop.value.code == 0
+    assert "--wandb_args" in text and "--target_se" in text and "--bank my_task.bank.json" in text
+
+
+def test_plain_lm_eval_is_adaptive_with_our_task_class(bench, banks):
+    """In a process of its own: only the YAML names this package."""
+    (bench.tasks / "texts_adaptive.yaml").write_text(
+        "include: texts.yaml\ntask: texts_adaptive\nclass: !function lm_eval_ccat.AdaptiveTask\n"
+    )
+    settings = {"bank": str(banks / "texts.bank.json"), "max_items": 9}
+    code = "from lm_eval.__main__ import cli_evaluate; cli_evaluate()"
+    arguments = ["run", "--model", "dummy", "--include_path", bench.tasks, "--log_samples"]
+    arguments += ["--tasks", "texts_adaptive,choices,sums", "--use_cache", banks / "cache"]
+    arguments += ["--metadata", json.dumps({"adaptive": settings})]
+    for name in ("first", "cached"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *map(str, arguments), "--output_path", banks / name],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "DISABLE_MULTIPROC": "1"},
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+    first, rows = outputs(banks / "first")
+    cached, cached_rows = outputs(banks / "cached")
+    assert list(first["adaptive"]) == ["texts_adaptive"]
+    assert first["n-samples"]["texts_adaptive"] == {"original": N_DOCS, "effective": 9}
+    assert first["n-samples"]["choices"] == {"original": N_DOCS, "effective": N_DOCS}
+    assert "acc,none" in first["results"]["choices"]
+    assert len(rows["samples_sums"]) == 2 * N_DOCS
+    assert cached["results"] == first["results"] and cached_rows == rows
+    assert f"Cached requests: {N_DOCS}" in done.stderr or "Requests remaining: 0" in done.stderr
+
+
+def test_our_task_class_without_options_runs_in_full(bench, monkeypatch, tmp_path):
+    (bench.tasks / "texts_class.yaml").write_text(
+        "include: texts.yaml\ntask: texts_class\n"
+        "class: !function lm_eval_ccat.harness.task.AdaptiveTask\n"
+    )
+    results = bench.stock(["texts_class"], bootstrap_iters=0)
+    full = bench.stock(["texts"], bootstrap_iters=0)
+    for key in ("bleu,none", "chrf,none", "ter,none"):
+        assert results["results"]["texts_class"][key] == full["results"]["texts"][key]
+    assert "adaptive" not in results
