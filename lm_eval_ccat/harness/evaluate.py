@@ -118,7 +118,9 @@ def adaptive_evaluate(
     if "include_path" in arguments:
         # The metadata that the harness would give a task manager of its own.
         metadata = {**internals.model_arguments(model_args), **(arguments.get("metadata") or {})}
-        arguments["task_manager"] = internals.task_manager(arguments.pop("include_path"), metadata)
+        arguments["task_manager"] = internals.task_manager(
+            tasks or [], arguments.pop("include_path"), metadata
+        )
     with adaptively(options):
         return internals.stock_simple_evaluate(
             model=model, model_args=model_args, tasks=tasks, **arguments

@@ -183,14 +183,17 @@ def load_tasks(
     names: Sequence[Any], include_path: Any = None, metadata: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Load tasks and groups by the harness's own manager: ``{"tasks": ..., "groups": ...}``."""
-    manager = resolve("lm_eval.tasks:TaskManager")(
-        include_path=include_path, metadata=dict(metadata or {})
-    )
+    if all(isinstance(name, str) for name in names):
+        manager = task_manager(names, include_path, metadata)
+    else:
+        manager = resolve("lm_eval.tasks:TaskManager")(
+            include_path=include_path, metadata=dict(metadata or {})
+        )
     return dict(manager.load(list(names)))
 
 
 def task_manager(
-    names: Sequence[str], include_path: Any = None, metadata: Mapping[str, Any] | None = None
+    names: Sequence[Any], include_path: Any = None, metadata: Mapping[str, Any] | None = None
 ) -> Any:
     """An index of tasks in which names can be found.
 
@@ -200,7 +203,7 @@ def task_manager(
     make = resolve("lm_eval.tasks:TaskManager")
     own = make(include_path=include_path, include_defaults=False, metadata=dict(metadata or {}))
     single = {name for name, e in own.task_index.items() if e.kind.name in ("TASK", "PY_TASK")}
-    if all(name in single or Path(name).is_file() for name in names):
+    if all(isinstance(n, str) and (n in single or Path(n).is_file()) for n in names):
         return own
     return make(include_path=include_path, metadata=dict(metadata or {}))
 
