@@ -1,0 +1,106 @@
+"""A session administers chosen documents, from several threads, and survives a failing model."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from local_bench import N_DOCS, Copyist
+
+from lm_eval_ccat.errors import HarnessError
+from lm_eval_ccat.harness import TaskSession, open_session
+
+
+def session(bench, task="texts", lm=None, **options):
+    return open_session(task, lm or Copyist(), include_path=str(bench.tasks), **options)
+
+
+def test_any_order_of_documents_gives_the_rows_of_the_harness(bench):
+    stock = {row["doc_id"]: row for row in bench.stock(["texts"])["samples"]["texts"]}
+    opened = session(bench)
+    assert opened.doc_ids == tuple(range(N_DOCS))
+    assert [stock[d]["doc_hash"] for d in opened.doc_ids] == list(opened.doc_hashes)
+    for answer in opened.administer([17, 3]) + opened.administer([30]) + opened.administer([]):
+        assert answer.samples == {"none": stock[answer.doc_id]}
+        assert answer.prompts == opened.prompts(answer.doc_id)
+        assert answer.values["bleu", "none"][1] == answer.responses[0]
+        assert answer.seconds > 0
+
+
+def test_asking_a_document_again_replaces_its_answer(bench):
+    opened = session(bench, "sums")
+    [first], [second] = opened.administer([4]), opened.administer([4])
+    assert first.samples["strict"]["resps"] == second.samples["strict"]["resps"]
+    assert len(second.responses) == opened.n_requests(4) == 3
+
+
+def test_several_threads_may_use_one_session_and_sessions_may_share_a_task(bench):
+    quiet = [a.values for a in session(bench).administer(range(N_DOCS))]
+    opened = session(bench)
+    other = TaskSession(opened.task, Copyist(0.2, "other"), fewshot_seed=1234)
+    assert other.prompts(5) == opened.prompts(5)
+    with ThreadPoolExecutor(8) as pool:
+        ours = list(pool.map(lambda d: opened.administer([d])[0], range(N_DOCS)))
+        theirs = list(pool.map(lambda d: other.administer([d])[0], range(N_DOCS)))
+    assert [a.values for a in ours] == quiet
+    assert [a.values for a in theirs] != quiet
+
+
+class Moody(Copyist):
+    """Fails the second call, and answers too little at the third."""
+
+    def generate_until(self, requests):
+        answers = super().generate_until(requests)
+        if len(self.calls) == 2:
+            raise ConnectionError("the line is dead")
+        return answers[:-1] if len(self.calls) == 3 else answers
+
+
+def test_a_failed_call_counts_for_nothing(bench):
+    opened = session(bench, lm=Moody())
+    [before] = opened.administer([1])
+    with pytest.raises(ConnectionError):
+        opened.administer([2, 3])
+    with pytest.raises(HarnessError, match="answered 1 of 2"):
+        opened.administer([2, 3])
+    after = opened.administer([2, 3])
+    assert [a.doc_id for a in after] == [2, 3]
+    assert after[0].samples["none"]["resps"] == [[after[0].responses[0]]]
+    assert before.doc_id == 1
+
+
+class WithTokenizer(Copyist):
+    tokenizer = "by spaces"
+
+    def tok_encode(self, text):
+        return text.split()
+
+
+def test_tokens_are_counted_by_the_models_tokenizer_or_not_at_all(bench):
+    [plain] = session(bench, count_tokens=True).administer([0])
+    assert (plain.input_tokens, plain.output_tokens) == (None, None)
+    [counted] = session(bench, lm=WithTokenizer(), count_tokens=True).administer([0])
+    assert counted.input_tokens == len(counted.prompts[0].split())
+    assert counted.output_tokens == len(counted.responses[0].split())
+    [choice] = session(bench, "choices", WithTokenizer(), count_tokens=True).administer([0])
+    assert choice.output_tokens == 0
+    assert choice.input_tokens > sum(len(p.split()) for p in choice.prompts)
+
+
+def test_overrides_are_those_of_the_harness(bench):
+    opened = session(bench, num_fewshot=1, gen_kwargs={"temperature": 0.5})
+    stock = bench.stock(["texts"], num_fewshot=1, gen_kwargs={"temperature": 0.5}, limit=3)
+    for row in stock["samples"]["texts"]:
+        [answer] = opened.administer([row["doc_id"]])
+        assert answer.samples["none"] == row
+    assert opened.settings["num_fewshot"] == 1
+    assert opened.settings["generation_kwargs"]["temperature"] == 0.5
+    assert session(bench, "sums", num_fewshot=2).settings["num_fewshot"] == 0  # fixed by its YAML
+
+
+@pytest.mark.parametrize(
+    "name, words", [("absent", "cannot load task 'absent'"), ("all_of_it", "is 2 tasks")]
+)
+def test_a_name_that_is_no_single_task_is_refused(bench, name, words):
+    with pytest.raises(HarnessError, match=words):
+        session(bench, name)
