@@ -50,6 +50,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--exclude", default="", metavar="A,B", help="models to leave out")
     parser.add_argument(
+        "--hash_names",
+        action="store_true",
+        help="write hashes in place of model names and paths into the bank",
+    )
+    parser.add_argument(
         "--no_replay",
         action="store_true",
         help="do not replay the bank's own models for the statement of trust",
@@ -70,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         table.select(names)  # an unknown name is an error, not a silent nothing
         table = table.without(names)
     check_column(table.raw, metric=table.metric, task=table.task or "")
-    bank = calibrate(table, method=args.method)
+    bank = calibrate(table, method=args.method, hash_names=args.hash_names)
     bank.save(args.output)
     replayed = None if args.no_replay else replay(table, args.method)
     facts = report(table, bank, replayed)

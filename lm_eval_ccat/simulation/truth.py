@@ -10,6 +10,7 @@ Floats = NDArray[np.float64]
 RESAMPLES = 1000
 BOOTSTRAP_SEED = 0
 INTERVAL = 0.95
+_BLOCK_CELLS = 1 << 22  # counts of a large benchmark are drawn piece by piece
 
 
 def full_means(scores: Floats) -> Floats:
@@ -54,7 +55,7 @@ def bootstrap_intervals(
     complete = bool(seen.all())
     present = seen.T.astype(np.float64)
     means = np.empty((resamples, n_models))
-    block = max(1, (1 << 22) // n_items)  # a large benchmark's counts are drawn piece by piece
+    block = max(1, _BLOCK_CELLS // n_items)
     for start in range(0, resamples, block):
         rows = slice(start, min(start + block, resamples))
         counts = rng.multinomial(n_items, np.full(n_items, 1.0 / n_items), rows.stop - rows.start)

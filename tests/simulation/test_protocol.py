@@ -1,0 +1,78 @@
+"""Hold-out sets, prices and sizes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.scores import ScoreTable
+from lm_eval_ccat.simulation.protocol import (
+    drawn_prices,
+    hold_out_sets,
+    item_units,
+    read_prices,
+)
+
+
+@given(st.integers(6, 30), st.integers(2, 4), st.integers(1, 25), st.integers(0, 3))
+def test_sets_come_from_successive_partitions(n_models, size, folds, seed):
+    models = [f"m{n}" for n in range(n_models)]
+    sets = hold_out_sets(models, size, folds, seed)
+    assert len(sets) == folds and all(len(set(s)) == size for s in sets)
+    per_partition = n_models // size
+    for start in range(0, folds, per_partition):
+        one = [m for s in sets[start : start + per_partition] for m in s]
+        assert len(one) == len(set(one))  # within a partition nobody is held out twice
+    assert sets == hold_out_sets(models, size, folds + 3, seed)[:folds]
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 10, 11])
+def test_too_few_models_are_refused(size):
+    with pytest.raises(UsageError, match="at least 2"):
+        hold_out_sets([f"m{n}" for n in range(10)], size, 3, 0)
+
+
+def test_prices_are_log_uniform_and_seeded():
+    models = [f"m{n}" for n in range(4000)]
+    drawn = np.array(list(drawn_prices(models, 3).values()))
+    assert drawn.min() > 0.1 and drawn.max() < 3.2
+    quarters = np.quantile(np.log(drawn), [0.25, 0.5, 0.75])
+    wanted = np.log(0.1) + np.log(32) * np.array([0.25, 0.5, 0.75])
+    np.testing.assert_allclose(quarters, wanted, atol=0.1)
+    assert drawn_prices(models, 3) == drawn_prices(models, 3) != drawn_prices(models, 4)
+
+
+def test_prices_of_a_file(tmp_path):
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps({"a": 1, "b": 0.5, "c": 2}))
+    assert read_prices(path, ["a", "b"]) == {"a": 1.0, "b": 0.5}
+    with pytest.raises(UsageError, match="model 'd'"):
+        read_prices(path, ["a", "d"])
+    path.write_text(json.dumps({"a": -1}))
+    with pytest.raises(UsageError, match="no positive price"):
+        read_prices(path, ["a"])
+    path.write_text("{")
+    with pytest.raises(UsageError, match="cannot be read as JSON"):
+        read_prices(path, ["a"])
+
+
+def test_sizes_of_items_by_id_by_array_and_by_file(tmp_path):
+    table = ScoreTable.from_arrays(np.eye(3), models=list("abc"), doc_ids=[5, 2, 9])
+    assert item_units(table, None).tolist() == [1, 1, 1]
+    assert item_units(table, {9: 3, 2: 1.5, 5: 2}).tolist() == [1.5, 2, 3]
+    assert item_units(table, [4, 5, 6]).tolist() == [4, 5, 6]
+    path = tmp_path / "items.csv"
+    path.write_text("doc_id,words,name\n9,30,x\n2,10,y\n5,20,z\n7,1,w\n")
+    assert item_units(table, path, "words").tolist() == [10, 20, 30]
+    with pytest.raises(UsageError, match="no column 'tokens'; there are words, name"):
+        item_units(table, path, "tokens")
+    with pytest.raises(UsageError, match="not numeric"):
+        item_units(table, path, "name")
+    path.write_text("doc_id,words\n9,30\n2,0\n")
+    with pytest.raises(UsageError, match=r"2 of 3 items have no positive units \(doc_id 2\)"):
+        item_units(table, path, "words")

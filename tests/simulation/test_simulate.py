@@ -1,0 +1,252 @@
+"""`simulate` as a whole: the protocol's promises, its records and its sums."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import Ranker, ScoreTable, calibrate, simulate
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.simulation import Method
+from lm_eval_ccat.simulation.summary import items_for_tau
+
+BASELINES = ["random", "common", "limit", "static"]
+KEYS = [
+    "method", "fold", "seed", "holdout", "tau", "items", "cost", "budget", "ties", "true_ties",
+    "tie_precision", "tie_recall", "tie_f1", "confident_pairs", "confident_accuracy", "z_rms",
+    "coverage", "seconds",
+]  # fmt: skip
+
+
+def made(n_models=14, n_items=150, seed=0, noise=0.15, scale=None):
+    rng = np.random.default_rng(seed)
+    eta = np.linspace(-1.2, 1.2, n_models)[:, None] + rng.normal(size=n_items)[None]
+    scores = np.clip(1 / (1 + np.exp(-eta)) + noise * rng.normal(size=eta.shape), 0, 1)
+    scale = scale or Scale()
+    names = [f"m{n:02d}" for n in rng.permutation(n_models)]
+    return ScoreTable.from_arrays(scale.restore(scores), models=names, scale=scale)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return simulate(
+        made(), ["paper", *BASELINES, "fixed"], folds=6, seeds=2, levels=[10, 40], processes=1
+    )
+
+
+def test_every_method_runs_on_every_fold_and_seed(found):
+    ran = {(r["method"], r["fold"], r["seed"]) for r in found.runs}
+    assert len(found.runs) == len(ran) == 6 * 6 * 2
+    for run in found.runs:
+        assert [key for key in run if key != "rmse"] == KEYS
+        assert len(run["holdout"]) == 4 and -1 <= run["tau"] <= 1
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_all_methods_of_a_fold_spend_what_the_papers_spent(found):
+    for fold in range(6):
+        own = [r for r in found.runs if r["fold"] == fold]
+        spent = np.mean([r["cost"] for r in own if r["method"] == "paper"])
+        for run in own:
+            if run["method"] != "paper":
+                assert run["budget"] == pytest.approx(spent)
+                assert run["cost"] <= spent * (1 + 1e-6)
+
+
+def test_without_the_papers_the_budget_is_shared():
+    table = made()
+    found = simulate(table, BASELINES, folds=3, prices={m: 0.5 for m in table.models}, processes=1)
+    for run in found.runs:
+        assert run["budget"] == pytest.approx(20 * 4 * 0.5)
+    assert {r["items"] for r in found.runs if r["method"] != "random"} == {80}
+
+
+def test_methods_without_a_model_state_no_error(found):
+    for run in found.runs:
+        stated = run["method"] in ("paper", "fixed")
+        for key in ("ties", "confident_pairs", "z_rms", "coverage"):
+            assert (run[key] is not None) == stated
+
+
+def test_the_papers_runs_are_those_of_the_ranker(found):
+    """The record of a run, recomputed by hand from the ranker and the table."""
+    table = made()
+    run = next(r for r in found.runs if r["method"] == "paper" and r["fold"] == 2)
+    held = table.select(run["holdout"])
+    from lm_eval_ccat.simulation.protocol import drawn_prices
+
+    prices = drawn_prices(table.models, 0)
+    prices = {m: prices[m] for m in run["holdout"]}
+    bank = calibrate(table.without(run["holdout"]), method="paper")
+    ranker = Ranker(bank, models=prices, budget=20 * sum(prices.values()))
+    while not ranker.done:
+        for model, doc_id in ranker.ask():
+            ranker.tell(model, doc_id, held.select([model]).unit[0, doc_id])
+    ranking = ranker.result()
+    assert run["items"] == sum(map(len, ranking.items.values()))
+    assert run["cost"] == pytest.approx(sum(ranking.cost.values()))
+    truth = dict(zip(held.models, held.unit.mean(axis=1)))
+    agree = undecided = right = 0
+    for i, a in enumerate(ranking.order):
+        for b in ranking.order[i + 1 :]:
+            agree += 1 if truth[a] > truth[b] else -1
+            if 0.025 <= ranking.pairwise[a, b] <= 0.975:
+                undecided += 1
+            else:
+                right += (ranking.pairwise[a, b] > 0.5) == (truth[a] > truth[b])
+    assert run["tau"] == pytest.approx(agree / 6)
+    assert run["ties"] == undecided and run["confident_pairs"] == 6 - undecided
+    if undecided < 6:
+        assert run["confident_accuracy"] == pytest.approx(right / (6 - undecided))
+    z = [(ranking.estimates[m] - truth[m]) / ranking.standard_errors[m] for m in held.models]
+    assert run["z_rms"] == pytest.approx(np.sqrt(np.mean(np.square(z))))
+    assert run["coverage"] == pytest.approx(np.mean(np.abs(z) <= 1.959964))
+
+
+def test_held_out_models_do_not_touch_calibration(monkeypatch):
+    from lm_eval_ccat.simulation import replay
+
+    seen = []
+
+    def recording(table, **options):
+        bank = calibrate(table, **options)
+        seen.append((set(table.models), bank.sha256))
+        return bank
+
+    monkeypatch.setattr(replay, "calibrate", recording)
+    table = made(scale=Scale(0, 100))
+    holdouts = [table.models[:4]]
+    simulate(table, ["paper"], holdouts=holdouts, processes=1)
+    raw = table.raw.copy()
+    raw[:4] = np.random.default_rng(9).uniform(0, 100, raw[:4].shape)
+    other = ScoreTable.from_arrays(raw, models=table.models, scale=table.scale)
+    simulate(other, ["paper"], holdouts=holdouts, processes=1)
+    assert seen[0] == seen[1] and not seen[0][0] & set(holdouts[0])
+
+
+def test_lower_is_better_gives_the_same_ranking():
+    up = made(scale=Scale(0, 100))
+    down = ScoreTable.from_arrays(
+        100 - up.raw, models=up.models, scale=Scale(0, 100, higher_is_better=False)
+    )
+    one, two = (simulate(t, ["paper", "common"], folds=4, processes=1) for t in (up, down))
+    for a, b in zip(one.runs, two.runs):
+        assert a["tau"] == pytest.approx(b["tau"]) and a["items"] == b["items"]
+
+
+def test_missing_scores_and_configs_are_used():
+    table = made()
+    rng = np.random.default_rng(0)
+    both = np.vstack([table.raw, np.clip(table.raw + 0.02, 0, 1)])
+    both[rng.random(both.shape) < 0.1] = np.nan
+    models = [*table.models, *table.models]
+    configs = ["cold"] * len(table.models) + ["hot"] * len(table.models)
+    holey = ScoreTable.from_arrays(both, models=models, configs=configs)
+    found = simulate(holey, ["paper", "random", "common", "fixed"], folds=4, processes=1)
+    assert all(len(set(r["holdout"])) == 4 for r in found.runs)
+    assert found.summary["paper"]["tau"] > 0.6
+
+
+def test_pooled_ties_are_of_all_pairs(found):
+    own = [r for r in found.runs if r["method"] == "paper"]
+    hits = sum((r["tie_precision"] or 0) * r["ties"] for r in own)
+    said, true = sum(r["ties"] for r in own), sum(r["true_ties"] for r in own)
+    pooled = found.summary["paper"]
+    assert pooled["tie_precision"] == pytest.approx(hits / said)
+    assert pooled["tie_recall"] == (pytest.approx(hits / true) if true else None)
+    assert pooled["tie_f1"] == pytest.approx(2 * hits / (said + true))
+    assert pooled["z_rms"] == pytest.approx(np.sqrt(np.mean([r["z_rms"] ** 2 for r in own])))
+    assert pooled["tau_minus_paper"] == 0
+
+
+def test_a_run_without_ties_has_null_where_nothing_was_counted():
+    table = made(noise=0.01, n_items=400)
+    found = simulate(table, ["paper"], folds=3, holdout=2, items_per_model=100, processes=1)
+    nothing = [r for r in found.runs if r["ties"] == 0 and r["true_ties"] == 0]
+    assert nothing
+    for run in nothing:
+        assert run["tie_precision"] is run["tie_recall"] is run["tie_f1"] is None
+
+
+def test_seeds_and_processes(found):
+    again = simulate(
+        made(), ["paper", *BASELINES, "fixed"], folds=6, seeds=2, levels=[10, 40], processes=2
+    )
+    strip = [{k: v for k, v in r.items() if k != "seconds"} for r in found.runs]
+    assert strip == [{k: v for k, v in r.items() if k != "seconds"} for r in again.runs]
+
+
+def test_more_items_are_spent_at_higher_levels_and_advice_names_them(found):
+    for points in found.sweep.values():
+        assert [p["asked_items_per_model"] for p in points] == [10, 20, 40]
+        items = [p["items_per_model"] for p in points]
+        assert items == sorted(items) and items[0] < items[-1]
+    assert "for a mean tau of 0.9" in found.advice[0] or "no method reaches" in found.advice[0]
+
+
+def test_items_for_a_wanted_tau():
+    def points(*pairs):
+        return [{"items_per_model": n, "tau": t} for n, t in pairs]
+
+    assert items_for_tau(points((10, 0.7), (40, 0.9)), 0.8) == pytest.approx(20)
+    assert items_for_tau(points((10, 0.7), (40, 0.8)), 0.9) is None
+    assert items_for_tau(points((10, 0.95), (40, 0.97)), 0.9) == 10
+    # A level that reached it by luck does not count when a higher one falls below.
+    assert items_for_tau(points((10, 0.92), (20, 0.85), (40, 0.95)), 0.9) == pytest.approx(
+        20 * 2**0.5
+    )
+
+
+def test_no_budget_runs_to_natural_stopping():
+    found = simulate(made(), ["paper", "common"], folds=2, items_per_model=None, processes=1)
+    paper = [r for r in found.runs if r["method"] == "paper"]
+    assert all(r["budget"] is None and r["items"] <= 4 * 75 for r in paper)
+
+
+def test_methods_of_ones_own_plug_in():
+    own = Method("full information", "ranker", "paper", rank={"information": "full"})
+    found = simulate(made(), ["paper", own], folds=2, processes=1)
+    assert list(found.summary) == ["paper", "full information"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"methods": ["best"]}, "no method 'best'"),
+        ({"methods": ["paper", "paper"]}, "stands twice"),
+        ({"methods": []}, "at least one method"),
+        ({"holdout": 13}, "at least 2"),
+        ({"items_per_model": -1}, "positive number"),
+        ({"seeds": 0}, "at least 1"),
+        ({"confidence": 1.5}, "between 0 and 1"),
+        ({"holdouts": [["m00", "who"]]}, "who"),
+        ({"prices": {"m00": 1}}, "no positive price"),
+    ],
+)
+def test_arguments_that_cannot_be_meant(changes, said):
+    with pytest.raises(Exception, match=said) as error:
+        simulate(made(), **{"methods": ["common"], "processes": 1, **changes})
+    assert isinstance(error.value, UsageError) or "who" in said
+
+
+def test_real_translations(shared):
+    """What `--limit` reaches on real data, recomputed with pandas and scipy."""
+    import pandas as pd
+    from scipy.stats import kendalltau
+
+    path = shared / "data" / "scores" / "wmt24_en-de.parquet"
+    found = simulate(path, ["paper", "random", "common", "limit"], metric="bleu", folds=20)
+    scores = pd.read_parquet(path)
+    wide = scores[scores.metric == "bleu"].pivot(index="model", columns="doc_id", values="score")
+    for run in found.runs:
+        if run["method"] == "limit":
+            held = wide.loc[run["holdout"]]
+            first = held.iloc[:, : run["items"] // 4].mean(axis=1)
+            assert run["tau"] == pytest.approx(kendalltau(first, held.mean(axis=1))[0])
+            assert run["rmse"] == pytest.approx(np.sqrt(((first - held.mean(axis=1)) ** 2).mean()))
+    assert 0.55 < found.summary["paper"]["tau"] < 0.95
+    assert found.summary["common"]["tau"] > found.summary["random"]["tau"]
+    assert found.summary["paper"]["z_rms"] > 1  # its errors know nothing of misfit
