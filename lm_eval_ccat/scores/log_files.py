@@ -22,7 +22,8 @@ _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl(?:\.gz)?"
 _RESULTS = re.compile(rf".+_(?P<date>{_DATE})\.json(?:\.gz)?")
 # The arguments by which the harness names a model, and the name it makes up when none is given.
 _NAMING_ARGUMENTS = ("peft", "delta", "pretrained", "model", "path", "engine")
-_MADE_UP_NAME = re.compile(r"[a-z0-9]{8}")
+# A made-up name without any digit is rare, and looks like a word.
+_MADE_UP_NAME = re.compile(r"(?=.*\d)[a-z0-9]{8}")
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ def _model_name(results: Mapping[str, Any], directory: str) -> str:
         named = any(key in arguments for key in _NAMING_ARGUMENTS)
         text = ",".join(f"{key}={value}" for key, value in arguments.items())
     source = results.get("model_source")
-    if name and not named and source and source != "CUSTOM" and _MADE_UP_NAME.fullmatch(str(name)):
+    made_up = bool(_MADE_UP_NAME.fullmatch(str(name))) and str(name) not in text
+    if made_up and not named and source and source != "CUSTOM":
         return f"{source}:{text}" if text else str(source)
     return str(name) if name else directory
 

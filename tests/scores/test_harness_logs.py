@@ -285,3 +285,10 @@ def test_a_system_without_weights_keeps_its_name_over_runs(write_run):
     table = ScoreTable.read(logs)
     assert table.models == ("my-system:quality=3",)
     assert table.raw.tolist() == [[1, 1]]
+
+
+@pytest.mark.parametrize("name", ["frequent", "lead2016"])
+def test_a_name_that_looks_made_up_is_kept_where_it_is_an_argument_or_a_word(write_run, name):
+    write, logs = write_run
+    write(name, rows_of([1, 0]), model_source="my-system", config={"model_args": {"system": name}})
+    assert ScoreTable.read(logs).models == (name,)

@@ -1,0 +1,330 @@
+"""After the fact: what a run claimed, and what full results say of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import RunError, UsageError
+from ..scores import ScoreTable
+from .summary import half_width
+from .truth import bootstrap_intervals, full_means, kendall_tau, true_ties
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a run claimed, on the metric's own scale.
+
+    Attributes
+    ----------
+    source : str
+        The file.
+    task, metric, filter : str or None
+        What was estimated; ``metric`` is the harness's name of it.
+    confidence : float
+    items_of_benchmark : int or None
+    models : dict of str to dict
+        ``estimate``, ``standard_error``, ``interval`` and ``n_items`` of each model.
+    order : list of str
+        Best first.
+    pairs : dict of (str, str) to float
+        P(a better than b).
+    """
+
+    source: str
+    task: str | None
+    metric: str | None
+    filter: str | None
+    confidence: float
+    items_of_benchmark: int | None
+    models: dict[str, dict[str, Any]]
+    order: list[str] = field(default_factory=list)
+    pairs: dict[tuple[str, str], float] = field(default_factory=dict)
+
+
+def read_claims(path: str | Path, task: str | None = None) -> Claims:
+    """Read the result of ``rank``, or the results file of an adaptive ``run``.
+
+    Parameters
+    ----------
+    path : path-like
+        A run directory with ``result.json``, that file, or a ``results_*.json`` with an
+        ``adaptive`` block.
+    task : str, optional
+        Which task, where a results file holds several adaptive ones.
+
+    Raises
+    ------
+    RunError
+        No such file, or nothing in it that a run claimed.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = _result_in(file)
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file}: cannot be read as a result ({error})") from error
+    try:
+        if isinstance(content, dict) and isinstance(content.get("adaptive"), dict):
+            return _of_results(file, content, task)
+        if isinstance(content, dict) and "models" in content and "pairwise" in content:
+            return _of_ranking(file, content)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{file}: not a complete result ({error!r})") from error
+    raise RunError(f"{file}: neither a result of `rank` nor a results file of an adaptive `run`")
+
+
+def _result_in(folder: Path) -> Path:
+    if (folder / "result.json").is_file():
+        return folder / "result.json"
+    found = sorted(folder.rglob("results_*.json"))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise RunError(f"{folder}: no result.json; the run has not ended, or is none")
+    raise RunError(f"{folder}: {len(found)} results files; name one of them")
+
+
+def _of_ranking(file: Path, content: Mapping[str, Any]) -> Claims:
+    parts = dict(
+        part.split(":", 1) for part in str(content.get("signature", "")).split("|") if ":" in part
+    )
+    metric, _, filter = str(content.get("key", "")).rpartition(",")
+    return Claims(
+        source=str(file),
+        task=parts.get("task"),
+        metric=_plain_name(metric) or parts.get("metric"),
+        filter=filter or parts.get("filter"),
+        confidence=float(content["confidence"]),
+        items_of_benchmark=int(content["items_of_benchmark"]),
+        models={
+            name: {
+                "estimate": float(one["estimate"]),
+                "standard_error": float(one["standard_error"]),
+                "interval": [float(v) for v in one["interval"]],
+                "n_items": int(one["n_items"]),
+            }
+            for name, one in content["models"].items()
+        },
+        order=list(content["order"]),
+        pairs={(p["a"], p["b"]): float(p["p"]) for p in content["pairwise"]},
+    )
+
+
+def _of_results(file: Path, content: Mapping[str, Any], task: str | None) -> Claims:
+    blocks = {
+        name: block
+        for name, block in content["adaptive"].items()
+        if isinstance(block, dict) and "estimate" in block
+    }
+    if task is not None:
+        blocks = {name: block for name, block in blocks.items() if name == task}
+    if not blocks:
+        raise RunError(f"{file}: no adaptive estimate{f' of task {task}' if task else ''}")
+    if len(blocks) > 1:
+        raise UsageError(f"{file}: adaptive estimates of {', '.join(blocks)}; name one with --task")
+    name, block = next(iter(blocks.items()))
+    model = str(content.get("model_name") or file.parent.name)
+    return Claims(
+        source=str(file),
+        task=name,
+        metric=_plain_name(str(block["metric"])),
+        filter=block["filter"],
+        confidence=float(block["confidence"]),
+        items_of_benchmark=int(block["items_total"]),
+        models={
+            model: {
+                "estimate": float(block["estimate"]),
+                "standard_error": float(block["standard_error"]),
+                "interval": [float(v) for v in block["interval"]],
+                "n_items": int(block["items"]),
+            }
+        },
+        order=[model],
+    )
+
+
+def _plain_name(metric: str) -> str | None:
+    """The harness's name of a metric whose sentence scores were estimated."""
+    return metric.removeprefix("sentence_") or None
+
+
+def audit(
+    claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Compare what a run claimed with full results.
+
+    Parameters
+    ----------
+    claims : Claims
+    table : ScoreTable
+        Full results of the run's models; others are not looked at.
+    names : mapping, optional
+        The table's name of a model that the run calls otherwise.
+
+    Returns
+    -------
+    dict
+        JSON values: ``models`` (estimate, truth, z, whether the interval held), ``order``,
+        ``true_order``, ``tau``, ``pairs`` (of each its claim and whether it held), ``intervals``,
+        ``decided``, ``ties`` (counts) and ``warnings``.
+
+    Raises
+    ------
+    UsageError
+        A model of the run is not in the table.
+    """
+    called = {name: (names or {}).get(name, name) for name in claims.models}
+    missing = [name for name in called.values() if name not in table.models]
+    if missing:
+        raise UsageError(
+            f"no full results of {', '.join(missing)}; there are {', '.join(table.models[:12])}; "
+            "say which is which with --names RUN=FULL,..."
+        )
+    full = table.select(called.values())
+    own_name = {theirs: ours for ours, theirs in called.items()}
+    models = [own_name[m] for m in full.models]
+    unit = full_means(full.model_scores())
+    truth = dict(zip(models, full.scale.restore(unit).tolist()))
+    low, high = bootstrap_intervals(full.model_scores())
+    tied = true_ties(low, high)
+    better = dict(zip(models, unit.tolist()))
+    per_model = {name: _judge(one, truth[name]) for name, one in claims.models.items()}
+    row = {name: n for n, name in enumerate(models)}
+    tail = (1.0 - claims.confidence) / 2.0
+    pairs: list[dict[str, Any]] = []
+    for i, a in enumerate(claims.order):
+        for b in claims.order[i + 1 :]:
+            p = claims.pairs.get((a, b))
+            if p is None:
+                continue
+            sure = not tail <= p <= 1.0 - tail
+            pairs.append(
+                {
+                    "a": a,
+                    "b": b,
+                    "p": p,
+                    "claim": f"{a if p > 0.5 else b} better" if sure else "tied",
+                    "truly_tied": bool(tied[row[a], row[b]]),
+                    "held": bool((better[a] > better[b]) == (p > 0.5)) if sure else None,
+                }
+            )
+    decided = [pair for pair in pairs if pair["held"] is not None]
+    open_ = [pair for pair in pairs if pair["held"] is None]
+    true_order = sorted(claims.order, key=lambda name: -better[name])
+    # What is best comes first: a place in the order falls as the score rises.
+    places = [-claims.order.index(name) for name in claims.order]
+    tau = kendall_tau(places, [better[name] for name in claims.order])
+    return {
+        "run": claims.source,
+        "task": claims.task,
+        "metric": claims.metric,
+        "scale": full.scale.describe(),
+        "confidence": claims.confidence,
+        "models": per_model,
+        "order": claims.order,
+        "true_order": true_order,
+        "tau": None if np.isnan(tau) else tau,
+        "pairs": pairs,
+        "intervals": {
+            "held": sum(one["held"] for one in per_model.values()),
+            "of": len(per_model),
+            "z_rms": float(np.sqrt(np.mean([one["z"] ** 2 for one in per_model.values()]))),
+        },
+        "decided": {"held": sum(pair["held"] for pair in decided), "of": len(decided)},
+        "ties": {"truly_tied": sum(pair["truly_tied"] for pair in open_), "of": len(open_)},
+        "items": {
+            "administered": sum(one["n_items"] for one in per_model.values()),
+            "full": len(per_model) * full.n_items,
+        },
+        "warnings": [*table.warnings, *_doubts(claims, full, own_name)],
+    }
+
+
+def _judge(one: Mapping[str, Any], truth: float) -> dict[str, Any]:
+    error, se = one["estimate"] - truth, one["standard_error"]
+    low, high = sorted(one["interval"])
+    exact = abs(error) < 1e-9
+    return {
+        **one,
+        "truth": truth,
+        "error": error,
+        "z": 0.0 if exact else error / max(se, 1e-12),
+        "held": bool(exact or low <= truth <= high),
+    }
+
+
+def _doubts(claims: Claims, full: ScoreTable, own_name: Mapping[str, str]) -> list[str]:
+    """What keeps the full results from being the truth about the run."""
+    doubts = []
+    if claims.items_of_benchmark not in (None, full.n_items):
+        doubts.append(
+            f"the run's benchmark has {claims.items_of_benchmark} items, the full results have "
+            f"{full.n_items}: they are not of the same documents"
+        )
+    for model, scores in zip(full.models, full.model_scores()):
+        gaps = int((~np.isfinite(scores)).sum())
+        if gaps:
+            doubts.append(
+                f"{own_name[model]}: {gaps} of {full.n_items} full scores are missing; the truth "
+                "is the mean of the others"
+            )
+    return doubts
+
+
+def describe(found: Mapping[str, Any]) -> list[str]:
+    """Return the printed report of an audit."""
+    level = f"{found['confidence']:.0%}"
+    z = half_width(found["confidence"])
+    names = found["order"] or list(found["models"])
+    width = max(len("model"), *(len(name) for name in found["models"]))
+    lines = [
+        f"{found['metric']} ({found['scale']}): {level} intervals against full results",
+        "",
+        f"{'model':<{width}}  {'estimate':>10}  {'interval':>23}  {'full':>10}  {'z':>6}  held",
+    ]
+    for name in [*names, *(m for m in found["models"] if m not in names)]:
+        one = found["models"][name]
+        low, high = one["interval"]
+        lines.append(
+            f"{name:<{width}}  {one['estimate']:>10.4g}  {f'{low:.4g} to {high:.4g}':>23}  "
+            f"{one['truth']:>10.4g}  {one['z']:>+6.2f}  {'yes' if one['held'] else 'NO'}"
+        )
+    lines.append("")
+    if len(found["order"]) > 1:
+        lines.append(f"claimed order  {' > '.join(found['order'])}")
+        lines.append(f"full order     {' > '.join(found['true_order'])}")
+        if found["tau"] is not None:
+            lines.append(f"Kendall's tau  {found['tau']:.3f}")
+    decided, ties = found["decided"], found["ties"]
+    if decided["of"]:
+        lines.append(f"decided pairs  {decided['held']} of {decided['of']} in the full order")
+        for pair in found["pairs"]:
+            if pair["held"] is False:
+                a, b = pair["a"], pair["b"]
+                lines.append(
+                    f"  did not hold: {pair['claim']} ({a} against {b}, P = {pair['p']:.3f}; full "
+                    f"{found['models'][a]['truth']:.4g} and {found['models'][b]['truth']:.4g})"
+                )
+    if ties["of"]:
+        lines.append(
+            f"pairs left     {ties['of']}, of which {ties['truly_tied']} are ties in the full "
+            "results, too (95% bootstrap intervals overlap)"
+        )
+    held = found["intervals"]
+    lines.append(
+        f"intervals      {held['held']} of {held['of']} hold the full score; z has RMS "
+        f"{held['z_rms']:.2f} (1 if the errors are true; beyond {z:.1f} an interval fails)"
+    )
+    items = found["items"]
+    lines.append(
+        f"items          {items['administered']} of {items['full']} "
+        f"({items['administered'] / items['full']:.1%})"
+    )
+    return lines
