@@ -71,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
             f"only {len(documents)} documents were found in this Python's standard library; "
             "is it installed without its sources?"
         )
-    write_task(folder, documents)
+    tasks = folder / "tasks"
+    write_task(tasks, documents)
     _say(f"{len(documents)} docstrings of the standard library: the body is summarised, the "
          "first line is the reference.")  # fmt: skip
 
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     logs = folder / "logs"
     _say(f"Full runs of {len(CALIBRATING)} known systems, to calibrate on:")
     with quiet_harness(None, console), contextlib.redirect_stdout(io.StringIO()):
-        known = evaluate_in_full(folder, logs, CALIBRATING)
+        known = evaluate_in_full(tasks, logs, CALIBRATING)
     _say("  " + ", ".join(f"{n} {s:.3f}" for n, s in sorted(known.items(), key=lambda x: -x[1])))
 
     bank_file = folder / "ccat_demo.bank.json"
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
     _say(f"\nFull runs of the same {len(RANKED)} systems, to see whether that was right:")
     with quiet_harness(None, console), contextlib.redirect_stdout(io.StringIO()):
-        truth = evaluate_in_full(folder, folder / "full_logs", RANKED)
+        truth = evaluate_in_full(tasks, folder / "full_logs", RANKED)
     wrong = _compare(content, truth, len(documents))
     _say(f"\nIt took {time.monotonic() - started:.0f} s.\n")
     _say(COMMANDS.format(config=config_file, bank=bank_file, run_dir=run_dir))
@@ -126,7 +127,7 @@ def _config_text(bank: str, systems: Any) -> str:
             "price: {item: 0.001}}"
             for name in systems
         ),
-        "harness: {include_path: .}",
+        "harness: {include_path: tasks}",
     ]
     return "\n".join(lines) + "\n"
 

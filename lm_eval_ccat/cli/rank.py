@@ -151,8 +151,11 @@ def rank(
         log_file = folder / "run.log"
     try:
         with quiet_harness(log_file, console):
+            from .rank_models import require_model_types
             from .rank_plan import make_plan
 
+            if not prepare:
+                require_model_types(config)
             plan = make_plan(config)
             if dry_run:
                 from .rank_forecast import print_forecast

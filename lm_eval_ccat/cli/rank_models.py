@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -50,15 +51,14 @@ class PlaceholderLM:
 
 
 def task_and_path(config: RankConfig) -> tuple[str, list[str]]:
-    """The task's name and the folders in which to look for it.
+    """What to ask the harness for, and the folders in which it shall look.
 
-    ``task:`` may be the path of a YAML file; its folder is then looked into.
+    ``task:`` may be a name or the path of a YAML file.  A name that a file of ``include_path``
+    carries is asked for by that file: the harness would else take this very configuration, which
+    has a ``task:`` too, for a second task of that name.
     """
-    import yaml
-
-    folders = [str(folder) for folder in [shipped_tasks()] if folder is not None]
     given = config.harness.get("include_path")
-    folders += [given] if isinstance(given, str) else list(given or [])
+    folders = [given] if isinstance(given, str) else list(given or [])
     for folder in folders:
         if not Path(folder).is_dir():
             raise UsageError(f"`harness.include_path`: there is no folder {folder}")
@@ -66,14 +66,23 @@ def task_and_path(config: RankConfig) -> tuple[str, list[str]]:
     if file.suffix in (".yaml", ".yml"):
         if not file.is_file():
             raise UsageError(f"`task:` names a file that does not exist: {file}")
-        # Tags such as !function are the harness's business; only the name is wanted here.
-        loader: Any = type("NameLoader", (yaml.SafeLoader,), {})
-        loader.add_multi_constructor("!", lambda *_: None)
-        name = (yaml.load(file.read_text(encoding="utf-8"), Loader=loader) or {}).get("task")
-        if not isinstance(name, str):
-            raise UsageError(f"{file} holds no `task:` name")
-        return name, [*folders, str(file.parent)]
-    return config.task, folders
+        return str(file.absolute()), []
+    found = [f for folder in folders for f in _files_of_task(Path(folder), config.task)]
+    if len(found) == 1:
+        return str(found[0].absolute()), []
+    shipped = shipped_tasks()
+    return config.task, [*([str(shipped)] if shipped is not None else []), *folders]
+
+
+def _files_of_task(folder: Path, name: str) -> list[Path]:
+    """YAML files that define a task of this name; configurations of rankings are none."""
+    found = []
+    wanted = re.compile(rf"^task:\s*[\"']?{re.escape(name)}[\"']?\s*$", re.MULTILINE)
+    for file in sorted([*folder.rglob("*.yaml"), *folder.rglob("*.yml")]):
+        text = file.read_text(encoding="utf-8", errors="replace")
+        if wanted.search(text) and not re.search(r"^models:", text, re.MULTILINE):
+            found.append(file)
+    return found
 
 
 def session_options(config: RankConfig) -> dict[str, Any]:
@@ -110,6 +119,34 @@ def probe_session(config: RankConfig) -> TaskSession:
     options.pop("fewshot_as_multiturn", None)
     name, folders = task_and_path(config)
     return open_session(name, PlaceholderLM(), include_path=folders, **options)
+
+
+def require_model_types(config: RankConfig) -> None:
+    """Refuse a model type that the harness does not know, before anything is loaded.
+
+    Raises
+    ------
+    UsageError
+        Naming the entry and close names.
+    """
+    import difflib
+
+    register_models()
+    from lm_eval.api.registry import model_registry
+
+    for entry in config.models:
+        if entry.model is None:
+            raise UsageError(
+                f"model {entry.name} has no `model:` (a model type of lm_eval such as hf); only "
+                "a ranking made with --prepare can do without"
+            )
+        if entry.model not in model_registry:
+            known = [str(name) for name in model_registry]
+            close = difflib.get_close_matches(entry.model, known, n=3) or sorted(known)
+            raise UsageError(
+                f"model {entry.name}: lm_eval has no model type {entry.model!r}; "
+                f"there is: {', '.join(close)}"
+            )
 
 
 class HarnessWorker:
@@ -196,8 +233,6 @@ class HarnessWorker:
     def _make_lm(self) -> Any:
         from ..harness import internals
 
-        if self.entry.model is None:
-            raise UsageError(f"model {self.name} has no `model:` (a model type of lm_eval)")
         register_models()
         harness = self._config.harness
         additional = {
@@ -205,7 +240,7 @@ class HarnessWorker:
             "max_batch_size": harness.get("max_batch_size"),
             "device": self.entry.device or harness.get("device"),
         }
-        return internals.make_lm(self.entry.model, self.entry.model_args, additional)
+        return internals.make_lm(str(self.entry.model), self.entry.model_args, additional)
 
     def close(self) -> None:
         """Drop the model's weights; the task's requests stay."""

@@ -47,6 +47,10 @@ def to_json(
 ) -> dict[str, Any]:
     """Everything that the run found, as JSON values."""
     content = ranking.to_dict()
+    if interrupted:
+        content["stopped_because"] = "interrupted"
+    elif not ranking.order:
+        content["stopped_because"] = "every model was set aside"
     for name, block in content["models"].items():
         sources = sorted(tally.token_sources.get(name, ()))
         block["seconds"] = tally.seconds.get(name, 0.0)
@@ -85,28 +89,31 @@ def print_result(console: Any, content: Mapping[str, Any]) -> None:
     names = order + [n for n in models if n not in order]
     money = content["cost_unit"] == "usd"
     console.print(Text(content["headline"], style="bold"), soft_wrap=True)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title, justify in (
-        ("", "right"), ("model", "left"), (f"{content['metric']} (estimate)", "right"),
-        (f"{100 * content['confidence']:g}% interval", "left"), ("items", "right"),
-        ("cost", "right"), ("better than the next", "right"),
-    ):  # fmt: skip
-        table.add_column(title, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    table = Table(
+        title=Text(f"{content['metric']}: estimates of the full benchmark's score"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("model", overflow="fold")
+    table.add_column("estimate", justify="right", no_wrap=True)
+    table.add_column(f"{100 * content['confidence']:g}% interval", no_wrap=True)
+    for title in ("items", "cost", "beats next"):
+        table.add_column(title, justify="right", no_wrap=True)
     for name in names:
         block = models[name]
         tied = any(name in group for group in content["ties"])
         rank = f"{block['rank']}{'=' if tied else ''}" if block["rank"] else "-"
         low, high = block["interval"]
-        estimated = block.get("tokens", {}).get("estimated")
+        mark = "~" if block.get("tokens", {}).get("estimated") else ""
         table.add_row(
             rank,
             Text(name),
-            f"{block['estimate']:.4g}",
-            f"{low:.4g} to {high:.4g}",
-            f"{block['n_items']}"
-            + (f" ({len(block['failed'])} failed)" if block["failed"] else ""),
-            (f"${block['cost']:.4g}" if money else f"{block['cost']:g}")
-            + ("~" if estimated else ""),
+            f"{block['estimate']:.4g}" if block["n_items"] else "-",
+            f"{low:.4g} to {high:.4g}" if block["n_items"] else "-",
+            str(block["n_items"]),
+            (f"${block['cost']:.4g}" if money else f"{block['cost']:g}") + mark,
             _against_next(content, name, order),
         )
     console.print(table)
@@ -138,8 +145,7 @@ def notes(content: Mapping[str, Any]) -> list[str]:
         lines += _matrix(content)
     if content["cost_unit"] == "usd":
         lines.append(f"Spent ${content['cost']:.4g} in {content['seconds']:.0f} s.")
-    why = content["stopped_because"] or "not finished"
-    lines.append(f"Stopped: {'interrupted' if content['interrupted'] else why}.")
+    lines.append(f"Stopped: {content['stopped_because'] or 'not finished'}.")
     lines.append(f"{content['estimand']}.")
     lines.append(content["signature"])
     return lines

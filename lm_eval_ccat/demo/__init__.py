@@ -10,6 +10,7 @@ __all__ = ["MODEL_TYPE", "register_models"]
 
 def register_models() -> None:
     """Make ``--model ccat-demo`` known to the harness; the class is imported when it is used."""
+    import lm_eval.models  # noqa: F401  (registers the harness's own types, without loading them)
     from lm_eval.api.registry import model_registry
 
     if MODEL_TYPE not in model_registry:

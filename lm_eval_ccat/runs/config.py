@@ -160,6 +160,8 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
             raise UsageError(f"`{required}:` is missing")
     task = _text(content["task"], "task")
     bank = _text(content["bank"], "bank")
+    if folder is not None and task.endswith((".yaml", ".yml")) and (folder / task).is_file():
+        task = str(folder / task)
     if folder is not None and (folder / bank).exists():
         bank = str(folder / bank)
     harness = _harness(content.get("harness"))

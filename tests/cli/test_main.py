@@ -1,0 +1,96 @@
+"""The command line itself: quick, lazy, one line per error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lm_eval_ccat import __version__
+from lm_eval_ccat.cli.main import COMMANDS, available_commands, main
+
+HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers")
+
+
+def fresh(code: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_help_lists_every_command_within_a_second_and_imports_nothing_heavy() -> None:
+    started = time.monotonic()
+    done = fresh(
+        "import sys\n"
+        "from lm_eval_ccat.cli.main import main\n"
+        "assert main(['--help']) == 0\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
+    )
+    assert time.monotonic() - started < 1.0
+    assert done.stderr.strip() == "[]"
+    for name in ("demo", "check", "calibrate", "bank", "rank", "run", "simulate", "ls", "validate"):
+        assert f"\n  {name} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command", [n for n, c in COMMANDS.items() if not c.raw and n in available_commands()]
+)
+def test_help_of_each_command_shows_an_example_and_starts_quickly(command: str) -> None:
+    started = time.monotonic()
+    done = fresh(
+        "import sys\n"
+        "from lm_eval_ccat.cli.main import main\n"
+        "try:\n"
+        f"    main([{command!r}, '--help'])\n"
+        "finally:\n"
+        f"    print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
+    )
+    assert time.monotonic() - started < 1.5
+    assert done.returncode == 0
+    assert "example" in done.stdout and f"lm-eval-ccat {command}" in done.stdout
+    assert done.stderr.strip() == "[]"
+
+
+def test_version(capsys: pytest.CaptureFixture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == f"lm-eval-ccat {__version__}"
+
+
+def test_unknown_command_is_one_line_and_code_2(capsys: pytest.CaptureFixture) -> None:
+    assert main(["rnak"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("lm-eval-ccat: error: no command 'rnak'; there are: ")
+    assert len(error.splitlines()) == 1
+
+
+def test_errors_are_one_line_and_debug_shows_the_traceback(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["bank", "show", "no_such.bank.json"]) == 1
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1 and "no_such.bank.json" in error
+    assert main(["--debug", "bank", "show", "no_such.bank.json"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.setenv("LM_EVAL_CCAT_DEBUG", "1")
+    assert main(["bank", "show", "no_such.bank.json"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_missing_configuration_is_a_usage_error(capsys: pytest.CaptureFixture) -> None:
+    assert main(["rank", "nowhere.yaml"]) == 2
+    assert "no configuration file nowhere.yaml" in capsys.readouterr().err
+
+
+def test_validate_passes_through_to_the_harness(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.yaml").write_text(
+        "task: passthrough_task\ndataset_path: json\ntest_split: test\n"
+        "output_type: generate_until\ndoc_to_text: '{{a}}'\ndoc_to_target: '{{b}}'\n"
+        "metric_list: [{metric: exact_match}]\n"
+    )
+    arguments = ["--tasks", "passthrough_task", "--include_path", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "lm_eval_ccat.cli.main", "validate", *arguments],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "passthrough_task" in done.stdout + done.stderr

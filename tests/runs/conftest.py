@@ -1,0 +1,29 @@
+"""Fixtures of the live-run tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench import Bench, make_bench
+from loopback import CompletionsServer
+
+
+@pytest.fixture(scope="session")
+def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return make_bench(tmp_path_factory.mktemp("bench"))
+
+
+@pytest.fixture
+def bench(shared_bench: Bench, tmp_path: Path) -> Bench:
+    """The bench with a folder of its own for configurations and run directories."""
+    for name in ("tasks", "bank.json"):
+        (tmp_path / name).symlink_to(shared_bench.folder / name)
+    return Bench(tmp_path, shared_bench.outputs, shared_bench.truth, tmp_path / "bank.json", 120)
+
+
+@pytest.fixture
+def server(shared_bench: Bench) -> Iterator[CompletionsServer]:
+    with CompletionsServer(shared_bench.outputs) as running:
+        yield running

@@ -1,0 +1,168 @@
+"""`rank` through the harness's own local-completions model, over a real loopback server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bench import TASK, Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.runs.journal import Journal
+
+FOUR = ["m01", "m05", "m07", "m11"]
+
+
+def result(config: Path) -> dict:
+    return json.loads((config.with_suffix(".run") / "result.json").read_text())
+
+
+def assert_confident_pairs_right(content: dict, truth: dict[str, float]) -> None:
+    sure = [p for p in content["pairwise"] if p["p"] > 0.975]
+    assert sure, "nothing was decided, so nothing is tested"
+    assert [(p["a"], p["b"]) for p in sure if truth[p["a"]] < truth[p["b"]]] == []
+
+
+def test_order_agrees_with_full_evaluation_and_costs_less(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, FOUR, entry={"price": {"input": 1.0, "output": 4.0}})
+    assert main(["rank", str(config)]) == 0
+    content = result(config)
+    assert content["order"] == sorted(FOUR, key=lambda m: -bench.truth[m])
+    assert_confident_pairs_right(content, bench.truth)
+    used = content["items_administered"]
+    assert used == sum(server.answered.values()) < 0.7 * 4 * bench.n_docs
+    assert max(server.asked.values()) == 1
+    out = capsys.readouterr().out
+    assert content["headline"] in out
+    assert "m11 > m07 > m05 > m01, each at 95%" in out
+    # Tokens are the server's own count: seven words of prompt, ten numbers of answer.
+    tokens = content["models"]["m01"]["tokens"]
+    n = content["models"]["m01"]["n_items"]
+    assert tokens == {
+        "input": 6.0 * n, "output": 10.0 * n, "counted_by": ["usage"], "estimated": False,
+    }  # fmt: skip
+    assert content["models"]["m01"]["cost"] == pytest.approx(n * (6 * 1.0 + 10 * 4.0) / 1e6)
+
+
+def test_each_model_leaves_harness_files_that_say_they_are_estimates(
+    bench: Bench, server: CompletionsServer
+) -> None:
+    config = bench.config(server.url, FOUR)
+    assert main(["rank", str(config)]) == 0
+    content = result(config)
+    [file] = (config.with_suffix(".run") / "m05").glob("results_*.json")
+    saved = json.loads(file.read_text())
+    block = content["models"]["m05"]
+    assert saved["results"][TASK]["share,none"] == pytest.approx(block["estimate"])
+    assert saved["results"][TASK]["share_stderr,none"] == pytest.approx(block["standard_error"])
+    assert saved["n-samples"][TASK] == {"original": bench.n_docs, "effective": block["n_items"]}
+    [rows] = (config.with_suffix(".run") / "m05").glob("samples_*.jsonl")
+    logged = [json.loads(line)["doc_id"] for line in rows.read_text().splitlines()]
+    assert sorted(logged) == sorted(block["items"])
+
+
+def test_json_on_stdout_and_ties_at_the_budget(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, ["m05", "m07"], budget={"items": 24})
+    code = main(["rank", str(config), "--json"])
+    content = json.loads(capsys.readouterr().out)
+    assert code == content["exit_code"] == (0 if not content["ties"] else 3)
+    assert content["items_administered"] <= 24
+
+
+def test_one_at_a_time_gives_the_same_result_twice(bench: Bench, server: CompletionsServer) -> None:
+    found = []
+    for name in ("first", "second"):
+        config = bench.config(server.url, FOUR, name=name, one_at_a_time=True)
+        assert main(["rank", str(config)]) == 0
+        content = result(config)
+        found.append({k: content[k] for k in ("models", "pairwise", "order")})
+        for block in found[-1]["models"].values():
+            block.pop("seconds")
+    assert found[0] == found[1]
+    assert server.most_at_once.most_common(1)[0][1] == 1
+
+
+def test_what_was_answered_is_in_the_journal(bench: Bench, server: CompletionsServer) -> None:
+    config = bench.config(server.url, ["m01", "m11"])
+    assert main(["rank", str(config)]) == 0
+    records = Journal(config.with_suffix(".run") / "journal.jsonl").read_new()
+    tells = [r for r in records if r["op"] == "tell"]
+    assert len(tells) == sum(server.answered.values())
+    for record in tells:
+        prompt = f"Repeat the numbers of document {record['doc']}."
+        assert record["responses"] == [[bench.outputs[record["model"]][prompt]]]
+        assert len(record["prompt_sha256"]) == 64
+        assert record["raw"] == pytest.approx(record["score"])
+        assert record["seconds"] >= 0
+
+
+def test_state_of_a_run_directory(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, ["m01", "m11"])
+    main(["rank", str(config), "--json"])
+    finished = json.loads(capsys.readouterr().out)
+    assert main(["rank", str(config.with_suffix(".run")), "--json"]) == 0
+    state = json.loads(capsys.readouterr().out)
+    assert state["finished"] and state["models"] == finished["models"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"budget": {"eur": 3}}, "budget"),
+        ({"confidence": 2}, "`confidence` must be a number above 0.5 and below 1, not 2"),
+        ({"modells": []}, "did you mean `models`?"),
+        ({"budget": {"usd": 1.0}}, "price of model m01 is unknown"),
+        ({"harness": {"limit": 5}}, "`harness.limit` cannot stand there"),
+        ({"harness": {"include_path": "nowhere"}}, "no folder"),
+        ({"entry": {"price": {"input": 1}}}, "`models[0].price` needs both input: and output:"),
+        ({"entry": {"concurency": 1}}, "did you mean `concurrency`?"),
+    ],
+)
+def test_mistakes_in_the_configuration_cost_nothing(
+    bench: Bench,
+    server: CompletionsServer,
+    capsys: pytest.CaptureFixture,
+    change: dict,
+    message: str,
+) -> None:
+    config = bench.config(server.url, ["m01", "m11"], **change)
+    assert main(["rank", str(config)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert not server.asked
+
+
+def test_dry_run_asks_nothing(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(
+        server.url, FOUR, entry={"price": {"input": 1.0, "output": 4.0}}, budget={"usd": 0.01}
+    )
+    assert main(["rank", str(config), "--dry_run"]) == 0
+    out = capsys.readouterr().out
+    assert "Together 40 to " in out and "Nothing was asked" in out
+    # Six words of prompt are about 9 tokens, ten numbers about 8: some 40 dollars per million.
+    assert "The budget is exceeded by at most" in out
+    assert not server.asked and not config.with_suffix(".run").exists()
+
+
+def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(
+    bench: Bench, capsys: pytest.CaptureFixture
+) -> None:
+    with CompletionsServer(bench.outputs, usage=False) as server:
+        config = bench.config(
+            server.url, ["m01", "m11"], entry={"price": {"input": 1.0, "output": 4.0}}
+        )
+        assert main(["rank", str(config)]) == 0
+    tokens = result(config)["models"]["m01"]["tokens"]
+    assert tokens["estimated"] and tokens["counted_by"] == ["estimate"]
+    assert "~ tokens estimated" in capsys.readouterr().out
