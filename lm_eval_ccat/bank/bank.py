@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -18,9 +17,9 @@ from numpy.typing import NDArray
 from ..errors import BankError, ScaleError, ScoreTableError
 from ..metrics.scale import Scale
 from ..scores.table import sorted_ids
+from .required import require_parts
+from .versions import FORMAT, VERSION, checksum, current
 
-FORMAT = "lm-eval-ccat/bank"
-VERSION = 1
 METHODS = ("default", "paper")
 MAX_BYTES = 2 << 30
 
@@ -85,8 +84,7 @@ class ItemBank:
     @cached_property
     def sha256(self) -> str:
         """SHA-256 of the bank's content; two banks that act alike in every way have the same."""
-        text = json.dumps(self._content(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return checksum(self._content())
 
     @property
     def short_hash(self) -> str:
@@ -154,14 +152,7 @@ class ItemBank:
         BankError
             A part is missing, of the wrong type or size, or does not match the checksum.
         """
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise BankError(f"{where}: not an item bank of lm-eval-ccat")
-        version = document.get("version")
-        if version != VERSION:
-            raise BankError(
-                f"{where}: item bank of format version {version!r}; this package reads version "
-                f"{VERSION}: update lm-eval-ccat, or calibrate again"
-            )
+        document, verified = current(document, where)
         try:
             bank = cls._parse(document)
         except (
@@ -175,7 +166,7 @@ class ItemBank:
         ) as e:
             what = f"{e.args[0]!r} is missing" if isinstance(e, KeyError) else _first_line(e)
             raise BankError(f"{where}: damaged item bank ({what})") from None
-        if document.get("sha256") != bank.sha256:
+        if not verified and document.get("sha256") != bank.sha256:
             raise BankError(
                 f"{where}: the content does not match its checksum; the file was edited or damaged,"
                 " get it again or calibrate again"
@@ -215,6 +206,12 @@ class ItemBank:
         for part in ("constants", "settings", "provenance", "self_check"):
             if not isinstance(d[part], dict):
                 raise ValueError(f"{part} is not an object")
+        for part in ("models", "warnings"):
+            if not isinstance(d[part], list):
+                raise ValueError(f"{part} is not a list")
+        if not kept.any():
+            raise ValueError("no item is kept")
+        require_parts(method, d["constants"], parameters)
         return cls(
             method=method,
             doc_ids=ordered,

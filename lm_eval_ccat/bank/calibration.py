@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -11,11 +12,15 @@ from ..errors import BankError, UsageError
 from ..scores.table import ScoreTable
 from .bank import METHODS, ItemBank
 from .fitted import Fitted
+from .names import hide_names
+from .trust import table_warnings
 
 MIN_MODELS = 2
 
 
-def calibrate(table: ScoreTable, method: str = "default", **options: Any) -> ItemBank:
+def calibrate(
+    table: ScoreTable, method: str = "default", *, hash_names: bool = False, **options: Any
+) -> ItemBank:
     """Calibrate an item bank on observed scores.
 
     Parameters
@@ -24,6 +29,8 @@ def calibrate(table: ScoreTable, method: str = "default", **options: Any) -> Ite
         Scores of the calibration models. Missing scores are allowed.
     method : {"default", "paper"}, optional
         Response model: "default" is the recommended one, "paper" that of arXiv:2601.13885.
+    hash_names : bool, optional
+        Write hashes instead of model names into the bank, and no paths of the scores.
     **options
         Options of the method's own calibration.
 
@@ -55,7 +62,7 @@ def calibrate(table: ScoreTable, method: str = "default", **options: Any) -> Ite
         )
     fit: Callable[..., Fitted] = import_module(f"{__package__}.{method}").fit
     fitted = fit(table, **options)
-    return ItemBank(
+    bank = ItemBank(
         method=method,
         doc_ids=table.doc_ids,
         kept=fitted.kept,
@@ -70,11 +77,34 @@ def calibrate(table: ScoreTable, method: str = "default", **options: Any) -> Ite
         settings=dict(table.settings),
         provenance={
             "package": __version__,
+            "harness": table.settings.get("lm_eval_version"),
+            "dataset": {
+                part: table.settings.get(f"dataset_{part}") for part in ("path", "name", "revision")
+            },
             "sources": list(table.sources),
             "rows": len(table.row_model),
+            "names_hashed": False,
             "options": dict(options),
             "report": fitted.report,
         },
         self_check=fitted.self_check,
-        warnings=(*table.warnings, *fitted.warnings),
+        warnings=(*table.warnings, *table_warnings(table), *fitted.warnings),
     )
+    return _anonymous(bank, len(table.warnings)) if hash_names else bank
+
+
+def _anonymous(bank: ItemBank, of_scores: int) -> ItemBank:
+    """The bank with every model name replaced.
+
+    Paths go, and so do the warnings of the scores (the first `of_scores`): they name files, and
+    models that were left out.
+    """
+    if of_scores:
+        note = f"{of_scores} warnings of the scores are not repeated here: they may name models"
+        bank = replace(bank, warnings=(note, *bank.warnings[of_scores:]))
+    hidden = {
+        part: hide_names(getattr(bank, part), bank.models)
+        for part in ("models", "constants", "provenance", "self_check", "warnings")
+    }
+    hidden["provenance"] |= {"names_hashed": True, "sources": []}
+    return replace(bank, **hidden)

@@ -80,8 +80,12 @@ def fit(table: ScoreTable) -> Fitted:
             "k": noise,
             "discrimination": float(1.0 / np.sqrt(noise)),
             "start": float(np.median(difficulty[kept])),
+            # What brings back the mean scores, so that new models can be added to them.
+            "mean_range": [float(low), float(high)],
+            "score_range": [float(floor), float(floor + span)],
         },
         report={
+            "models_per_item": _one_if_equal(seen.sum(axis=0)),
             "abilities": dict(zip(table.models, theta.tolist())),
             "removed": {
                 table.doc_ids[i]: f"correlates {correlation[i]:+.2f} with the models' abilities"
@@ -89,6 +93,10 @@ def fit(table: ScoreTable) -> Fitted:
             },
         },
     )
+
+
+def _one_if_equal(counts: NDArray[np.intp]) -> int | list[int]:
+    return int(counts[0]) if (counts == counts[0]).all() else counts.tolist()
 
 
 def _require_scores(table: ScoreTable, seen: NDArray[np.bool_]) -> None:

@@ -86,7 +86,7 @@ def check_bank(
             f"it names no filter and the task has several ({', '.join(filters)}); "
             "calibrate with --filter"
         )
-    more_refusals, more_warnings = _compare_settings(bank.settings, settings)
+    more_refusals, more_warnings = compare_settings(bank.settings, settings)
     refusals += more_refusals
     warnings += more_warnings
     if refusals:
@@ -144,9 +144,16 @@ def _compare_documents(
     return refusals, warnings
 
 
-def _compare_settings(
+def compare_settings(
     recorded: Mapping[str, Any], run: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
+    """Refusals and warnings for settings that differ from those a bank records.
+
+    Parameters
+    ----------
+    recorded, run : mapping
+        As in `check_bank`; a setting that either does not name is not compared.
+    """
     if not recorded:
         return [], [
             "the bank records no evaluation settings (it was not calibrated on harness logs): "

@@ -20,7 +20,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
     Keys: ``task_version``, ``num_fewshot``, ``chat_template`` (whether one was applied),
     ``chat_template_sha``, ``fewshot_as_multiturn``, ``system_instruction``, ``generation_kwargs``,
-    ``dataset_path``, ``dataset_name``, ``lm_eval_version``.
+    ``dataset_path``, ``dataset_name``, ``dataset_revision``, ``lm_eval_version``.
     """
     results = run.results
     if not results:
@@ -37,6 +37,7 @@ def settings_of(run: Run) -> dict[str, Any]:
         "generation_kwargs": run.generation,
         "dataset_path": config.get("dataset_path"),
         "dataset_name": config.get("dataset_name"),
+        "dataset_revision": (config.get("dataset_kwargs") or {}).get("revision"),
         "lm_eval_version": results.get("lm_eval_version"),
     }
 
@@ -44,7 +45,13 @@ def settings_of(run: Run) -> dict[str, Any]:
 # Two values of these make two benchmarks.
 _DEFINING = ("task_version", "num_fewshot")
 # Two values of these are worth saying.
-_NOTED = ("chat_template", "system_instruction", "fewshot_as_multiturn", "dataset_path")
+_NOTED = (
+    "chat_template",
+    "system_instruction",
+    "fewshot_as_multiturn",
+    "dataset_path",
+    "dataset_revision",
+)
 
 
 def comparable_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:

@@ -1,0 +1,55 @@
+"""Two score tables of one benchmark as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import ScoreTableError
+from ..scores.table import ScoreTable, sorted_ids
+
+
+def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
+    """All models of both tables on all items of both; of a model in both the new rows count.
+
+    Raises
+    ------
+    ScoreTableError
+        The tables are of different metrics or scales, name items by different types, or a document
+        changed between them.
+
+    Examples
+    --------
+    >>> a = ScoreTable.from_arrays([[0.1, 0.2]], models=["a"], doc_ids=[0, 1])
+    >>> b = ScoreTable.from_arrays([[0.3, 0.4]], models=["b"], doc_ids=[1, 2])
+    >>> union(a, b).raw.tolist()
+    [[0.1, 0.2, nan], [nan, 0.3, 0.4]]
+    """
+    if old.metric != new.metric or old.scale != new.scale:
+        raise ScoreTableError(
+            f"scores of {old.metric} ({old.scale.describe()}) and of {new.metric} "
+            f"({new.scale.describe()}) are not of one benchmark"
+        )
+    hashes = dict(zip(old.doc_ids, old.doc_hashes or [None] * old.n_items))
+    for d, h in zip(new.doc_ids, new.doc_hashes or [None] * new.n_items):
+        if None not in (h, hashes.get(d)) and h != hashes[d]:
+            raise ScoreTableError(f"doc_id {d!r} is another document in the new scores")
+        hashes[d] = h if h is not None else hashes.get(d)
+    ids, _ = sorted_ids(list(hashes))
+    again = set(new.models)
+    keep = [r for r, m in enumerate(old.row_model) if m not in again]
+    raw = np.full((len(keep) + len(new.row_model), len(ids)), np.nan)
+    column = {d: i for i, d in enumerate(ids)}
+    raw[: len(keep), [column[d] for d in old.doc_ids]] = old.raw[keep]
+    raw[len(keep) :, [column[d] for d in new.doc_ids]] = new.raw
+    return replace(
+        old,
+        raw=raw,
+        row_model=(*(old.row_model[r] for r in keep), *new.row_model),
+        row_config=(*(old.row_config[r] for r in keep), *new.row_config),
+        doc_ids=ids,
+        doc_hashes=tuple(hashes[d] for d in ids) if any(hashes.values()) else None,
+        warnings=(*old.warnings, *(w for w in new.warnings if w not in old.warnings)),
+        sources=(*old.sources, *new.sources),
+    )

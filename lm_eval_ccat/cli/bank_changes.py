@@ -1,0 +1,133 @@
+"""``lm-eval-ccat bank diff`` and ``bank update``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from ..errors import UsageError
+from .reading import add_reading_arguments, read_scores
+
+DIFF_EPILOG = """\
+example:
+  lm-eval-ccat bank diff old.bank.json new.bank.json
+
+Exit codes: 0 the same, 3 they differ, 2 usage, 1 error.
+"""
+UPDATE_EPILOG = """\
+examples:
+  lm-eval-ccat bank update my_task.bank.json --scores new_logs/ -o my_task.v2.bank.json
+  lm-eval-ccat bank update my_task.bank.json --scores new_logs/ --calibrated_on old_logs/ \\
+      -o my_task.v2.bank.json
+
+With the scores it was calibrated on, the bank is calibrated again on all of them.  Without, what
+the bank knows stands for them: fast, but the self-check stays that of before.
+"""
+DIFFERENT = 3
+_SHOWN = 8
+
+
+def add_actions(actions: argparse._SubParsersAction) -> None:
+    """Add ``diff`` and ``update``."""
+    diff = actions.add_parser(
+        "diff",
+        help="print what differs between two banks",
+        epilog=DIFF_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    diff.add_argument("old", metavar="OLD")
+    diff.add_argument("new", metavar="NEW")
+    diff.add_argument("--json", action="store_true", help="print JSON instead of text")
+    diff.set_defaults(func=run_diff)
+    update = actions.add_parser(
+        "update",
+        help="add calibration models to a bank without starting over",
+        epilog=UPDATE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    update.add_argument("bank", metavar="BANK")
+    update.add_argument(
+        "--scores", metavar="LOGS_OR_TABLE", required=True, help="full results of the new models"
+    )
+    update.add_argument(
+        "--calibrated_on", metavar="LOGS_OR_TABLE", help="the scores the bank was calibrated on"
+    )
+    update.add_argument("-o", "--output", metavar="BANK", required=True, help="where to write")
+    update.add_argument("--exclude", metavar="MODELS", help="models to leave out, by commas")
+    add_reading_arguments(update)
+    update.set_defaults(func=run_update)
+
+
+def run_diff(args: argparse.Namespace) -> int:
+    """Print what differs."""
+    from ..bank import ItemBank
+    from ..bank.diff import diff_banks
+
+    found = diff_banks(ItemBank.load(args.old), ItemBank.load(args.new))
+    if args.json:
+        print(json.dumps(found.to_dict(), indent=2, default=str))
+        return 0 if found.same else DIFFERENT
+    if found.same:
+        print("the banks are the same")
+        return 0
+    for label, values in (
+        ("items added", found.items_added),
+        ("items removed", found.items_removed),
+        ("documents changed", found.documents_changed),
+        ("items kept now", found.kept_now),
+        ("items left out now", found.removed_now),
+        ("models added", found.models_added),
+        ("models removed", found.models_removed),
+    ):
+        if values:
+            shown = ", ".join(map(str, values[:_SHOWN]))
+            print(f"{label}: {len(values)} ({shown}{', ...' if len(values) > _SHOWN else ''})")
+    for name, p in found.parameters.items():
+        if p["largest_change"]:
+            r = p["correlation"]
+            print(
+                f"{name}: changed by at most {p['largest_change']:.4g}, rms {p['rms_change']:.4g}"
+                + ("" if r is None else f", correlation {r:.4f}")
+            )
+    for name, (old, new) in found.fields.items():
+        print(f"{name}: {_short(old)} -> {_short(new)}")
+    return DIFFERENT
+
+
+def run_update(args: argparse.Namespace) -> int:
+    """Add models and write the new bank."""
+    from ..bank import ItemBank
+    from ..bank.update import update
+
+    bank = ItemBank.load(args.bank)
+    for name in ("metric", "task", "filter"):
+        if getattr(args, name) is None:
+            setattr(args, name, getattr(bank, name))
+    if args.range is None and args.lower_is_better is None:
+        args.range = (bank.scale.low, bank.scale.high)
+        args.lower_is_better = not bank.scale.higher_is_better
+    table = read_scores(args.scores, args)
+    if args.exclude:
+        names = [name for name in args.exclude.split(",") if name]
+        if set(names) >= set(table.models):
+            raise UsageError("--exclude leaves no model to add")
+        table.select(names)  # an unknown name is an error, not a silent nothing
+        table = table.without(names)
+    before = None if args.calibrated_on is None else read_scores(args.calibrated_on, args)
+    new = update(bank, table, before)
+    new.save(args.output)
+    added = [m for m in new.models if m not in set(bank.models)]
+    print(
+        f"{args.output}: {len(added)} models added to {len(bank.models)}, "
+        f"{int(new.kept.sum())} items kept of {new.n_items} (sha256 {new.short_hash})"
+    )
+    for warning in (*table.warnings, *(w for w in new.warnings if w not in bank.warnings)):
+        print(f"warning: {warning}", file=sys.stderr)
+    return 0
+
+
+def _short(value: Any, width: int = 60) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else json.dumps(value, default=str)
+    return text if len(text) <= width else text[: width - 3] + "..."

@@ -1,0 +1,130 @@
+"""``lm-eval-ccat bank show``: what an item bank holds and whether to trust it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+EPILOG = """\
+example:
+  lm-eval-ccat bank show my_task.bank.json
+  lm-eval-ccat bank show my_task.bank.json --json
+"""
+_MOST_USED = 5
+
+
+def add_action(actions: argparse._SubParsersAction) -> None:
+    """Add ``show``."""
+    parser = actions.add_parser(
+        "show",
+        help="print what a bank was calibrated on, its parameters, self-check and items' use",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("bank", metavar="BANK", help="a bank file made by `calibrate`")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.set_defaults(func=run)
+
+
+def summary(path: str) -> dict[str, Any]:
+    """What ``bank show`` prints, as JSON values."""
+    import numpy as np
+
+    from ..bank import ItemBank
+    from ..bank.usage import read_usage
+
+    bank = ItemBank.load(path)
+    spread = {}
+    for name, values in bank.parameters.items():
+        array = np.asarray(values, dtype=float)
+        finite = array[np.isfinite(array)]
+        if finite.size:
+            low, middle, high = np.quantile(finite, [0.0, 0.5, 1.0])
+            spread[name] = {"min": float(low), "median": float(middle), "max": float(high)}
+    usage = read_usage(path)
+    most = sorted(usage.counts.items(), key=lambda pair: -pair[1])
+    return {
+        "file": path,
+        "sha256": bank.sha256,
+        "method": bank.method,
+        "task": bank.task,
+        "metric": bank.metric,
+        "filter": bank.filter,
+        "scale": bank.scale.describe(),
+        "items": len(bank.doc_ids),
+        "items_kept": int(np.count_nonzero(bank.kept)),
+        "calibration_models": list(bank.models),
+        "settings": dict(bank.settings),
+        "constants": dict(bank.constants),
+        "parameters": spread,
+        "provenance": bank.provenance,
+        "self_check": bank.self_check,
+        "warnings": list(bank.warnings),
+        "usage": {
+            "tests": usage.tests,
+            "items_used": sum(d in bank.index for d in usage.counts),
+            "counts": [{"doc_id": d, "tests": n} for d, n in most if d in bank.index],
+        },
+    }
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one bank."""
+    facts = summary(args.bank)
+    if args.json:
+        print(json.dumps(facts, indent=2, default=str))
+        return 0
+    models = facts["calibration_models"]
+    print(f"{facts['file']}  (sha256 {facts['sha256'][:12]})")
+    print(f"  task         {facts['task'] or 'not stated'}")
+    print(f"  metric       {facts['metric']}, filter {facts['filter'] or 'none'}")
+    print(f"  scale        {facts['scale']}")
+    print(f"  method       {facts['method']}")
+    print(f"  items        {facts['items_kept']} kept of {facts['items']}")
+    print(f"  models       {len(models)}: {', '.join(map(str, models[:12]))}", end="")
+    print(", ..." if len(models) > 12 else "")
+    for name, value in facts["constants"].items():
+        print(f"  {name:<12} {_short(value)}")
+    for name, value in facts["parameters"].items():
+        print(
+            f"  {name:<12} {value['min']:.4g} to {value['max']:.4g} over the items, "
+            f"median {value['median']:.4g}"
+        )
+    provenance = {k: v for k, v in facts["provenance"].items() if k not in ("report", "sources")}
+    provenance["sources"] = len(facts["provenance"].get("sources") or [])
+    for title, block in (
+        ("settings", facts["settings"]),
+        ("provenance", provenance),
+        ("self-check", facts["self_check"]),
+    ):
+        if block:
+            print(f"  {title}")
+            for name, value in block.items():
+                print(f"    {name}: {_short(value)}")
+    print(f"  use          {_use(facts['usage'], facts['items_kept'])}")
+    for warning in facts["warnings"]:
+        print(f"  warning: {warning}")
+    return 0
+
+
+def _use(usage: dict[str, Any], kept: int) -> str:
+    tests, counts = usage["tests"], usage["counts"]
+    if not tests:
+        return "no adaptive test recorded yet"
+    top = ", ".join(f"doc_id {c['doc_id']} in {c['tests']}" for c in counts[:_MOST_USED])
+    always = sum(c["tests"] > tests / 2 for c in counts)
+    advice = (
+        f"; {always} items were asked in more than half of the tests, --exposure K spreads them"
+        if always and tests >= 4
+        else ""
+    )
+    return (
+        f"{tests} test{'' if tests == 1 else 's'} asked {usage['items_used']} of {kept} items; "
+        f"most often {top}{advice}"
+    )
+
+
+def _short(value: object, width: int = 100) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else json.dumps(value, default=str)
+    return text if len(text) <= width else text[: width - 3] + "..."

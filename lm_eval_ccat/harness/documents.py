@@ -1,0 +1,49 @@
+"""A task's documents by id and hash, without any model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import HarnessError
+from . import internals
+
+
+@dataclass(frozen=True)
+class TaskDocuments:
+    """Documents of a task, in its order: the harness numbers them from 0."""
+
+    task: str
+    doc_ids: tuple[int, ...]
+    doc_hashes: tuple[str, ...]
+    filters: tuple[str, ...]
+
+
+def task_documents(
+    name: str, include_path: Any = None, metadata: Mapping[str, Any] | None = None
+) -> TaskDocuments:
+    """Load a task and hash its documents as the harness's logs do.
+
+    Raises
+    ------
+    HarnessError
+        No such task, a group of several, or its documents cannot be loaded.
+    """
+    internals.require_supported_version()
+    try:
+        manager = internals.task_manager([name], include_path, metadata)
+        tasks = manager.load([name])["tasks"]
+    except (KeyError, ValueError, OSError) as error:
+        reason = " ".join(str(error.args[0] if error.args else error).split())
+        raise HarnessError(f"cannot load task {name!r}: {reason}") from error
+    if len(tasks) != 1:
+        raise HarnessError(f"{name} is {len(tasks)} tasks; name one of them")
+    [task] = tasks.values()
+    docs = list(task.eval_docs)
+    return TaskDocuments(
+        str(task.task_name),
+        tuple(range(len(docs))),
+        tuple(internals.document_hash(doc) for doc in docs),
+        tuple(internals.filter_names(task)),
+    )

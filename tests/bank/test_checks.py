@@ -1,0 +1,163 @@
+"""A check finds what was planted, and nothing where nothing is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.bank.checks import check_documents, check_scores
+from lm_eval_ccat.bank.screening import discoveries
+from lm_eval_ccat.errors import BankError
+from lm_eval_ccat.metrics.scale import Scale
+
+METHODS = ["paper"]
+N_ITEMS = 200
+EASE = np.random.default_rng(0).normal(scale=1.2, size=N_ITEMS)
+
+
+def scores(n_models=12, seed=0, level=0.0, ease=EASE, binary=False) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    skill = np.linspace(-1.5, 1.5, n_models)[:, None] + level
+    eta = skill + ease + 0.4 * rng.normal(size=(n_models, len(ease)))
+    p = 1.0 / (1.0 + np.exp(-eta))
+    return (rng.random(p.shape) < p).astype(float) if binary else p
+
+
+def as_table(raw, prefix="new", **known) -> ScoreTable:
+    return ScoreTable.from_arrays(raw, [f"{prefix}{j}" for j in range(len(raw))], **known)
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def bank(request):
+    return calibrate(as_table(scores(seed=1), "cal"), method=request.param)
+
+
+def kinds(found) -> set[str]:
+    return {f.kind for f in found if f.level != "note"}
+
+
+def only(found, kind):
+    (finding,) = [f for f in found if f.kind == kind]
+    return finding
+
+
+def test_nothing_is_found_where_nothing_is_wrong(bank):
+    assert kinds(check_scores(bank, as_table(scores(seed=2)))) == set()
+
+
+def test_drifted_items_are_named(bank):
+    ease = EASE.copy()
+    easy_to_solve = np.argsort(np.abs(EASE))[:4]
+    ease[easy_to_solve] += 2.0
+    finding = only(check_scores(bank, as_table(scores(seed=2, ease=ease))), "drifted_items")
+    assert set(finding.items) == set(easy_to_solve.tolist())
+    assert "4 became easier" in finding.message
+
+
+def test_a_common_shift_is_no_drift(bank):
+    assert "drifted_items" not in kinds(check_scores(bank, as_table(scores(seed=3, level=0.8))))
+
+
+def test_negative_discrimination_is_found(bank):
+    raw = scores(seed=4)
+    raw[:, 17] = raw[::-1, 17]
+    assert only(check_scores(bank, as_table(raw)), "negative_items").items == (17,)
+
+
+def test_contamination_is_found_by_model_and_item(bank):
+    raw = scores(seed=5)
+    hard = np.argsort(EASE)[:3]
+    raw[0, hard] = 0.98
+    finding = only(check_scores(bank, as_table(raw)), "contamination")
+    assert set(finding.items) == set(hard.tolist())
+    assert {m for who in finding.figures["models"].values() for m in who} == {"new0"}
+
+
+@pytest.mark.parametrize(("level", "kind"), [(5.0, "too_easy"), (-5.0, "too_hard")])
+def test_models_beyond_the_bank_are_noticed(bank, level, kind):
+    assert kind in kinds(check_scores(bank, as_table(scores(seed=6, level=level))))
+
+
+def test_zero_one_scores(bank):
+    binary = calibrate(as_table(scores(40, seed=7, binary=True), "cal"), method=bank.method)
+    ease = EASE.copy()
+    ease[:3] -= 4.0 * np.sign(EASE[:3])
+    quiet = check_scores(binary, as_table(scores(40, seed=8, binary=True)))
+    loud = check_scores(binary, as_table(scores(40, seed=8, binary=True, ease=ease)))
+    assert kinds(quiet) == set()
+    assert set(only(loud, "drifted_items").items) <= {0, 1, 2}
+
+
+def test_missing_scores_are_allowed(bank):
+    raw = scores(seed=9)
+    raw[np.random.default_rng(1).random(raw.shape) < 0.4] = np.nan
+    assert kinds(check_scores(bank, as_table(raw))) == set()
+
+
+def test_changed_missing_and_new_documents():
+    hashes = [f"h{i}" for i in range(N_ITEMS)]
+    bank = calibrate(as_table(scores(), "cal", doc_hashes=hashes), method="paper")
+    assert check_documents(bank, range(N_ITEMS), hashes) == []
+    other = ["x" if i in (3, 9) else h for i, h in enumerate(hashes)]
+    found = check_documents(bank, range(N_ITEMS), other)
+    assert only(found, "changed_documents").items == (3, 9)
+    found = check_documents(bank, range(1, N_ITEMS + 2), [*hashes[1:], "n", "m"])
+    assert only(found, "missing_documents").items == (0,)
+    assert only(found, "new_documents").items == (N_ITEMS, N_ITEMS + 1)
+    # A changed document's scores say nothing of the item that was calibrated.
+    raw = scores(seed=2)
+    raw[:, [3, 9]] = 0.0
+    found = check_scores(bank, as_table(raw, doc_hashes=other))
+    assert kinds(found) == {"changed_documents"}
+
+
+def test_scores_of_something_else_are_refused(bank):
+    with pytest.raises(BankError, match="metric 'bleu'"):
+        check_scores(bank, as_table(scores(), metric="bleu"))
+    with pytest.raises(BankError, match="scale"):
+        check_scores(bank, as_table(scores(), scale=Scale(0, 2)))
+    with pytest.raises(BankError, match="other items"):
+        check_scores(bank, as_table(scores(), doc_ids=range(1000, 1000 + N_ITEMS)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_false_discoveries_are_rare_among_true_nulls(seed):
+    p = np.random.default_rng(seed).random(500)
+    assert discoveries(p).sum() <= 5
+    p[:20] = 1e-8
+    assert discoveries(p)[:20].all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 15))
+def test_any_number_of_new_models(seed, n):
+    bank = _bank()
+    for finding in check_scores(bank, as_table(scores(n, seed=seed))):
+        assert finding.level in ("note", "warning", "problem") and "\n" not in finding.message
+
+
+_CACHE: list = []
+
+
+def _bank():
+    if not _CACHE:
+        _CACHE.append(calibrate(as_table(scores(seed=1), "cal"), method="paper"))
+    return _CACHE[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [("wmt24_en-de", "bleu"), ("metabench_gsm8k_v1", None), ("zeroeval_gsm", None)],
+)
+def test_false_alarms_on_real_scores_are_few(shared, name, metric):
+    table = ScoreTable.read(shared / "data" / "scores" / f"{name}.parquet", metric)
+    models = list(np.random.default_rng(0).permutation(table.models)[:120])
+    half = len(models) // 2
+    bank = calibrate(table.select(models[:half]), method="paper")
+    found = check_scores(bank, table.select(models[half:]))
+    flagged = {i for f in found if f.kind in ("drifted_items", "negative_items") for i in f.items}
+    assert len(flagged) <= 0.02 * bank.n_items

@@ -1,0 +1,222 @@
+"""The file: its schema, its versions, and files made to harm."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.bank import versions
+from lm_eval_ccat.bank.schema import as_text, schema
+from lm_eval_ccat.bank.usage import Usage, read_usage, record_usage, usage_path
+from lm_eval_ccat.errors import BankError, CcatError
+from lm_eval_ccat.metrics.scale import Scale
+
+METHODS = ["paper"]
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def bank_of(method: str, **known) -> ItemBank:
+    rng = np.random.default_rng(0)
+    skill, ease = np.linspace(-1, 1, 8)[:, None], rng.normal(size=(1, 12))
+    raw = 1 / (1 + np.exp(-skill - ease - 0.3 * rng.normal(size=(8, 12))))
+    return calibrate(ScoreTable.from_arrays(raw, list("abcdefgh"), **known), method=method)
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory) -> dict[str, dict]:
+    folder = tmp_path_factory.mktemp("banks")
+    out = {}
+    for method in METHODS:
+        bank_of(method).save(folder / method)
+        out[method] = json.loads((folder / method).read_text())
+    return out
+
+
+def sealed(document: dict) -> dict:
+    """The document with a checksum that fits, as an attacker would make it."""
+    own = {k: v for k, v in document.items() if k not in ("format", "version", "sha256")}
+    return {**document, "sha256": versions.checksum(own)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "known",
+    [
+        {},
+        {"doc_hashes": [f"h{i}" for i in range(12)], "doc_ids": [f"d{i}" for i in range(12)]},
+        {"scale": Scale(cap=2.0), "metric": "ter", "settings": {"num_fewshot": 3}},
+    ],
+)
+def test_banks_fit_the_schema(tmp_path, method, known):
+    bank_of(method, **known).save(tmp_path / "b.json")
+    Draft202012Validator.check_schema(schema())
+    Draft202012Validator(schema()).validate(json.loads((tmp_path / "b.json").read_text()))
+
+
+def test_the_schema_refuses_what_is_no_bank(documents):
+    check = Draft202012Validator(schema())
+    for damage in (
+        lambda d: d.pop("items"),
+        lambda d: d.update(extra=1),
+        lambda d: d.update(version=2),
+        lambda d: d["items"].update(kept=[1]),
+        lambda d: d["scale"].pop("low"),
+    ):
+        broken = copy.deepcopy(documents["paper"])
+        damage(broken)
+        assert not check.is_valid(broken)
+
+
+def test_the_documented_schema_is_the_one_in_the_code():
+    if not DOCS.is_dir():
+        pytest.skip("the documentation is not part of this installation")
+    assert (DOCS / "bank.schema.json").read_text() == as_text()
+
+
+def test_an_older_version_is_brought_forward(documents, monkeypatch):
+    new = documents["paper"]
+    old = {k: v for k, v in new.items() if k != "warnings"}  # say version 1 had no warnings
+    old = sealed(old)
+    monkeypatch.setattr(versions, "VERSION", 2)
+    monkeypatch.setitem(versions.STEPS, 1, lambda d: {**d, "version": 2, "warnings": []})
+    bank = ItemBank.from_dict(old)
+    assert bank.n_items == 12 and bank.warnings == ()
+    with pytest.raises(BankError, match="checksum"):
+        ItemBank.from_dict({**old, "metric": "edited"})
+    with pytest.raises(BankError, match="damaged item bank of version 1"):
+        monkeypatch.setitem(versions.STEPS, 1, lambda d: d["gone"])
+        ItemBank.from_dict(old)
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [(2, "update lm-eval-ccat"), (0, "calibrate again"), ("1", "calibrate"), (True, "calibrate")],
+)
+def test_other_versions_say_what_to_do(documents, version, says):
+    with pytest.raises(BankError, match=says):
+        ItemBank.from_dict({**documents["paper"], "version": version})
+
+
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
+    | st.just("../../etc/passwd")
+    | st.just("__import__('os').system('true')"),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def places(document, prefix=()):
+    """Every path into the document, parts and their entries."""
+    found = []
+    if isinstance(document, dict):
+        for key, value in document.items():
+            found += [(*prefix, key), *places(value, (*prefix, key))]
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), method=st.sampled_from(METHODS), junk=JUNK, cut=st.booleans())
+def test_hostile_files_give_one_error_or_a_bank_that_works(documents, data, method, junk, cut):
+    document = copy.deepcopy(documents[method])
+    path = data.draw(st.sampled_from(places(document)))
+    part = document
+    for key in path[:-1]:
+        part = part[key]
+    if cut:
+        del part[path[-1]]
+    else:
+        part[path[-1]] = junk
+    if data.draw(st.booleans()):
+        document = sealed(document)
+    try:
+        bank = ItemBank.from_dict(document, where="evil.json")
+    except BankError as e:
+        assert str(e).startswith("evil.json: ") and "\n" not in str(e)
+        return
+    try:
+        ranker = Ranker(bank, {"a": 1.0, "b": 1.0}, max_items=3)
+        for model, item in ranker.ask(4):
+            ranker.tell(model, item, 0.5)
+        result = ranker.result()
+    except CcatError:
+        return
+    assert all(0.0 <= e <= 1.0 for e in result.estimates.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[" * 100_000,
+        b'{"format":' * 50_000,
+        b"\xff\xfe\x00",
+        b'{"format": "lm-eval-ccat/bank", "version": 1' + b"0" * 5000 + b"}",
+        b"cos\nsystem\n(S'true'\ntR.",
+        b'{"a": 1e999}',
+    ],
+)
+def test_files_that_are_no_banks(tmp_path, text):
+    path = tmp_path / "x.json"
+    path.write_bytes(text)
+    with pytest.raises(BankError, match=r"x\.json") as e:
+        ItemBank.load(path)
+    assert "\n" not in str(e.value)
+
+
+def test_a_directory_is_no_bank(tmp_path):
+    with pytest.raises(BankError):
+        ItemBank.load(tmp_path)
+
+
+def test_use_is_counted_beside_the_bank(tmp_path):
+    bank, path = bank_of("paper"), tmp_path / "t.bank.json"
+    bank.save(path)
+    assert read_usage(path) == Usage()
+    record_usage(path, [[0, 1, 2], [2, 3], []])
+    now = record_usage(path, [["2"]])
+    assert now == read_usage(path) == Usage(3, {0: 1, 1: 1, 2: 2, 3: 1, "2": 1})
+    assert now.exposure(2) == pytest.approx(2 / 3) and now.exposure(9) == 0.0
+    assert ItemBank.load(path).sha256 == bank.sha256
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"format": "lm-eval-ccat/bank-usage", "version": 1, "tests": 1}']
+)
+def test_damaged_counts_are_named(tmp_path, text):
+    usage_path(tmp_path / "t.bank.json").write_text(text)
+    with pytest.raises(BankError, match=r"usage\.json"):
+        read_usage(tmp_path / "t.bank.json")
+
+
+def _count(path: str) -> None:
+    for i in range(20):
+        record_usage(path, [[i, 99]])
+
+
+def test_processes_do_not_lose_each_others_counts(tmp_path):
+    from multiprocessing import get_context
+
+    path = str(tmp_path / "t.bank.json")
+    workers = [get_context("spawn").Process(target=_count, args=(path,)) for _ in range(3)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join(60)
+        assert w.exitcode == 0
+    usage = read_usage(path)
+    assert usage.tests == 60 and usage.counts[99] == 60 and usage.counts[0] == 3

@@ -1,0 +1,119 @@
+"""Adding models to a bank gives what a calibration on all of them gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat.bank.diff import diff_banks
+from lm_eval_ccat.bank.names import hashed_name
+from lm_eval_ccat.bank.update import update
+from lm_eval_ccat.errors import BankError, BankMismatchError
+
+METHODS = ["paper"]
+
+
+def table(n_models=16, n_items=50, seed=0, missing=0.0, **known) -> ScoreTable:
+    rng = np.random.default_rng(seed)
+    skill, ease = np.linspace(-1.5, 1.5, n_models)[:, None], rng.normal(size=n_items)
+    raw = 1 / (1 + np.exp(-skill - ease - 0.4 * rng.normal(size=(n_models, n_items))))
+    raw[rng.random(raw.shape) < missing] = np.nan
+    names = [f"model{j}" for j in rng.permutation(n_models)]
+    return ScoreTable.from_arrays(raw, names, **known)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 500), n_old=st.integers(8, 14), missing=st.sampled_from([0.0, 0.2]))
+def test_difficulties_of_paper_are_those_of_all_models(seed, n_old, missing):
+    whole = table(seed=seed, missing=missing)
+    old, new = whole.models[:n_old], whole.models[n_old:]
+    made = update(calibrate(whole.select(old), "paper"), whole.select(new))
+    want = calibrate(whole, "paper")
+    np.testing.assert_allclose(
+        made.parameters["difficulty"], want.parameters["difficulty"], atol=1e-9
+    )
+    assert 0.4 < made.constants["k"] / want.constants["k"] < 2.5  # pooled, not fitted again
+    assert set(made.models) == set(want.models)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_with_the_old_scores_an_update_is_a_calibration(method):
+    whole = table()
+    old, new = whole.select(whole.models[:9]), whole.select(whole.models[9:])
+    made = update(calibrate(old, method), new, old)
+    want = calibrate(whole, method)
+    for name, values in want.parameters.items():
+        np.testing.assert_array_equal(made.parameters[name], values)
+    assert made.constants == want.constants
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_updated_bank_ranks_and_says_where_it_comes_from(method, tmp_path):
+    whole = table()
+    bank = calibrate(whole.select(whole.models[:8]), method)
+    made = update(bank, whole.select(whole.models[8:14]))
+    again = update(made, whole.select(whole.models[14:]))
+    steps = again.provenance["updates"]
+    assert [s["previous"] for s in steps] == [bank.sha256, made.sha256]
+    assert [len(s["models"]) for s in steps] == [6, 2]
+    assert sum("self-check" in w for w in again.warnings) == 1
+    again.save(tmp_path / "b.json")
+    ranker = Ranker(type(again).load(tmp_path / "b.json"), {"a": 1.0, "b": 1.0}, max_items=12)
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, 0.9 if model == "a" else 0.1)
+    assert ranker.result().order == ["a", "b"]
+
+
+def test_models_already_there_are_passed_over():
+    whole = table()
+    bank = calibrate(whole.select(whole.models[:8]), "paper")
+    made = update(bank, whole.select(whole.models[6:10]))
+    assert len(made.models) == 10 and any("passed over" in w for w in made.warnings)
+    with pytest.raises(BankError, match="already"):
+        update(bank, whole.select(whole.models[:3]))
+
+
+def test_other_settings_and_scores_are_refused():
+    known = {"settings": {"num_fewshot": 5, "task_version": 1.0}}
+    old = table(**known)
+    bank = calibrate(old.select(old.models[:8]), "paper")
+    other = table(settings={"num_fewshot": 0, "task_version": 1.0})
+    with pytest.raises(BankMismatchError, match="num_fewshot"):
+        update(bank, other.select(other.models[8:]))
+    with pytest.raises(BankError, match="other models"):
+        update(bank, old.select(old.models[8:]), old.select(old.models[:5]))
+
+
+def test_hashed_names_stay_hashed():
+    whole = table(warnings=("model3 has no score on 2 documents",))
+    old, new = whole.select(whole.models[:8]), whole.select(whole.models[8:])
+    bank = calibrate(old, "paper", hash_names=True)
+    text = str(bank._content())
+    assert not any(m in text for m in whole.models)
+    assert bank.models == tuple(hashed_name(m) for m in old.models)
+    assert update(bank, new).models == tuple(hashed_name(m) for m in whole.models)
+    assert update(bank, new, old).models == tuple(hashed_name(m) for m in whole.models)
+    with pytest.raises(BankError, match="already"):
+        update(bank, old)
+
+
+def test_diff_tells_what_changed():
+    whole = table(doc_hashes=[f"h{i}" for i in range(50)])
+    bank = calibrate(whole.select(whole.models[:8]), "paper")
+    assert diff_banks(bank, bank).same
+    found = diff_banks(bank, update(bank, whole.select(whole.models[8:])))
+    assert not found.same and len(found.models_added) == 8 and not found.models_removed
+    assert found.parameters["difficulty"]["largest_change"] > 0
+    assert "constants.k" in found.fields and "provenance.updates" in found.fields
+    fewer = ScoreTable.from_arrays(
+        whole.raw[:, 1:],
+        whole.row_model,
+        range(1, 50),
+        doc_hashes=["other", *whole.doc_hashes[2:]],
+    )
+    found = diff_banks(bank, calibrate(fewer, "paper"))
+    assert found.items_removed == (0,) and found.documents_changed == (1,)

@@ -1,0 +1,133 @@
+"""``bank show | check | diff | update`` as a person calls them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
+from lm_eval_ccat.bank.usage import record_usage
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.metrics.scale import Scale
+
+N = 80
+
+
+def table(seed=0, n_models=10, prefix="m", shift=None) -> ScoreTable:
+    rng = np.random.default_rng(seed)
+    ease = np.random.default_rng(99).normal(size=N)
+    if shift is not None:
+        ease[shift] += 2.5
+    skill = np.linspace(-1.5, 1.5, n_models)[:, None]
+    raw = 100 / (1 + np.exp(-skill - ease - 0.3 * rng.normal(size=(n_models, N))))
+    names = [f"{prefix}{i}" for i in range(n_models)]
+    return ScoreTable.from_arrays(raw, names, scale=Scale(0, 100), metric="chrf")
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    calibrate(table(), method="paper").save("t.bank.json")
+    table().write(tmp_path / "old.parquet")
+    table(1, prefix="n").write(tmp_path / "new.parquet")
+    table(2, prefix="d", shift=7).write(tmp_path / "drifted.parquet")
+    return tmp_path
+
+
+def test_show_tells_of_use(files, capsys):
+    assert main(["bank", "show", "t.bank.json"]) == 0
+    assert "no adaptive test recorded" in capsys.readouterr().out
+    for _ in range(5):
+        record_usage("t.bank.json", [[3, 4], [3]])
+    assert main(["bank", "show", "t.bank.json"]) == 0
+    out = capsys.readouterr().out
+    assert "10 tests asked 2 of" in out and "doc_id 3 in 10, doc_id 4 in 5" in out
+    assert main(["bank", "show", "t.bank.json", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["usage"]["counts"][0] == {"doc_id": 3, "tests": 10}
+    assert facts["sha256"] == ItemBank.load("t.bank.json").sha256
+
+
+def test_check_by_new_results(files, capsys):
+    assert main(["bank", "check", "t.bank.json", "--scores", "new.parquet"]) == 0
+    assert "nothing wrong found" in capsys.readouterr().out
+    assert main(["bank", "check", "t.bank.json", "--scores", "drifted.parquet", "--json"]) == 3
+    facts = json.loads(capsys.readouterr().out)
+    assert not facts["ok"]
+    (drift,) = [f for f in facts["findings"] if f["kind"] == "drifted_items"]
+    assert drift["items"] == [7]
+    assert main(["bank", "check", "t.bank.json"]) == 0
+
+
+def test_check_by_the_documents_of_a_task(files, capsys):
+    with open("docs.jsonl", "w") as f:
+        for i in range(N):
+            f.write(json.dumps({"q": f"question {i}", "a": str(i)}) + "\n")
+    (files / "little.yaml").write_text(
+        "task: little\ndataset_path: json\n"
+        f"dataset_kwargs: {{data_files: {{test: {files / 'docs.jsonl'}}}}}\n"
+        "test_split: test\noutput_type: generate_until\n"
+        'doc_to_text: "{{q}}"\ndoc_to_target: "{{a}}"\n'
+        "generation_kwargs: {until: ['\\n']}\nmetric_list: [{metric: exact_match}]\n"
+    )
+    from lm_eval_ccat.harness.documents import task_documents
+
+    task = task_documents("little", str(files))
+    assert task.doc_ids == tuple(range(N)) and task.filters == ("none",)
+    known = table()
+    hashed = ScoreTable.from_arrays(
+        known.raw, known.models, scale=known.scale, metric="chrf", doc_hashes=task.doc_hashes
+    )
+    calibrate(hashed, method="paper").save("h.bank.json")
+    call = ["bank", "check", "h.bank.json", "--documents_of", "little", "--include_path", "."]
+    assert main(call) == 0
+    lines = (files / "docs.jsonl").read_text().splitlines()
+    lines[5] = lines[5].replace("question", "query")
+    (files / "docs.jsonl").write_text("\n".join(lines) + "\n")
+    capsys.readouterr()
+    assert main(call) == 3
+    assert "1 document of 80 changed" in capsys.readouterr().out
+    assert main([*call[:4], "no_such_task"]) == 1
+
+
+def test_diff_and_update(files, capsys):
+    assert main(["bank", "diff", "t.bank.json", "t.bank.json"]) == 0
+    call = ["bank", "update", "t.bank.json", "--scores", "new.parquet"]
+    assert main([*call, "-o", "fast.bank.json"]) == 0
+    assert "10 models added to 10" in capsys.readouterr().out
+    assert main([*call, "--calibrated_on", "old.parquet", "-o", "exact.bank.json"]) == 0
+    capsys.readouterr()
+    assert main(["bank", "diff", "t.bank.json", "exact.bank.json"]) == 3
+    out = capsys.readouterr().out
+    assert "models added: 10 (n0, n1" in out and "difficulty: changed by at most" in out
+    a, b = (ItemBank.load(f"{w}.bank.json").parameters["difficulty"] for w in ("fast", "exact"))
+    np.testing.assert_allclose(a, b, atol=1e-9)
+    assert main(["bank", "diff", "fast.bank.json", "exact.bank.json", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["same"] is False
+    assert main([*call, "--exclude", "n0,n1", "-o", "less.bank.json"]) == 0
+    assert len(ItemBank.load("less.bank.json").models) == 18
+    assert main([*call, "--exclude", "nobody", "-o", "x.json"]) == 1
+
+
+def test_names_can_be_hashed(files, capsys):
+    call = ["calibrate", "old.parquet", "--method", "paper", "--hash_names", "-o", "h.bank.json"]
+    assert main([*call, "--no_replay"]) == 0
+    text = (files / "h.bank.json").read_text()
+    assert "old.parquet" not in text and not any(f'"m{i}"' in text for i in range(10))
+    assert len(set(ItemBank.load("h.bank.json").models)) == 10
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["bank", "show", "none.json"],
+        ["bank", "check", "old.parquet"],
+        ["bank", "update", "t.bank.json", "--scores", "none", "-o", "x.json"],
+    ],
+)
+def test_errors_are_one_line(files, capsys, line):
+    assert main(line) in (1, 2)
+    err = capsys.readouterr().err
+    assert err.startswith("lm-eval-ccat: error: ") and err.count("\n") == 1
