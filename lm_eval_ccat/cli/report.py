@@ -1,0 +1,100 @@
+"""``lm-eval-ccat report``: the HTML page of a ranking, and plots as PNG and SVG."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+EPILOG = """\
+examples:
+  lm-eval-ccat report runs/my_task
+  lm-eval-ccat report runs/my_task -o my_task.html --plots figures/
+  lm-eval-ccat report sim_10.json sim_20.json sim_40.json --plots figures/
+  lm-eval-ccat report my_task.bank.json --plots figures/
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``report`` to the command line."""
+    parser = subparsers.add_parser(
+        "report",
+        help="make an HTML page of a finished or running ranking, or plots",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="a run directory of `rank`; with --plots also files of `simulate --json` or one bank",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="HTML",
+        help="the page (default: report.html in the run directory)",
+    )
+    parser.add_argument(
+        "--bank", metavar="FILE", help="the run's item bank, where it is not found by itself"
+    )
+    parser.add_argument(
+        "--documents",
+        metavar="N",
+        type=int,
+        help="show at most N documents, those that separated the models most (default: all)",
+    )
+    parser.add_argument(
+        "--plots", metavar="DIR", help="write the plots into DIR as well (needs the extra `plot`)"
+    )
+    parser.add_argument(
+        "--formats",
+        metavar="LIST",
+        default="png,svg",
+        help="formats of the plots (default: png,svg)",
+    )
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write what was asked for, and print where it is."""
+    from pathlib import Path
+
+    from ..errors import UsageError
+
+    if args.documents is not None and args.documents < 0:
+        raise UsageError("--documents must be at least 0")
+    paths = [Path(p) for p in args.paths]
+    runs = [p for p in paths if p.is_dir()]
+    if not runs:
+        for path in paths:
+            if not path.exists():
+                raise UsageError(f"there is no run directory or file {path}")
+        if args.plots is None:
+            raise UsageError(f"{paths[0]} is a file; say where its plots go with --plots DIR")
+        from ..report.plot_files import plot_files
+
+        written = plot_files(paths, args.plots, _formats(args.formats))
+    else:
+        if len(paths) > 1:
+            raise UsageError("make the page of one run directory at a time")
+        from ..report import write_report
+
+        written = [write_report(runs[0], args.output, args.bank, args.documents)]
+        if args.plots is not None:
+            from ..report.plot_files import plot_run
+
+            written += plot_run(runs[0], args.plots, _formats(args.formats), args.bank)
+    for path in written:
+        print(path)
+    sys.stdout.flush()
+    return 0
+
+
+def _formats(text: str) -> list[str]:
+    from ..errors import UsageError
+
+    wanted = [f.strip().lower() for f in text.split(",") if f.strip()]
+    for name in wanted:
+        if name not in ("png", "svg", "pdf"):
+            raise UsageError(f"--formats knows png, svg and pdf, not {name!r}")
+    return wanted or ["png", "svg"]

@@ -1,0 +1,117 @@
+"""The documents of a run as the page shows them: which separated the models, and by what answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bank import ItemBank
+from .run import Answer, Run
+from .text import shorten, visible
+
+#: All texts on the page together; a browser opens a page of this size without a pause.
+TEXT_BUDGET = 16_000_000
+LIMITS = (20_000, 8_000, 4_000, 2_000, 1_000, 500, 250, 120)
+
+
+def documents(
+    run: Run,
+    models: Sequence[str],
+    expected: Mapping[str, NDArray[np.float64]] | None,
+    most: int | None = None,
+) -> list[dict[str, Any]]:
+    """The documents that were put to a model, those that separated the models most first.
+
+    Parameters
+    ----------
+    run : Run
+    models : sequence of str
+        Models in the order of the page; answers refer to them by position.
+    expected : mapping of str to ndarray, optional
+        Expected scores on [0, 1] in bank order, to show which answers surprised.
+    most : int, optional
+        At most this many documents.
+
+    Returns
+    -------
+    list of dict
+        JSON values with short keys: ``id``, ``p`` prompt, ``t`` target, ``s`` spread (largest less
+        smallest score, [0, 1]), ``a`` answers ``[model, raw, unit, expected, text, left off]``.
+    """
+    by_doc: dict[Any, list[Answer]] = {}
+    for answer in run.answers:
+        by_doc.setdefault(answer.doc, []).append(answer)
+    position = {m: j for j, m in enumerate(models)}
+    spread = {doc: _spread(answers) for doc, answers in by_doc.items()}
+    chosen = sorted(by_doc, key=lambda d: (-spread[d], -len(by_doc[d]), str(d)))[:most]
+    texts = [a.output for d in chosen for a in by_doc[d]]
+    texts += [s for d in chosen if d in run.sources for s in _both(run, d)]
+    limit = text_limit([len(t) for t in texts])
+    made = []
+    for doc in chosen:
+        prompt, target = _both(run, doc) if doc in run.sources else ("", "")
+        entry: dict[str, Any] = {
+            "id": visible(doc),
+            "s": round(spread[doc], 4),
+            "a": [
+                [
+                    position[a.model],
+                    _number(a.raw),
+                    round(a.unit, 4),
+                    _expected(run.bank, expected, a),
+                ]
+                + list(_text(a.output, limit))
+                for a in sorted(by_doc[doc], key=lambda a: (-a.unit, position[a.model]))
+            ],
+        }
+        if prompt:
+            entry["p"] = list(_text(prompt, limit))
+        if target:
+            entry["t"] = list(_text(target, limit))
+        made.append(entry)
+    return made
+
+
+def text_limit(lengths: Sequence[int], budget: int = TEXT_BUDGET) -> int:
+    """The largest limit on one text under which all of them fit the budget.
+
+    Examples
+    --------
+    >>> text_limit([100, 100]), text_limit([50_000] * 10_000)
+    (20000, 1000)
+    """
+    sizes = np.asarray(lengths)
+    for limit in LIMITS:
+        if np.minimum(sizes, limit).sum() <= budget:
+            return limit
+    return LIMITS[-1]
+
+
+def _both(run: Run, doc: Any) -> tuple[str, str]:
+    source = run.sources[doc]
+    return source.prompt, source.target
+
+
+def _spread(answers: Sequence[Answer]) -> float:
+    units = [a.unit for a in answers]
+    return max(units) - min(units)
+
+
+def _text(text: str, limit: int) -> tuple[str, int]:
+    kept, left_off = shorten(text, limit)
+    return visible(kept), left_off
+
+
+def _expected(
+    bank: ItemBank | None, expected: Mapping[str, NDArray[np.float64]] | None, answer: Answer
+) -> float | None:
+    if bank is None or expected is None:
+        return None
+    return _number(float(expected[answer.model][bank.index[answer.doc]]))
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else round(value, 4)

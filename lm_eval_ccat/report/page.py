@@ -1,0 +1,138 @@
+"""The HTML page of a run: one file that needs no network, safe with hostile model output."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import tempfile
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ..bank import ItemBank
+from ..errors import RunError
+from .documents import documents
+from .run import Run, read_run
+from .text import script_json, visible
+from .view import MATRIX_AS_TABLE, view
+
+
+def write_report(
+    run_dir: str | Path,
+    output: str | Path | None = None,
+    bank: str | Path | ItemBank | None = None,
+    most_documents: int | None = None,
+) -> Path:
+    """Write the HTML page of a finished or running ranking.
+
+    Parameters
+    ----------
+    run_dir : path
+        The directory that `rank` wrote.
+    output : path, optional
+        The page; ``report.html`` in the run directory by default. Replaced in one step.
+    bank : path or ItemBank, optional
+        The run's bank, where it is not found by itself.
+    most_documents : int, optional
+        At most this many documents, those that separated the models most; default all.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    Raises
+    ------
+    RunError
+        No readable run there, or the page cannot be written.
+
+    Examples
+    --------
+    >>> write_report("runs/my_task")  # doctest: +SKIP
+    PosixPath('runs/my_task/report.html')
+    """
+    run = read_run(run_dir, bank)
+    target = Path(output) if output is not None else run.path / "report.html"
+    text = render(run, most_documents)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            os.chmod(name, 0o644)
+            os.replace(name, target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise RunError(f"cannot write the report {target}: {error.strerror or error}") from error
+    return target
+
+
+def render(run: Run, most_documents: int | None = None) -> str:
+    """The page of a run as HTML text."""
+    content = view(run)
+    models = run.models
+    order = run.result["order"]
+    place = {m: j for j, m in enumerate(models)}
+    data = {
+        "models": [visible(m) for m in models],
+        "order": [place[m] for m in order],
+        "confidence": run.result["confidence"],
+        # Row by row in the order; -1 on the diagonal.
+        "p": [[-1 if a == b else round(100 * run.pairwise[a, b], 2) for b in order] for a in order],
+        "drawn": len(order) > MATRIX_AS_TABLE,
+        "higher": run.scale.higher_is_better,
+        "docs": documents(run, models, content["expected"], most_documents),
+    }
+    script, style = _asset("app.js"), _asset("style.css")
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            **content,
+            matrix_as_table=len(order) <= MATRIX_AS_TABLE,
+            n_documents=len(data["docs"]),
+            data=script_json(data),
+            script=script,
+            style=style,
+            script_hash=_csp_hash(script),
+            style_hash=_csp_hash(style),
+        )
+    )
+
+
+def _csp_hash(text: str) -> str:
+    """The hash by which the page's policy allows exactly this script or style and no other."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _asset(name: str) -> str:
+    return (resources.files(__package__) / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Any:
+    try:
+        import jinja2
+    except ImportError:
+        raise RunError("the report needs Jinja2: pip install jinja2") from None
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("lm_eval_ccat.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+    environment.filters["short_json"] = lambda v: json.dumps(v, ensure_ascii=False, default=str)
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    # Every text that a template prints goes through here, before it is escaped.
+    return visible(value) if type(value) is str else value

@@ -1,0 +1,150 @@
+"""How a ranking came about: its journal told once more to a fresh `Ranker`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from ..bank import ItemBank
+from ..ranker import Ranker
+
+if TYPE_CHECKING:
+    from .run import Run
+
+CHECKPOINTS = 60
+
+
+@dataclass
+class History:
+    """The ranking at a number of moments.
+
+    Attributes
+    ----------
+    items : list of int, length T
+        Items administered to all models together.
+    cost : list of float, length T
+        What they cost.
+    estimates, low, high : dict of str to list of float
+        Each model's estimate and the ends of its interval, on the metric's own scale; NaN before
+        its first item.
+    ranks : dict of str to list of int
+        Place of each model, 1 the best; 0 where it is out of the order.
+    undecided : list of int
+        Adjacent pairs of the order that were not decided.
+    half_width : list of float
+        Median half width of the intervals, on the metric's own scale.
+    """
+
+    items: list[int] = field(default_factory=list)
+    cost: list[float] = field(default_factory=list)
+    estimates: dict[str, list[float]] = field(default_factory=dict)
+    low: dict[str, list[float]] = field(default_factory=dict)
+    high: dict[str, list[float]] = field(default_factory=dict)
+    ranks: dict[str, list[int]] = field(default_factory=dict)
+    undecided: list[int] = field(default_factory=list)
+    half_width: list[float] = field(default_factory=list)
+
+
+def new_ranker(header: Mapping[str, Any], bank: ItemBank, models: Sequence[str]) -> Ranker:
+    """A Ranker of the run's bank and confidence; prices do not matter to what it concludes."""
+    config = header.get("config") or {}
+    options: dict[str, Any] = {}
+    if config.get("information", "first") != "first":
+        options["information"] = config["information"]
+    if config.get("familywise"):
+        options["familywise"] = True
+    return Ranker(
+        bank,
+        dict.fromkeys(models, 1.0),
+        confidence=config.get("confidence", 0.95),
+        warmup=config.get("warmup", 10),
+        seed=config.get("seed", 0),
+        **options,
+    )
+
+
+def rebuild(
+    header: Mapping[str, Any], records: Sequence[Mapping[str, Any]], bank: ItemBank
+) -> dict[str, Any]:
+    """The result of a run that has none yet, from its journal."""
+    names = [m["name"] for m in (header.get("config") or {}).get("models", [])]
+    for record in records:
+        if "model" in record and record["model"] is not None and record["model"] not in names:
+            names.append(record["model"])
+    ranker = new_ranker(header, bank, names)
+    for record in records:
+        op = record.get("op")
+        if op == "tell":
+            ranker.tell(record["model"], record["doc"], record["score"], cost=record.get("cost"))
+        elif op == "fail":
+            ranker.fail(record["model"], record["doc"], record["reason"], cost=record.get("cost"))
+        elif op == "drop":
+            ranker.drop(record["model"], record["reason"])
+        elif op == "stop":
+            ranker.stop(record["reason"])
+    return ranker.result().to_dict()
+
+
+def history(run: Run, checkpoints: int = CHECKPOINTS) -> History:
+    """Replay a run and look at it at evenly spaced moments.
+
+    Parameters
+    ----------
+    run : Run
+        With a bank.
+    checkpoints : int, optional
+        At most this many moments; each costs one look at every pair of models.
+    """
+    assert run.bank is not None
+    ranker = new_ranker(run.header, run.bank, run.models)
+    found = History()
+    total = len(run.answers)
+    if not total:
+        return found
+    first = min(total, len(run.models))
+    moments = set(np.unique(np.linspace(first, total, checkpoints).round().astype(int)).tolist())
+    told: set[str] = set()
+    cost = 0.0
+    for n, answer in enumerate(run.answers, start=1):
+        ranker.tell(answer.model, answer.doc, answer.unit)
+        told.add(answer.model)
+        cost += answer.cost
+        if n in moments:
+            _look(ranker, run, found, n, cost, told)
+    return found
+
+
+def _look(ranker: Ranker, run: Run, found: History, n: int, cost: float, told: set[str]) -> None:
+    ranking = ranker.result()
+    scale = run.scale
+    z = float(ndtri((1.0 + ranking.confidence) / 2.0))
+    found.items.append(n)
+    found.cost.append(cost)
+    found.undecided.append(sum(len(group) - 1 for group in ranking.ties))
+    width = [z * ranking.standard_errors[m] for m in ranking.order if m in told]
+    found.half_width.append(float(scale.restore_error(np.median(width))))
+    for model in run.models:
+        seen = model in told
+        low, high = ranking.interval(model)
+        ends = sorted((float(scale.restore(low)), float(scale.restore(high))))
+        value = float(scale.restore(ranking.estimates[model]))
+        found.estimates.setdefault(model, []).append(value if seen else math.nan)
+        found.low.setdefault(model, []).append(ends[0] if seen else math.nan)
+        found.high.setdefault(model, []).append(ends[1] if seen else math.nan)
+        place = ranking.order.index(model) + 1 if model in ranking.order and seen else 0
+        found.ranks.setdefault(model, []).append(place)
+
+
+def expected_scores(run: Run) -> dict[str, NDArray[np.float64]]:
+    """Each model's expected score on every item of the bank, on [0, 1], given all its answers."""
+    assert run.bank is not None
+    ranker = new_ranker(run.header, run.bank, run.models)
+    for answer in run.answers:
+        ranker.tell(answer.model, answer.doc, answer.unit)
+    return {model: ranker.expected(model) for model in run.models}

@@ -1,0 +1,437 @@
+"""What the templates print: the run's facts in the words and numbers of the page."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..errors import CcatError
+from ..metrics.registry import find_metric
+from .axes import Axis, axis, decimals_for
+from .charts import information_chart, progress, ticks
+from .replay import expected_scores, history
+from .run import Run
+
+#: Up to here every cell of the pairwise matrix is text in a table; beyond, the page draws it.
+MATRIX_AS_TABLE = 24
+#: Models of the order that the head of the page names.
+IN_WORDS = 16
+
+
+def view(run: Run) -> dict[str, Any]:
+    """Everything that the page shows, except for the documents' texts."""
+    expected = expected_scores(run) if run.bank is not None and run.answers else None
+    past = history(run) if run.bank is not None and run.answers else None
+    rows = ranking_rows(run)
+    shown_groups = first_of(groups(run), IN_WORDS)
+    return {
+        "version": __version__,
+        "title": title(run),
+        "task": run.header.get("task") or {},
+        "metric": metric_name(run),
+        "estimand": estimand(run),
+        "scale": run.scale.describe(),
+        "higher": run.scale.higher_is_better,
+        "finished": run.finished,
+        "groups": shown_groups,
+        "not_shown": len(run.result["order"]) - sum(map(len, shown_groups)),
+        "any_ties": bool(run.result["ties"]),
+        "separated": run.result.get("separated_within_ties", []),
+        "confidence": f"{100 * run.result['confidence']:g}%",
+        "stopped": run.result["stopped_because"],
+        "facts": facts(run),
+        "warnings": warnings(run),
+        "forest_ticks": ticks(_forest_axis(run)),
+        "rows": rows,
+        "n_ranked": len(run.result["order"]),
+        "matrix": matrix(run),
+        "progress": None if past is None else progress(run, past),
+        "information": None if run.bank is None else information_chart(run),
+        "spending": spending(run),
+        "currency": run.currency,
+        "audits": audits(run),
+        "bank": bank_facts(run),
+        "signature": run.result["signature"],
+        "command": command(run),
+        "config": json.dumps(run.config, indent=2, ensure_ascii=False),
+        "versions": run.header.get("versions") or {},
+        "started": _date(run.started),
+        "ended": _date(run.ended),
+        "expected": expected,
+    }
+
+
+def title(run: Run) -> str:
+    """``5 models on my_task, bleu``."""
+    task = (run.header.get("task") or {}).get("name") or "a benchmark"
+    return f"{len(run.models)} models on {task}, {metric_name(run)}"
+
+
+def metric_name(run: Run) -> str:
+    """The metric, and that it is a mean of sentence scores where the corpus score differs."""
+    task = run.header.get("task") or {}
+    name = str(task.get("metric") or (run.bank.metric if run.bank else "score"))
+    return f"sentence {name}" if _corpus(name) else name
+
+
+def estimand(run: Run) -> str:
+    """What the estimates estimate, in one sentence."""
+    task = run.header.get("task") or {}
+    name = str(task.get("metric") or (run.bank.metric if run.bank else "score"))
+    words = f"mean {name} over all {run.result['items_of_benchmark']:,} documents"
+    if run.scale.cap is not None:
+        words += f", each score capped at {run.scale.cap:g}"
+    if _corpus(name):
+        words += f" scored one by one (not the corpus {name})"
+    return words
+
+
+def _corpus(name: str) -> bool:
+    try:
+        return bool(find_metric(name).corpus)
+    except (CcatError, TypeError):
+        return False
+
+
+def groups(run: Run) -> list[list[str]]:
+    """The order as groups: one model, or several that are tied."""
+    group_of = {m: tuple(g) for g in run.result["ties"] for m in g}
+    made: list[list[str]] = []
+    for model in run.result["order"]:
+        members = list(group_of.get(model, (model,)))
+        if not made or made[-1] != members:
+            made.append(members)
+    return made
+
+
+def first_of(found: list[list[str]], most: int) -> list[list[str]]:
+    """The first groups, with at most `most` models in all.
+
+    Examples
+    --------
+    >>> first_of([["a"], ["b", "c", "d"]], 3)
+    [['a'], ['b', 'c']]
+    """
+    made: list[list[str]] = []
+    for group in found:
+        if most <= 0:
+            break
+        made.append(group[:most])
+        most -= len(group)
+    return made
+
+
+def facts(run: Run) -> list[dict[str, str]]:
+    """The figures at the head of the page."""
+    result = run.result
+    asked = result["items_administered"]
+    full = result["items_of_benchmark"] * len(run.models)
+    made = [
+        {
+            "value": f"{asked:,}",
+            "label": f"answers, of {full:,} in a full evaluation ({_percent(asked, full)})",
+        },
+        {
+            "value": f"{len({a.doc for a in run.answers}):,}",
+            "label": f"of {result['items_of_benchmark']:,} documents used",
+        },
+    ]
+    if run.currency == "usd":
+        whole = sum(row["full_cost"] or 0.0 for row in spending(run)["rows"])
+        made.append(
+            {
+                "value": money(result["cost"]),
+                "label": f"spent; a full evaluation about {money(whole)}",
+            }
+        )
+    pairs = max(0, len(result["order"]) - 1)
+    open_pairs = sum(len(g) - 1 for g in result["ties"])
+    made.append(
+        {
+            "value": f"{pairs - open_pairs} of {pairs}",
+            "label": f"neighbouring pairs decided at {100 * result['confidence']:g}% confidence",
+        }
+    )
+    if run.started and run.ended and run.ended > run.started:
+        made.append({"value": duration(run.ended - run.started), "label": "from start to end"})
+    return made
+
+
+def warnings(run: Run) -> list[dict[str, str]]:
+    """What a reader must know before trusting the page, the gravest first."""
+    made: list[dict[str, str]] = []
+
+    def warn(kind: str, text: str) -> None:
+        made.append({"kind": kind, "text": text})
+
+    if not run.finished:
+        warn("Running", "This run is not finished; the page shows it as it stands.")
+    set_aside = {m: v["set_aside"] for m, v in run.result["models"].items() if v.get("set_aside")}
+    for model, reason in set_aside.items():
+        warn("Set aside", f"{model} is not in the order: {reason}")
+    for model in run.models:
+        n = sum(f.model == model for f in run.failures)
+        if n:
+            warn(
+                "Failed",
+                f"{model} could not do {n} document{'s' if n > 1 else ''}; they are not scored, "
+                "and its estimate treats them as not seen.",
+            )
+    guessed = [
+        m for m in run.models
+        if any((a.tokens or {}).get("source") == "estimate" for a in run.answers if a.model == m)
+    ]  # fmt: skip
+    if guessed:
+        warn("Cost", f"Tokens of {_listed(guessed)} are estimated from the length of the texts.")
+    if run.torn:
+        warn("Journal", "The journal ends in a line torn by a crash; that line is left out.")
+    for model, audit in audits(run).items():
+        if audit.get("warning"):
+            warn("Audit", f"{model}: {audit['warning']}")
+    if run.bank is None:
+        warn(
+            "Bank",
+            "The item bank was not found, so the course of the run, the information curve and the "
+            "expected scores are left out; give it with --bank FILE.",
+        )
+    else:
+        for text in run.bank.warnings:
+            warn("Bank", text)
+    return made
+
+
+def audits(run: Run) -> dict[str, Any]:
+    """What the audited documents of each model say, where the run had an audit."""
+    found = run.result.get("audit") or run.result.get("audits") or {}
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def _forest_axis(run: Run) -> Axis:
+    ends = [v for m in run.models for v in run.result["models"][m]["interval"]]
+    return axis(ends, 7)
+
+
+def ranking_rows(run: Run) -> list[dict[str, Any]]:
+    """One row of the ranking per model."""
+    places = _forest_axis(run)
+    results, order = run.result["models"], run.result["order"]
+    errors = [results[m]["standard_error"] for m in run.models]
+    decimals = decimals_for(float(np.median(errors)))
+    tie_of = {m: i for i, g in enumerate(run.result["ties"]) for m in g}
+    after = dict(zip(order, order[1:]))
+    made = []
+    for j, m in enumerate(run.models):
+        r = results[m]
+        low, high = r["interval"]
+        better = None if m not in after else run.pairwise[m, after[m]]
+        tie = tie_of.get(m)
+        made.append(
+            {
+                "index": j,
+                "name": m,
+                "rank": r["rank"],
+                "estimate": f"{r['estimate']:.{decimals}f}",
+                "estimate_value": r["estimate"],
+                "error": f"{r['standard_error']:.{decimals}f}",
+                "error_value": r["standard_error"],
+                "low": f"{low:.{decimals}f}",
+                "high": f"{high:.{decimals}f}",
+                "x": places.place(r["estimate"]),
+                "x_low": places.place(low),
+                "x_high": places.place(high),
+                "asked": r["n_items"],
+                "better": None if better is None else probability(better),
+                "better_value": -1.0 if better is None else better,
+                "decided": better is not None and tie_of.get(after[m], -1) != tie_of.get(m, -2),
+                "tie": tie,
+                "tie_name": None if tie is None else _letters(tie),
+                "tied_with": [] if tie is None else [o for o in run.result["ties"][tie] if o != m],
+                "set_aside": r.get("set_aside"),
+            }
+        )
+    return made
+
+
+def matrix(run: Run) -> list[dict[str, Any]]:
+    """The pairwise probabilities, row by row in the order; empty where there are too many."""
+    order = run.result["order"]
+    if len(order) > MATRIX_AS_TABLE:
+        return []
+    tail = (1.0 - run.result["confidence"]) / 2.0
+    rows = []
+    for i, a in enumerate(order):
+        cells = []
+        for b in order:
+            if a == b:
+                cells.append(None)
+                continue
+            p = run.pairwise[a, b]
+            cells.append(
+                {
+                    "text": _whole_percent(p),
+                    "step": min(10, round(10 * p)),
+                    "decided": not tail <= p <= 1.0 - tail,
+                    "words": f"P({a} better than {b}) = {probability(p)}",
+                }
+            )
+        rows.append({"rank": i + 1, "name": a, "cells": cells})
+    return rows
+
+
+def spending(run: Run) -> dict[str, Any]:
+    """Items, cost, tokens and time per model against a full evaluation."""
+    n_items = run.result["items_of_benchmark"]
+    by_model: dict[str, list[Any]] = {m: [] for m in run.models}
+    for a in run.answers:
+        by_model[a.model].append(a)
+    rows = []
+    for m in run.models:
+        r, answers = run.result["models"][m], by_model[m]
+        items, cost = r["n_items"], r["cost"]
+        full_cost = cost / items * n_items if items else None
+        seconds = [a.seconds for a in answers if a.seconds is not None]
+        tokens = [a.tokens for a in answers if a.tokens]
+        rows.append(
+            {
+                "name": m,
+                "asked": items,
+                "share": 100.0 * items / n_items,
+                "share_text": _percent(items, n_items),
+                "cost": cost,
+                "cost_text": money(cost),
+                "full_cost": full_cost,
+                "full_cost_text": "" if full_cost is None else money(full_cost),
+                "tokens_in": round(sum(t["input"] for t in tokens)) if tokens else None,
+                "tokens_out": round(sum(t["output"] for t in tokens)) if tokens else None,
+                "seconds": round(sum(seconds), 1) if seconds else None,
+                "failed": len(r.get("failed") or []),
+            }
+        )
+    return {
+        "rows": rows,
+        "n_items": n_items,
+        "asked": sum(r["asked"] for r in rows),
+        "full_items": n_items * len(rows),
+        "cost_text": money(sum(r["cost"] for r in rows)),
+        "full_cost_text": money(sum(r["full_cost"] or 0.0 for r in rows)),
+        "tokens": any(r["tokens_in"] is not None for r in rows),
+        "seconds": any(r["seconds"] is not None for r in rows),
+        "failed": [{"model": f.model, "doc": f.doc, "reason": f.reason} for f in run.failures],
+    }
+
+
+def bank_facts(run: Run) -> dict[str, Any] | None:
+    """The bank's provenance and self-check."""
+    bank = run.bank
+    if bank is None:
+        return None
+    return {
+        "hash": bank.short_hash,
+        "method": bank.method,
+        "models": list(bank.models),
+        "size": bank.n_items,
+        "kept": int(np.count_nonzero(bank.kept)),
+        "self_check": [(k.replace("_", " "), _plain(v)) for k, v in bank.self_check.items()],
+        "constants": [(k.replace("_", " "), _plain(v)) for k, v in bank.constants.items()],
+        "settings": [(k.replace("_", " "), _plain(v)) for k, v in bank.settings.items()],
+        "warnings": list(bank.warnings),
+    }
+
+
+def command(run: Run) -> str:
+    """The command that does the run again, in a new directory."""
+    argv = run.header.get("argv") or run.header.get("command")
+    if isinstance(argv, list):
+        return shlex.join(["lm-eval-ccat", *map(str, argv)])
+    if argv:
+        return str(argv)
+    return f"lm-eval-ccat rank {shlex.quote(str(run.path / 'config.json'))} --run_dir NEW_DIRECTORY"
+
+
+def probability(p: float) -> str:
+    """A probability in per cent, never rounded to certainty.
+
+    Examples
+    --------
+    >>> probability(0.5), probability(0.99999), probability(0.973)
+    ('50%', '>99.9%', '97.3%')
+    """
+    if p > 0.999:
+        return ">99.9%"
+    if p < 0.001:
+        return "<0.1%"
+    return f"{100 * p:.1f}%".replace(".0%", "%")
+
+
+def _whole_percent(p: float) -> str:
+    if p >= 0.995:
+        return ">99"
+    return "<1" if p < 0.005 else f"{100 * p:.0f}"
+
+
+def money(amount: float) -> str:
+    """Dollars with as many decimals as small sums need.
+
+    Examples
+    --------
+    >>> money(12.3456), money(0.0123), money(0)
+    ('$12.35', '$0.0123', '$0')
+    """
+    if amount == 0:
+        return "$0"
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words.
+
+    Examples
+    --------
+    >>> duration(42), duration(3700)
+    ('42 s', '1 h 2 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _percent(part: float, whole: float) -> str:
+    if not whole:
+        return "0%"
+    share = 100 * part / whole
+    return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
+
+
+def _letters(index: int) -> str:
+    letters = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        letters = chr(65 + rest) + letters
+    return letters
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
+
+
+def _date(when: float | None) -> str | None:
+    if when is None:
+        return None
+    moment = datetime.datetime.fromtimestamp(when, tz=datetime.timezone.utc)
+    return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 300 else text[:297] + "..."
