@@ -32,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "-o",
         "--output",
         metavar="HTML",
-        help="the page (default: report.html in the run directory)",
+        help="the page (default: RUN_DIR/report.html)",
     )
     parser.add_argument(
         "--bank", metavar="FILE", help="the run's item bank, where it is not found by itself"
@@ -50,7 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--formats",
         metavar="LIST",
         default="png,svg",
-        help="formats of the plots (default: png,svg)",
+        help="formats of plots (default: png,svg)",
     )
     parser.set_defaults(func=run)
 

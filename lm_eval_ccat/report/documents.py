@@ -1,4 +1,4 @@
-"""The documents of a run as the page shows them: which separated the models, and by what answers."""
+"""The documents of a run as the page shows them: which separated the models, by what answers."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def documents(
                     _number(a.raw),
                     round(a.unit, 4),
                     _expected(run.bank, expected, a),
+                    *_text(a.output, limit),
                 ]
-                + list(_text(a.output, limit))
                 for a in sorted(by_doc[doc], key=lambda a: (-a.unit, position[a.model]))
             ],
         }

@@ -6,6 +6,7 @@ import datetime
 import json
 import shlex
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -224,7 +225,7 @@ def ranking_rows(run: Run) -> list[dict[str, Any]]:
     errors = [results[m]["standard_error"] for m in run.models]
     decimals = decimals_for(float(np.median(errors)))
     tie_of = {m: i for i, g in enumerate(run.result["ties"]) for m in g}
-    after = dict(zip(order, order[1:]))
+    after = dict(pairwise(order))
     made = []
     for j, m in enumerate(run.models):
         r = results[m]
@@ -266,7 +267,7 @@ def matrix(run: Run) -> list[dict[str, Any]]:
     tail = (1.0 - run.result["confidence"]) / 2.0
     rows = []
     for i, a in enumerate(order):
-        cells = []
+        cells: list[dict[str, Any] | None] = []
         for b in order:
             if a == b:
                 cells.append(None)

@@ -18,7 +18,8 @@ WORDS = (
     "market shadow copper forest signal harbor meadow thunder"
 ).split()
 HOSTILE = {
-    0: "<script>window.pwned = 1; document.title = 'pwned'</script><img src=x onerror='window.pwned=2'>",
+    0: "<script>window.pwned = 1; document.title = 'pwned'</script>"
+    "<img src=x onerror='window.pwned=2'>",
     1: "\u202eright to left override\u202c and a NUL \x00 and a bell \x07",
     2: "</script><script>window.pwned = 3</script><!-- --> ]]> {{ 7*7 }} &lt;b&gt;",
     3: "שלום עולם \u200f مرحبا",
@@ -71,7 +72,6 @@ def make_run(
         filter="none",
     )
     bank = calibrate(table, method=method)
-    price = {m: float(p) for m, p in zip(models, rng.choice([0.0004, 0.001, 0.002], n_models))}
     own = {m: scores[n_calibration + j] for j, m in enumerate(models)}
     run = RunDirectory(folder)
     config = {
