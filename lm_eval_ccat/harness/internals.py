@@ -8,6 +8,7 @@ the harness until it is called for.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -174,6 +175,30 @@ def token_counter(lm: Any) -> Callable[[str], int] | None:
     except Exception:  # a tokenizer that cannot be called is none; the price is then estimated
         return None
     return count
+
+
+def generate(lm: Any, prompts: Sequence[Any], gen_kwargs: Mapping[str, Any]) -> list[str]:
+    """Texts that a model generates for prompts, outside any task."""
+    make = resolve("lm_eval.api.instance:Instance")
+    requests = [
+        make(request_type="generate_until", doc={}, arguments=(prompt, dict(gen_kwargs)), idx=i)
+        for i, prompt in enumerate(prompts)
+    ]
+    return [str(text) for text in lm.generate_until(requests)]
+
+
+def model_name(lm: Any) -> str:
+    """The name by which a model is known outside the harness, as far as it tells."""
+    inner = getattr(lm, "lm", lm)
+    candidates = (
+        getattr(inner, "model", None),  # API models
+        getattr(inner, "pretrained", None),
+        getattr(getattr(inner, "config", None), "_name_or_path", None),
+    )
+    for name in candidates:
+        if isinstance(name, str) and name:
+            return name
+    return type(inner).__name__
 
 
 # -- tasks ----------------------------------------------------------------------------------------
@@ -407,6 +432,22 @@ def install_evaluate(make: Callable[[Evaluate], Evaluate]) -> None:
         wrapper = make(module.evaluate)
         wrapper._ccat = True  # type: ignore[attr-defined]
         module.evaluate = wrapper
+
+
+def watch_evaluate(listen: Callable[[Any], None]) -> None:
+    """Have a function told of the model at every call of `lm_eval.evaluator.evaluate`."""
+    module: Any = import_module("lm_eval.evaluator")
+    inner = module.evaluate
+    if listen in getattr(inner, "_ccat_listeners", ()):
+        return
+
+    @functools.wraps(inner)
+    def evaluate(lm: Any, *arguments: Any, **named: Any) -> Any:
+        listen(lm)
+        return inner(lm, *arguments, **named)
+
+    evaluate._ccat_listeners = (*getattr(inner, "_ccat_listeners", ()), listen)  # type: ignore[attr-defined]
+    module.evaluate = evaluate
 
 
 def bind_evaluate(function: Evaluate, arguments: Iterable[Any], named: Mapping[str, Any]) -> dict:

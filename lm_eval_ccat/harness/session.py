@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import HarnessError
 from . import internals
+from .judge.active import announce
 
 # Building requests draws few-shot examples from generators that tasks may share.
 _BUILDING = threading.Lock()
@@ -97,6 +98,7 @@ class TaskSession:
     def __post_init__(self) -> None:
         internals.require_supported_version()
         refuse_unsupported(self.task, self.lm)
+        announce(self.lm)
         with _BUILDING:
             if self.fewshot_seed is not None:
                 self.task.set_fewshot_seed(seed=self.fewshot_seed)

@@ -1,0 +1,71 @@
+"""The judge of this process, for tasks whose scores are ratings.
+
+A task's ``process_results`` is given the document and the answer and nothing else, so the judge is
+named by the environment variable ``CCAT_JUDGE``, the path of its file.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from threading import Lock
+from typing import Any
+
+from ...errors import UsageError
+from .. import internals
+from .judge import Judge
+from .settings import JudgeSettings
+
+VARIABLE = "CCAT_JUDGE"
+
+_LOCK = Lock()
+_JUDGES: dict[str, Judge] = {}
+_WATCHING = False
+
+
+def active_judge() -> Judge:
+    """The judge that ``CCAT_JUDGE`` names, one per process and file.
+
+    Raises
+    ------
+    UsageError
+        If the variable is not set, or its file cannot be used.
+    """
+    path = os.environ.get(VARIABLE)
+    if not path:
+        raise UsageError(
+            f"this task is scored by a judge: set {VARIABLE} to the path of the judge's file "
+            "(task_configs/README.md shows one)"
+        )
+    with _LOCK:
+        if path not in _JUDGES:
+            _JUDGES[path] = Judge(JudgeSettings.read(path))
+            if len(_JUDGES) == 1:
+                atexit.register(_report)
+        return _JUDGES[path]
+
+
+def watch_judged_models() -> None:
+    """From now on tell the active judge of every model that the harness or a session runs."""
+    global _WATCHING
+    _WATCHING = True
+    internals.watch_evaluate(announce)
+
+
+def announce(lm: Any) -> None:
+    """Tell the active judge that a model is under test; nothing happens without judged tasks.
+
+    Raises
+    ------
+    UsageError
+        If the judge is that model.
+    """
+    if _WATCHING and os.environ.get(VARIABLE):
+        active_judge().judges([internals.model_name(lm)])
+
+
+def _report() -> None:
+    for judge in _JUDGES.values():
+        if judge.usage.calls or judge.usage.cached:
+            print(f"judge {judge.settings.model}: {judge.usage.describe()}", file=sys.stderr)

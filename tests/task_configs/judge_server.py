@@ -1,0 +1,59 @@
+"""A loopback server that speaks the OpenAI chat protocol and replies as a test scripts it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class JudgeServer:
+    """Answers ``/v1/chat/completions``.
+
+    ``script(messages, n)`` gives the reply to the ``n``-th request (from 0): a text, a status code,
+    or the bytes of a body.
+    """
+
+    def __init__(self, script: Callable[[list[dict], int], str | int | bytes]) -> None:
+        self.requests: list[dict] = []
+        self.headers: list[dict] = []
+        lock = threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with lock:
+                    n = len(outer.requests)
+                    outer.requests.append({"path": self.path, **body})
+                    outer.headers.append(dict(self.headers))
+                reply = script(body["messages"], n)
+                status, content = (reply, b"no") if isinstance(reply, int) else (200, reply)
+                if isinstance(content, str):
+                    content = json.dumps(
+                        {
+                            "choices": [{"message": {"role": "assistant", "content": content}}],
+                            "usage": {"prompt_tokens": 100, "completion_tokens": 10},
+                        }
+                    ).encode()
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
+        self.base_url = f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def __enter__(self) -> JudgeServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
