@@ -68,6 +68,7 @@ class Scheduler:
         self.lease = lease
         self.error: BaseException | None = None
         self._stop = threading.Event()
+        self._opened: set[str] = set()
         self._failures_in_a_row = dict.fromkeys(self.workers, 0)
         self._left_over = {
             name: deque(doc for _, doc in ranker.unanswered(name)) for name in self.workers
@@ -110,19 +111,21 @@ class Scheduler:
             raise self.error
 
     def _start_threads(self) -> list[threading.Thread]:
+        resident, turns = self._split_by_memory()
         if self.one_at_a_time:
+            # Models that take turns are opened when their turn comes.
+            self._opened = {w.name for w in resident if self._open(w)}
             targets: list[tuple[str, Callable[[], None]]] = [("one-at-a-time", self._sequence)]
         else:
-            resident, turns = self._split_by_memory()
+            # All are opened before anything is asked: what cannot work shows before it costs.
             targets = [
                 (f"{worker.name}-{slot}", lambda w=worker: self._serve(w))  # type: ignore[misc]
                 for worker in resident
+                if self._open(worker)
                 for slot in range(worker.slots)
             ]
             if turns:
                 targets.append(("rounds", lambda: self._rounds(turns)))
-            self._open_locks = {worker.name: threading.Lock() for worker in resident}
-            self._opened: set[str] = set()
         threads = [
             # Daemons: a request that hangs must not keep the process alive after Ctrl-C.
             threading.Thread(target=self._guard, args=(target,), name=name, daemon=True)
@@ -168,29 +171,24 @@ class Scheduler:
     def _serve(self, worker: Worker) -> None:
         """One slot of a model that is always there."""
         while (docs := self._next_docs(worker, worker.batch, wait=True)) is not None:
-            with self._open_locks[worker.name]:
-                if worker.name not in self._opened and not self._open(worker):
-                    return
-                self._opened.add(worker.name)
             self._administer(worker, docs)
 
     def _sequence(self) -> None:
         """One request at a time, whoever the Ranker names."""
-        opened: set[str] = set()
+        loaded: str | None = None
+        resident = self._opened
         while not self._over:
             pair = self._next_pair()
             if pair is None:
                 return
             worker = self.workers[pair[0]]
-            if worker.name not in opened:
-                if self.memory is not None and worker.memory is not None:
-                    # Weights may not fit together: keep one local model loaded at a time.
-                    for name in [n for n in opened if self.workers[n].memory is not None]:
-                        self.workers[name].close()
-                        opened.discard(name)
+            if worker.name not in resident and worker.name != loaded:
+                if loaded is not None:
+                    self.workers[loaded].close()
+                loaded = worker.name
                 if not self._open(worker):
+                    loaded = None
                     continue
-                opened.add(worker.name)
             self._administer(worker, [pair[1]])
 
     def _next_pair(self) -> tuple[str, DocId] | None:

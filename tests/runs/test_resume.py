@@ -1,0 +1,255 @@
+"""Killed at any moment, a run goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.runs.journal import Journal
+
+THREE = ["m03", "m05", "m09"]
+
+
+def run_rank(arguments: list[str], code: Any = None) -> None:
+    """In a child process."""
+    os.setpgrp()
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    result = main(["rank", *arguments])
+    if code is not None:
+        code.value = result
+    os._exit(0)
+
+
+class Children:
+    """Starts `rank` in processes that have the harness imported already."""
+
+    def __init__(self) -> None:
+        self.context = multiprocessing.get_context("forkserver")
+        self.context.set_forkserver_preload(
+            ["lm_eval_ccat.cli.rank_models", "lm_eval_ccat.harness.save", "lm_eval.evaluator",
+             "lm_eval.models.openai_completions", "datasets", "aiohttp", "requests"]
+        )  # fmt: skip
+
+    def start(self, *arguments: str) -> tuple[Any, Any]:
+        code = self.context.Value("i", -1)
+        child = self.context.Process(target=run_rank, args=(list(arguments), code))
+        child.start()
+        return child, code
+
+
+@pytest.fixture(scope="session")
+def children() -> Children:
+    return Children()
+
+
+def comparable(run_dir: Path) -> dict:
+    content = json.loads((run_dir / "result.json").read_text())
+    for block in content["models"].values():
+        block.pop("seconds")
+    return {k: content[k] for k in ("models", "pairwise", "order", "ties", "stopped_because")}
+
+
+def kill_and_resume(
+    bench: Bench, children: Children, kills: int, seed: int, **settings: Any
+) -> tuple[Path, CompletionsServer, int]:
+    """Kill a run ``kills`` times at random moments; (run directory, server, most in flight)."""
+    rng = random.Random(seed)
+    done = 0
+    with CompletionsServer(bench.outputs, latency=0.004) as server:
+        config = bench.config(server.url, THREE, name=f"killed{seed}", **settings)
+        run_dir = config.with_suffix(".run")
+        journal = run_dir / "journal.jsonl"
+        while True:
+            resume = ["--resume"] if journal.exists() and journal.stat().st_size else []
+            child, code = children.start(str(config), *resume)
+            size = journal.stat().st_size if journal.exists() else 0
+            if done < kills:
+                # Wait until the run is under way, then strike at any moment of it.
+                limit = time.monotonic() + 30
+                while child.is_alive() and time.monotonic() < limit:
+                    if journal.exists() and journal.stat().st_size > size + 200:
+                        break
+                    time.sleep(0.002)
+                child.join(rng.random() * 0.12)
+                if child.is_alive():
+                    os.kill(child.pid, signal.SIGKILL)
+                    done += 1
+                child.join()
+            else:
+                child.join(120)
+                assert not child.is_alive()
+            if code.value != -1:
+                assert code.value in (0, 3)
+                return run_dir, server, done
+
+
+def assert_nothing_lost_or_repeated(run_dir: Path, server: CompletionsServer, extra: int) -> None:
+    records = Journal(run_dir / "journal.jsonl").read_new()
+    told = [(r["model"], r["doc"]) for r in records if r["op"] == "tell"]
+    assert len(told) == len(set(told))
+    # Every request beyond one per document was in flight when the process died.
+    assert sum(server.asked.values()) - len(told) <= extra
+    content = json.loads((run_dir / "result.json").read_text())
+    items = {(m, d) for m, block in content["models"].items() for d in block["items"]}
+    assert items == set(told)
+
+
+SETTINGS = {"stop_when_decided": False, "budget": {"items": 150}}
+
+
+def check_kills(bench: Bench, children: Children, kills: int, seed: int) -> None:
+    with CompletionsServer(bench.outputs) as calm:
+        config = bench.config(calm.url, THREE, name="calm", one_at_a_time=True, **SETTINGS)
+        assert main(["rank", str(config)]) in (0, 3)
+    run_dir, server, done = kill_and_resume(
+        bench, children, kills, seed, one_at_a_time=True, **SETTINGS
+    )
+    assert done > kills // 2
+    assert_nothing_lost_or_repeated(run_dir, server, extra=done)
+    assert comparable(run_dir) == comparable(config.with_suffix(".run"))
+
+
+def test_five_kills_change_nothing(bench: Bench, children: Children) -> None:
+    check_kills(bench, children, kills=5, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10, 15))
+def test_fifty_kills_change_nothing(bench: Bench, children: Children, seed: int) -> None:
+    check_kills(bench, children, kills=10, seed=seed)
+
+
+def test_kills_of_a_concurrent_run_repeat_only_what_was_in_flight(
+    bench: Bench, children: Children
+) -> None:
+    run_dir, server, done = kill_and_resume(
+        bench, children, 3, 7, model_args={"num_concurrent": 4}, **SETTINGS
+    )
+    assert_nothing_lost_or_repeated(run_dir, server, extra=done * 4 * len(THREE))
+
+
+def half_run(bench: Bench, server: CompletionsServer, name: str = "half") -> tuple[Path, Path]:
+    """A finished run, cut back to its first 40 records."""
+    config = bench.config(server.url, THREE, name=name, one_at_a_time=True, **SETTINGS)
+    assert main(["rank", str(config)]) in (0, 3)
+    journal = config.with_suffix(".run") / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:40]))
+    return config, journal
+
+
+def test_a_torn_last_line_is_dropped_and_reported(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config, journal = half_run(bench, server)
+    whole = comparable(config.with_suffix(".run"))
+    journal.write_bytes(journal.read_bytes()[:-30])
+    assert main(["rank", str(config), "--resume"]) in (0, 3)
+    assert "torn by a crash" in capsys.readouterr().err
+    assert comparable(config.with_suffix(".run")) == whole
+
+
+def test_damage_in_the_middle_is_refused_by_line(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config, journal = half_run(bench, server)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines[20] = b'{"seq": 20, "op": "te\n'
+    journal.write_bytes(b"".join(lines))
+    assert main(["rank", str(config), "--resume"]) == 1
+    assert "line 21 is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"confidence": 0.9}, "config.confidence: 0.95 -> 0.9"),
+        ({"seed": 3}, "config.seed: 0 -> 3"),
+        ({"model_args": {"max_gen_toks": 7}}, "model_args.max_gen_toks: null -> 7"),
+    ],
+)
+def test_a_changed_configuration_is_refused_with_the_difference(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture, change: dict, shown: str
+) -> None:
+    half_run(bench, server)
+    config = bench.config(server.url, THREE, name="half", one_at_a_time=True, **SETTINGS | change)
+    assert main(["rank", str(config), "--resume"]) == 1
+    assert shown in capsys.readouterr().err
+
+
+def test_a_changed_task_or_version_is_refused(
+    bench: Bench,
+    server: CompletionsServer,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config, _ = half_run(bench, server)
+    tasks = bench.folder / "tasks"
+    changed = {f.name: f.read_text() for f in tasks.iterdir() if f.is_file()}
+    tasks.unlink()
+    tasks.mkdir()
+    for name, text in changed.items():
+        (tasks / name).write_text(text.replace("Repeat the numbers", "Copy the numbers"))
+    assert main(["rank", str(config), "--resume"]) == 1
+    assert "task.prompts_sha256" in capsys.readouterr().err
+    for name, text in changed.items():
+        (tasks / name).write_text(text)
+    monkeypatch.setattr("lm_eval_ccat.cli.rank_plan.__version__", "9.9.9")
+    assert main(["rank", str(config), "--resume"]) == 1
+    assert 'versions.lm_eval_ccat: "0.1.0" -> "9.9.9"' in capsys.readouterr().err
+
+
+def test_credentials_stay_out_of_the_run_directory_and_may_change(
+    bench: Bench, server: CompletionsServer
+) -> None:
+    secret = {"auth_token": "sk-very-secret"}
+    config = bench.config(
+        server.url, THREE, name="key", one_at_a_time=True, model_args=secret, **SETTINGS
+    )
+    assert main(["rank", str(config)]) in (0, 3)
+    run_dir = config.with_suffix(".run")
+    for file in run_dir.rglob("*"):
+        if file.is_file():
+            assert "sk-very-secret" not in file.read_text(errors="replace"), file
+    journal = run_dir / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:40]))
+    config = bench.config(
+        server.url, THREE, name="key", one_at_a_time=True,
+        model_args={"auth_token": "sk-new"}, **SETTINGS,
+    )  # fmt: skip
+    assert main(["rank", str(config), "--resume"]) in (0, 3)
+
+
+def test_a_run_is_not_started_twice(
+    bench: Bench, server: CompletionsServer, children: Children, capsys: pytest.CaptureFixture
+) -> None:
+    with CompletionsServer(bench.outputs, latency=0.02) as slow:
+        config = bench.config(slow.url, THREE, one_at_a_time=True, **SETTINGS)
+        child, _ = children.start(str(config))
+        journal = config.with_suffix(".run") / "journal.jsonl"
+        while not (journal.exists() and journal.stat().st_size > 3000):
+            time.sleep(0.01)
+        assert main(["rank", str(config), "--resume"]) == 1
+        assert "another process is ranking" in capsys.readouterr().err
+        # A polite kill ends it as Ctrl-C does: partial ranking written, everything kept.
+        started = time.monotonic()
+        os.kill(child.pid, signal.SIGTERM)
+        child.join(10)
+        assert time.monotonic() - started < 5
+    partial = json.loads((config.with_suffix(".run") / "result.json").read_text())
+    assert partial["interrupted"] and partial["exit_code"] == 4
+    assert main(["rank", str(config)]) == 1
+    assert "already holds a ranking" in capsys.readouterr().err
