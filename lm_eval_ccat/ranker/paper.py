@@ -10,6 +10,8 @@ from scipy.special import ndtr
 from ..adaptive.base import AdaptiveTest
 from ..adaptive.paper import PaperTest
 from ..bank import ItemBank
+from ..bank.paper import CLIP
+from ..response.logistic import expected_score
 from .policy import Floats, Policy
 
 
@@ -31,6 +33,7 @@ class PaperPolicy(Policy):
     affords_mean = True
 
     def __init__(self, bank: ItemBank, n_models: int, *, information: str = "first") -> None:
+        self._bank = bank
         self._paper = [PaperTest(bank, information=information) for _ in range(n_models)]
         self.tests: list[AdaptiveTest] = [*self._paper]
 
@@ -53,6 +56,28 @@ class PaperPolicy(Policy):
         test = self._paper[model]
         n = len(test.items) + len(pending)
         return 1.0 / (test.precision_with(pending) * (n + 1) * price)
+
+    def standing(self, model: int) -> tuple[float, float]:
+        test = self._paper[model]
+        return test.ability, test.ability_se**2
+
+    def fixed_points(self, mean: Floats, standard_error: Floats) -> tuple[Floats, Floats]:
+        """The abilities at which the bank expects these means.
+
+        That is where a test of every item ends, since its steps solve ``sum (y - mu) = 0``; the
+        abilities of calibration are of scores stretched over [0, 1] and would not compare.
+        """
+        difficulty = self._bank.parameters["difficulty"][self._bank.kept]
+        wanted = np.clip(mean, CLIP, 1.0 - CLIP)
+        theta = np.full(len(mean), float(np.median(difficulty)))
+        for _ in range(100):
+            mu = expected_score(theta[:, None], difficulty[None, :])
+            slope = (mu * (1.0 - mu)).mean(axis=1)
+            step = np.clip((wanted - mu.mean(axis=1)) / np.maximum(slope, 1e-12), -1.0, 1.0)
+            theta = theta + step
+            if np.abs(step).max(initial=0.0) < 1e-10:
+                break
+        return theta, (standard_error / np.maximum(slope, 1e-12)) ** 2
 
     def item_cap(self, n_kept: int) -> int:
         return n_kept // 2

@@ -69,6 +69,21 @@ class Policy(ABC):
         """The item `model` gets next (a position in bank order)."""
         return self.tests[model].select(available, pending, price)
 
+    def standing(self, model: int) -> tuple[float, float]:
+        """Where `model` stands on the scale of `location`, and the variance of that."""
+        test = self.tests[model]
+        return test.estimate, test.standard_error**2
+
+    def fixed_points(self, mean: Floats, standard_error: Floats) -> tuple[Floats, Floats]:
+        """Where models of known mean score stand on the scale of `location`, and the variance.
+
+        Parameters
+        ----------
+        mean, standard_error : ndarray of shape (n_known,)
+            Mean score over the items that may be administered, on [0, 1].
+        """
+        return mean, standard_error**2
+
     def item_cap(self, n_kept: int) -> int:
         """Items per model where the user gives no ``max_items``."""
         return n_kept

@@ -14,7 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from .. import __version__
 from ..bank import ItemBank
 from ..errors import ScaleError, UsageError
+from ..scores.table import ScoreTable
 from .audit import AuditResult, Draw, audit, draw, is_due, scored
+from .exposure import select_among
+from .known import KnownModels
 from .policy import Policy
 from .result import Ranking, separated_pairs, signature
 from .ties import tie_groups
@@ -77,6 +80,13 @@ class Ranker:
     audit : float, optional
         Share of each model's items, in [0, 1), that is drawn at random instead of selected; from
         them `result` reports an estimate that holds whatever the response model gets wrong.
+    exposure : int, optional
+        Draw each item at random (by `seed`) among this many most informative ones, so that no
+        few items are asked of everyone; default 1, always the most informative.
+    known : mapping of str to float, or ScoreTable, optional
+        Models with full results: their full-benchmark means on [0, 1], or their scores. They are
+        fixed points of the ranking and are never asked; a new model is tested until it is
+        separated from its neighbours among them.
     **options
         Options of the method (``information="full"`` of "paper", for instance).
 
@@ -116,6 +126,8 @@ class Ranker:
         target_se: float | None = None,
         stop_when_decided: bool = True,
         audit: float = 0.0,
+        exposure: int = 1,
+        known: Mapping[str, float] | ScoreTable | None = None,
         **options: Any,
     ) -> None:
         _check_arguments(models, confidence, warmup, budget, max_items, target_se)
@@ -128,12 +140,18 @@ class Ranker:
         self._audit = float(audit)
         if not 0.0 <= self._audit < 1.0:
             raise UsageError(f"audit {audit!r} is not a share in [0, 1)")
+        if exposure < 1:
+            raise UsageError(f"exposure {exposure!r} is below 1")
+        self._exposure = int(exposure)
         self._units = _units_array(bank, units)
         self._seats = [_Seat(n, float(p), bank.kept.copy()) for n, p in models.items()]
         self._position = {s.name: j for j, s in enumerate(self._seats)}
         n_kept = int(bank.kept.sum())
         self._warmup = min(int(warmup), n_kept)
         self._policy = _policy(bank, len(self._seats), self.seed, options)
+        self._known = (
+            None if known is None else KnownModels.of(known, bank, self._policy, list(models))
+        )
         self._cap = min(self._policy.item_cap(n_kept) if max_items is None else max_items, n_kept)
         self._max_items = max_items
         self._options = options
@@ -179,7 +197,7 @@ class Ranker:
             price = self._price(seat) * self._units
             item = self._audited(j, price)
             if item is None:
-                item = self._policy.select(j, self._choosable(seat), tuple(seat.pending), price)
+                item = self._select(j, price)
             seat.asked += 1
             seat.pending[item] = float(price[item])
             seat.available[item] = False
@@ -284,7 +302,7 @@ class Ranker:
             (names[a], names[b]): float(matrix[a, b]) for a in active for b in active if a != b
         }
         ties = tie_groups(order, undecided)
-        return Ranking(
+        ranking = Ranking(
             order=order,
             estimates={n: t.estimate for n, t in zip(names, policy.tests)},
             standard_errors={n: t.standard_error for n, t in zip(names, policy.tests)},
@@ -303,6 +321,14 @@ class Ranker:
             signature=self.signature,
             audits=self._audits(),
         )
+        if self._known is None:
+            return ranking
+        return self._known.merged(ranking, policy, self._position)
+
+    @property
+    def item_cap(self) -> int:
+        """Most items that one model may get."""
+        return self._cap
 
     @property
     def spent(self) -> float:
@@ -328,6 +354,8 @@ class Ranker:
                 "confidence": f"{self.confidence:g}",
                 "warmup": self._warmup,
                 "audit": self._audit or None,
+                "exposure": self._exposure if self._exposure > 1 else None,
+                "known": None if self._known is None else len(self._known.names),
                 "seed": self.seed,
                 **{k: v for k, v in sorted(self._options.items()) if v is not None},
                 "ccat": __version__,
@@ -398,7 +426,9 @@ class Ranker:
                 wanted |= {order[i], order[i + 1]}
         if self._target_se is not None:
             wanted |= {j for j in order if self._policy.tests[j].standard_error > self._target_se}
-        elif len(order) == 1:
+        if self._known is not None:
+            wanted |= self._known.open_models(self._policy, order, self.confidence)
+        elif len(order) == 1 and self._target_se is None:
             wanted |= set(order)  # one model, no target: to the budget, or to the last item
         return sorted(wanted)
 
@@ -417,6 +447,20 @@ class Ranker:
         if self._policy.affords_mean or math.isinf(left):
             return seat.available
         return seat.available & (self._price(seat) * self._units <= left)
+
+    def _select(self, j: int, price: NDArray[np.float64]) -> int:
+        seat = self._seats[j]
+        available, pending = self._choosable(seat), tuple(seat.pending)
+        if self._exposure == 1:
+            return self._policy.select(j, available, pending, price)
+        return select_among(
+            lambda mask: self._policy.select(j, mask, pending, price),
+            available,
+            self._exposure,
+            self.seed,
+            j,
+            seat.asked,
+        )
 
     def _choose(self, candidates: Sequence[int]) -> int:
         if len(candidates) == 1 or self._seats[candidates[0]].load < self._warmup:
@@ -522,6 +566,8 @@ class Ranker:
             int(np.sum(self._policy.undecided(order, self.confidence))) if len(order) > 1 else 0
         )
         if not open_pairs and not self._unsettled():
+            if self._known is not None:
+                return "the place of every model is decided"
             return "every adjacent pair is decided" if len(order) > 1 else "the target is reached"
         seats = [self._seats[j] for j in (self._unsettled() or self._warming() or order)]
         left = self.budget - self.committed

@@ -10,6 +10,7 @@ from scipy.special import ndtri
 
 from ..metrics.scale import Scale
 from .audit import AuditResult
+from .known import Place
 from .ties import order_in_words
 
 
@@ -61,6 +62,10 @@ class Ranking:
         The metric's own scale.
     audits : dict of str to AuditResult
         With ``audit``: an estimate per model that does not rely on the response model.
+    known : tuple of str
+        Models with full results, in `order` as fixed points; they have no items and no ability.
+    places : dict of str to Place
+        With ``known``: where each new model stands, with its rank interval.
     signature : str
         Task, metric, bank, method, confidence, seed and versions, in one line.
     """
@@ -82,6 +87,8 @@ class Ranking:
     failed: dict[str, dict[Any, str]] = field(default_factory=dict)
     set_aside: dict[str, str] = field(default_factory=dict)
     audits: dict[str, AuditResult] = field(default_factory=dict)
+    known: tuple[str, ...] = ()
+    places: dict[str, Place] = field(default_factory=dict)
 
     @property
     def decided(self) -> bool:
@@ -116,8 +123,10 @@ class Ranking:
                     "estimate": float(self.scale.restore(self.estimates[m])),
                     "standard_error": float(self.scale.restore_error(self.standard_errors[m])),
                     "interval": sorted(float(self.scale.restore(v)) for v in self.interval(m)),
-                    "ability": self.abilities[m][0],
-                    "ability_standard_error": self.abilities[m][1],
+                    "known": m in self.known,
+                    "place": self.places[m].to_dict() if m in self.places else None,
+                    "ability": self.abilities.get(m, (None, None))[0],
+                    "ability_standard_error": self.abilities.get(m, (None, None))[1],
                     "n_items": len(self.items[m]),
                     "items": list(self.items[m]),
                     "failed": [

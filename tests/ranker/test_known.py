@@ -1,0 +1,181 @@
+"""Placing new models among known ones."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.errors import UsageError
+
+METHODS = ["paper"]
+N_ITEMS, N_KNOWN = 150, 15
+
+
+def draw(skill, seed) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    ease = np.random.default_rng(77).normal(size=N_ITEMS)
+    eta = np.atleast_1d(skill)[:, None] + ease + 0.3 * rng.normal(size=(np.size(skill), N_ITEMS))
+    return 1 / (1 + np.exp(-eta))
+
+
+KNOWN = ScoreTable.from_arrays(
+    draw(np.linspace(-2, 2, N_KNOWN), 0), [f"k{i:02d}" for i in range(N_KNOWN)]
+)
+MEANS = dict(zip(KNOWN.models, KNOWN.unit.mean(axis=1).tolist()))
+_BANKS: dict[str, ItemBank] = {}
+
+
+def bank_of(method: str) -> ItemBank:
+    if method not in _BANKS:
+        _BANKS[method] = calibrate(KNOWN, method=method)
+    return _BANKS[method]
+
+
+def drive(ranker: Ranker, scores: dict[str, np.ndarray], n: int = 1):
+    while not ranker.done:
+        for model, item in ranker.ask(n):
+            ranker.tell(model, item, float(scores[model][item]))
+    return ranker.result()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("known", [KNOWN, MEANS], ids=["scores", "means"])
+def test_a_new_model_finds_its_place(method, known):
+    scores = {"new": draw(0.14, 5)[0]}
+    result = drive(Ranker(bank_of(method), {"new": 1.0}, known=known), scores)
+    place = result.places["new"]
+    truth = 1 + sum(m > scores["new"].mean() for m in MEANS.values())
+    assert place.best <= truth <= place.worst and place.n_models == N_KNOWN + 1
+    assert set(result.known) == set(KNOWN.models) and len(result.order) == N_KNOWN + 1
+    assert result.estimates["k03"] == pytest.approx(MEANS["k03"])
+    assert result.standard_errors["k03"] == 0.0 and result.items["k03"] == []
+    assert [m for m in result.order if m != "new"] == sorted(MEANS, key=lambda m: -MEANS[m])
+    if not place.tied_with:
+        assert result.stopped_because == "the place of every model is decided"
+        assert result.decided
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_far_from_all_needs_the_warm_up_only(method):
+    scores = {"new": np.full(N_ITEMS, 0.999)}
+    result = drive(Ranker(bank_of(method), {"new": 1.0}, known=MEANS, warmup=10), scores)
+    assert len(result.items["new"]) <= 15
+    assert result.places["new"].in_words() == f"rank 1 of {N_KNOWN + 1} (decided), above k14"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_known_pairs_hold_nothing_open(method):
+    # Two known models with the very same mean, far from the new one.
+    known = {"x": 0.9, "y": 0.9, "z": 0.2}
+    scores = {"new": draw(0.0, 8)[0]}
+    result = drive(Ranker(bank_of(method), {"new": 1.0}, known=known), scores)
+    assert result.decided and result.ties == []
+    place = result.places["new"]
+    assert (place.best, place.worst, place.above, place.below) == (3, 3, "y", "z")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_twin_is_reported_as_tied(method):
+    scores = {"new": KNOWN.unit[7]}
+    result = drive(Ranker(bank_of(method), {"new": 1.0}, known=MEANS, max_items=25), scores)
+    place = result.places["new"]
+    assert "k07" in place.tied_with and "tied with" in place.in_words()
+    assert place.best < place.worst
+    assert any({"new", "k07"} <= set(group) for group in result.ties)
+    assert "25 items" in result.stopped_because
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_several_new_models_share_a_budget_and_find_their_places(method):
+    skills = {"a": -1.0, "b": 0.0, "c": 1.0}
+    scores = {m: draw(s, 20 + i)[0] for i, (m, s) in enumerate(skills.items())}
+    ranker = Ranker(bank_of(method), dict.fromkeys(skills, 1.0), known=MEANS, budget=150)
+    result = drive(ranker, scores, n=4)
+    assert [m for m in result.order if m in skills] == ["c", "b", "a"]
+    assert sum(len(v) for v in result.items.values()) <= 150
+    for name, place in result.places.items():
+        everyone = [*MEANS.values(), *(s.mean() for m, s in scores.items() if m != name)]
+        truth = 1 + sum(v > scores[name].mean() for v in everyone)
+        assert place.best - 1 <= truth <= place.worst + 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_missing_scores_of_a_known_model_widen_it(method):
+    raw = KNOWN.raw.copy()
+    raw[4, ::2] = np.nan
+    known = ScoreTable.from_arrays(raw, KNOWN.models)
+    result = Ranker(bank_of(method), {"new": 1.0}, known=known).result()
+    assert result.standard_errors["k04"] > 0.0 == result.standard_errors["k05"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_replayed_journal_gives_the_same(method):
+    scores = {"new": draw(0.3, 9)[0]}
+    one, two = (
+        drive(Ranker(bank_of(method), {"new": 1.0}, known=KNOWN, seed=4, exposure=3), scores)
+        for _ in range(2)
+    )
+    assert one == two and "|known:15|" in one.signature and "|exposure:3|" in one.signature
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    means=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30),
+    skill=st.floats(-3, 3),
+    method=st.sampled_from(METHODS),
+)
+def test_any_board(means, skill, method):
+    known = {f"k{i}": m for i, m in enumerate(means)}
+    scores = {"new": draw(skill, 3)[0]}
+    result = drive(Ranker(bank_of(method), {"new": 1.0}, known=known, max_items=20), scores)
+    place = result.places["new"]
+    assert 1 <= place.best <= place.rank <= place.worst <= len(means) + 1
+    assert len(place.tied_with) == place.worst - place.best
+    assert result.order.index("new") + 1 == place.rank
+    for m in place.tied_with:
+        assert 0.025 <= result.pairwise["new", m] <= 0.975
+
+
+@pytest.mark.parametrize(
+    ("known", "says"),
+    [
+        ({}, "no model"),
+        ({"x": 1.2}, r"1\.2"),
+        ({"x": float("nan")}, "nan"),
+        ({"new": 0.5}, "'new' is known"),
+        (ScoreTable.from_arrays([[0.5]], ["x"], [10**6]), "other items"),
+    ],
+)
+def test_known_models_out_of_range_are_refused(known, says):
+    with pytest.raises(UsageError, match=says):
+        Ranker(bank_of("paper"), {"new": 1.0}, known=known)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_exposure_spreads_the_items(method):
+    bank = bank_of(method)
+
+    def first_items(exposure: int) -> list[int]:
+        found = []
+        for seed in range(30):
+            ranker = Ranker(bank, {"new": 1.0}, seed=seed, exposure=exposure)
+            found += [item for _, item in ranker.ask(1)]
+        return found
+
+    assert len(set(first_items(1))) == 1
+    spread = first_items(5)
+    assert 3 <= len(set(spread)) <= 5
+    ranker = Ranker(bank, {"new": 1.0}, exposure=10**9, max_items=30)
+    result = drive(ranker, {"new": draw(0.0, 2)[0]})
+    assert len(set(result.items["new"])) == 30
+
+
+def test_exposure_below_one_is_refused():
+    with pytest.raises(UsageError, match="exposure"):
+        Ranker(bank_of("paper"), {"new": 1.0}, exposure=0)
