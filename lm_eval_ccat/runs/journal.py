@@ -62,7 +62,7 @@ class Journal:
         """Whether there is at least one byte of journal on disk."""
         try:
             return self.path.stat().st_size > 0
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
 
     def read_new(self) -> list[Record]:

@@ -1,0 +1,256 @@
+"""A server that misbehaves on purpose: what is retried, given up, and never lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from bench import Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat.cli.main import main
+
+THREE = ["m01", "m05", "m11"]
+QUICK = {"failures": {"attempts": 3, "backoff": 0.02, "max_backoff": 0.1}}
+
+
+def content_of(config: Path) -> dict:
+    return json.loads((config.with_suffix(".run") / "result.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "trouble", [("status", 429), ("status", 503), ("drop",), ("garbage",)], ids=str
+)
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_passing_trouble_is_retried_and_nothing_is_lost(
+    bench: Bench, trouble: tuple, at_once: int
+) -> None:
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return trouble if before == 0 and hash(prompt) % 3 == 0 else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(
+            server.url, THREE, model_args={"num_concurrent": at_once}, max_items=20, **QUICK
+        )
+        assert main(["rank", str(config)]) in (0, 3)
+    content = content_of(config)
+    assert all(not block["failed"] for block in content["models"].values())
+    assert max(server.asked.values()) == 2
+    assert sum(server.answered.values()) == content["items_administered"]
+
+
+def test_a_time_out_is_retried(bench: Bench) -> None:
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("hang", 3.0) if before == 0 and "document 7." in prompt else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(
+            server.url, ["m01", "m11"], model_args={"timeout": 1},
+            stop_when_decided=False, **QUICK,
+        )  # fmt: skip
+        assert main(["rank", str(config)]) in (0, 3)
+    content = content_of(config)
+    hung = [m for m in ("m01", "m11") if server.asked[m, "Repeat the numbers of document 7."] == 2]
+    assert hung and all(7 in content["models"][m]["items"] for m in hung)
+
+
+def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
+    bench: Bench, capsys: pytest.CaptureFixture
+) -> None:
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("status", 500) if model == "m05" and server.answered_by("m05") >= 12 else None
+
+    class Counting(CompletionsServer):
+        def answered_by(self, model: str) -> int:
+            return sum(n for (m, _), n in self.answered.items() if m == model)
+
+    server = Counting(bench.outputs, mood=mood)
+    with server:
+        config = bench.config(server.url, THREE, stop_when_decided=False, max_items=30, **QUICK)
+        assert main(["rank", str(config)]) == 4
+    content = content_of(config)
+    assert content["order"] == ["m11", "m01"]
+    lost = content["models"]["m05"]
+    assert lost["rank"] is None and lost["n_items"] == 12
+    assert "3 documents failed in a row" in lost["set_aside"] and "HTTP 500" in lost["set_aside"]
+    assert all(content["models"][m]["n_items"] == 30 for m in ("m01", "m11"))
+    assert "m05 was set aside" in capsys.readouterr().out
+
+
+def test_a_wrong_key_sets_the_model_aside_at_once(bench: Bench) -> None:
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("status", 401) if model == "m05" else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(server.url, THREE, **QUICK)
+        assert main(["rank", str(config)]) == 4
+    assert sum(n for (m, _), n in server.asked.items() if m == "m05") == 1
+    assert "HTTP 401" in content_of(config)["models"]["m05"]["set_aside"]
+
+
+def test_a_refused_document_is_recorded_and_not_scored_zero(
+    bench: Bench, capsys: pytest.CaptureFixture
+) -> None:
+    refused = {f"Repeat the numbers of document {i}." for i in range(0, 120, 10)}
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("status", 400) if model == "m11" and prompt in refused else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(
+            server.url, ["m01", "m11"], stop_when_decided=False, max_items=90, **QUICK
+        )
+        assert main(["rank", str(config)]) in (0, 3)
+    block = content_of(config)["models"]["m11"]
+    failed = {f["doc_id"] for f in block["failed"]}
+    assert failed and failed <= set(range(0, 120, 10)) and not failed & set(block["items"])
+    assert all(server.asked["m11", p] == 1 for p in refused if server.asked["m11", p])
+    assert block["estimate"] == pytest.approx(bench.truth["m11"], abs=0.06)
+    assert "they count as not seen, not as 0" in capsys.readouterr().out
+
+
+def test_empty_answers_are_scored_as_the_task_does_and_counted(
+    bench: Bench, capsys: pytest.CaptureFixture
+) -> None:
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("empty",) if model == "m01" else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(server.url, ["m01", "m11"], **QUICK)
+        assert main(["rank", str(config)]) == 0
+    block = content_of(config)["models"]["m01"]
+    assert block["empty_outputs"] == block["n_items"] > 0
+    assert "empty answer(s), scored as given" in capsys.readouterr().out
+
+
+def test_a_storm_of_429_costs_time_and_not_answers(bench: Bench) -> None:
+    started = time.monotonic()
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("status", 429) if time.monotonic() - started < 1.5 else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(
+            server.url, THREE, max_items=15,
+            failures={"attempts": 8, "backoff": 0.1, "max_backoff": 1.0},
+            model_args={"num_concurrent": 4},
+        )  # fmt: skip
+        assert main(["rank", str(config)]) in (0, 3)
+    content = content_of(config)
+    assert all(not b["failed"] and not b["set_aside"] for b in content["models"].values())
+
+
+def test_ctrl_c_ends_within_seconds_with_a_partial_ranking_that_can_go_on(
+    bench: Bench, capsys: pytest.CaptureFixture
+) -> None:
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("hang", 30.0) if hanging.is_set() else None
+
+    hanging = threading.Event()
+    with CompletionsServer(bench.outputs, latency=0.01, mood=mood) as server:
+        config = bench.config(
+            server.url, THREE, stop_when_decided=False, model_args={"timeout": 60}
+        )
+        journal = config.with_suffix(".run") / "journal.jsonl"
+        pressed: list[float] = []
+
+        def press() -> None:
+            while not (journal.exists() and journal.read_bytes().count(b'"tell"') > 45):
+                time.sleep(0.01)
+            hanging.set()
+            time.sleep(0.2)
+            pressed.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=press, daemon=True).start()
+        assert main(["rank", str(config)]) == 4
+        assert time.monotonic() - pressed[0] < 5
+        out = capsys.readouterr().out
+        assert "interrupted" in out and "Go on with --resume" in out
+        assert content_of(config)["items_administered"] >= 45
+        hanging.clear()
+        before = set(server.answered)
+        assert main(["rank", str(config), "--resume"]) in (0, 3)
+        assert all(server.answered[pair] == 1 for pair in before)
+
+
+def test_a_full_disk_stops_cleanly_and_keeps_everything(
+    bench: Bench,
+    server: CompletionsServer,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from lm_eval_ccat.runs import journal as module
+
+    written = 0
+    genuine = module._write_all
+
+    def full(stream, data: bytes) -> None:
+        nonlocal written
+        written += len(data)
+        if written > 20_000:
+            genuine(stream, data[: len(data) // 2])
+            raise OSError(28, "No space left on device")
+        genuine(stream, data)
+
+    monkeypatch.setattr(module, "_write_all", full)
+    config = bench.config(server.url, THREE, stop_when_decided=False, max_items=40)
+    assert main(["rank", str(config)]) == 1
+    error = capsys.readouterr().err
+    assert "No space left on device" in error and "everything recorded before is kept" in error
+    monkeypatch.setattr(module, "_write_all", genuine)
+    journal = config.with_suffix(".run") / "journal.jsonl"
+    kept = journal.read_bytes().count(b'"tell"')
+    assert kept > 0 and journal.read_bytes().endswith(b"\n")
+    assert main(["rank", str(config), "--resume"]) in (0, 3)
+    assert content_of(config)["items_administered"] == 120
+
+
+def test_a_directory_that_cannot_be_written_is_refused_before_anything_is_asked(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, THREE)
+    config.with_suffix(".run").write_text("a file stands where the folder should be")
+    assert main(["rank", str(config)]) == 1
+    assert "cannot write in the run directory" in capsys.readouterr().err
+    assert not server.asked
+
+
+def test_a_money_budget_is_exceeded_by_what_was_in_flight_at_most(
+    bench: Bench, server: CompletionsServer
+) -> None:
+    price = {"input": 1.0, "output": 4.0}
+    per_item = (6 * 1.0 + 10 * 4.0) / 1e6
+    config = bench.config(
+        server.url, THREE, entry={"price": price}, budget={"usd": 60.5 * per_item},
+        model_args={"num_concurrent": 4}, stop_when_decided=False,
+    )  # fmt: skip
+    assert main(["rank", str(config)]) in (0, 3)
+    content = content_of(config)
+    assert content["cost"] == pytest.approx(per_item * content["items_administered"])
+    assert 50 * per_item < content["cost"] <= (60.5 + 12) * per_item
+
+
+def test_the_judge_is_paid_from_the_same_budget(bench: Bench, server: CompletionsServer) -> None:
+    config = bench.config(
+        server.url, ["m01", "m11"], entry={"price": {"item": 0.01}}, judge={"item": 0.03},
+        budget={"usd": 2.0}, stop_when_decided=False,
+    )  # fmt: skip
+    assert main(["rank", str(config)]) in (0, 3)
+    content = content_of(config)
+    assert content["cost"] == pytest.approx(0.04 * content["items_administered"])
+    assert 1.95 <= content["cost"] <= 2.0 + 1e-9
+
+
+def test_a_time_budget_ends_the_run_and_says_so(bench: Bench) -> None:
+    with CompletionsServer(bench.outputs, latency=0.05) as server:
+        config = bench.config(server.url, THREE, budget={"seconds": 2.0}, stop_when_decided=False)
+        started = time.monotonic()
+        assert main(["rank", str(config)]) in (0, 3)
+        assert time.monotonic() - started < 8
+    assert content_of(config)["stopped_because"] == "time budget of 2 s used"
