@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import RunError, UsageError
+from ..errors import CcatError, RunError, UsageError
 
 if TYPE_CHECKING:
     from ..harness import TaskSession
@@ -80,6 +81,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="one request in flight in the whole run: slower, and reproducible to the last bit",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--report", action="store_true", help="write an HTML page, report.html in the run directory"
+    )
     parser.add_argument("--quiet", action="store_true", help="plain log lines, no live table")
     parser.set_defaults(func=run)
 
@@ -96,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(path, _overrides(args))
     folder = Path(args.run_dir) if args.run_dir else path.with_suffix(".run")
     return rank(config, folder, resume=args.resume, prepare=args.prepare, dry_run=args.dry_run,
-                as_json=args.json, quiet=args.quiet)  # fmt: skip
+                as_json=args.json, quiet=args.quiet, report=args.report)  # fmt: skip
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, Any]:
@@ -128,6 +132,7 @@ def rank(
     dry_run: bool = False,
     as_json: bool = False,
     quiet: bool = False,
+    report: bool = False,
 ) -> int:
     """Run a ranking in a run directory; the exit code of the command.
 
@@ -136,7 +141,7 @@ def rank(
     config : RankConfig
     folder : Path
         The run directory.
-    resume, prepare, dry_run, as_json, quiet : bool
+    resume, prepare, dry_run, as_json, quiet, report : bool
         As the flags of the command.
     """
     from ..runs.directory import RunDirectory
@@ -167,7 +172,10 @@ def rank(
                 print(f"{folder} is ready; join with: lm-eval-ccat run --model ... --adaptive "
                       f"--ranking {folder} --name NAME")  # fmt: skip
                 return 0
-            return _run(plan, directory, console, resume=resume, as_json=as_json, quiet=quiet)
+            code = _run(plan, directory, console, resume=resume, as_json=as_json, quiet=quiet)
+            if report:
+                _report(folder, console)
+            return code
     finally:
         if not dry_run:
             directory.release()
@@ -192,7 +200,23 @@ def _begin(directory: RunDirectory, plan: Plan, resume: bool) -> None:
     else:
         # The bank first: a journal without it could not be read back.
         plan.bank.save(directory.path / BANK_FILE)
-        directory.start(plan.identity())
+        directory.start({**plan.identity(), "command": _command()})
+
+
+def _report(folder: Path, console: Any) -> None:
+    from ..report import write_report
+
+    try:
+        said = f"Report: {write_report(folder)}"
+    except CcatError as error:
+        said = f"warning: no report: {error}"  # the ranking itself is done and kept
+    console.print(said, markup=False, highlight=False)
+
+
+def _command() -> list[str] | None:
+    """The arguments that this process was started with, for a reader who wants to do it again."""
+    ours = Path(sys.argv[0]).name.startswith(("lm-eval-ccat", "lm_eval_ccat", "__main__"))
+    return sys.argv[1:] if ours else None
 
 
 def _run(

@@ -35,9 +35,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="the page (default: RUN_DIR/report.html)",
     )
     parser.add_argument(
-        "--bank", metavar="FILE", help="the run's item bank, where it is not found by itself"
-    )
-    parser.add_argument(
         "--documents",
         metavar="N",
         type=int,
@@ -79,11 +76,11 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("make the page of one run directory at a time")
         from ..report import write_report
 
-        written = [write_report(runs[0], args.output, args.bank, args.documents)]
+        written = [write_report(runs[0], args.output, args.documents)]
         if args.plots is not None:
             from ..report.plot_files import plot_run
 
-            written += plot_run(runs[0], args.plots, _formats(args.formats), args.bank)
+            written += plot_run(runs[0], args.plots, _formats(args.formats))
     for path in written:
         print(path)
     sys.stdout.flush()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..bank import ItemBank
+from ..bank.curves import curves
 from ..response.logistic import expected_score, information
 
 Floats = NDArray[np.float64]
@@ -43,14 +44,15 @@ def curve_parameters(bank: ItemBank) -> tuple[Floats, Floats, Floats]:
     Returns
     -------
     intercept, slope, noise : ndarray, each of shape (n_items,)
-        The paper's model is ``a = -difficulty``, ``b = 1`` and one noise for all.
+        The paper's model is ``a = -difficulty``, ``b = 1`` and one noise for all, on the scale on
+        which its abilities are; `curves` has it on another.
     """
     if bank.method == "paper":
         difficulty = bank.parameters["difficulty"]
         ones = np.ones_like(difficulty)
         return -difficulty, ones, float(bank.constants["k"]) * ones
-    parameters = bank.parameters
-    return parameters["alpha"], parameters["beta"], parameters["k"]
+    found = curves(bank)
+    return found.intercept, found.slope, found.noise
 
 
 def item_information(bank: ItemBank, ability: Floats) -> Floats:

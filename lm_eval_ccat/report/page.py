@@ -12,7 +12,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..bank import ItemBank
 from ..errors import RunError
 from .documents import documents
 from .run import Run, read_run
@@ -23,7 +22,6 @@ from .view import MATRIX_AS_TABLE, view
 def write_report(
     run_dir: str | Path,
     output: str | Path | None = None,
-    bank: str | Path | ItemBank | None = None,
     most_documents: int | None = None,
 ) -> Path:
     """Write the HTML page of a finished or running ranking.
@@ -34,8 +32,6 @@ def write_report(
         The directory that `rank` wrote.
     output : path, optional
         The page; ``report.html`` in the run directory by default. Replaced in one step.
-    bank : path or ItemBank, optional
-        The run's bank, where it is not found by itself.
     most_documents : int, optional
         At most this many documents, those that separated the models most; default all.
 
@@ -54,7 +50,7 @@ def write_report(
     >>> write_report("runs/my_task")  # doctest: +SKIP
     PosixPath('runs/my_task/report.html')
     """
-    run = read_run(run_dir, bank)
+    run = read_run(run_dir)
     target = Path(output) if output is not None else run.path / "report.html"
     text = render(run, most_documents)
     try:

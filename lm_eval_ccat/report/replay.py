@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from ..bank import ItemBank
 from ..ranker import Ranker
+from ..runs.rebuild import make_ranker
 
 if TYPE_CHECKING:
     from .run import Run
@@ -51,44 +50,10 @@ class History:
     half_width: list[float] = field(default_factory=list)
 
 
-def new_ranker(header: Mapping[str, Any], bank: ItemBank, models: Sequence[str]) -> Ranker:
-    """A Ranker of the run's bank and confidence; prices do not matter to what it concludes."""
-    config = header.get("config") or {}
-    options: dict[str, Any] = {}
-    if config.get("information", "first") != "first":
-        options["information"] = config["information"]
-    if config.get("familywise"):
-        options["familywise"] = True
-    return Ranker(
-        bank,
-        dict.fromkeys(models, 1.0),
-        confidence=config.get("confidence", 0.95),
-        warmup=config.get("warmup", 10),
-        seed=config.get("seed", 0),
-        **options,
-    )
-
-
-def rebuild(
-    header: Mapping[str, Any], records: Sequence[Mapping[str, Any]], bank: ItemBank
-) -> dict[str, Any]:
-    """The result of a run that has none yet, from its journal."""
-    names = [m["name"] for m in (header.get("config") or {}).get("models", [])]
-    for record in records:
-        if "model" in record and record["model"] is not None and record["model"] not in names:
-            names.append(record["model"])
-    ranker = new_ranker(header, bank, names)
-    for record in records:
-        op = record.get("op")
-        if op == "tell":
-            ranker.tell(record["model"], record["doc"], record["score"], cost=record.get("cost"))
-        elif op == "fail":
-            ranker.fail(record["model"], record["doc"], record["reason"], cost=record.get("cost"))
-        elif op == "drop":
-            ranker.drop(record["model"], record["reason"])
-        elif op == "stop":
-            ranker.stop(record["reason"])
-    return ranker.result().to_dict()
+def new_ranker(run: Run) -> Ranker:
+    """The run's Ranker in its initial state."""
+    assert run.bank is not None
+    return make_ranker(run.bank, run.header["ranker"])
 
 
 def history(run: Run, checkpoints: int = CHECKPOINTS) -> History:
@@ -101,8 +66,7 @@ def history(run: Run, checkpoints: int = CHECKPOINTS) -> History:
     checkpoints : int, optional
         At most this many moments; each costs one look at every pair of models.
     """
-    assert run.bank is not None
-    ranker = new_ranker(run.header, run.bank, run.models)
+    ranker = new_ranker(run)
     found = History()
     total = len(run.answers)
     if not total:
@@ -143,8 +107,7 @@ def _look(ranker: Ranker, run: Run, found: History, n: int, cost: float, told: s
 
 def expected_scores(run: Run) -> dict[str, NDArray[np.float64]]:
     """Each model's expected score on every item of the bank, on [0, 1], given all its answers."""
-    assert run.bank is not None
-    ranker = new_ranker(run.header, run.bank, run.models)
+    ranker = new_ranker(run)
     for answer in run.answers:
         ranker.tell(answer.model, answer.doc, answer.unit)
     return {model: ranker.expected(model) for model in run.models}

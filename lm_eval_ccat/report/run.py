@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
-from ..errors import BankMismatchError, CcatError, RunError
+from ..errors import CcatError, RunError
 from ..metrics.scale import Scale
 from ..runs.directory import RunDirectory
-
-BANK_NAMES = ("bank.json", "*.bank.json")
+from ..runs.rebuild import BANK_FILE, rebuild
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,12 @@ class Run:
     header : dict
         The journal's first record: configuration, task, versions.
     result : dict
-        `Ranking.to_dict`, from ``result.json``; rebuilt from the journal while the run goes on.
+        ``result.json``; while the run goes on, `Ranking.to_dict` rebuilt from the journal.
     answers : list of Answer
         In the order in which they were told.
     failures : list of Failure
     bank : ItemBank or None
-        None when no file of the bank was found; what needs it is then left out.
+        None where the directory's copy is gone; what needs it is then left out.
     finished : bool
         Whether ``result.json`` was there.
     started, ended : float or None
@@ -82,7 +81,6 @@ class Run:
     started: float | None = None
     ended: float | None = None
     torn: bool = False
-    dropped: dict[str, str] = field(default_factory=dict)
 
     @property
     def models(self) -> list[str]:
@@ -96,19 +94,19 @@ class Run:
         return dict(self.header.get("config") or {})
 
     @property
-    def scale(self) -> Scale:
-        """The metric's own scale."""
-        return self.bank.scale if self.bank is not None else Scale()
+    def facts(self) -> dict[str, Any]:
+        """Metric, key, estimand and currency, as the run recorded them."""
+        return dict(self.header["report"])
 
     @cached_property
+    def scale(self) -> Scale:
+        """The metric's own scale, as the task reports it."""
+        return Scale.from_dict(self.facts["scale"])
+
+    @property
     def currency(self) -> str:
-        """What costs are counted in: ``"usd"``, or ``"items"`` where no price is known."""
-        stated = self.result.get("currency") or self.header.get("currency")
-        if stated:
-            return str(stated)
-        if "usd" in (self.config.get("budget") or {}):
-            return "usd"
-        return "items" if all(a.cost == 1.0 for a in self.answers) else "usd"
+        """What costs are counted in, ``"usd"`` or ``"items"``."""
+        return str(self.facts["currency"])
 
     @cached_property
     def pairwise(self) -> dict[tuple[str, str], float]:
@@ -121,16 +119,13 @@ class Run:
         return dict(_read_sources(self.path))
 
 
-def read_run(path: str | Path, bank: str | Path | ItemBank | None = None) -> Run:
+def read_run(path: str | Path) -> Run:
     """Read a run directory.
 
     Parameters
     ----------
     path : path
-        What `rank` wrote.
-    bank : path or ItemBank, optional
-        The run's bank; by default it is looked for in the directory and where the run's
-        configuration says.
+        What `rank` wrote; the run may be going on.
 
     Returns
     -------
@@ -139,22 +134,17 @@ def read_run(path: str | Path, bank: str | Path | ItemBank | None = None) -> Run
     Raises
     ------
     RunError
-        No run there, or one that goes on without a bank to rebuild its ranking from.
-    BankMismatchError
-        The bank given is not the one that the run used.
+        No run there, or its files are damaged.
+    BankError
+        The directory's bank is damaged, and the run is not finished.
     """
     folder = RunDirectory(path)
     if not folder.path.is_dir():
         raise RunError(f"there is no run directory {folder.path}")
     header = folder.read_header()
+    if "ranker" not in header or "report" not in header:
+        raise RunError(f"{folder.journal.path} lacks facts that the report needs; update the run")
     records = folder.journal.read_new()
-    item_bank = _find_bank(folder.path, header, bank)
-    answers = [_answer(r) for r in records if r.get("op") == "tell"]
-    failures = [
-        Failure(r["model"], r["doc"], str(r["reason"])) for r in records if r.get("op") == "fail"
-    ]
-    dropped = {r["model"]: str(r["reason"]) for r in records if r.get("op") == "drop"}
-    times = [r["time"] for r in records if isinstance(r.get("time"), (int, float))]
     result_file = folder.path / "result.json"
     finished = result_file.is_file()
     if finished:
@@ -162,26 +152,25 @@ def read_run(path: str | Path, bank: str | Path | ItemBank | None = None) -> Run
         if not {"order", "models", "pairwise", "ties", "signature"} <= set(result):
             raise RunError(f"{result_file} is not the result of a ranking")
     else:
-        if item_bank is None:
-            raise RunError(
-                f"{folder.path} is not finished, and without its item bank the ranking cannot be "
-                "rebuilt; give the bank with --bank FILE"
-            )
-        from .replay import rebuild
-
-        result = rebuild(header, records, item_bank)
+        ranking = rebuild(folder.path)[0].ranker.result()
+        scale = Scale.from_dict(header["report"]["scale"])
+        result = replace(ranking, scale=scale).to_dict()
+    times = [r["time"] for r in records if isinstance(r.get("time"), (int, float))]
     return Run(
         path=folder.path,
         header=header,
         result=result,
-        answers=answers,
-        failures=failures,
-        bank=item_bank,
+        answers=[_answer(r) for r in records if r.get("op") == "tell"],
+        failures=[
+            Failure(r["model"], r["doc"], str(r["reason"]))
+            for r in records
+            if r.get("op") == "fail"
+        ],
+        bank=_bank(folder.path, header),
         finished=finished,
         started=min(times, default=None),
         ended=max(times, default=None),
         torn=folder.journal.torn is not None,
-        dropped=dropped,
     )
 
 
@@ -210,29 +199,13 @@ def _output(responses: Any) -> str:
     return "\n---\n".join(texts)
 
 
-def _find_bank(
-    folder: Path, header: Mapping[str, Any], given: str | Path | ItemBank | None
-) -> ItemBank | None:
-    wanted = header.get("bank_sha256")
-    if given is not None:
-        bank = given if isinstance(given, ItemBank) else ItemBank.load(given)
-        if wanted and bank.sha256 != wanted:
-            raise BankMismatchError(
-                f"the run used bank {wanted[:12]}, the one given is {bank.short_hash}; "
-                "give the run's own bank"
-            )
-        return bank
-    named = [header.get("bank"), (header.get("config") or {}).get("bank")]
-    places = [p for name in BANK_NAMES for p in sorted(folder.glob(name))]
-    places += [p for name in named if name for p in (Path(name), folder / str(name))]
-    for place in places:
-        try:
-            bank = ItemBank.load(place)
-        except CcatError:
-            continue
-        if not wanted or bank.sha256 == wanted:
-            return bank
-    return None
+def _bank(folder: Path, header: Mapping[str, Any]) -> ItemBank | None:
+    """The run's copy of its bank; a finished run can be read without it."""
+    try:
+        bank = ItemBank.load(folder / BANK_FILE)
+    except CcatError:
+        return None
+    return bank if bank.sha256 == header.get("bank_sha256") else None
 
 
 def _read_sources(folder: Path) -> Iterator[tuple[Any, Source]]:

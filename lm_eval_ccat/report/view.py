@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..errors import CcatError
-from ..metrics.registry import find_metric
+from ..runs.rebuild import BANK_FILE
 from .axes import Axis, axis, decimals_for
 from .charts import information_chart, progress, ticks
 from .replay import expected_scores, history
@@ -36,7 +35,7 @@ def view(run: Run) -> dict[str, Any]:
         "title": title(run),
         "task": run.header.get("task") or {},
         "metric": metric_name(run),
-        "estimand": estimand(run),
+        "estimand": run.facts["estimand"],
         "scale": run.scale.describe(),
         "higher": run.scale.higher_is_better,
         "finished": run.finished,
@@ -60,7 +59,7 @@ def view(run: Run) -> dict[str, Any]:
         "bank": bank_facts(run),
         "signature": run.result["signature"],
         "command": command(run),
-        "config": json.dumps(run.config, indent=2, ensure_ascii=False),
+        "config": configuration(run),
         "versions": run.header.get("versions") or {},
         "started": _date(run.started),
         "ended": _date(run.ended),
@@ -75,29 +74,8 @@ def title(run: Run) -> str:
 
 
 def metric_name(run: Run) -> str:
-    """The metric, and that it is a mean of sentence scores where the corpus score differs."""
-    task = run.header.get("task") or {}
-    name = str(task.get("metric") or (run.bank.metric if run.bank else "score"))
-    return f"sentence {name}" if _corpus(name) else name
-
-
-def estimand(run: Run) -> str:
-    """What the estimates estimate, in one sentence."""
-    task = run.header.get("task") or {}
-    name = str(task.get("metric") or (run.bank.metric if run.bank else "score"))
-    words = f"mean {name} over all {run.result['items_of_benchmark']:,} documents"
-    if run.scale.cap is not None:
-        words += f", each score capped at {run.scale.cap:g}"
-    if _corpus(name):
-        words += f" scored one by one (not the corpus {name})"
-    return words
-
-
-def _corpus(name: str) -> bool:
-    try:
-        return bool(find_metric(name).corpus)
-    except (CcatError, TypeError):
-        return False
+    """The metric, as what was estimated is called (``sentence_bleu``, not ``bleu``)."""
+    return str(run.facts["metric"])
 
 
 def groups(run: Run) -> list[list[str]]:
@@ -192,14 +170,25 @@ def warnings(run: Run) -> list[dict[str, str]]:
         warn("Cost", f"Tokens of {_listed(guessed)} are estimated from the length of the texts.")
     if run.torn:
         warn("Journal", "The journal ends in a line torn by a crash; that line is left out.")
-    for model, audit in audits(run).items():
-        if audit.get("warning"):
-            warn("Audit", f"{model}: {audit['warning']}")
+    for audit in audits(run):
+        if audit["agrees"] is False:
+            warn(
+                "Audit",
+                f"{audit['name']}: the documents drawn at random put it at {audit['estimate']}, "
+                f"{audit['ends'][0]} to {audit['ends'][1]}; the estimate of the table is outside. "
+                "Trust the audit.",
+            )
+        if not audit["fits"]:
+            warn(
+                "Audit",
+                f"{audit['name']} answers unlike the bank's models; its estimate and its pairs "
+                "are less sure than stated.",
+            )
     if run.bank is None:
         warn(
             "Bank",
-            "The item bank was not found, so the course of the run, the information curve and the "
-            "expected scores are left out; give it with --bank FILE.",
+            "The run's copy of its item bank is gone or changed, so the course of the run, the "
+            "information curve and the expected scores are left out.",
         )
     else:
         for text in run.bank.warnings:
@@ -207,10 +196,27 @@ def warnings(run: Run) -> list[dict[str, str]]:
     return made
 
 
-def audits(run: Run) -> dict[str, Any]:
-    """What the audited documents of each model say, where the run had an audit."""
-    found = run.result.get("audit") or run.result.get("audits") or {}
-    return dict(found) if isinstance(found, Mapping) else {}
+def audits(run: Run) -> list[dict[str, Any]]:
+    """What the randomly drawn documents of each model say, where the run had an audit."""
+    found = {m: v["audit"] for m, v in run.result["models"].items() if v.get("audit")}
+    made = []
+    for m in run.models:
+        if m not in found:
+            continue
+        a = found[m]
+        known = a["estimate"] is not None
+        decimals = decimals_for(a["standard_error"]) if known else 0
+        made.append(
+            {
+                "name": m,
+                "drawn": a["n"],
+                "estimate": f"{a['estimate']:.{decimals}f}" if known else None,
+                "ends": [f"{v:.{decimals}f}" for v in a["interval"]] if known else None,
+                "agrees": a["agrees"],
+                "fits": a["fits_the_bank"],
+            }
+        )
+    return made
 
 
 def _forest_axis(run: Run) -> Axis:
@@ -346,13 +352,26 @@ def bank_facts(run: Run) -> dict[str, Any] | None:
 
 
 def command(run: Run) -> str:
-    """The command that does the run again, in a new directory."""
-    argv = run.header.get("argv") or run.header.get("command")
+    """The command that the run was started with, or one that does the same."""
+    argv = run.header.get("command")
     if isinstance(argv, list):
         return shlex.join(["lm-eval-ccat", *map(str, argv)])
-    if argv:
-        return str(argv)
-    return f"lm-eval-ccat rank {shlex.quote(str(run.path / 'config.json'))} --run_dir NEW_DIRECTORY"
+    bank = shlex.quote(str(run.path / BANK_FILE))
+    return f"lm-eval-ccat rank config.yaml --bank {bank} --run_dir again"
+
+
+def configuration(run: Run) -> str:
+    """The run's configuration as a file for `rank`; what was not stated is left out."""
+    import yaml
+
+    return str(yaml.safe_dump(_stated(run.config), sort_keys=False, allow_unicode=True))
+
+
+def _stated(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        kept = {k: _stated(v) for k, v in value.items()}
+        return {k: v for k, v in kept.items() if v is not None and v != {}}
+    return [_stated(v) for v in value] if isinstance(value, list) else value
 
 
 def probability(p: float) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 from scipy.special import expit
 
-from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.runs.directory import RunDirectory
 from lm_eval_ccat.runs.journaled import JournaledRanker
+from lm_eval_ccat.runs.rebuild import make_ranker
 
 WORDS = (
     "river stone lamp garden winter engine paper silver bridge morning letter window "
@@ -74,6 +75,17 @@ def make_run(
     bank = calibrate(table, method=method)
     own = {m: scores[n_calibration + j] for j, m in enumerate(models)}
     run = RunDirectory(folder)
+    price = {m: float(p) for m, p in zip(models, rng.choice([0.001, 0.002, 0.004], n_models))}
+    arguments = {
+        "models": price if prices else dict.fromkeys(models, 1.0),
+        "units": None,
+        "confidence": confidence,
+        "warmup": 10,
+        "budget": budget and budget * (sum(price.values()) / n_models if prices else 1.0),
+        "max_items": None,
+        "seed": 0,
+        "options": {},
+    }
     config = {
         "task": "summaries",
         "confidence": confidence,
@@ -93,12 +105,20 @@ def make_run(
             "bank_sha256": bank.sha256,
             "task": {"name": "summaries", "metric": "chrf", "filter": "none", "documents": n_items},
             "versions": {"lm_eval_ccat": "0.1.0", "lm_eval": "0.4.13"},
+            "ranker": arguments,
+            "report": {
+                "metric": "sentence_chrf",
+                "key": "sentence_chrf,none",
+                "scale": scale.to_dict(),
+                "estimand": f"Estimates are of the mean chrf over all {n_items} documents",
+                "currency": "usd" if prices else "items",
+            },
         }
     )
     run.journal.read_new()
     bank.save(folder / "bank.json")
     clock = iter(np.arange(1.7e9, 1.8e9, 0.4))
-    ranker = Ranker(bank, dict.fromkeys(models, 1.0), confidence=confidence, budget=budget)
+    ranker = make_ranker(bank, arguments)
     run.journal.durable = False
     journaled = JournaledRanker(ranker, run.journal, clock=lambda: float(next(clock)))
     prompts = {d: f"Summarise: {sentence(rng, 30)}" for d in range(n_items)}
@@ -122,7 +142,7 @@ def make_run(
                 model,
                 doc,
                 unit,
-                1.0,
+                arguments["models"][model],
                 raw=100 * unit,
                 seconds=0.3,
                 tokens={"input": 40.0, "output": 12.0, "source": "usage"} if prices else None,
