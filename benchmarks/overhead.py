@@ -1,9 +1,9 @@
 """What an adaptive run costs beyond the harness's own, when it runs every document all the same.
 
 Both run the same task on the same model, in turn, several times; the ratio of the fastest runs is
-printed, in wall time and in processor time, which a busy machine disturbs less. The model answers from a table and waits a little for each answer, as a small model would;
-with ``--milliseconds 0`` the model costs nothing and only the harness's own work is left to
-compare with.
+printed, in wall time and in processor time, which a busy machine disturbs less. The model answers
+at once but for a little wait for each answer, as a small model would need; with
+``--milliseconds 0`` only the harness's own work is left to compare with.
 
     python benchmarks/overhead.py [--documents 1000] [--milliseconds 2] [--repeats 3]
 """
@@ -90,7 +90,10 @@ def write_task(folder: Path, kind: str, n: int) -> None:
 def make_bank(kind: str, n: int, method: str):
     metric = METRIC[kind]
     rng = np.random.default_rng(1)
-    unit = rng.beta(2, 2, (8, n)) if kind == "generate_until" else rng.random((8, n)) < 0.5
+    logit = rng.normal(size=n) + np.linspace(-2, 2, 8)[:, None] + 0.5 * rng.normal(size=(8, n))
+    unit = 1 / (1 + np.exp(-logit))
+    if kind == "multiple_choice":
+        unit = rng.random((8, n)) < unit
     scale = known_scale(metric)
     raw = np.asarray(scale.restore(unit.astype(float)))
     table = ScoreTable.from_arrays(

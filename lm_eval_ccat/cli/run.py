@@ -42,6 +42,8 @@ _OURS = (
     "price",
     "adaptive_batch_size",
     "confidence",
+    "audit",
+    "exposure",
     "adaptive_seed",
 )
 
@@ -103,6 +105,18 @@ def add_parser(subparsers: Any) -> None:
         type=float,
         metavar="<c>",
         help="Confidence of the interval that is reported (default: 0.95)",
+    )
+    group.add_argument(
+        "--audit",
+        type=float,
+        metavar="<share>",
+        help="Share of the documents drawn at random, to check the estimate by (default: 0)",
+    )
+    group.add_argument(
+        "--exposure",
+        type=int,
+        metavar="<k>",
+        help="Draw each document among the k most informative ones (default: 1)",
     )
     group.add_argument(
         "--adaptive_seed", type=int, metavar="<n>", help="Seed of the adaptive test (default: 0)"

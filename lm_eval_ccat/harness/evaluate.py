@@ -58,6 +58,8 @@ def adaptive_evaluate(
     adaptive_batch_size: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
+    audit: float = 0.0,
+    exposure: int = 1,
     **arguments: Any,
 ) -> dict[str, Any] | None:
     """Evaluate a model on the few documents of each task that tell most.
@@ -83,6 +85,10 @@ def adaptive_evaluate(
     confidence : float, optional
         Of the interval that is reported.
     seed : int, optional
+    audit : float, optional
+        Share of the documents that is drawn at random, to check the estimate by.
+    exposure : int, optional
+        Draw each document at random among this many most informative ones.
 
     Returns
     -------
@@ -113,6 +119,8 @@ def adaptive_evaluate(
         batch_size=adaptive_batch_size,
         confidence=confidence,
         seed=seed,
+        audit=audit,
+        exposure=exposure,
     )
     refuse_subsets(arguments.get("limit"), arguments.get("samples"))
     if "include_path" in arguments:

@@ -142,6 +142,8 @@ class AdaptiveRun:
             max_items=options.max_items,
             seed=options.seed,
             target_se=options.target_se,
+            audit=options.audit,
+            exposure=options.exposure,
         )
 
     def _administer(self, doc_ids: list[int]) -> list[Administered]:

@@ -40,6 +40,11 @@ class AdaptiveOptions:
     confidence : float, optional
         Of the interval that is reported.
     seed : int, optional
+    audit : float, optional
+        Share of the documents, in [0, 1), that is drawn at random; from them an estimate is
+        reported that holds whatever the response model gets wrong.
+    exposure : int, optional
+        Draw each document at random among this many most informative ones.
     """
 
     bank: Any
@@ -50,6 +55,8 @@ class AdaptiveOptions:
     batch_size: int | None = None
     confidence: float = 0.95
     seed: int = 0
+    audit: float = 0.0
+    exposure: int = 1
 
     def __post_init__(self) -> None:
         if self.bank is None:
@@ -60,10 +67,12 @@ class AdaptiveOptions:
                 f"target_se {self.target_se:g} is on the [0, 1] scale, where no standard error "
                 "exceeds 0.5; one point of a metric on 0 to 100 is 0.01"
             )
-        for name in ("max_items", "batch_size"):
+        for name in ("max_items", "batch_size", "exposure"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if not 0.0 <= self.audit < 1.0:
+            raise UsageError(f"audit is a share in [0, 1), not {self.audit!r}")
         if not 0.5 <= self.confidence < 1.0:
             raise UsageError(f"confidence must be in [0.5, 1), not {self.confidence!r}")
         if self.budget is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,7 @@ def describe(run: AdaptiveRun) -> dict[str, Any]:
         "bank": run.bank.short_hash,
         "ability": ability,
         "ability_standard_error": ability_se,
+        "audit": _audit(run),
         "cost": {"items": n, "usd": run.cost},
         "seconds": round(run.seconds, 3),
         "not_estimated": [] if run.complete else _left_out(run),
@@ -109,6 +111,16 @@ def describe(run: AdaptiveRun) -> dict[str, Any]:
         "signature": f"{ranking.signature}|lm-eval:{internals.harness_version()}",
     }
     return block
+
+
+def _audit(run: AdaptiveRun) -> dict[str, Any] | None:
+    """What the documents drawn at random say, on the metric's own scale."""
+    assert run.ranking is not None
+    if run.complete or not run.ranking.audits:
+        return None
+    ranking = replace(run.ranking, scale=run.metric.scale)
+    [found] = [one["audit"] for one in ranking.to_dict()["models"].values() if one["audit"]]
+    return dict(found)
 
 
 def estimand(run: AdaptiveRun) -> str:
@@ -154,7 +166,7 @@ def _estimate(run: AdaptiveRun) -> tuple[float, float]:
     if run.complete:
         return float(scale.restore(np.mean(list(run.units.values())))), 0.0
     assert run.ranking is not None
-    name = next(iter(run.ranking.estimates))
+    name = next(iter(run.ranking.abilities))
     return (
         float(scale.restore(run.ranking.estimates[name])),
         float(scale.restore_error(run.ranking.standard_errors[name])),

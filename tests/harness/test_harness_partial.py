@@ -193,3 +193,13 @@ def test_perplexity_is_refused(bench):
     with pytest.raises(HarnessError, match="loglikelihood_rolling"):
         run(bench, ["rolling"], bench.bank("choices", "acc"))
     assert issubclass(HarnessError, CcatError)
+
+
+def test_an_audit_is_reported_beside_the_estimate(bench):
+    bank = bench.bank("texts", "chrf")
+    block = run(bench, ["texts"], bank, max_items=20, audit=0.5)["adaptive"]["texts"]
+    audit = block["audit"]
+    assert audit["n"] == 10
+    low, high = audit["interval"]
+    assert 0 < low < audit["estimate"] < high <= 100
+    assert "audit:0.5" in block["signature"]
