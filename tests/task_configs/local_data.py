@@ -1,0 +1,161 @@
+"""Small data sets under the hub paths and with the columns of the paper's five benchmarks.
+
+Texts are docstrings of the standard library: real prose, at hand everywhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import random
+from pathlib import Path
+
+N = 14
+
+#: What each task's answers are made from.
+TASKS = {
+    "ccat_biolaysumm_plos": "rougeL",
+    "ccat_biolaysumm_plos_rouge": "fkgl",
+    "ccat_govreport": "rougeL",
+    "ccat_flores200_tur_eng": "bleu",
+    "ccat_truthfulqa_gen": "bertscore_diff",
+    "ccat_truthfulqa_gen_judge": "judge_score",
+    "ccat_nemotron_pii": "pii_score",
+}
+
+
+def _texts() -> list[tuple[str, str]]:
+    """(a longer text, its beginning) of functions with a long docstring."""
+    import argparse
+    import collections
+    import statistics
+    import subprocess
+    import textwrap
+
+    found = []
+    for module in (argparse, collections, statistics, subprocess, textwrap):
+        for _, member in sorted(inspect.getmembers(module)):
+            text = " ".join((inspect.getdoc(member) or "").split())
+            if len(text) > 200 and text not in (f[0] for f in found):
+                found.append((text[:1500], ". ".join(text.split(". ")[:2])))
+    return found[:N]
+
+
+def _write(folder: Path, splits: dict[str, dict[str, list[dict]]]) -> None:
+    """A data set as the hub keeps it: a README whose header names each configuration's files."""
+    folder.mkdir(parents=True)
+    header = ["---", "configs:"]
+    for config, rows_of in splits.items():
+        header += [f"- config_name: {config}", "  data_files:"]
+        for split, rows in rows_of.items():
+            name = f"{config}/{split}.jsonl"
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+            header += [f"  - split: {split}", f"    path: {name}"]
+    (folder / "README.md").write_text("\n".join([*header, "---", "# Local data"]) + "\n")
+
+
+def write_data(root: Path) -> dict[str, str]:
+    """Write all data sets under ``root``; what a perfect model answers, by a key in its prompt."""
+    texts = _texts()
+    rng = random.Random(7)
+    answers: dict[str, str] = {}
+
+    plos = [
+        {
+            "article": f"Article {i:02d}. {text}",
+            "summary": summary,
+            "section_headings": "Abstract\nIntroduction",
+            "keywords": "software",
+            "year": "2020",
+            "title": f"On {summary[:20]}",
+        }
+        for i, (text, summary) in enumerate(texts)
+    ]
+    _write(root / "BioLaySumm/BioLaySumm2025-PLOS", {"default": {"validation": plos}})
+    answers |= {row["article"]: row["summary"] for row in plos}
+
+    reports = [
+        {"report": f"Report {i:02d}. {text}", "summary": summary}
+        for i, (text, summary) in enumerate(texts)
+    ]
+    _write(root / "ccdv/govreport-summarization", {"document": {"validation": reports}})
+    answers |= {row["report"]: row["summary"] for row in reports}
+
+    def sentences(language: str, make) -> list[dict]:
+        return [
+            {
+                "id": i,
+                "iso_639_3": language,
+                "iso_15924": "Latn",
+                "glottocode": "x",
+                "text": make(i, summary),
+                "url": "u",
+                "domain": "d",
+                "topic": "t",
+                "has_image": "no",
+                "has_hyperlink": "no",
+            }
+            for i, (_, summary) in enumerate(texts)
+        ]
+
+    def turkish(i: int, text: str) -> str:
+        return f"Cümle {i:02d}: " + " ".join(word[::-1] for word in text.split())
+
+    english = sentences("eng", lambda i, text: text)
+    rng.shuffle(english)  # the two languages are joined by id, not by position
+    source = sentences("tur", turkish)
+    _write(
+        root / "openlanguagedata/flores_plus",
+        {"tur_Latn": {"devtest": source}, "eng_Latn": {"devtest": english}},
+    )
+    answers |= {row["text"]: texts[row["id"]][1] for row in source}
+
+    questions = [
+        {
+            "type": "Adversarial",
+            "category": "Software",
+            "question": f"Question {i:02d}: what is true of {summary[:40]}?",
+            "best_answer": summary,
+            "correct_answers": [summary, text[:120]],
+            "incorrect_answers": ["The moon is made of green cheese.", "Nobody wrote it."],
+            "source": "x",
+        }
+        for i, (text, summary) in enumerate(texts)
+    ]
+    _write(root / "truthfulqa/truthful_qa", {"generation": {"validation": questions}})
+    answers |= {row["question"]: row["best_answer"] for row in questions}
+
+    documents = []
+    for i, (text, _) in enumerate(texts):
+        values = {
+            "first_name": rng.choice(["Ada", "Grace", "Edsger", "Barbara"]),
+            "email": f"person{i}@example.org",
+            "pin": f"{i:04d}",  # the data set gives some numbers as numbers: 0007 becomes 7
+            "city": rng.choice(["Lima", "Oslo", "Kyoto"]),
+        }
+        body = (
+            f"Document {i:02d}. {values['first_name']} of {values['city']} ({values['email']}) "
+            f"entered {values['pin']}. {text[:200]}"
+        )
+        spans = []
+        for label, value in values.items():
+            start = body.index(value)
+            given = int(value) if label == "pin" else value
+            spans.append({"start": start, "end": start + len(value), "text": given, "label": label})
+        documents.append(
+            {
+                "uid": f"u{i}",
+                "domain": "Software",
+                "document_type": "note",
+                "document_description": "a note",
+                "document_format": "unstructured",
+                "locale": "us",
+                "text": body,
+                "spans": repr(spans),
+                "text_tagged": body,
+            }
+        )
+        answers[body] = "\n".join(f"{value} | {label}" for label, value in values.items())
+    _write(root / "nvidia/Nemotron-PII", {"default": {"test": documents}})
+    return answers

@@ -1,0 +1,183 @@
+"""Each shipped YAML, unmodified, through stock lm_eval, `run`, `rank` and its adaptive variant."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import yaml
+from conftest import CONFIGS, SKILLS
+from local_data import TASKS, N
+
+from lm_eval_ccat import ItemBank, ScoreTable
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import UsageError
+
+LOWER_IS_BETTER = {"fkgl"}
+
+
+def _command(model_args, tasks, output):
+    """A command line of the harness's `run`."""
+    return [
+        "run",
+        *("--model", "ccat-forgetful"),
+        *("--model_args", ",".join(f"{key}={value}" for key, value in model_args.items())),
+        *("--tasks", ",".join(tasks)),
+        *("--include_path", str(CONFIGS)),
+        *("--output_path", output),
+        "--log_samples",
+    ]
+
+
+def _results(folder):
+    [path] = folder.rglob("results_*.json")
+    return json.loads(path.read_text())
+
+
+def test_each_shipped_task_has_an_adaptive_variant():
+    names = {
+        yaml.safe_load(path.read_text().replace("!function", "")).get("task"): path
+        for path in CONFIGS.rglob("ccat_*.yaml")
+        if path.parent != CONFIGS
+    }
+    assert set(names) == {*TASKS, *(f"{task}_adaptive" for task in TASKS)}
+
+
+def test_prompts_are_those_of_the_paper(place, logs):
+    beginnings = {
+        "ccat_biolaysumm_plos": "Summarize the following scientific article in plain language for "
+        "a general audience:\n\nArticle ",
+        "ccat_govreport": "Summarize the following government report:\n\nReport ",
+        "ccat_flores200_tur_eng": "Translate the following Turkish text to English. Output only "
+        "the translation, nothing else.\n\nCümle ",
+        "ccat_truthfulqa_gen": "You are a helpful assistant.\n\nQuestion ",
+        "ccat_nemotron_pii": "Extract every piece of personally identifiable information",
+    }
+    for task, beginning in beginnings.items():
+        path = next((place / "logs").rglob(f"samples_{task}_2*.jsonl"))
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        assert len(rows) == N
+        for row in rows:
+            assert row["arguments"]["gen_args_0"]["arg_0"].startswith(beginning)
+    # The labels and four worked examples, and the last line is the document itself.
+    prompt = row["arguments"]["gen_args_0"]["arg_0"]
+    assert "vehicle_identifier" in prompt and prompt.count("\nText: ") == 5
+    assert prompt.endswith(f"Text: {row['doc']['text']}")
+
+
+@pytest.mark.parametrize(("task", "metric"), TASKS.items())
+def test_better_models_score_better(logs, task, metric):
+    table = ScoreTable.read(logs, task=task, metric=metric)
+    assert table.raw.shape == (len(SKILLS), N)
+    means = dict(zip(table.models, np.nanmean(table.unit, axis=1)))
+    if metric in LOWER_IS_BETTER:
+        assert not table.scale.higher_is_better
+        return  # a text of few words is not harder to read
+    assert means["m5"] > means["m3"] > means["m1"]
+    assert not np.isnan(table.raw).any()
+
+
+def test_stock_lm_eval_runs_every_task(place, logs, model_args, monkeypatch):
+    from lm_eval.__main__ import cli_evaluate
+
+    arguments = _command(model_args("m4"), TASKS, "stock")
+    monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])
+    cli_evaluate()
+    results = _results(place / "stock")["results"]
+    table = ScoreTable.read(logs, task="ccat_govreport", metric="rougeL")
+    row = table.raw[table.row_model.index("m4")]
+    assert results["ccat_govreport"]["rougeL,none"] == pytest.approx(row.mean())
+    for task, metric in TASKS.items():
+        assert np.isfinite(results[task][f"{metric},none"])
+    plos = results["ccat_biolaysumm_plos"]
+    assert {"rougeL,none", "bertscore,none", "fkgl,none"} <= plos.keys()
+
+
+def test_plain_lm_eval_is_adaptive_by_the_task_class(place, banks, model_args, monkeypatch):
+    from lm_eval.__main__ import cli_evaluate
+
+    metadata = {
+        "adaptive": {
+            "bank": {f"{task}_adaptive": str(banks / f"{task}.json") for task in TASKS},
+            "max_items": 10,
+        }
+    }
+    arguments = _command(model_args("m3"), [f"{task}_adaptive" for task in TASKS], "plain")
+    arguments += ["--metadata", json.dumps(metadata)]
+    monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])
+    cli_evaluate()
+    results = _results(place / "plain")
+    for task, metric in TASKS.items():
+        block = results["results"][f"{task}_adaptive"]
+        key = f"sentence_{metric},none" if metric == "bleu" else f"{metric},none"
+        assert np.isfinite(block[key])
+        assert results["n-samples"][f"{task}_adaptive"] == {"original": N, "effective": 10}
+
+
+def test_run_adaptive_estimates_each_task(place, logs, banks, model_args):
+    arguments = _command(model_args("m5"), TASKS, "full")
+    adaptive = ["--adaptive", "--bank", str(banks), "--max_items", str(N)]
+    assert main([*arguments, *adaptive]) == 0
+    results = _results(place / "full")
+    # With every document run, the estimate is the full score.
+    for task, metric in TASKS.items():
+        table = ScoreTable.read(logs, task=task, metric=metric)
+        key = f"sentence_{metric},none" if metric == "bleu" else f"{metric},none"
+        expected = np.mean(table.raw[table.row_model.index("m5")])
+        assert results["results"][task][key] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("task", "metric"), TASKS.items())
+def test_rank_runs_each_task(place, banks, model_args, capsys, task, metric):
+    config = {
+        "task": task,
+        "bank": f"banks/{task}.json",
+        "budget": {"items": 3 * N},
+        "harness": {"include_path": str(CONFIGS)},
+        "models": [
+            {"name": name, "model": "ccat-forgetful", "model_args": model_args(name)}
+            for name in ("m5", "m1", "m3")
+        ],
+    }
+    path = place / f"{task}.rank.yaml"
+    path.write_text(yaml.safe_dump(config))
+    code = main(["rank", str(path), "--run_dir", f"ranked/{task}", "--json", "--quiet"])
+    assert code in (0, 3)
+    ranking = json.loads(capsys.readouterr().out)
+    if code == 0 and metric not in LOWER_IS_BETTER:
+        assert ranking["order"] == ["m5", "m3", "m1"]
+
+
+def test_a_bank_of_the_paper_metric_keeps_its_scale(banks):
+    bank = ItemBank.load(banks / "ccat_biolaysumm_plos_rouge.json")
+    assert bank.scale.describe() == "0 to 30, lower is better"
+    assert ItemBank.load(banks / "ccat_truthfulqa_gen_judge.json").scale.high == 10
+
+
+def test_the_judge_refuses_to_judge_itself_before_the_model_is_asked(place, banks, monkeypatch):
+    from lm_eval.evaluator import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    arguments = {"answers": "answers.json", "skill": 1.0, "model": "a-judge"}
+    manager = TaskManager(include_path=str(CONFIGS), include_defaults=False)
+    with pytest.raises(UsageError, match="judge a-judge is one of the judged models"):
+        simple_evaluate(
+            "ccat-forgetful", arguments, tasks=["ccat_truthfulqa_gen_judge"], task_manager=manager
+        )
+    with pytest.raises(UsageError, match="CCAT_JUDGE"):
+        monkeypatch.delenv("CCAT_JUDGE")
+        simple_evaluate(
+            "ccat-forgetful",
+            {**arguments, "model": "m1"},
+            tasks=["ccat_truthfulqa_gen_judge"],
+            task_manager=manager,
+        )
+
+
+def test_check_knows_every_shipped_metric(place, capsys):
+    assert main(["check", ",".join(TASKS), "--include_path", str(CONFIGS), "--json"]) == 0
+    for task in json.loads(capsys.readouterr().out):
+        assert task["documents"] == N
+        assert all(metric["usable"] for metric in task["metrics"]), task
