@@ -15,7 +15,7 @@ from ..errors import CcatError, RunError, UsageError
 
 if TYPE_CHECKING:
     from ..harness import TaskSession
-    from ..runs.config import RankConfig
+    from ..runs.config import ModelConfig, RankConfig
     from ..runs.directory import RunDirectory
     from ..runs.journaled import JournaledRanker
     from .rank_models import HarnessWorker
@@ -167,7 +167,7 @@ def rank(
 
                 print_forecast(plan, as_json)
                 return 0
-            _begin(directory, plan, resume)
+            _begin(directory, plan, resume, shared=prepare)
             if prepare:
                 print(f"{folder} is ready; join with: lm-eval-ccat run --model ... --adaptive "
                       f"--ranking {folder} --name NAME")  # fmt: skip
@@ -192,15 +192,20 @@ def _check_directory(directory: RunDirectory, resume: bool, dry_run: bool) -> No
         )
 
 
-def _begin(directory: RunDirectory, plan: Plan, resume: bool) -> None:
+def _begin(directory: RunDirectory, plan: Plan, resume: bool, shared: bool) -> None:
     from ..runs.rebuild import BANK_FILE
 
     if resume:
+        if directory.read_header().get("shared"):
+            raise RunError(
+                f"{directory.path} was made with --prepare; it goes on by itself when processes "
+                "join it with `lm-eval-ccat run --adaptive --ranking`"
+            )
         directory.require_same(plan.identity())
     else:
         # The bank first: a journal without it could not be read back.
         plan.bank.save(directory.path / BANK_FILE)
-        directory.start({**plan.identity(), "command": _command()})
+        directory.start({**plan.identity(), "shared": shared, "command": _command()})
 
 
 def _report(folder: Path, console: Any) -> None:
@@ -271,8 +276,10 @@ def _run(
     return _finish(plan, directory, ranker, workers, console, interrupted, as_json)
 
 
-def make_workers(plan: Plan, console: Any) -> list[HarnessWorker]:
-    """One worker per model of the configuration; opens none of them."""
+def make_workers(
+    plan: Plan, console: Any, entries: Sequence[ModelConfig] | None = None
+) -> list[HarnessWorker]:
+    """One worker per model of the configuration (or per entry given); opens none of them."""
     from .rank_models import HarnessWorker
     from .rank_plan import check_session
 
@@ -295,7 +302,7 @@ def make_workers(plan: Plan, console: Any) -> list[HarnessWorker]:
             check,
             cache=plan.config.harness.get("use_cache"),
         )
-        for entry in plan.config.models
+        for entry in (plan.config.models if entries is None else entries)
     ]
 
 

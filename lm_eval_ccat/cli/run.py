@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import UsageError
+from . import run_after
 
 EXAMPLES = """
 examples:
@@ -45,6 +46,9 @@ _OURS = (
     "audit",
     "exposure",
     "adaptive_seed",
+    *run_after.FLAGS,
+    "ranking",
+    "name",
 )
 
 
@@ -121,6 +125,15 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument(
         "--adaptive_seed", type=int, metavar="<n>", help="Seed of the adaptive test (default: 0)"
     )
+    run_after.add_arguments(group)
+    group.add_argument(
+        "--ranking",
+        metavar="<run_dir>",
+        help="Join a ranking that `lm-eval-ccat rank CONFIG --prepare` made; needs --name",
+    )
+    group.add_argument(
+        "--name", metavar="<name>", help="Name of this model in the ranking that is joined"
+    )
 
 
 def main(argv: Sequence[str]) -> int:
@@ -147,6 +160,13 @@ def run(args: argparse.Namespace) -> int:
     ours = {name: vars(args).pop(name, None) for name in _OURS}
     _set_include_path(args)
     command = internals.run_command()._execute
+    ranking, name = ours.pop("ranking"), ours.pop("name")
+    if ranking is not None and ours["adaptive"]:
+        from .join import join
+
+        internals.set_up_logging()
+        return join(args, ranking, name, [n for n, v in ours.items() if v and n != "adaptive"])
+    ours.update({"ranking": ranking, "name": name})
     if not ours.pop("adaptive"):
         given = [name for name, value in ours.items() if value is not None]
         if given:
@@ -155,11 +175,15 @@ def run(args: argparse.Namespace) -> int:
         command(args)
         return 0
 
+    if ours.pop("ranking") is None and ours.pop("name") is not None:
+        raise UsageError("--name is the model's name in a ranking; it needs --ranking RUN_DIR")
     from ..harness.evaluate import adaptively, refuse_subsets
     from ..harness.results import in_words
 
-    options = _options(ours)
     file = _config_file(args)
+    out = ours["leaderboard_out"]
+    known = ours["leaderboard"] = run_after.known_results(ours, args, file)
+    options = _options(ours)
     for name in ("limit", "samples"):
         value = getattr(args, name, None)
         refuse_subsets(**{"limit": None, "samples": None, name: value or file.get(name)})
@@ -168,6 +192,10 @@ def run(args: argparse.Namespace) -> int:
         command(args)
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")
+    run_after.count_items(options.bank, blocks)
+    if known is not None:
+        output_path = getattr(args, "output_path", None) or file.get("output_path")
+        run_after.update_leaderboards(known, blocks, out, output_path)
     return 0
 
 

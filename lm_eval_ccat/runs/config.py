@@ -101,6 +101,17 @@ class RankConfig:
         return values
 
 
+def from_public(values: Mapping[str, Any], bank: str) -> RankConfig:
+    """The configuration that :meth:`RankConfig.public_dict` was made of, without its secrets."""
+    given = dict(values)
+    models = tuple(
+        ModelConfig(**{**entry, "price": Price(**entry["price"])}) for entry in given.pop("models")
+    )
+    given["judge"] = Price(**given["judge"])
+    given["failures"] = FailureRule(**given["failures"])
+    return RankConfig(**{**given, "bank": bank, "models": models})
+
+
 def mask_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Replace the values of arguments that look like credentials by ``"***"``."""
     return {

@@ -79,6 +79,26 @@ class RunDirectory:
             "choose another with --run_dir"
         )
 
+    # -- signs of life -----------------------------------------------------------------------
+
+    def beat(self, owner: str) -> None:
+        """Leave a sign that the process ``owner`` is alive."""
+        try:
+            self._beat_file(owner).parent.mkdir(exist_ok=True)
+            self._beat_file(owner).touch()
+        except OSError:
+            pass  # at worst its documents are given to another process
+
+    def last_beat(self, owner: str) -> float:
+        """Seconds of the epoch of the last sign of ``owner``; 0 without any."""
+        try:
+            return self._beat_file(owner).stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def _beat_file(self, owner: str) -> Path:
+        return self.path / "alive" / "".join(c if c.isalnum() or c in "-_." else "_" for c in owner)
+
     # -- header ----------------------------------------------------------------------------
 
     def start(self, identity: Mapping[str, Any]) -> None:

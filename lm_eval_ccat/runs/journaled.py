@@ -72,6 +72,8 @@ class JournaledRanker:
         Name under which documents are claimed; host and process id by default.
     clock : callable
         Seconds of the epoch.
+    last_beat : callable, optional
+        ``owner -> seconds of the epoch`` of its last sign of life.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class JournaledRanker:
         lock: AbstractContextManager[Any] | None = None,
         owner: str | None = None,
         clock: Callable[[], float] = time.time,
+        last_beat: Callable[[str], float] = lambda owner: 0.0,
     ) -> None:
         self.ranker = ranker
         self.journal = journal
@@ -93,6 +96,7 @@ class JournaledRanker:
         self.journal_seconds = 0.0
         self._file_lock = lock
         self._clock = clock
+        self._last_beat = last_beat
         self._last_time: float | None = None
 
     @contextlib.contextmanager
@@ -264,13 +268,15 @@ class JournaledRanker:
             self.release_expired(lease)
 
     def release_expired(self, lease: float) -> list[Pair]:
-        """Give back the claims of other owners that are older than ``lease`` seconds."""
+        """Give back the claims of processes that have shown no life for ``lease`` seconds."""
         with self._exchange():
             now = self._clock()
+            owners = {claim.owner for claim in self.claims.values()} - {self.owner}
+            beats = {owner: self._last_beat(owner) for owner in owners}
             expired = [
                 pair
                 for pair, claim in self.claims.items()
-                if claim.owner != self.owner and now - claim.since > lease
+                if claim.owner in beats and now - max(claim.since, beats[claim.owner]) > lease
             ]
             for model, doc in expired:
                 record = {"op": "release", "model": model, "doc": doc, "why": "lease expired"}

@@ -69,7 +69,11 @@ def rebuild(
     bank = ItemBank.load(directory.path / BANK_FILE)
     guard: AbstractContextManager[Any] | None = directory.exchange_lock if lock else None
     ranker = JournaledRanker(
-        make_ranker(bank, header["ranker"]), directory.journal, lock=guard, owner=owner
+        make_ranker(bank, header["ranker"]),
+        directory.journal,
+        lock=guard,
+        owner=owner,
+        last_beat=directory.last_beat,
     )
     if guard is None:
         ranker.sync()

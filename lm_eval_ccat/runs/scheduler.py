@@ -71,7 +71,9 @@ class Scheduler:
         self._opened: set[str] = set()
         self._failures_in_a_row = dict.fromkeys(self.workers, 0)
         self._left_over = {
-            name: deque(doc for _, doc in ranker.unanswered(name)) for name in self.workers
+            # In a shared ranking what is claimed belongs to a process that may be alive.
+            name: deque(doc for _, doc in ranker.unanswered(name) if lease is None)
+            for name in self.workers
         }
 
     # -- the run ---------------------------------------------------------------------------
