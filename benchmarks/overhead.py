@@ -5,7 +5,7 @@ printed, in wall time and in processor time, which a busy machine disturbs less.
 at once but for a little wait for each answer, as a small model would need; with
 ``--milliseconds 0`` only the harness's own work is left to compare with.
 
-    python benchmarks/overhead.py [--documents 1000] [--milliseconds 2] [--repeats 3]
+    python benchmarks/overhead.py [--documents 1000] [--milliseconds 2] [--repeats 5]
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--documents", type=int, default=1000)
     parser.add_argument("--milliseconds", type=float, default=2.0)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--method", default="paper")
     parser.add_argument("--adaptive_batch_size", type=int, default=16)
     args = parser.parse_args()

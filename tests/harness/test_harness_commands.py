@@ -102,6 +102,21 @@ def test_wandb_offline_gets_the_estimate_marked(common, banks, capfd, monkeypatc
     assert b"texts/bleu" not in content
 
 
+def test_trackio_gets_the_estimate_marked(common, banks, capfd, monkeypatch):
+    trackio = pytest.importorskip("trackio")
+    logged = []
+    monkeypatch.setattr(trackio, "init", lambda **_: None)
+    monkeypatch.setattr(trackio, "finish", lambda: None)
+    monkeypatch.setattr(trackio, "log", lambda values, step=None: logged.append(values))
+    arguments = [*common, "--tasks", "texts", "--adaptive", "--max_items", "10", "--log_samples"]
+    arguments += ["--bank", banks / "texts.bank.json", "--output_path", banks / "out"]
+    assert main(["run", *map(str, arguments), "--trackio_args", "project=ccat"]) == 0
+    assert "Logging to Trackio failed" not in capfd.readouterr().err
+    values, *traces = logged
+    assert {"texts/sentence_bleu", "texts/adaptive_items"} <= set(values)
+    assert "texts/bleu" not in values and len(traces) == 10
+
+
 def test_a_directory_of_banks_and_a_budget_for_all_tasks(common, banks, capsys):
     arguments = ["--tasks", "texts", "choices", "sums", "--adaptive", "--bank", banks]
     out = banks / "out"
