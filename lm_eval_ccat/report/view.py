@@ -405,7 +405,9 @@ def money(amount: float) -> str:
     """
     if amount == 0:
         return "$0"
-    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.3g}"
+    if amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.3f}" if amount >= 0.1 else f"${amount:.3g}"
 
 
 def duration(seconds: float) -> str:

@@ -290,7 +290,8 @@
       el("span", {}, `score ${number(raw ?? unit)}`));
     if (expected !== null) {
       const odd = Math.abs(unit - expected) > 0.35 ? "odd" : "";
-      head.append(el("span", { class: odd }, `on 0 to 1: ${unit.toFixed(2)}, expected ${expected.toFixed(2)}`));
+      const own = raw === null || raw === unit ? "" : `on 0 to 1: ${unit.toFixed(2)}, `;
+      head.append(el("span", { class: odd }, `${own}expected ${expected.toFixed(2)}`));
     }
     return el("div", { class: "answer" }, head, text([output, left]));
   }

@@ -1,0 +1,206 @@
+"""The page as a file: what it says, what it leaves out, and that nothing in it can act."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+import yaml
+from synthetic import make_run
+
+from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.report import read_run, write_report
+from lm_eval_ccat.report.text import script_json, visible
+from lm_eval_ccat.runs.config import parse_config
+
+
+class Reader(HTMLParser):
+    """Elements, attributes and visible text, as a browser would see them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.scripts: list[str] = []
+        self._raw = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._raw = tag if tag in ("script", "style") else ""
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        self._raw = ""
+
+    def handle_data(self, data):
+        if self._raw == "script":
+            self.scripts[-1] += data
+        elif not self._raw:
+            self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def page(run_dir, tmp_path_factory):
+    return write_report(run_dir, tmp_path_factory.mktemp("out") / "page.html")
+
+
+@pytest.fixture(scope="module")
+def seen(page):
+    return Reader(page.read_text(encoding="utf-8"))
+
+
+def embedded(seen: Reader) -> dict:
+    return json.loads(seen.scripts[0])
+
+
+def words(seen: Reader) -> str:
+    return " ".join(" ".join(seen.text).split())
+
+
+def test_the_page_says_what_the_result_says(run_dir, seen):
+    result = json.loads((run_dir / "result.json").read_text())
+    said = words(seen)
+    assert result["signature"] in said
+    assert result["stopped_because"] in said
+    for model, block in result["models"].items():
+        assert model in said
+        assert str(round(block["estimate"], 1)) in said
+    assert f"{result['items_administered']} answers" in said
+
+
+def test_every_answer_of_the_journal_is_on_the_page(run_dir, seen):
+    journal = [json.loads(x) for x in (run_dir / "journal.jsonl").read_bytes().splitlines()]
+    told = {(r["model"], str(r["doc"])): r for r in journal if r["op"] == "tell"}
+    data = embedded(seen)
+    shown = {(data["models"][a[0]], doc["id"]): a for doc in data["docs"] for a in doc["a"]}
+    assert shown.keys() == told.keys()
+    for key, answer in shown.items():
+        assert answer[1] == pytest.approx(told[key]["raw"], abs=1e-3)
+        text = told[key]["responses"][0][0]
+        assert len(text) == len(text[: len(text) - answer[5]]) + answer[5]
+        assert answer[4] == visible(text[: len(text) - answer[5]])
+
+
+def test_documents_come_with_the_largest_difference_first(seen):
+    spreads = [doc["s"] for doc in embedded(seen)["docs"]]
+    assert spreads == sorted(spreads, reverse=True)
+    for doc in embedded(seen)["docs"]:
+        units = [a[2] for a in doc["a"]]
+        assert doc["s"] == pytest.approx(max(units) - min(units), abs=2e-4)
+
+
+def test_pairwise_probabilities_are_those_of_the_run(run_dir, seen):
+    run, data = read_run(run_dir), embedded(seen)
+    order = [data["models"][j] for j in data["order"]]
+    assert order == run.result["order"]
+    for i, a in enumerate(order):
+        for j, b in enumerate(order):
+            if i != j:
+                assert data["p"][i][j] == pytest.approx(100 * run.pairwise[a, b], abs=0.006)
+
+
+def test_the_page_loads_nothing_and_only_its_own_script_may_run(page, seen):
+    html = page.read_text(encoding="utf-8")
+    for tag, attributes in seen.tags:
+        assert tag not in ("iframe", "object", "embed", "form" if attributes.get("action") else "-")
+        for name, value in attributes.items():
+            assert not name.startswith("on"), f"<{tag} {name}>"
+            if name in ("src", "href", "xlink:href") and value:
+                assert value.startswith(("#", "data:")), value
+    policy = next(a["content"] for t, a in seen.tags if a.get("http-equiv"))
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert len(seen.scripts) == 2, "the data and our own script"
+    assert "http://" not in html.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in html
+
+
+def test_hostile_text_neither_ends_the_script_nor_reaches_the_page_raw(page):
+    raw = page.read_bytes()
+    assert raw.count(b"</script>") == 2
+    assert b"<img" not in raw and b"<b onmouseover" not in raw
+    text = raw.decode("utf-8")  # lone surrogates would not have been written
+    assert not re.search("[\x00\u202e\u2028]", text)
+    assert "{{" not in re.sub(r'id="data">.*?</script>', "", text, flags=re.S).split("<script>")[0]
+
+
+def test_the_configuration_on_the_page_can_be_run_again(run_dir):
+    from lm_eval_ccat.report.view import configuration
+
+    run = read_run(run_dir)
+    content = yaml.safe_load(configuration(run))
+    again = parse_config({**content, "bank": "bank.json"})
+    assert [m.name for m in again.models] == [m["name"] for m in run.config["models"]]
+    assert again.confidence == run.config["confidence"]
+
+
+def test_a_running_ranking_is_shown_as_it_stands(tmp_path):
+    folder = make_run(tmp_path / "run", n_models=3, n_items=80, budget=60, finished=False)
+    whole = read_run(folder)
+    lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "journal.jsonl").write_bytes(b"".join(lines[:40]) + lines[40][:-9])
+    part = read_run(folder)
+    assert not part.finished and part.torn
+    assert 0 < len(part.answers) < len(whole.answers)
+    assert part.result["items_administered"] == len(part.answers)
+    said = words(Reader(write_report(folder).read_text(encoding="utf-8")))
+    assert "not finished" in said and "torn by a crash" in said
+
+
+def test_a_run_without_its_bank_says_what_is_left_out(tmp_path):
+    folder = make_run(tmp_path / "run", n_models=2, n_items=60, budget=40)
+    (folder / "bank.json").unlink()
+    seen = Reader(write_report(folder).read_text(encoding="utf-8"))
+    assert "item bank is gone or changed" in words(seen)
+    assert not any(a.get("id") == "information" for _, a in seen.tags)
+    (folder / "result.json").unlink()
+    with pytest.raises(Exception, match=r"bank\.json"):
+        write_report(folder)
+
+
+def test_what_is_no_run_is_refused_by_name(tmp_path):
+    with pytest.raises(RunError, match="no run directory"):
+        write_report(tmp_path / "nothing")
+    with pytest.raises(RunError, match="holds no ranking"):
+        write_report(tmp_path)
+
+
+def test_texts_are_shortened_where_the_page_would_grow_too_large(run_dir, monkeypatch):
+    from lm_eval_ccat.report import documents
+
+    monkeypatch.setattr(documents.text_limit, "__defaults__", (50_000,))
+    seen = documents.documents(read_run(run_dir), read_run(run_dir).models, None)
+    texts = [a[4] for doc in seen for a in doc["a"]]
+    assert max(map(len, texts)) <= documents.LIMITS[-1] * len("⟨U+202E⟩")
+    assert any(a[5] > 0 for doc in seen for a in doc["a"])
+
+
+def test_the_command_writes_the_page_and_starts_light(run_dir, tmp_path):
+    script = (
+        "import sys\nfrom lm_eval_ccat.cli.main import main\n"
+        f"code = main(['report', {str(run_dir)!r}, '-o', {str(tmp_path / 'a' / 'page.html')!r},"
+        " '--documents', '3'])\n"
+        "heavy = {'torch', 'datasets', 'pandas', 'scipy.stats', 'lm_eval', 'matplotlib'}\n"
+        "print(code, sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.splitlines() == [str(tmp_path / "a" / "page.html"), "0 []"], done.stderr
+    seen = Reader((tmp_path / "a" / "page.html").read_text(encoding="utf-8"))
+    assert len(embedded(seen)["docs"]) == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["</script>", "<!--", "\u2028", "\ud800", "\x00", "&lt;", "]]>", "\u202eabc"]
+)
+def test_script_json_is_plain_and_reads_back(text):
+    written = script_json({"text": text})
+    assert written.isascii() and not re.search("[<>&]", written)
+    assert json.loads(written) == {"text": text}
