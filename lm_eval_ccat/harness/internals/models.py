@@ -1,0 +1,124 @@
+"""What we ask of a model of the harness."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...errors import HarnessError
+from .names import resolve
+
+
+def make_lm(
+    model: str, model_args: Mapping[str, Any] | None, additional: Mapping[str, Any] | None = None
+) -> Any:
+    """Instantiate a registered model type as the harness's own command does."""
+    model_class = resolve("lm_eval.api.registry:get_model")(model)
+    return model_class.create_from_arg_obj(dict(model_args or {}), dict(additional or {}))
+
+
+def model_types() -> list[str]:
+    """Names of the registered model types, those of the harness's own and others'."""
+    return [str(name) for name in resolve("lm_eval.api.registry:model_registry")]
+
+
+def with_cache(lm: Any, path: str) -> Any:
+    """Wrap a model in the harness's response cache; one file per model, never shared."""
+    return resolve("lm_eval.api.model:CachingLM")(lm, path)
+
+
+def model_arguments(model_args: Any) -> dict[str, Any]:
+    """A model's arguments as a mapping, whichever way they were given."""
+    if isinstance(model_args, str):
+        model_args = resolve("lm_eval.utils:simple_parse_args_string")(model_args)
+    return dict(model_args or {})
+
+
+def world_size(lm: Any) -> int:
+    """Number of processes the model is spread over by data parallelism."""
+    return int(getattr(lm, "world_size", 1) or 1)
+
+
+def send(lm: Any, instances: Sequence[Any]) -> None:
+    """Run requests through the model and store each response with its request.
+
+    As `lm_eval.evaluator.evaluate` does: per request type one call, each request repeated
+    ``repeats`` times in a row, the responses appended in order.
+    """
+    by_type: dict[str, list[Any]] = {}
+    for instance in instances:
+        by_type.setdefault(instance.request_type, []).extend([instance] * instance.repeats)
+    answers = {kind: _answer(lm, kind, requests) for kind, requests in by_type.items()}
+    for kind, requests in by_type.items():
+        if len(answers[kind]) != len(requests):
+            raise HarnessError(
+                f"the model answered {len(answers[kind])} of {len(requests)} {kind} requests"
+            )
+    # Stored only once every answer is there: a call that fails leaves no half-asked document.
+    for instance in instances:
+        instance.resps = []
+    for kind, requests in by_type.items():
+        for instance, answer in zip(requests, answers[kind]):
+            instance.resps.append(answer)
+
+
+def _answer(lm: Any, kind: str, requests: list[Any]) -> list[Any]:
+    method = getattr(lm, kind)
+    # A progress bar for every few documents says nothing.
+    if "disable_tqdm" in inspect.signature(method).parameters:
+        return list(method(requests, disable_tqdm=True))
+    return list(method(requests))
+
+
+def natural_batch(lm: Any) -> int:
+    """How many documents the model takes at once without waiting for one another; at least 1."""
+    inner = getattr(lm, "lm", lm)  # the response cache wraps a model
+    sizes = []
+    for name in ("batch_size", "_concurrent"):
+        try:
+            sizes.append(int(getattr(inner, name, 1)))
+        except (TypeError, ValueError):  # "auto", or a model that has no such thing
+            continue
+    return max([1, *sizes])
+
+
+def token_counter(lm: Any) -> Callable[[str], int] | None:
+    """A function that counts a text's tokens by the model's own tokenizer, or None."""
+    inner = getattr(lm, "lm", lm)
+    encode = getattr(inner, "tok_encode", None)
+    if encode is None or getattr(inner, "tokenizer", None) is None:
+        return None
+
+    def count(text: str) -> int:
+        return len(encode(text))
+
+    try:
+        count("one two")
+    except Exception:  # a tokenizer that cannot be called is none; the price is then estimated
+        return None
+    return count
+
+
+def generate(lm: Any, prompts: Sequence[Any], gen_kwargs: Mapping[str, Any]) -> list[str]:
+    """Texts that a model generates for prompts, outside any task."""
+    make = resolve("lm_eval.api.instance:Instance")
+    requests = [
+        make(request_type="generate_until", doc={}, arguments=(prompt, dict(gen_kwargs)), idx=i)
+        for i, prompt in enumerate(prompts)
+    ]
+    return [str(text) for text in lm.generate_until(requests)]
+
+
+def model_name(lm: Any) -> str:
+    """The name by which a model is known outside the harness, as far as it tells."""
+    inner = getattr(lm, "lm", lm)
+    candidates = (
+        getattr(inner, "model", None),  # API models
+        getattr(inner, "pretrained", None),
+        getattr(getattr(inner, "config", None), "_name_or_path", None),
+    )
+    for name in candidates:
+        if isinstance(name, str) and name:
+            return name
+    return type(inner).__name__
