@@ -96,6 +96,16 @@ def read(
     )
 
 
+def metrics_of(path: Path) -> list[str]:
+    """Metrics of a long-form file, in alphabetical order; "score" where it names none."""
+    import pyarrow.compute as pc
+
+    data = _open(path)
+    if "metric" not in data.column_names:
+        return ["score"]
+    return sorted(str(m) for m in pc.unique(data["metric"]).to_pylist() if m is not None)
+
+
 def write(table: ScoreTable, path: Path) -> None:
     """Write `table` in long form; what `read` reads back."""
     import pyarrow as pa

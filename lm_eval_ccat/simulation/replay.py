@@ -50,8 +50,8 @@ class Outcome:
     standard_errors : ndarray of shape (n_holdout,), or None
     seconds : float
         Time of asking and telling; calibration is not in it.
-    items_of : dict of str to int
-        Items of each model.
+    items_of : dict of str to tuple of doc_id
+        Items of each model, in the order administered; empty for methods that know no bank.
     """
 
     method: str
@@ -72,7 +72,7 @@ class Outcome:
     errors: Floats
     standard_errors: Floats | None
     seconds: float
-    items_of: Mapping[str, int]
+    items_of: Mapping[str, tuple[Any, ...]]
     stopped_because: str = ""
 
 
@@ -301,6 +301,7 @@ class _Stage:
             counts=np.array([len(ranking.items[m]) for m in names]),
             seconds=seconds,
             stopped_because=ranking.stopped_because,
+            items_of={m: tuple(items) for m, items in ranking.items.items()},
         )
 
     def _judge(
@@ -318,6 +319,7 @@ class _Stage:
         standard_errors: Floats | None = None,
         better: Floats | None = None,
         stopped_because: str = "",
+        items_of: Mapping[str, tuple[Any, ...]] | None = None,
     ) -> Outcome:
         upper = np.triu_indices(len(location), 1)
         tied = self.tied[upper]
@@ -352,7 +354,7 @@ class _Stage:
             errors=estimates - self.true_unit,
             standard_errors=standard_errors,
             seconds=seconds,
-            items_of=dict(zip(self.fold.holdout, map(int, counts))),
+            items_of=items_of or {},
             stopped_because=stopped_because,
         )
 

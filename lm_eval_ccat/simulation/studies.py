@@ -1,0 +1,286 @@
+"""The measurements of `experiments`, one score table at a time; each returns JSON values.
+
+They follow the experiments of arXiv:2601.13885 and are made alike for every method with a bank.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from ..bank import ItemBank, calibrate
+from ..bank.curves import curves, fit_abilities
+from ..errors import CcatError
+from ..scores import ScoreTable
+from .methods import Method
+from .replay import Outcome
+from .run import Simulation, simulate
+
+Floats = NDArray[np.float64]
+
+BASELINES = ("random", "common", "limit", "static")
+BINS = 10
+# The paper clips stretched scores this far from 0 and 1, see bank.paper.
+_CLIP = 1e-6
+
+
+@dataclass(frozen=True)
+class Design:
+    """How every study replays.
+
+    Attributes
+    ----------
+    methods : tuple of str
+        Methods with a bank: "paper", "default".
+    holdout, folds, seeds : int
+    items_per_model : float
+    levels : tuple of float
+        Of the budget sweep.
+    confidence : float
+    families : dict of str to list of str
+        Models of each family, held out together; families with fewer than two models in a table
+        are passed over there.
+    """
+
+    methods: tuple[str, ...] = ("paper", "default")
+    holdout: int = 4
+    folds: int = 20
+    seeds: int = 1
+    items_per_model: float = 20.0
+    levels: tuple[float, ...] = (5.0, 10.0, 20.0, 40.0, 80.0)
+    confidence: float = 0.95
+    families: Mapping[str, Sequence[str]] | None = None
+
+
+Progress = Callable[[int, int], None] | None
+
+
+def _simulate(
+    table: ScoreTable,
+    methods: Sequence[str | Method],
+    design: Design,
+    units: Any,
+    on_progress: Progress,
+    **changes: Any,
+) -> Simulation:
+    options: dict[str, Any] = {
+        "holdout": min(design.holdout, len(table.models) - 2),
+        "folds": design.folds,
+        "seeds": design.seeds,
+        "items_per_model": design.items_per_model,
+        "confidence": design.confidence,
+        "units": units,
+        "on_progress": on_progress,
+        **changes,
+    }
+    return simulate(table, methods, **options)
+
+
+def replay(table: ScoreTable, design: Design, units: Any, on_progress: Progress) -> dict[str, Any]:
+    """Main comparison and budget sweep: every method, at equal cost, at every level."""
+    levels = [n for n in design.levels if n <= table.n_items]
+    found = _simulate(
+        table, [*design.methods, *BASELINES], design, units, on_progress, levels=levels
+    )
+    return {
+        "summary": found.summary,
+        "sweep": found.sweep,
+        "settings": found.settings,
+        "warnings": found.warnings,
+    }
+
+
+def fixed_length(
+    table: ScoreTable, design: Design, units: Any, on_progress: Progress
+) -> dict[str, Any]:
+    """Adaptive stopping and allocation against a fixed number of items for every model.
+
+    Both may spend the same; the ranker stops when the order is decided, the fixed-length test does
+    not. Savings are shares of what the fixed-length test used.
+    """
+    rows = {}
+    for name in design.methods:
+        adaptive = _simulate(table, [name], design, units, on_progress).summary[name]
+        fixed_name = "fixed" if name == "paper" else f"fixed_{name}"
+        fixed = _simulate(table, [fixed_name], design, units, on_progress).summary[fixed_name]
+        rows[name] = {
+            "tau_adaptive": adaptive["tau"],
+            "tau_fixed": fixed["tau"],
+            "tau_difference": adaptive["tau"] - fixed["tau"],
+            "items_adaptive": adaptive["items"],
+            "items_fixed": fixed["items"],
+            "item_savings": 1.0 - adaptive["items"] / fixed["items"],
+            "cost_savings": 1.0 - adaptive["cost"] / fixed["cost"],
+        }
+    return rows
+
+
+def families(
+    table: ScoreTable, design: Design, units: Any, on_progress: Progress
+) -> dict[str, Any]:
+    """Each family held out as a whole: the bank has seen none of its members."""
+    sets = {}
+    for family, members in (design.families or {}).items():
+        there = [m for m in members if m in table.models]
+        if len(there) >= 2 and len(table.models) - len(there) >= 2:
+            sets[family] = there
+    if not sets:
+        return {}
+    found = _simulate(
+        table, [*design.methods, "common"], design, units, on_progress,
+        holdouts=list(sets.values()),
+    )  # fmt: skip
+    return {
+        "families": {family: len(members) for family, members in sets.items()},
+        "summary": found.summary,
+    }
+
+
+def information(
+    table: ScoreTable, design: Design, units: Any, on_progress: Progress
+) -> dict[str, Any]:
+    """Selection by full against first-term information, by the method "paper"."""
+    full = Method("full", "ranker", "paper", rank={"information": "full"})
+    first = Method("first", "ranker", "paper")
+    # One at a time: with both in one replay the second would spend what the first did.
+    runs = [_simulate(table, [method], design, units, on_progress) for method in (first, full)]
+    pairs = list(zip(runs[0].outcomes, runs[1].outcomes))
+    return {
+        "identical_runs": float(np.mean([a.items_of == b.items_of for a, b in pairs])),
+        "jaccard": float(np.mean([_jaccard(a, b) for a, b in pairs])),
+        "tau_first": runs[0].summary["first"]["tau"],
+        "tau_full": runs[1].summary["full"]["tau"],
+        "runs": len(pairs),
+    }
+
+
+def _jaccard(a: Outcome, b: Outcome) -> float:
+    """Overlap of the items two runs administered, mean over models."""
+    shares = []
+    for model, items in a.items_of.items():
+        one, two = set(items), set(b.items_of[model])
+        shares.append(len(one & two) / len(one | two) if one | two else 1.0)
+    return float(np.mean(shares))
+
+
+def calibration(table: ScoreTable, design: Design) -> dict[str, Any]:
+    """Calibrate on all models: discrimination, conformance of the variance, and what it took."""
+    rows: dict[str, Any] = {}
+    for name in design.methods:
+        start = time.perf_counter()
+        bank = calibrate(table, method=name)
+        seconds = time.perf_counter() - start
+        mu, squares, noise = residuals(table, bank)
+        rows[name] = {
+            "seconds": seconds,
+            "discrimination": _discrimination(bank),
+            "items_kept": int(bank.kept.sum()),
+            "scores": int(np.isfinite(table.raw).sum()),
+            **conformance(mu, squares, noise),
+        }
+    return rows
+
+
+def _discrimination(bank: ItemBank) -> float:
+    """``1 / sqrt(k)`` of a bank, of its median item where noise and slope differ by item."""
+    if "discrimination" in bank.constants:
+        return float(bank.constants["discrimination"])
+    c = curves(bank)
+    return float(np.nanmedian(c.slope / np.sqrt(c.noise)))
+
+
+def residuals(table: ScoreTable, bank: ItemBank) -> tuple[Floats, Floats, Floats]:
+    """Expected score, squared residual and noise of every single observation on kept items.
+
+    For the method "paper" abilities and stretched scores are those of its calibration; for any
+    other, abilities are fitted to the scores on the bank's curves.
+    """
+    use = np.isfinite(table.unit) & bank.kept
+    row = np.array([table.models.index(m) for m in table.row_model])
+    if bank.method == "paper":
+        abilities = bank.provenance["report"]["abilities"]
+        theta = np.array([abilities[m] for m in table.models])[row]
+        low, high = np.nanmin(table.unit), np.nanmax(table.unit)
+        y = np.clip((table.unit - low) / (high - low), _CLIP, 1.0 - _CLIP)
+        mu = expit(theta[:, None] - bank.parameters["difficulty"][None, :])
+        noise = np.full(table.n_items, float(bank.constants["k"]))
+    else:
+        c = curves(bank)
+        use &= np.isfinite(c.intercept)
+        y = table.unit
+        mu = c.expected(fit_abilities(c, table.model_scores())[0])[row]
+        noise = c.noise
+    k = np.broadcast_to(noise, mu.shape)
+    return mu[use], (y[use] - mu[use]) ** 2, k[use]
+
+
+def conformance(mu: Floats, squares: Floats, noise: Floats, bins: int = BINS) -> dict[str, Any]:
+    """R2 between observed and predicted variance in bins of the expected score.
+
+    Parameters
+    ----------
+    mu, squares, noise : ndarray of shape (n,)
+        Expected score, squared residual and noise of each observation.
+    bins : int
+        Bins of equally many observations.
+
+    Returns
+    -------
+    dict
+        ``r2`` (1 - residual / total sum of squares over bins; negative where a constant would
+        predict better), ``correlation2`` (squared Pearson correlation) and the ``bins``.
+    """
+    order = np.argsort(mu, kind="stable")
+    cells = []
+    for part in np.array_split(order, min(bins, len(order))):
+        predicted = float((noise[part] * mu[part] * (1.0 - mu[part])).mean())
+        cells.append(
+            {
+                "mu": float(mu[part].mean()),
+                "observed": float(squares[part].mean()),
+                "predicted": predicted,
+                "n": len(part),
+            }
+        )
+    observed = np.array([c["observed"] for c in cells])
+    expected = np.array([c["predicted"] for c in cells])
+    total = float(((observed - observed.mean()) ** 2).sum())
+    r2 = 1.0 - float(((observed - expected) ** 2).sum()) / total if total > 0 else None
+    both = np.ptp(observed) > 0 and np.ptp(expected) > 0
+    correlation = float(np.corrcoef(observed, expected)[0, 1]) if both else None
+    return {
+        "r2": r2,
+        "correlation2": None if correlation is None else correlation**2,
+        "bins": cells,
+    }
+
+
+def break_even(models: int, n_items: int, items_per_model: float) -> int | None:
+    """New models after which calibrating and testing adaptively takes fewer items than full runs.
+
+    ``calibration models x items + new x items per model < new x items``; None where adaptive
+    testing saves nothing.
+
+    Examples
+    --------
+    >>> break_even(10, 1000, 20)
+    11
+    """
+    saved = n_items - items_per_model
+    return None if saved <= 0 else int(np.floor(models * n_items / saved)) + 1
+
+
+def try_study(
+    study: Callable[[], dict[str, Any]],
+) -> dict[str, Any]:
+    """Run a study; what it cannot do on a table is a note in the results, not the end of them."""
+    try:
+        return study()
+    except CcatError as error:
+        return {"skipped": str(error)}
