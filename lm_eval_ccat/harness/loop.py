@@ -104,9 +104,12 @@ class AdaptiveRun:
             while not ranker.done:
                 asked = [doc_id for _, doc_id in ranker.ask(batch)]
                 for answer in self._administer(asked):
-                    ranker.tell(
-                        MODEL, answer.doc_id, self.units[answer.doc_id], self._charge(answer)
-                    )
+                    unit, cost = self.units.get(answer.doc_id), self._charge(answer)
+                    if unit is None:
+                        reason = f"the task reports no {self.metric.name} for it"
+                        ranker.fail(MODEL, answer.doc_id, reason, cost)
+                    else:
+                        ranker.tell(MODEL, answer.doc_id, unit, cost)
                 estimate, se = ranker.estimate(MODEL)
                 scale = self.metric.scale
                 bar.set_postfix_str(
@@ -149,19 +152,20 @@ class AdaptiveRun:
     def _administer(self, doc_ids: list[int]) -> list[Administered]:
         answers = self.session.administer(doc_ids)
         for answer in answers:
-            self.units[answer.doc_id] = self._unit(answer)
             self.administered[answer.doc_id] = answer
+            # A task may leave a metric out for some documents; the harness then does as well.
+            if (self.metric.name, self.filter) in answer.values:
+                self.units[answer.doc_id] = self._unit(answer)
+        if answers and not self.units:
+            there = sorted({name for name, flt in answers[0].values if flt == self.filter})
+            raise MetricError(
+                f"task {self.session.name} reports no {self.metric.name} for its documents; "
+                f"it reports {', '.join(there)}"
+            )
         return answers
 
     def _unit(self, answer: Administered) -> float:
-        try:
-            value = answer.values[self.metric.name, self.filter]
-        except KeyError:
-            there = sorted({name for name, flt in answer.values if flt == self.filter})
-            raise MetricError(
-                f"task {self.session.name} reported no {self.metric.name} for document "
-                f"{answer.doc_id}; it reports {', '.join(there)}"
-            ) from None
+        value = answer.values[self.metric.name, self.filter]
         filtered = answer.samples[self.filter]["filtered_resps"][0]
         raw = self.metric.score(
             value,

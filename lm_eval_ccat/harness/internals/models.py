@@ -72,13 +72,17 @@ def _answer(lm: Any, kind: str, requests: list[Any]) -> list[Any]:
 
 
 def natural_batch(lm: Any) -> int:
-    """How many documents the model takes at once without waiting for one another; at least 1."""
+    """How many documents the model takes at once without waiting for one another; at least 1.
+
+    A batch size of ``auto``, which the model finds out anew at every call, counts as 8.
+    """
     inner = getattr(lm, "lm", lm)  # the response cache wraps a model
     sizes = []
     for name in ("batch_size", "_concurrent"):
+        size = getattr(inner, name, 1)
         try:
-            sizes.append(int(getattr(inner, name, 1)))
-        except (TypeError, ValueError):  # "auto", or a model that has no such thing
+            sizes.append(8 if str(size).startswith("auto") else int(size))
+        except (TypeError, ValueError):  # a model that has no such thing
             continue
     return max([1, *sizes])
 
