@@ -129,6 +129,10 @@ def bertscore_f1(
 ) -> list[float]:
     """BERTScore F1 (Zhang et al. 2020) of pairs of texts, in one batched call.
 
+    A token that is unlike every token of the other text counts 0 where bert-score padded the pair
+    within its batch, and its negative similarity where it did not, so the scores of very bad texts
+    may differ by some 0.001 between one call for many pairs and many calls for one.
+
     Parameters
     ----------
     predictions, references : sequence of str
