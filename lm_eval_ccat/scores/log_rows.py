@@ -199,8 +199,10 @@ def read_parts(
     """
     ends = [p.path.stat().st_size if p.end is None else p.end for p in parts]
     total = sum(end - part.start for part, end in zip(parts, ends))
+    # Compressed text is about a quarter of its size, and takes as long to unpack as to parse.
+    work = sum((end - p.start) * (1 if p.end is not None else 8) for p, end in zip(parts, ends))
     done = 0
-    for rows in in_processes(read_part, parts, None if total >= _WORTH_PROCESSES else 1):
+    for rows in in_processes(read_part, parts, None if work >= _WORTH_PROCESSES else 1):
         done += rows.size
         if on_progress is not None:
             on_progress(done, total)
