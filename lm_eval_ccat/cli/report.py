@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
                 raise UsageError(f"there is no run directory or file {path}")
         if args.plots is None:
             raise UsageError(f"{paths[0]} is a file; say where its plots go with --plots DIR")
-        from ..report.plot_files import plot_files
+        from ..report.plots.files import plot_files
 
         written = plot_files(paths, args.plots, _formats(args.formats))
     else:
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
         written = [write_report(runs[0], args.output, args.documents)]
         if args.plots is not None:
-            from ..report.plot_files import plot_run
+            from ..report.plots.files import plot_run
 
             written += plot_run(runs[0], args.plots, _formats(args.formats))
     for path in written:

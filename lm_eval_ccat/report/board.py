@@ -1,0 +1,285 @@
+"""A leaderboard that holds full results and adaptive estimates side by side.
+
+The table is kept as JSON, from which Markdown and CSV are written. Full results are read anew at
+every update; estimates stay until the same model has full results or a new estimate. An update
+takes a lock and replaces the files in one step, so that several runs may add rows at once and a
+reader never sees half a table.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from ..errors import RunError
+from ..metrics.scale import Scale
+
+FORMAT = "lm-eval-ccat/leaderboard"
+VERSION = 1
+_LOCK_SECONDS = 60
+_MAX_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model; scores on the metric's own scale.
+
+    Attributes
+    ----------
+    model : str
+    score, standard_error : float
+        Mean score over the full benchmark, or its estimate; 0 for full results.
+    items : int
+        Documents that were run.
+    estimated : bool
+        Whether the score is an estimate from chosen documents.
+    rank, best, worst : int
+        Rank by score, and the ranks it may have at the board's confidence.
+    signature : str
+        What reproduces an estimate; "" for full results.
+    """
+
+    model: str
+    score: float
+    standard_error: float
+    items: int
+    estimated: bool
+    rank: int = 0
+    best: int = 0
+    worst: int = 0
+    signature: str = ""
+
+
+@dataclass(frozen=True)
+class Board:
+    """A leaderboard of one task and metric.
+
+    Attributes
+    ----------
+    task, metric, filter : str or None
+    scale : Scale
+    n_items : int
+        Documents of the benchmark.
+    confidence : float
+        Two-sided, of the rank intervals.
+    rows : tuple of Row
+        Best first.
+    """
+
+    task: str | None
+    metric: str
+    filter: str | None
+    scale: Scale
+    n_items: int
+    confidence: float = 0.95
+    rows: tuple[Row, ...] = field(default=())
+
+    def with_rows(self, rows: Iterable[Row]) -> Board:
+        """The board with these rows put in, replacing rows of the same models, ranked anew."""
+        found = {r.model: r for r in self.rows}
+        found.update({r.model: r for r in rows})
+        return replace(self, rows=ranked(list(found.values()), self.scale, self.confidence))
+
+    def row(self, model: str) -> Row:
+        """The row of one model."""
+        return next(r for r in self.rows if r.model == model)
+
+    # -- as text --------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """The table that later updates start from."""
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "task": self.task,
+            "metric": self.metric,
+            "filter": self.filter,
+            "scale": self.scale.to_dict(),
+            "items": self.n_items,
+            "confidence": self.confidence,
+            "rows": [asdict(r) for r in self.rows],
+        }
+        return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+    def to_csv(self) -> str:
+        """One line per model, best first."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(
+            ["rank", "model", self.metric, "standard_error", "estimated", "items", "best", "worst"]
+        )
+        for r in self.rows:
+            writer.writerow(
+                [r.rank, r.model, r.score, r.standard_error, r.estimated, r.items, r.best, r.worst]
+            )
+        return out.getvalue()
+
+    def to_markdown(self) -> str:
+        """A table for a page; estimates are marked."""
+        z = float(ndtri((1.0 + self.confidence) / 2.0))
+        name = self.metric + ("" if self.scale.higher_is_better else " (lower is better)")
+        lines = [
+            f"| rank | model | {_cell(name)} | documents run | ranks at {self.confidence:.0%} |",
+            "| ---: | --- | ---: | ---: | --- |",
+        ]
+        for r in self.rows:
+            score = f"{r.score:.4g}"
+            if r.estimated:
+                score = f"≈ {score} ± {z * r.standard_error:.2g}"
+            ranks = f"{r.best}" if r.best == r.worst else f"{r.best} to {r.worst}"
+            lines.append(
+                f"| {r.rank} | {_cell(r.model)} | {score} | {r.items} of {self.n_items} | {ranks} |"
+            )
+        if any(r.estimated for r in self.rows):
+            lines += [
+                "",
+                f"≈ marks estimates of the full-benchmark mean, ± their {self.confidence:.0%} "
+                "interval; all other rows are full results.",
+            ]
+        return "\n".join(lines) + "\n"
+
+
+def ranked(rows: Sequence[Row], scale: Scale, confidence: float) -> tuple[Row, ...]:
+    """Rows best first, with their ranks and rank intervals.
+
+    A model is decidedly better than another when their scores differ by more than the two-sided
+    normal quantile times the standard error of the difference.
+
+    Examples
+    --------
+    >>> rows = [Row("a", 0.5, 0.0, 9, False), Row("b", 0.51, 0.02, 3, True)]
+    >>> [(r.model, r.rank, r.best, r.worst) for r in ranked(rows, Scale(), 0.95)]
+    [('b', 1, 1, 2), ('a', 2, 1, 2)]
+    """
+    if not rows:
+        return ()
+    sign = 1.0 if scale.higher_is_better else -1.0
+    order = sorted(rows, key=lambda r: -sign * r.score)
+    score = sign * np.array([r.score for r in order])
+    error = np.array([r.standard_error for r in order])
+    z = float(ndtri((1.0 + confidence) / 2.0))
+    out = []
+    for i, row in enumerate(order):
+        gap = score - score[i]
+        apart = z * np.hypot(error, error[i])
+        better = int(np.sum(gap > apart))
+        worse = int(np.sum(-gap > apart))
+        out.append(replace(row, rank=i + 1, best=better + 1, worst=len(order) - worse))
+    return tuple(out)
+
+
+def update_board(base: str | Path, full: Board, new: Sequence[Row]) -> Board:
+    """Add rows to the leaderboard at ``base.json``, ``base.md`` and ``base.csv``.
+
+    Parameters
+    ----------
+    base : path-like
+        Path without an ending.
+    full : Board
+        The full results as they are now.
+    new : sequence of Row
+        Estimates to add.
+
+    Returns
+    -------
+    Board
+
+    Raises
+    ------
+    RunError
+        The file there is damaged or of another task, metric or filter, or cannot be written.
+    """
+    from filelock import FileLock, Timeout
+
+    stem = Path(base)
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{stem}.lock", timeout=_LOCK_SECONDS):
+            before = _read(stem.with_name(f"{stem.name}.json"), full)
+            known = {r.model for r in full.rows}
+            board = full.with_rows(r for r in before if r.estimated and r.model not in known)
+            board = board.with_rows(new)
+            for ending, text in (
+                ("md", board.to_markdown()),
+                ("csv", board.to_csv()),
+                ("json", board.to_json()),  # last: it is what counts
+            ):
+                _replace(stem.with_name(f"{stem.name}.{ending}"), text)
+            return board
+    except Timeout:
+        raise RunError(f"{stem}: locked by another process for {_LOCK_SECONDS} s") from None
+    except OSError as e:
+        raise RunError(f"{stem}: cannot write the leaderboard ({e.strerror or e})") from e
+
+
+def _read(path: Path, like: Board) -> list[Row]:
+    """Rows of the table there, if there is one, checked to be of the same benchmark."""
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise ValueError("too large")
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise ValueError("another kind of file")
+        if document.get("version") != VERSION:
+            raise ValueError(f"version {document.get('version')!r}, not {VERSION}")
+        rows = [_row(r) for r in document["rows"]]
+        other = [
+            f"{name} {document[name]!r}, not {value!r}"
+            for name, value in (
+                ("task", like.task),
+                ("metric", like.metric),
+                ("filter", like.filter),
+                ("scale", like.scale.to_dict()),
+            )
+            if document[name] != value
+        ]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise RunError(
+            f"{path}: not a readable leaderboard ({e}); move it away to start a new one"
+        ) from None
+    if other:
+        raise RunError(f"{path}: a leaderboard of {'; '.join(other)}; write to another file")
+    return rows
+
+
+def _row(value: Mapping[str, Any]) -> Row:
+    row = Row(**value)
+    numbers = (row.score, row.standard_error, row.items)
+    if not isinstance(row.model, str) or not isinstance(row.signature, str):
+        raise ValueError("a row names no model")
+    if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
+        raise ValueError(f"the row of {row.model!r} holds no numbers")
+    if not np.isfinite(numbers).all() or row.standard_error < 0.0:
+        raise ValueError(f"the row of {row.model!r} holds no numbers")
+    return row
+
+
+def _replace(path: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as f:
+            f.write(text)
+            f.flush()
+            os.fsync(f.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _cell(text: str) -> str:
+    """Text that cannot break out of its cell."""
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split())
