@@ -9,6 +9,9 @@ import numpy as np
 
 from .replay import Outcome, half_width, z_scores
 
+# Beyond this standard error of a mean tau the advice says that it is unsure.
+UNSURE = 0.05
+
 
 def run_record(outcome: Outcome, confidence: float) -> dict[str, Any]:
     """Return one run as JSON values."""
@@ -209,6 +212,11 @@ def advice(
         if missing:
             said.append(
                 f"not reached with up to {most:.0f} items per model by {', '.join(missing)}"
+            )
+        loose = max(p["tau_se"] or 0.0 for p in sweep[method])
+        if loose > UNSURE:
+            said.append(
+                f"a mean tau is known to about +-{loose:.2f} only; more folds tell methods apart"
             )
     else:
         said.append(
