@@ -1,0 +1,164 @@
+"""Scale each item's scores to [0, 1] over the calibration configs, as the paper for BioLaySumm.
+
+A metric such as FKGL or BERTScore uses a narrow part of its scale, another part on every document.
+Item by item, ``(y - min)/(max - min)`` with the lowest and highest score of the calibration rows
+spreads it. The ends come from calibration data alone: scores of models under test are scaled by
+them and clipped, and never move them.
+
+What is then estimated is the mean of the scaled scores. It orders models much as the metric does
+but is not the metric's mean, so tables of scaled scores have a metric name of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ScoreTableError
+from ..metrics import Scale
+from .table import ScoreTable
+
+SUFFIX = "_item_scaled"
+FORMAT = "lm-eval-ccat item scaling"
+
+
+@dataclass(frozen=True, eq=False)
+class ItemScaling:
+    """Lowest and highest calibration score of each item, on [0, 1] with higher better.
+
+    Parameters
+    ----------
+    doc_ids : tuple of int or tuple of str
+    low, high : ndarray of shape (n_items,)
+        NaN for an item without scores. An item whose ends are equal tells nothing: it becomes 0.5.
+    metric : str
+    scale : Scale
+        Of the raw scores.
+    rows : int
+        Calibration rows (models x configs) the ends were taken over.
+
+    Examples
+    --------
+    >>> table = ScoreTable.from_arrays([[0.2, 0.6], [0.4, 0.9]], models=["a", "b"])
+    >>> ItemScaling.fit(table).apply(table).raw.tolist()
+    [[0.0, 0.0], [1.0, 1.0]]
+    """
+
+    doc_ids: tuple[Any, ...]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    metric: str
+    scale: Scale
+    rows: int
+
+    @classmethod
+    def fit(cls, calibration: ScoreTable) -> ItemScaling:
+        """Take the ends from a table of calibration scores.
+
+        Raises
+        ------
+        ScoreTableError
+            If it is a table of scaled scores already.
+        """
+        if calibration.metric.endswith(SUFFIX):
+            raise ScoreTableError(f"the scores of {calibration.metric} are scaled already")
+        unit = calibration.unit
+        empty = np.isnan(unit).all(axis=0)
+        low = np.where(empty, np.nan, np.min(unit, axis=0, where=~np.isnan(unit), initial=1.0))
+        high = np.where(empty, np.nan, np.max(unit, axis=0, where=~np.isnan(unit), initial=0.0))
+        return cls(
+            tuple(calibration.doc_ids), low, high, calibration.metric, calibration.scale, len(unit)
+        )
+
+    def apply(self, table: ScoreTable) -> ScoreTable:
+        """Scale a table of the same metric; scores beyond the ends are clipped.
+
+        Parameters
+        ----------
+        table : ScoreTable
+            Calibration or other models; items that calibration did not have become missing.
+
+        Returns
+        -------
+        ScoreTable
+            On [0, 1], higher is better, its metric named ``<metric>_item_scaled``.
+
+        Raises
+        ------
+        ScoreTableError
+            If the table is of another metric or scale, or shares no item.
+        """
+        if (table.metric, table.scale) != (self.metric, self.scale):
+            raise ScoreTableError(
+                f"the scaling is of {self.metric} ({self.scale.describe()}), the scores are of "
+                f"{table.metric} ({table.scale.describe()})"
+            )
+        position = {doc_id: n for n, doc_id in enumerate(self.doc_ids)}
+        at = np.array([position.get(doc_id, -1) for doc_id in table.doc_ids])
+        if (at < 0).all():
+            raise ScoreTableError(
+                f"none of the {len(at)} documents is among those the scaling was made of"
+            )
+        low = np.where(at < 0, np.nan, self.low[at])
+        span = np.where(at < 0, np.nan, self.high[at]) - low
+        flat = span == 0
+        unit = table.unit
+        scaled = np.clip((unit - low) / np.where(flat, 1.0, span), 0.0, 1.0)
+        scaled = np.where(flat & ~np.isnan(unit), 0.5, scaled)
+        unknown = int((at < 0).sum())
+        warnings = (f"{unknown} documents have no item scaling",) if unknown else ()
+        return replace(
+            table,
+            raw=scaled,
+            scale=Scale(),
+            metric=self.metric + SUFFIX,
+            warnings=(*table.warnings, *warnings),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the scaling as JSON."""
+
+        def plain(values: NDArray[np.float64]) -> list[float | None]:
+            return [None if np.isnan(value) else float(value) for value in values]
+
+        content = {
+            "format": FORMAT,
+            "metric": self.metric,
+            "scale": self.scale.to_dict(),
+            "rows": self.rows,
+            "doc_ids": list(self.doc_ids),
+            "low": plain(self.low),
+            "high": plain(self.high),
+        }
+        Path(path).write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> ItemScaling:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        ScoreTableError
+            If the file is missing or something else.
+        """
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if content["format"] != FORMAT:
+                raise KeyError("format")
+            low, high = (
+                np.array([np.nan if value is None else value for value in content[name]], float)
+                for name in ("low", "high")
+            )
+            scale = Scale.from_dict(content["scale"])
+            if not len(ends[0]) == len(ends[1]) == len(content["doc_ids"]):
+                raise ValueError("lengths")
+            return cls(tuple(content["doc_ids"]), *ends, content["metric"], scale, content["rows"])
+        except OSError as error:
+            raise ScoreTableError(f"cannot read the scaling {path}: {error.strerror}") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise ScoreTableError(f"{path} is no item scaling; `scale` writes one") from error

@@ -1,0 +1,89 @@
+"""Per-item scaling: the paper's formula, calibration data alone, and back from a file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import ScoreTable
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import ScoreTableError
+from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.scores.item_scaling import ItemScaling
+
+RAW = np.array([[8.0, 12.0, 10.0], [12.0, 16.0, 10.0], [10.0, np.nan, 10.0], [2.0, 30.0, 10.0]])
+FKGL = Scale(0, 30, False)
+
+
+@pytest.fixture
+def table():
+    return ScoreTable.from_arrays(
+        RAW,
+        models=["a", "b", "b", "new"],
+        configs=["", "t=0", "t=1", ""],
+        scale=FKGL,
+        metric="fkgl",
+    )
+
+
+def test_each_item_is_spread_over_its_calibration_range(table):
+    scaled = ItemScaling.fit(table.without(["new"])).apply(table)
+    # Lower grades are better: the easiest calibration text of an item becomes 1.
+    np.testing.assert_allclose(
+        scaled.raw, [[1, 1, 0.5], [0, 0, 0.5], [0.5, np.nan, 0.5], [1, 0, 0.5]], atol=1e-12
+    )
+    assert scaled.metric == "fkgl_item_scaled" and scaled.scale == Scale()
+    assert scaled.row_config == table.row_config
+
+
+def test_models_under_test_do_not_move_the_ends(table):
+    calibration = table.without(["new"])
+    with_new, without = ItemScaling.fit(table), ItemScaling.fit(calibration)
+    assert not np.array_equal(with_new.low, without.low)
+    np.testing.assert_array_equal(
+        without.apply(table).without(["new"]).raw, without.apply(calibration).raw
+    )
+
+
+def test_other_metrics_and_scaled_scores_are_refused(table):
+    scaling = ItemScaling.fit(table)
+    other = ScoreTable.from_arrays(RAW / 30, models=list("abcd"), metric="rougeL")
+    with pytest.raises(ScoreTableError, match=r"of fkgl .* of rougeL"):
+        scaling.apply(other)
+    with pytest.raises(ScoreTableError, match="scaled already"):
+        ItemScaling.fit(scaling.apply(table))
+
+
+def test_documents_that_calibration_lacks_become_missing(table):
+    scaling = ItemScaling.fit(table)
+    wider = ScoreTable.from_arrays(
+        [[8.0, 9.0]], models=["x"], doc_ids=[0, 7], scale=FKGL, metric="fkgl"
+    )
+    scaled = scaling.apply(wider)
+    assert np.isnan(scaled.raw[0, 1]) and not np.isnan(scaled.raw[0, 0])
+    assert "1 documents have no item scaling" in scaled.warnings
+
+
+def test_a_scaling_survives_its_file(table, tmp_path):
+    scaling = ItemScaling.fit(table)
+    scaling.save(tmp_path / "s.json")
+    again = ItemScaling.load(tmp_path / "s.json")
+    np.testing.assert_array_equal(again.apply(table).raw, scaling.apply(table).raw)
+    (tmp_path / "s.json").write_text("{}")
+    with pytest.raises(ScoreTableError, match="is no item scaling"):
+        ItemScaling.load(tmp_path / "s.json")
+
+
+def test_the_command_keeps_models_under_test_out(table, tmp_path, capsys):
+    table.write(tmp_path / "t.parquet")
+    base = ["scale", str(tmp_path / "t.parquet")]
+    out, ends = str(tmp_path / "out.csv"), str(tmp_path / "ends.json")
+    assert main([*base, "-o", out, "--exclude", "new", "--write_scaling", ends]) == 0
+    assert "ends over 3 calibration configs; 1 items are the same" in capsys.readouterr().out
+    first = ScoreTable.read(out)
+    np.testing.assert_allclose(
+        first.raw, ItemScaling.fit(table.without(["new"])).apply(table).raw, atol=1e-12
+    )
+    assert main([*base, "-o", out, "--scaling", ends]) == 0
+    np.testing.assert_array_equal(ScoreTable.read(out).raw, first.raw)
+    assert main([*base, "-o", out, "--exclude", "nobody"]) == 2
