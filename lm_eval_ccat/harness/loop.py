@@ -14,6 +14,7 @@ from ..errors import HarnessError, MetricError
 from ..metrics import Metric
 from ..ranker import Ranker, Ranking
 from ..runs.prices import Tokens, estimate_tokens
+from ..scores import ScoreTable
 from . import internals
 from .options import AdaptiveOptions
 from .session import Administered, TaskSession
@@ -40,6 +41,8 @@ class AdaptiveRun:
         Scores on [0, 1], higher is better.
     ranking : Ranking or None
         What the ranker says; None before the run.
+    known : ScoreTable or None
+        Full results of other models, among which this one is placed.
     cost : float or None
         Dollars, where a price is known.
     """
@@ -55,6 +58,7 @@ class AdaptiveRun:
     ranking: Ranking | None = None
     cost: float | None = None
     seconds: float = 0.0
+    known: ScoreTable | None = None
 
     @classmethod
     def prepare(cls, session: TaskSession, bank: ItemBank, options: AdaptiveOptions) -> AdaptiveRun:
@@ -76,7 +80,11 @@ class AdaptiveRun:
         metric = metric_of(bank, session)
         for warning in warnings:
             log.warning("%s: %s", session.name, warning)
-        return cls(session, bank, options, metric, bank.filter or session.filters[0], warnings)
+        filter = bank.filter or session.filters[0]
+        known = None
+        if options.leaderboard is not None:
+            known = options.leaderboard.of_task(session.name, bank, metric.scale)
+        return cls(session, bank, options, metric, filter, warnings, known=known)
 
     @property
     def complete(self) -> bool:
@@ -147,6 +155,7 @@ class AdaptiveRun:
             target_se=options.target_se,
             audit=options.audit,
             exposure=options.exposure,
+            known=self.known,
         )
 
     def _administer(self, doc_ids: list[int]) -> list[Administered]:

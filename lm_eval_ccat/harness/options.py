@@ -12,6 +12,7 @@ from typing import Any
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..runs.prices import Price
+from .leaderboard import KnownResults
 
 BUDGET_KINDS = ("items", "usd", "seconds")
 
@@ -45,6 +46,9 @@ class AdaptiveOptions:
         reported that holds whatever the response model gets wrong.
     exposure : int, optional
         Draw each document at random among this many most informative ones.
+    leaderboard : path, ScoreTable, or mapping of task name to either, optional
+        Full results of other models: each task is run until the model's place among them is
+        decided.
     """
 
     bank: Any
@@ -57,10 +61,12 @@ class AdaptiveOptions:
     seed: int = 0
     audit: float = 0.0
     exposure: int = 1
+    leaderboard: Any = None
 
     def __post_init__(self) -> None:
         if self.bank is None:
             raise UsageError("an adaptive run needs a bank: --bank FILE (or TASK=FILE ...)")
+        object.__setattr__(self, "leaderboard", KnownResults.of(self.leaderboard))
         _positive(self.target_se, "target_se")
         if self.target_se is not None and self.target_se > 0.5:
             raise UsageError(
@@ -132,7 +138,8 @@ class AdaptiveOptions:
                 raise UsageError(f"unknown adaptive option {key!r}; known: {', '.join(known)}")
         given.setdefault("bank", None)
         if folder is not None:
-            given["bank"] = _found(given["bank"], folder)
+            for key in ("bank", "leaderboard"):
+                given[key] = _found(given.get(key), folder)
         return cls(**given)
 
     def bank_for(self, task: str, only_task: bool) -> ItemBank | None:
@@ -194,6 +201,22 @@ def parse_banks(values: list[str]) -> str | dict[str, str]:
             raise UsageError(f"--bank names task {task!r} twice")
         banks[task] = file
     return banks
+
+
+def bank_file(bank: Any, task: str) -> Path | None:
+    """The file of a task's bank, where `bank` (as `AdaptiveOptions` takes it) is of files.
+
+    >>> bank_file({"a": "x/a.json"}, "a").name
+    'a.json'
+    """
+    if isinstance(bank, Mapping):
+        bank = bank.get(task)
+    if not isinstance(bank, (str, Path)):
+        return None
+    path = Path(bank)
+    if not path.is_dir():
+        return path
+    return next((file for file in sorted(path.glob("*.json")) if _task_of(file) == task), None)
 
 
 def _task_of(file: Path) -> str | None:

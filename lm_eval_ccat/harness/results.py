@@ -103,6 +103,7 @@ def describe(run: AdaptiveRun) -> dict[str, Any]:
         "ability": ability,
         "ability_standard_error": ability_se,
         "audit": _audit(run),
+        "place": ranking.places[name].to_dict() if name in ranking.places else None,
         "cost": {"items": n, "usd": run.cost},
         "seconds": round(run.seconds, 3),
         "not_estimated": [] if run.complete else _left_out(run),
@@ -207,10 +208,8 @@ def _collect(run: AdaptiveRun, bootstrap_iters: int | None) -> Any:
 
 def _left_out(run: AdaptiveRun) -> list[str]:
     """Keys of the task's other metrics, for which there is no estimate."""
-    answer = next(iter(run.administered.values()), None)
-    if answer is None:
-        return []
-    keys = [f"{metric},{flt}" for metric, flt in answer.values]
+    reported = {pair: None for answer in run.administered.values() for pair in answer.values}
+    keys = [f"{metric},{flt}" for metric, flt in reported]
     return [key for key in keys if key != run.key]
 
 

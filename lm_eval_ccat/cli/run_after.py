@@ -1,0 +1,171 @@
+"""After an adaptive ``run``: count the items used, and put the model on the leaderboard."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BankError, UsageError
+
+if TYPE_CHECKING:
+    from ..harness.leaderboard import KnownResults
+
+#: Arguments of models that name them, as the harness has it.
+_NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
+#: Flags of this module, which the harness's command must not see.
+FLAGS = ("leaderboard", "leaderboard_out", "leaderboard_name")
+
+
+def add_arguments(group: Any) -> None:
+    """Add the flags of leaderboards to ``run``."""
+    group.add_argument(
+        "--leaderboard",
+        nargs="+",
+        metavar="<scores>",
+        help="Full results of other models (harness logs or a score table; TASK=PATH once per "
+        "task): test the model until its place among them is decided",
+    )
+    group.add_argument(
+        "--leaderboard_out",
+        metavar="<path>",
+        help="Where to write the table: <path>.json, .md and .csv (default: "
+        "leaderboard_<task> in --output_path, else in the working directory)",
+    )
+    group.add_argument(
+        "--leaderboard_name", metavar="<name>", help="The model's name on the leaderboard"
+    )
+
+
+def known_results(
+    ours: dict[str, Any], args: argparse.Namespace, file: Mapping[str, Any]
+) -> KnownResults | None:
+    """What ``--leaderboard`` names; takes this module's flags out of `ours`.
+
+    Raises
+    ------
+    UsageError
+        A path does not exist, or a flag that means nothing without ``--leaderboard``.
+    """
+    given = ours.pop("leaderboard", None)
+    out, name = ours.pop("leaderboard_out", None), ours.pop("leaderboard_name", None)
+    if given is None:
+        for flag, value in (("leaderboard_out", out), ("leaderboard_name", name)):
+            if value is not None:
+                raise UsageError(f"--{flag} means nothing without --leaderboard")
+        return None
+    from ..harness.leaderboard import KnownResults
+    from ..harness.options import parse_banks
+
+    found = KnownResults.of(parse_banks(given))
+    assert found is not None
+    found.model = name or model_name(args, file)
+    return found
+
+
+def model_name(args: argparse.Namespace, file: Mapping[str, Any]) -> str:
+    """What the harness would call the model that is run (`file`: its ``--config``)."""
+    from ..harness import internals
+
+    given = getattr(args, "model_args", None) or file.get("model_args")
+    arguments = internals.model_arguments(given)
+    for key in _NAMING:
+        if arguments.get(key):
+            return str(arguments[key])
+    text = ",".join(f"{k}={v}" for k, v in arguments.items())
+    model = str(getattr(args, "model", None) or file.get("model") or "model")
+    return f"{model}:{text}" if text else model
+
+
+def count_items(banks: Any, blocks: Mapping[str, Mapping[str, Any]]) -> None:
+    """Count each task's documents beside its bank file; a count that cannot be kept is told."""
+    from ..bank.usage import record_usage
+    from ..harness.options import bank_file
+
+    for task, block in blocks.items():
+        file = bank_file(banks, task) if "documents" in block else None
+        if file is None:
+            continue
+        try:
+            record_usage(file, [block["documents"]])
+        except BankError as error:
+            print(f"warning: {error}", file=sys.stderr)
+
+
+def update_leaderboards(
+    known: KnownResults,
+    blocks: Mapping[str, Mapping[str, Any]],
+    out: str | None,
+    output_path: str | None,
+) -> None:
+    """Write each task's leaderboard with the model's row, and print the row and its place."""
+    placed = {task: block for task, block in blocks.items() if task in known.tables}
+    for task, block in placed.items():
+        from ..report.board import Row, update_board
+
+        row = Row(
+            model=known.model or "model",
+            score=block["estimate"],
+            standard_error=block["standard_error"],
+            items=block["items"],
+            estimated=block["items"] < block["items_total"],
+            signature=block["signature"],
+        )
+        base = _base(out, output_path, task, several=len(placed) > 1)
+        board = update_board(
+            base, full_board(known.tables[task], known.scales[task], block, task), [row]
+        )
+        row = board.row(row.model)
+        place = block.get("place") or {}
+        print(f"\n{row.model}: {place.get('in_words', f'rank {row.rank} of {len(board.rows)}')}")
+        near = board.rows[max(0, row.rank - 4) : row.rank + 3]
+        for r in near:
+            mark = ">" if r.model == row.model else " "
+            score = f"≈ {r.score:.4g}" if r.estimated else f"  {r.score:.4g}"
+            print(f"{mark} {r.rank:>4}  {score:<10}  {r.model}")
+        print(f"leaderboard: {base}.md, {base}.csv, {base}.json")
+
+
+def full_board(table: Any, scale: Any, block: Mapping[str, Any], task: str) -> Any:
+    """The board of the full results alone."""
+    import numpy as np
+
+    from ..report.board import Board, Row
+
+    # By way of [0, 1]: the table may be in other units, and what is estimated for an unbounded
+    # metric is the capped mean.
+    raw = scale.restore(table.model_scores())
+    seen = np.isfinite(raw)
+    rows = []
+    for model, scores, there in zip(table.models, raw, seen):
+        n = int(there.sum())
+        if not n:
+            continue
+        values = scores[there]
+        missing = 1.0 - n / table.n_items
+        error = float(np.sqrt(values.var(ddof=1) / n * missing)) if n > 1 and missing else 0.0
+        rows.append(Row(model, float(values.mean()), error, n, estimated=False))
+    board = Board(
+        task=task,
+        metric=block["key"].partition(",")[0],
+        filter=block["filter"],
+        scale=scale,
+        n_items=table.n_items,
+        confidence=block["confidence"],
+    )
+    return board.with_rows(rows)
+
+
+def _base(out: str | None, output_path: str | None, task: str, several: bool) -> str:
+    safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in task)
+    if out is not None:
+        stem = (
+            str(Path(out).with_suffix("")) if Path(out).suffix in (".json", ".md", ".csv") else out
+        )
+        return f"{stem}_{safe}" if several else stem
+    folder = Path(output_path or ".")
+    if folder.suffix == ".json":  # the harness takes it for the name of the results file
+        folder = folder.parent
+    return str(folder / f"leaderboard_{safe}")
