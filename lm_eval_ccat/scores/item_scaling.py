@@ -155,9 +155,10 @@ class ItemScaling:
                 for name in ("low", "high")
             )
             scale = Scale.from_dict(content["scale"])
-            if not len(ends[0]) == len(ends[1]) == len(content["doc_ids"]):
+            doc_ids = tuple(content["doc_ids"])
+            if not len(low) == len(high) == len(doc_ids):
                 raise ValueError("lengths")
-            return cls(tuple(content["doc_ids"]), *ends, content["metric"], scale, content["rows"])
+            return cls(doc_ids, low, high, content["metric"], scale, content["rows"])
         except OSError as error:
             raise ScoreTableError(f"cannot read the scaling {path}: {error.strerror}") from error
         except (KeyError, TypeError, ValueError) as error:
