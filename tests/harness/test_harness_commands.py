@@ -147,6 +147,17 @@ def test_what_cannot_be_meant_ends_in_one_line(common, banks, capsys, flags, cod
     assert errors.startswith("lm-eval-ccat: error:") and words in errors
 
 
+def test_a_config_file_of_the_harness_counts(common, banks, capsys):
+    config = banks / "run.yaml"
+    config.write_text(f"model: copyist\ntasks: [choices]\ninclude_path: {common[3]}\n")
+    flags = ["--config", str(config), "--adaptive", "--bank", str(banks / "choices.bank.json")]
+    assert main(["run", *flags, "--max_items", "4"]) == 0
+    assert "4 of 36 documents" in capsys.readouterr().out
+    config.write_text(config.read_text() + "limit: 3\n")
+    assert main(["run", *flags]) == 2
+    assert "--limit cannot go with an adaptive run" in capsys.readouterr().err
+
+
 def test_help_shows_the_harness_flags_and_ours(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["run", "--help"])

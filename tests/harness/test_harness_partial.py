@@ -10,7 +10,7 @@ import pytest
 from lm_eval.utils import make_table
 from local_bench import N_DOCS, Copyist
 
-from lm_eval_ccat import adaptive_evaluate, simple_evaluate
+from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate, simple_evaluate
 from lm_eval_ccat.errors import BankMismatchError, CcatError, HarnessError, UsageError
 
 
@@ -203,3 +203,27 @@ def test_an_audit_is_reported_beside_the_estimate(bench):
     low, high = audit["interval"]
     assert 0 < low < audit["estimate"] < high <= 100
     assert "audit:0.5" in block["signature"]
+
+
+def test_documents_for_which_the_task_leaves_the_metric_out_are_passed_over(bench):
+    (bench.tasks / "patchy.py").write_text(
+        "def score(doc, results):\n"
+        "    right = str(doc['number']) in results[0]\n"
+        "    return {'length': len(results[0]), **({} if doc['number'] % 5 else {'acc': right})}\n"
+    )
+    text = (bench.tasks / "sums.yaml").read_text().split("metric_list")[0]
+    (bench.tasks / "patchy.yaml").write_text(
+        text.replace("task: sums", "task: patchy")
+        + "process_results: !function patchy.score\n"
+        + "metric_list: [{metric: acc}, {metric: length, aggregation: mean}]\n"
+    )
+    table = ScoreTable.from_arrays(
+        np.random.default_rng(0).random((5, N_DOCS)), models=list("abcde"), metric="acc"
+    )
+    bank = calibrate(table, method="paper")
+    stock = bench.stock(["patchy"], bootstrap_iters=0)
+    full = run(bench, ["patchy"], bank, max_items=N_DOCS, bootstrap_iters=0)
+    for key, value in stock["results"]["patchy"].items():
+        assert full["results"]["patchy"][key] == value
+    part = run(bench, ["patchy"], bank, max_items=4)["adaptive"]["patchy"]
+    assert part["items"] > 4 and "length,none" in part["not_estimated"]
