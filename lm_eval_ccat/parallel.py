@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -20,9 +20,17 @@ Result = TypeVar("Result")
 _inside_worker = False
 
 
-def _enter_worker() -> None:
-    global _inside_worker
+_shared_here: Any = None
+
+
+def _enter_worker(shared: Any) -> None:
+    global _inside_worker, _shared_here
     _inside_worker = True
+    _shared_here = shared
+
+
+def _call_in_worker(work: Callable[[Any, Any], Any], piece: Any) -> Any:
+    return work(piece, _shared_here)
 
 
 def usable_cores() -> int:
@@ -33,9 +41,12 @@ def usable_cores() -> int:
 
 
 def in_processes(
-    work: Callable[[Piece], Result], pieces: Sequence[Piece], processes: int | None = None
+    work: Callable[[Piece, Any], Result],
+    pieces: Sequence[Piece],
+    shared: Any = None,
+    processes: int | None = None,
 ) -> Iterator[Result]:
-    """Yield ``work(piece)`` for every piece, in the order of the pieces.
+    """Yield ``work(piece, shared)`` for every piece, in the order of the pieces.
 
     At most ``2 * processes`` results are ever waiting, so that memory does not grow with the
     number of pieces. An exception in a piece is raised here.
@@ -46,28 +57,33 @@ def in_processes(
         A function of module level, so that it can be sent to another process.
     pieces : sequence
         What to call it with; each must be picklable, as must each result.
+    shared : optional
+        What is large and the same for all pieces; it reaches each process once, and on Linux
+        without being copied.
     processes : int, optional
         How many processes; by default one per core this process may use. 1 works in this process.
 
     Examples
     --------
-    >>> list(in_processes(abs, [-1, 2, -3], processes=1))
-    [1, 2, 3]
+    >>> list(in_processes(pow, [1, 2, 3], shared=2, processes=1))
+    [1, 4, 9]
     """
     count = min(usable_cores() if processes is None else processes, len(pieces))
     if count <= 1 or _inside_worker:  # a worker has one core: it starts no workers of its own
         for piece in pieces:
-            yield work(piece)
+            yield work(piece, shared)
         return
     # Forked workers need no `if __name__ == "__main__"` guard in the user's script and start at
     # once. Elsewhere than on Linux forking is unsafe or absent, so the platform's way is taken.
     method = "fork" if sys.platform.startswith("linux") else None
     context = multiprocessing.get_context(method)
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_enter_worker)
+    pool = ProcessPoolExecutor(
+        count, mp_context=context, initializer=_enter_worker, initargs=(shared,)
+    )
     try:
         waiting: list[Future[Result]] = []
         for piece in pieces:
-            waiting.append(pool.submit(work, piece))
+            waiting.append(pool.submit(_call_in_worker, work, piece))
             if len(waiting) >= 2 * count:
                 yield waiting.pop(0).result()
         while waiting:

@@ -118,7 +118,7 @@ def _row(line: bytes, marker: bytes) -> Any:
     return json.loads(line)
 
 
-def read_part(part: Part) -> Rows:
+def read_part(part: Part, _shared: None = None) -> Rows:
     """Read one part; see :class:`Rows`.
 
     Raises
@@ -202,7 +202,7 @@ def read_parts(
     # Compressed text is about a quarter of its size, and takes as long to unpack as to parse.
     work = sum((end - p.start) * (1 if p.end is not None else 8) for p, end in zip(parts, ends))
     done = 0
-    for rows in in_processes(read_part, parts, None if work >= _WORTH_PROCESSES else 1):
+    for rows in in_processes(read_part, parts, processes=None if work >= _WORTH_PROCESSES else 1):
         done += rows.size
         if on_progress is not None:
             on_progress(done, total)

@@ -43,13 +43,11 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Fold:
-    """One hold-out set; everything a process needs to replay it.
+    """One hold-out set of a table; with the table everything that is needed to replay it.
 
     Attributes
     ----------
     number : int
-    table : ScoreTable
-        All models.
     holdout : tuple of str
     low, high : ndarray of shape (n_holdout,)
         Bootstrap intervals of the held-out models' mean raw scores.
@@ -60,16 +58,15 @@ class Fold:
     """
 
     number: int
-    table: ScoreTable
     holdout: tuple[str, ...]
     low: Floats
     high: Floats
     prices: tuple[Mapping[str, float], ...]
     units: Floats
 
-    def calibration_table(self) -> ScoreTable:
+    def calibration_table(self, whole: ScoreTable) -> ScoreTable:
         """Scores of the models not held out, without items that none of them was scored on."""
-        table = self.table.without(self.holdout)
+        table = whole.without(self.holdout)
         seen = np.isfinite(table.raw).any(axis=0)
         if seen.all():
             return table

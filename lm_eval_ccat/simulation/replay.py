@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from ..bank import ItemBank, calibrate
 from ..ranker import Ranker, Ranking
+from ..scores import ScoreTable
 from . import baselines
 from .methods import Method
 from .protocol import Fold, Protocol
@@ -104,10 +105,10 @@ class FoldResult:
     calibration_seconds: dict[str, float]
 
 
-def replay_fold(piece: Piece) -> FoldResult:
-    """Replay every method on one fold, at every level of spending and with every seed."""
+def replay_fold(piece: Piece, whole: ScoreTable) -> FoldResult:
+    """Replay every method on one fold of a table, at every level of spending, with every seed."""
     fold, protocol = piece.fold, piece.protocol
-    table = fold.calibration_table()
+    table = fold.calibration_table(whole)
     banks: dict[Any, ItemBank] = {}
     seconds: dict[str, float] = {}
     warnings: list[str] = []
@@ -118,7 +119,7 @@ def replay_fold(piece: Piece) -> FoldResult:
             seconds[method.name] = time.perf_counter() - start
             banks[method.bank_key] = bank
             warnings += [w for w in bank.warnings if w not in table.warnings]
-    stage = _Stage(fold, protocol, table.model_scores(), table.doc_ids)
+    stage = _Stage(fold, protocol, whole, table)
     # The paper's method spends first: the others may spend what it spent.
     ordered = sorted(piece.methods, key=lambda m: m.name != "paper")
     outcomes: list[Outcome] = []
@@ -139,18 +140,18 @@ class _Stage:
     """The held-out models' scores and the truth about them, shared by all runs of a fold."""
 
     def __init__(
-        self, fold: Fold, protocol: Protocol, calibration: Floats, calibration_ids: tuple[Any, ...]
+        self, fold: Fold, protocol: Protocol, whole: ScoreTable, calibration: ScoreTable
     ) -> None:
         self.fold, self.protocol = fold, protocol
-        held = fold.table.select(fold.holdout)
+        held = whole.select(fold.holdout)
         self.scores = held.model_scores()
         raw = held.model_scores(unit=False)
         self.true_raw = full_means(raw) * (1.0 if held.scale.higher_is_better else -1.0)
         self.true_unit = full_means(self.scores)
         self.tied = true_ties(fold.low, fold.high)
-        self.column = {doc_id: n for n, doc_id in enumerate(fold.table.doc_ids)}
-        self.known = [self.column[d] for d in calibration_ids]
-        self._calibration = calibration
+        self.column = {doc_id: n for n, doc_id in enumerate(whole.doc_ids)}
+        self.known = [self.column[d] for d in calibration.doc_ids]
+        self._calibration = calibration.model_scores()
         self._static: list[int] | None = None
 
     @property

@@ -172,7 +172,7 @@ def simulate(
     outcomes: list[Outcome] = []
     fold_warnings: dict[str, int] = {}
     calibration: dict[str, list[float]] = {}
-    for done, result in enumerate(in_processes(replay_fold, pieces, processes), start=1):
+    for done, result in enumerate(in_processes(replay_fold, pieces, table, processes), start=1):
         outcomes += result.outcomes
         for warning in set(result.warnings):
             fold_warnings[warning] = fold_warnings.get(warning, 0) + 1
@@ -275,7 +275,6 @@ def _folds(
     return [
         Fold(
             number=number,
-            table=table,
             holdout=names,
             low=low[[row[m] for m in names]],
             high=high[[row[m] for m in names]],
