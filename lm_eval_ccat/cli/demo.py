@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from ..demo.corpus import collect, write_task
     from ..demo.summarisers import CALIBRATING, RANKED
     from .live import make_console, quiet_harness
-    from .rank import rank
+    from .rank_run import Switches, rank
 
     started = time.monotonic()
     folder = Path(args.dir)
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     from ..runs.config import load_config
 
     run_dir = folder / "rank.run"
-    rank(load_config(config_file), run_dir, quiet=args.quiet)
+    rank(load_config(config_file), run_dir, Switches(quiet=args.quiet))
     content = json.loads((run_dir / "result.json").read_text(encoding="utf-8"))
 
     _say(f"\nFull runs of the same {len(RANKED)} systems, to see whether that was right:")

@@ -92,8 +92,8 @@ def _work(
 ) -> None:
     from ..runs.scheduler import Scheduler
     from .live import Display
-    from .rank import make_workers
     from .rank_results import result_content, write_model_results
+    from .rank_run import make_workers
 
     config = plan.config
     ended = threading.Event()
@@ -118,7 +118,8 @@ def _work(
         config.budget.get("seconds"), plain=True,
     )  # fmt: skip
     try:
-        scheduler.run(display.tick)
+        with display:
+            scheduler.run(display.tick)
     except KeyboardInterrupt:
         # What this process still holds is free for the next one at once.
         for model, doc in ranker.unanswered(entry.name):

@@ -131,18 +131,18 @@ def require_model_types(config: RankConfig) -> None:
     """
     import difflib
 
-    register_models()
-    from lm_eval.api.registry import model_registry
+    from ..harness import internals
 
+    register_models()
+    types = internals.model_types()
     for entry in config.models:
         if entry.model is None:
             raise UsageError(
                 f"model {entry.name} has no `model:` (a model type of lm_eval such as hf); only "
                 "a ranking made with --prepare can do without"
             )
-        if entry.model not in model_registry:
-            known = [str(name) for name in model_registry]
-            close = difflib.get_close_matches(entry.model, known, n=3) or sorted(known)
+        if entry.model not in types:
+            close = difflib.get_close_matches(entry.model, types, n=3) or sorted(types)
             raise UsageError(
                 f"model {entry.name}: lm_eval has no model type {entry.model!r}; "
                 f"there is: {', '.join(close)}"
@@ -199,7 +199,7 @@ class HarnessWorker:
 
     def open(self) -> None:
         """Load the model and bind it to the task; the second time only load the model."""
-        from ..harness import internals, open_session
+        from ..harness import internals
         from ..harness.usage import UsageMeter, own_retries, requests_at_once
 
         lm = self._make_lm()
@@ -210,14 +210,7 @@ class HarnessWorker:
         if self._cache:
             lm = internals.with_cache(lm, f"{self._cache}_{_safe_name(self.name)}.db")
         if self.session is None:
-            name, folders = task_and_path(self._config)
-            self.session = open_session(
-                name,
-                lm,
-                include_path=folders,
-                count_tokens=self.entry.price.by_tokens,
-                **session_options(self._config),
-            )
+            self.session = self._open_session(lm)
             self._check(self.session)
         else:
             self.session.lm = lm
@@ -229,6 +222,18 @@ class HarnessWorker:
             # The requests of one document go out together; they count against the limit.
             calls = max(1, calls * size // max(per_document, size))
         self.slots, self.batch = calls, max(1, size // per_document)
+
+    def _open_session(self, lm: Any) -> TaskSession:
+        from ..harness import open_session
+
+        name, folders = task_and_path(self._config)
+        return open_session(
+            name,
+            lm,
+            include_path=folders,
+            count_tokens=self.entry.price.by_tokens,
+            **session_options(self._config),
+        )
 
     def _make_lm(self) -> Any:
         from ..harness import internals
@@ -324,10 +329,16 @@ class HarnessWorker:
 
     def restore(self, answers: Mapping[DocId, Mapping[str, Any]]) -> None:
         """Score recorded answers again, so that results files hold them; asks the model nothing."""
-        assert self.session is not None
         missing = [d for d in answers if d not in self.administered]
         if not missing:
             return
+        if self.session is None:
+            # The model need not be loaded for that, unless its template shapes the prompts.
+            self.session = self._open_session(
+                self._make_lm()
+                if self._config.harness.get("apply_chat_template")
+                else PlaceholderLM()
+            )
         model, self.session.lm = self.session.lm, _Recorded()
         try:
             for doc in missing:

@@ -181,12 +181,12 @@ def _check_probe(bank: ItemBank, probe: TaskSession) -> None:
         )
 
 
-def check_session(plan: Plan, session: TaskSession) -> list[str]:
+def check_session(bank: ItemBank, session: TaskSession) -> list[str]:
     """Compare the bank with the task as one model is asked it; warnings, or a refusal."""
     from ..bank.settings import check_bank
 
     return check_bank(
-        plan.bank,
+        bank,
         task=session.name,
         filters=session.filters,
         settings=session.settings,

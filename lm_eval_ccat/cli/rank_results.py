@@ -54,10 +54,11 @@ def write_model_results(
 
     for worker in workers:
         answers = {doc: a for (name, doc), a in ranker.answers.items() if name == worker.name}
-        if not answers or worker.session is None:
+        if not answers:
             continue
         try:
             worker.restore(answers)
+            assert worker.session is not None
             save_model(
                 directory.path,
                 worker.name,

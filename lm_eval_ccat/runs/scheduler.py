@@ -95,6 +95,8 @@ class Scheduler:
         RunError
             If the journal cannot be written.
         """
+        if self.ranker.done:
+            return
         threads = self._start_threads()
         try:
             while any(thread.is_alive() for thread in threads):

@@ -37,7 +37,8 @@ class Joiners(Children):
         arguments = [
             "--adaptive", "--ranking", str(run_dir), "--name", name,
             "--model", "local-completions",
-            "--model_args", f"model={name},base_url={server.url},tokenizer_backend=none",
+            "--model_args",
+            f"model={name},base_url={server.url},tokenizer_backend=none,num_concurrent=4",
         ]  # fmt: skip
         child = self.context.Process(target=run_join, args=(arguments, code))
         child.start()
@@ -85,7 +86,7 @@ def test_three_processes_rank_together(
 def test_a_dead_process_gives_its_documents_back_after_the_lease(
     bench: Bench, joiners: Joiners
 ) -> None:
-    run_dir = prepare(bench, lease=2.0)
+    run_dir = prepare(bench, lease=2.0, stop_when_decided=False, max_items=40)
     with CompletionsServer(bench.outputs, latency=0.05) as server:
         first = [joiners.join(run_dir, server, name) for name in THREE]
         journal = run_dir / "journal.jsonl"
@@ -99,7 +100,7 @@ def test_a_dead_process_gives_its_documents_back_after_the_lease(
         for child, _ in [*first, (again, code)]:
             child.join(90)
             assert not child.is_alive()
-        assert code.value == 0
+        assert code.value in (0, 3)
     records = Journal(journal).read_new()
     released = [r for r in records if r["op"] == "release"]
     assert released and {r["why"] for r in released} == {"lease expired"}
