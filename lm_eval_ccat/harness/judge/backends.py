@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Protocol
 
 from ...errors import HarnessError, UsageError
@@ -140,9 +141,14 @@ class HarnessModel:
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
         self._lm: Any = None
+        self._lock = Lock()  # several sessions may ask at once; a local model takes one call
 
     def ask(self, conversations: Sequence[Messages]) -> list[Reply]:
         """Answer each conversation in one call of the model."""
+        with self._lock:
+            return self._ask(conversations)
+
+    def _ask(self, conversations: Sequence[Messages]) -> list[Reply]:
         settings = self._settings
         if self._lm is None:
             self._lm = internals.make_lm(str(settings.lm), settings.lm_args)

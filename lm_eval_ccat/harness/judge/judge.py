@@ -178,8 +178,9 @@ class Judge:
         # The same question twice in one call is put once.
         missing = {key: c for key, c, reply in zip(keys, conversations, known) if reply is None}
         if missing:
-            if self._backend is None:
-                self._backend = backend_of(settings)
+            with self._lock:
+                if self._backend is None:
+                    self._backend = backend_of(settings)
             replies = self._backend.ask(list(missing.values()))
             for key, reply in zip(missing, replies):
                 self._cache.put(key, reply.text, settings.model)
