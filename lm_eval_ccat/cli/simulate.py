@@ -108,6 +108,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="N,N",
         help="other budgets, in items per model, for the advice (default: half, 2 and 4 times)",
     )
+    parser.add_argument(
+        "--holdouts",
+        metavar="FILE",
+        help="JSON list of hold-out sets, each a list of models, in place of --holdout and --folds",
+    )
+    parser.add_argument(
+        "--calibration_models",
+        type=int,
+        metavar="N",
+        help="calibrate on a seeded draw of N of the other models",
+    )
     parser.add_argument("--exclude", default="", metavar="A,B", help="models to leave out")
     parser.add_argument("--seed", type=int, default=0, help="of the partitions (default: 0)")
     parser.add_argument("--processes", type=int, help="folds at once (default: one per core)")
@@ -141,6 +152,8 @@ def run(args: argparse.Namespace) -> int:
             warmup=args.warmup,
             levels=args.levels,
             wanted_tau=args.wanted_tau,
+            holdouts=None if args.holdouts is None else _hold_out_sets(args.holdouts),
+            calibration_models=args.calibration_models,
             seed=args.seed,
             processes=args.processes,
             on_progress=show,
@@ -152,6 +165,17 @@ def run(args: argparse.Namespace) -> int:
     for warning in found.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return 0
+
+
+def _hold_out_sets(path: str) -> list[list[str]]:
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read as JSON ({error})") from error
+    sets = list(content.values()) if isinstance(content, dict) else content
+    if not isinstance(sets, list) or not all(isinstance(one, list) for one in sets):
+        raise UsageError(f'{path}: hold-out sets are [["model", ...], ...]')
+    return sets
 
 
 def _write(path: Path, found: Simulation) -> None:

@@ -49,6 +49,8 @@ class Fold:
     ----------
     number : int
     holdout : tuple of str
+    calibration : tuple of str
+        Models to calibrate on, none of them held out.
     low, high : ndarray of shape (n_holdout,)
         Bootstrap intervals of the held-out models' mean raw scores.
     prices : tuple of dict
@@ -59,14 +61,15 @@ class Fold:
 
     number: int
     holdout: tuple[str, ...]
+    calibration: tuple[str, ...]
     low: Floats
     high: Floats
     prices: tuple[Mapping[str, float], ...]
     units: Floats
 
     def calibration_table(self, whole: ScoreTable) -> ScoreTable:
-        """Scores of the models not held out, without items that none of them was scored on."""
-        table = whole.without(self.holdout)
+        """Scores of the calibration models, without items that none of them was scored on."""
+        table = whole.select(self.calibration)
         seen = np.isfinite(table.raw).any(axis=0)
         if seen.all():
             return table
@@ -113,6 +116,28 @@ def hold_out_sets(models: Sequence[str], size: int, folds: int, seed: int) -> li
             sets.append(tuple(models[i] for i in order[start : start + size]))
         partition += 1
     return sets[:folds]
+
+
+def calibration_set(
+    models: Sequence[str], holdout: Sequence[str], most: int | None, fold: int, seed: int
+) -> tuple[str, ...]:
+    """Models to calibrate on: all that are not held out, or a seeded draw of them.
+
+    Parameters
+    ----------
+    models, holdout : sequence of str
+    most : int or None
+        How many at most.
+    fold, seed : int
+        What the draw depends on.
+    """
+    others = [model for model in models if model not in set(holdout)]
+    if most is None or most >= len(others):
+        return tuple(others)
+    if most < 2:
+        raise UsageError(f"calibration_models {most}: at least 2 are needed")
+    drawn = np.random.default_rng([seed, fold, 11]).choice(len(others), most, replace=False)
+    return tuple(others[i] for i in sorted(drawn))
 
 
 def drawn_prices(models: Sequence[str], seed: int) -> dict[str, float]:

@@ -18,6 +18,7 @@ from .methods import Method, chosen_methods
 from .protocol import (
     Fold,
     Protocol,
+    calibration_set,
     checked_prices,
     drawn_prices,
     hold_out_sets,
@@ -89,6 +90,7 @@ def simulate(
     levels: Sequence[float] | None = (),
     wanted_tau: float = 0.9,
     holdouts: Sequence[Sequence[str]] | None = None,
+    calibration_models: int | None = None,
     seed: int = 0,
     processes: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
@@ -131,8 +133,10 @@ def simulate(
         What the advice is for.
     holdouts : sequence of sequences of str, optional
         Hold-out sets of one's own, in place of ``holdout`` and ``folds``.
+    calibration_models : int, optional
+        Calibrate on a seeded draw of so many of the other models, to see what few are good for.
     seed : int
-        Of the partitions.
+        Of the partitions and of the draw of calibration models.
     processes : int, optional
         How many folds at once; by default one per core.
     on_progress : callable, optional
@@ -166,7 +170,9 @@ def simulate(
     protocol = _checked(Protocol(seeds, items_per_model, confidence, warmup))
     table, warnings = _usable(table)
     item_sizes = item_units(table, units, units_column)
-    made = _folds(table, holdouts, holdout, folds, seed, item_sizes, prices, seeds)
+    made = _folds(
+        table, holdouts, holdout, folds, seed, item_sizes, prices, seeds, calibration_models
+    )
     all_levels = _levels(levels, items_per_model, table.n_items)
     pieces = [Piece(fold, chosen, protocol, all_levels) for fold in made]
     outcomes: list[Outcome] = []
@@ -199,6 +205,7 @@ def simulate(
             "models": len(table.models),
             "items_of_benchmark": table.n_items,
             "holdout": len(made[0].holdout),
+            "calibration_models": len(made[0].calibration),
             "folds": len(made),
             "seeds": seeds,
             "items_per_model": items_per_model,
@@ -247,6 +254,7 @@ def _folds(
     units: Any,
     prices: Mapping[str, float] | str | Path | None,
     seeds: int,
+    calibration_models: int | None,
 ) -> list[Fold]:
     models = table.models
     if holdouts is None:
@@ -276,6 +284,7 @@ def _folds(
         Fold(
             number=number,
             holdout=names,
+            calibration=calibration_set(models, names, calibration_models, number, seed),
             low=low[[row[m] for m in names]],
             high=high[[row[m] for m in names]],
             prices=tuple({m: of_seed[m] for m in names} for of_seed in by_seed),

@@ -127,6 +127,23 @@ def test_held_out_models_do_not_touch_calibration(monkeypatch):
     assert seen[0] == seen[1] and not seen[0][0] & set(holdouts[0])
 
 
+def test_few_calibration_models_are_drawn_from_those_not_held_out(monkeypatch):
+    from lm_eval_ccat.simulation import replay
+
+    seen = []
+
+    def recording(table, **options):
+        seen.append(table.models)
+        return calibrate(table, **options)
+
+    monkeypatch.setattr(replay, "calibrate", recording)
+    found = simulate(made(), ["paper"], folds=6, calibration_models=5, processes=1)
+    assert all(len(set(models)) == 5 for models in seen) and len(set(seen)) > 1
+    held = [r["holdout"] for r in found.runs]
+    assert not any(set(a) & set(b) for a, b in zip(seen, held))
+    assert found.settings["calibration_models"] == 5
+
+
 def test_lower_is_better_gives_the_same_ranking():
     up = made(scale=Scale(0, 100))
     down = ScoreTable.from_arrays(
@@ -223,6 +240,7 @@ def test_methods_of_ones_own_plug_in():
         ({"seeds": 0}, "at least 1"),
         ({"confidence": 1.5}, "between 0 and 1"),
         ({"holdouts": [["m00", "who"]]}, "who"),
+        ({"calibration_models": 1}, "at least 2"),
         ({"prices": {"m00": 1}}, "no positive price"),
     ],
 )
