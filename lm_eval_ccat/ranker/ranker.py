@@ -40,6 +40,7 @@ class _Seat:
     dropped: str | None = None
     asked: int = 0
     draws: list[Draw] = field(default_factory=list)
+    ahead: float | None = None  # units of the item that must fit the budget, while it stays so
 
     @property
     def load(self) -> int:
@@ -201,6 +202,7 @@ class Ranker:
             seat.asked += 1
             seat.pending[item] = float(price[item])
             seat.available[item] = False
+            seat.ahead = None
             self._cached_candidates = None
             asked.append((seat.name, self.bank.doc_ids[item]))
         return asked
@@ -264,6 +266,7 @@ class Ranker:
         if seat.pending.pop(i, None) is None:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
         seat.available[i] = True
+        seat.ahead = None
         seat.draws = [d for d in seat.draws if d.item != i]
         self._cached_candidates = None
 
@@ -437,9 +440,10 @@ class Ranker:
             return False
         if math.isinf(left) or (warmup and self._policy.warmup_ignores_budget):
             return True
-        units = self._units[seat.available]
-        ahead = units.mean() if self._policy.affords_mean else units.min()
-        return bool(self._price(seat) * ahead <= left)
+        if seat.ahead is None:
+            units = self._units[seat.available]
+            seat.ahead = float(units.mean() if self._policy.affords_mean else units.min())
+        return bool(self._price(seat) * seat.ahead <= left)
 
     def _choosable(self, seat: _Seat) -> NDArray[np.bool_]:
         """Items of `seat` that may be asked: not had, and within the budget left."""
@@ -541,6 +545,7 @@ class Ranker:
                 seat.measured = (c + cost, u + float(self._units[item]))
         seat.spent += expected if cost is None else float(cost)
         seat.available[item] = False
+        seat.ahead = None
         self._cached_candidates = None
 
     def _seat(self, model: str) -> _Seat:
