@@ -329,16 +329,13 @@ class HarnessWorker:
 
     def restore(self, answers: Mapping[DocId, Mapping[str, Any]]) -> None:
         """Score recorded answers again, so that results files hold them; asks the model nothing."""
+        if self.session is None:
+            # The model need not be loaded for that, unless its template shapes the prompts.
+            templated = self._config.harness.get("apply_chat_template")
+            self.session = self._open_session(self._make_lm() if templated else PlaceholderLM())
         missing = [d for d in answers if d not in self.administered]
         if not missing:
             return
-        if self.session is None:
-            # The model need not be loaded for that, unless its template shapes the prompts.
-            self.session = self._open_session(
-                self._make_lm()
-                if self._config.harness.get("apply_chat_template")
-                else PlaceholderLM()
-            )
         model, self.session.lm = self.session.lm, _Recorded()
         try:
             for doc in missing:
