@@ -155,8 +155,10 @@ def run(args: argparse.Namespace) -> int:
     CcatError
         Flags that cannot go together, or a bank that cannot be used.
     """
+    from ..demo import register_models
     from ..harness import internals
 
+    register_models()
     ours = {name: vars(args).pop(name, None) for name in _OURS}
     _set_include_path(args)
     command = internals.run_command()._execute
