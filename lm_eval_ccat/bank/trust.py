@@ -45,6 +45,12 @@ def table_warnings(table: ScoreTable) -> list[str]:
             f"only {n_models} models: the items' parameters are rough; calibrate on "
             f"{FEW_MODELS} or more, better {ENOUGH_MODELS}"
         )
+    if twins := _twins(table, scores):
+        warnings.append(
+            f"equal scores on every item: {', '.join(f'{a} and {b}' for a, b in twins[:3])}"
+            + (f" and {len(twins) - 3} more pairs" if len(twins) > 3 else "")
+            + "; what is one model counts twice; leave one of each out (--exclude)"
+        )
     count = np.maximum(seen.sum(axis=1), 1)
     means = np.where(seen, scores, 0.0).sum(axis=1) / count
     low, high = float(means.min()), float(means.max())
@@ -70,6 +76,17 @@ def table_warnings(table: ScoreTable) -> list[str]:
             "models apart"
         )
     return warnings
+
+
+def _twins(table: ScoreTable, scores: np.ndarray) -> list[tuple[str, str]]:
+    """Pairs of models whose scores are all equal."""
+    first: dict[bytes, str] = {}
+    pairs = []
+    for model, row in zip(table.models, scores):
+        other = first.setdefault(row.tobytes(), model)
+        if other != model:
+            pairs.append((other, model))
+    return pairs
 
 
 def _error_of_means(scores: np.ndarray, means: np.ndarray) -> float:

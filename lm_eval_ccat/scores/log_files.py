@@ -221,20 +221,23 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
     if not chosen:
         raise ScoreTableError(f"{path}: no samples of task {task}; there are {_some(tasks)}")
     runs, warnings = [], []
+    alone: list[Path] = []
     for samples, _, date in chosen:
         results: dict[str, Any] = {}
         beside = _results_beside(samples, date)
         if beside is None:
-            warnings.append(
-                f"{samples}: no results_{date}.json beside it; the model is named after its "
-                f"directory, and its settings are unknown"
-            )
+            alone.append(samples)
         else:
             try:
                 results = read_results(beside)
             except ScoreTableError as error:
                 warnings.append(f"{error}; the model is named after its directory")
         runs.append(Run(samples, task, date, _model_name(results, samples.parent.name), results))
+    if alone:
+        warnings.append(
+            f"no results_<date>.json beside {_some([str(p) for p in alone], 3)}: the model is "
+            "named after its directory, and its settings are unknown"
+        )
     return runs, warnings
 
 

@@ -38,3 +38,11 @@ def test_models_that_hardly_differ_are_warned_of_on_the_metrics_own_scale():
 def test_a_benchmark_out_of_reach_is_warned_of():
     assert any("too hard" in w for w in table_warnings(made(np.linspace(-7, -4, 12), noise=0.0)))
     assert any("too easy" in w for w in table_warnings(made(np.linspace(4, 7, 12), noise=0.0)))
+
+
+def test_one_model_under_two_names_is_warned_of():
+    table = made(np.linspace(-1, 1, 12))
+    raw = np.vstack([table.raw, table.raw[3]])
+    twice = ScoreTable.from_arrays(raw, models=[*table.models, "copy"])
+    (warning,) = table_warnings(twice)
+    assert warning.startswith("equal scores on every item: m3 and copy;")
