@@ -49,6 +49,17 @@ metric_list:
   - {metric: acc, aggregation: mean, higher_is_better: true}
   - {metric: acc_norm, aggregation: mean, higher_is_better: true}
 """,
+    "continued": """
+task: continued
+output_type: loglikelihood
+training_split: train
+num_fewshot: 1
+doc_to_text: "{{source}}:"
+doc_to_target: " {{target}}"
+metric_list:
+  - {metric: acc, aggregation: mean, higher_is_better: true}
+  - {metric: perplexity, aggregation: perplexity, higher_is_better: false}
+""",
     "sums": """
 task: sums
 output_type: generate_until
@@ -174,9 +185,9 @@ class Copyist(LM):
             self.seen.append(request.args)
             context, continuation = request.args
             document = self._document(context)
-            gold = document["options"][document["gold"]]
-            bonus = self.skill if continuation.strip() == gold else 0.0
-            found.append((bonus - 1.2 * digest(self.name, context, continuation) - 1.0, False))
+            bonus = self.skill if continuation.strip() == document["target"] else 0.0
+            doubt = digest(self.name, context, continuation)
+            found.append((bonus - 1.2 * doubt - 1.0, doubt < bonus))
         return found
 
     def loglikelihood_rolling(self, requests):

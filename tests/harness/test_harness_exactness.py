@@ -13,6 +13,7 @@ CASES = [
     ("texts", "ter", "none", {"system_instruction": "Copy with care."}),
     ("choices", "acc", "none", {}),
     ("choices", "acc_norm", "none", {"num_fewshot": 1}),
+    ("continued", "acc", "none", {"num_fewshot": 2}),
     ("sums", "exact_match", "strict", {}),
     ("sums", "exact_match", "majority", {"apply_chat_template": True}),
 ]
