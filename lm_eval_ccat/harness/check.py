@@ -197,14 +197,18 @@ def _check_loaded(task: Any, scales: Scales, wanted: str | None, probe: bool) ->
     config = metric_config(task)
     filters = internals.filter_names(task)
     notes: list[str] = []
-    names = _reported_names(config, list(task.aggregation()))
+    declared = [metric_name(metric) for metric in task.aggregation()]
+    names = _reported_names(config, declared)
+    missing = {metric_name(metric) for metric in internals.missing_metrics(task)}
     values: Mapping[str, Any] = {}
     if probe:
         values, note = _probe(task)
         notes += [note] if note else []
         names = list(values) or names
     checks = [
-        _check_metric(
+        _absent_function(metric, filter, name)
+        if metric in missing
+        else _check_metric(
             metric,
             filter,
             name,
@@ -280,6 +284,16 @@ def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[
         else:
             names += EXPANSIONS.get(metric, (metric,))
     return list(dict.fromkeys(names))
+
+
+def _absent_function(metric: str, filter: str, task: str) -> MetricCheck:
+    return MetricCheck(
+        metric,
+        filter,
+        False,
+        reason=f"metric {metric} of task {task} could not be loaded: it is neither lm-eval's nor "
+        "to be had from HF evaluate here; install or download it, or correct its name",
+    )
 
 
 def _absent(

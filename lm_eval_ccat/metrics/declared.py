@@ -112,6 +112,11 @@ def metric_name(metric: Any) -> str:
     'bleu'
     >>> metric_name("/tasks/wmt2016/metrics.bleu")
     'bleu'
+
+    A metric of HF `evaluate` may be a folder; it reports under the folder's name.
+
+    >>> metric_name("my_metrics/overlap")
+    'overlap'
     """
     if callable(metric):
         return str(getattr(metric, "__name__", metric))
@@ -123,7 +128,7 @@ def metric_name(metric: Any) -> str:
     ):
         if found := re.search(pattern, text, re.MULTILINE):
             return found[1]
-    return text
+    return text.rstrip("/").rsplit("/", 1)[-1] if "/" in text else text
 
 
 def _aggregation(value: Any) -> str | None:

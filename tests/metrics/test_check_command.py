@@ -71,6 +71,32 @@ metadata: {version: 1.0, ccat_scales: {grade: {range: [0, 20]}, broken: {range: 
 """,
 }
 
+TASKS["t_hf"] = """\
+output_type: generate_until
+doc_to_target: "{{target}}"
+metric_list:
+  - {metric: %s, aggregation: mean, higher_is_better: true, hf_evaluate: true}
+  - {metric: no_such_metric, aggregation: mean, higher_is_better: true, hf_evaluate: true}
+metadata: {version: 1.0, ccat_scales: {overlap: {range: [0, 1]}}}
+"""
+
+HF_METRIC = """\
+import datasets
+import evaluate
+
+
+class Overlap(evaluate.Metric):
+    def _info(self):
+        texts = {"predictions": datasets.Value("string"), "references": datasets.Value("string")}
+        return evaluate.MetricInfo(
+            description="", citation="", inputs_description="", features=datasets.Features(texts)
+        )
+
+    def _compute(self, predictions, references):
+        words = set(predictions[0].split()), set(references[0].split())
+        return {"overlap": len(words[0] & words[1]) / len(words[0] | words[1])}
+"""
+
 OWN = """\
 def process(doc, results):
     return {"grade": float(len(results[0])), "broken": [1.0]}
@@ -90,7 +116,10 @@ def folder(tmp_path_factory):
     data = folder / "rows.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     (folder / "own.py").write_text(OWN)
+    (folder / "overlap").mkdir()
+    (folder / "overlap" / "overlap.py").write_text(HF_METRIC)
     for name, text in TASKS.items():
+        text = text % (folder / "overlap") if name == "t_hf" else text
         (folder / f"{name}.yaml").write_text(f"task: {name}\n" + COMMON % data + text)
     (folder / "group.yaml").write_text(
         "group: t_group\ntask:\n  - t_choice\n  - task: t_two_filters\n    num_fewshot: 0\n"
@@ -150,6 +179,16 @@ def test_corpus_f1_and_mcc_are_refused_by_name(checks):
 
 def test_a_range_declared_in_the_yaml_is_found(checks):
     assert _by_metric(checks["t_own"])["grade"].words == "0 to 20, lower is better"
+
+
+def test_metrics_of_hf_evaluate_are_used_and_missing_ones_named(folder, checks):
+    found = _by_metric(checks["t_hf"])
+    assert found["overlap"].usable and found["overlap"].key == "overlap,none"
+    assert "no_such_metric of task t_hf could not be loaded" in found["no_such_metric"].reason
+    task = _loaded(folder, "t_hf")
+    task._metric_fn_list.pop("no_such_metric")
+    reported = task.process_results(task.eval_docs[0], ["one three"])
+    assert metric_of_task(task, "overlap").score(reported["overlap"]) == pytest.approx(1 / 3)
 
 
 def test_groups_are_opened(folder):

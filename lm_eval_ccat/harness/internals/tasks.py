@@ -89,6 +89,14 @@ def default_metrics(output_type: str) -> list[str]:
     return list(resolve("lm_eval.api.registry:DEFAULT_METRIC_REGISTRY").get(output_type, []))
 
 
+def missing_metrics(task: Any) -> set[str]:
+    """Metrics of a loaded task whose function the harness could not find or load."""
+    if scores_by_itself(task):
+        return set()
+    functions = getattr(task, "_metric_fn_list", {})
+    return {name for name, function in functions.items() if function is None}
+
+
 def scores_by_itself(task: Any) -> bool:
     """Whether a task computes its documents' metrics in code of its own."""
     stock = resolve("lm_eval.api.task:ConfigurableTask").process_results
