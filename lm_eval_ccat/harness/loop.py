@@ -127,7 +127,7 @@ class AdaptiveRun:
                 )
                 bar.update(len(asked))
                 self._stop_when_spent(ranker, budget, time.monotonic() - started)
-            self._top_up(ranker, batch, budget, bar)
+            self._top_up(batch, budget, bar)
         self.ranking = ranker.result()
         self.seconds = time.monotonic() - started
 
@@ -163,7 +163,8 @@ class AdaptiveRun:
         for answer in answers:
             self.administered[answer.doc_id] = answer
             # A task may leave a metric out for some documents; the harness then does as well.
-            if (self.metric.name, self.filter) in answer.values:
+            key = (self.metric.name, self.filter)
+            if key in answer.values and not self.metric.is_missing(answer.values[key]):
                 self.units[answer.doc_id] = self._unit(answer)
         declared = self.metric.name in internals.metric_names(self.session.task)
         if answers and not self.units and not (declared and len(self.administered) < WARMUP):
@@ -212,13 +213,14 @@ class AdaptiveRun:
         elif "usd" in budget and ranker.spent >= budget["usd"]:
             ranker.stop(f"the budget of {budget['usd']:g} usd is used up")
 
-    def _top_up(self, ranker: Ranker, batch: int, budget: Mapping[str, float], bar: Any) -> None:
-        """Run the documents that the bank does not offer, where all were asked for.
+    def _top_up(self, batch: int, budget: Mapping[str, float], bar: Any) -> None:
+        """Run the documents that the bank does not offer, where all were asked for and needed.
 
         A bank may have removed documents, or not know some; a full run has them too.
         """
         wanted, total = self.options.max_items, len(self.session.doc_ids)
-        if wanted is None or wanted < total or self.options.target_se is not None or budget:
+        offered = {d for d, kept in zip(self.bank.doc_ids, self.bank.kept) if kept}
+        if wanted is None or wanted < total or budget or not offered <= set(self.administered):
             return
         left = [d for d in self.session.doc_ids if d not in self.administered]
         for start in range(0, len(left), batch):

@@ -88,6 +88,13 @@ def test_the_target_and_the_budget_stop_it(bench):
     assert soon["items"] == 1 and "seconds" in soon["stopped_because"]
 
 
+def test_a_stop_before_the_last_document_is_kept(bench):
+    """Documents that the bank does not offer are run only where all others were."""
+    bank = bench.bank("texts", "bleu")
+    block = run(bench, ["texts"], bank, max_items=N_DOCS, target_se=0.45)["adaptive"]["texts"]
+    assert block["items"] == 10 and block["stopped_because"] == "the target is reached"
+
+
 def test_a_budget_in_dollars_is_kept(bench):
     bank = bench.bank("texts", "bleu")
     price = {"input": 1.0, "output": 2.0}
