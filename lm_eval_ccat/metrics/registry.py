@@ -39,6 +39,8 @@ class Metric:
         What that name begins with.
     pair_scorer : callable, optional
         ``(prediction, references) -> raw score`` where the harness reports pairs of texts.
+    skips_nan : bool
+        True where the task aggregates by ``nanmean``: a document whose value is NaN has no score.
 
     Examples
     --------
@@ -53,6 +55,7 @@ class Metric:
     corpus: bool = False
     prefix: str = ""
     pair_scorer: Callable[[str, Sequence[str]], float] | None = None
+    skips_nan: bool = False
 
     @property
     def label(self) -> str:
@@ -68,6 +71,11 @@ class Metric:
             Name of the harness's filter pipeline.
         """
         return f"{self.label},{filter}"
+
+    def is_missing(self, value: Any) -> bool:
+        """Whether the task says by NaN that a document has no score (see `skips_nan`)."""
+        number = isinstance(value, (float, np.floating))
+        return self.skips_nan and number and math.isnan(value)
 
     def score(self, value: Any, *, task: str = "", prediction: str | None = None) -> float:
         """Turn what ``process_results`` reported for one document into a raw score.
@@ -176,7 +184,13 @@ def find_metric(
         raise MetricError(f"the scale of metric {name}{where} is not known; {_DECLARE}")
     # Only with a declared scale does a metric of the task's own aggregation come this far.
     own = declared.aggregation not in (None, *MEANS)
-    return Metric(name, scale_or_none, corpus=own, prefix="mean_" if own else "")
+    return Metric(
+        name,
+        scale_or_none,
+        corpus=own,
+        prefix="mean_" if own else "",
+        skips_nan=declared.aggregation == "nanmean",
+    )
 
 
 def known_scale(name: str, *, task: str = "") -> Scale | None:

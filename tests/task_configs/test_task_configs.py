@@ -181,3 +181,58 @@ def test_check_knows_every_shipped_metric(place, capsys):
     for task in json.loads(capsys.readouterr().out):
         assert task["documents"] == N
         assert all(metric["usable"] for metric in task["metrics"]), task
+
+
+def test_an_answer_without_a_rating_is_left_out(place, banks, model_args, monkeypatch, capsys):
+    from judge_server import JudgeServer
+
+    def rate(messages, n):
+        text = messages[0]["content"]
+        return "No idea." if "Question 03" in text else f"Rating: [[{4 + len(text) % 3}]]"
+
+    with JudgeServer(rate) as server:
+        settings = {"model": "unsure-judge", "base_url": server.base_url, "attempts": 2}
+        (place / "unsure.yaml").write_text(yaml.safe_dump(settings))
+        monkeypatch.setenv("CCAT_JUDGE", str(place / "unsure.yaml"))
+        task = "ccat_truthfulqa_gen_judge"
+        arguments = _command(model_args("m2"), [task], "unsure")
+        bank = ["--adaptive", "--bank", str(banks / f"{task}.json"), "--max_items", str(N)]
+        assert main([*arguments, *bank]) == 0
+        block = _results(place / "unsure")["results"][task]
+        assert 4 <= block["judge_score,none"] <= 6
+        config = {
+            "task": task,
+            "bank": f"banks/{task}.json",
+            "budget": {"items": 2 * N},
+            "harness": {"include_path": str(CONFIGS)},
+            "models": [
+                {"name": name, "model": "ccat-forgetful", "model_args": model_args(name)}
+                for name in ("m5", "m1")
+            ],
+        }
+        path = place / "unsure.rank.yaml"
+        path.write_text(yaml.safe_dump(config))
+        capsys.readouterr()
+        code = main(["rank", str(path), "--run_dir", "ranked/unsure", "--json", "--quiet"])
+        ranking = json.loads(capsys.readouterr().out)
+        assert code in (0, 3, 4) and set(ranking["order"]) == {"m1", "m5"}
+        failed = [block["failed"] for block in ranking["models"].values()]
+        assert any(failed) and all(f["doc_id"] == 3 for block in failed for f in block)
+
+
+def test_rank_refuses_a_judge_that_is_ranked(place, banks, model_args, capsys):
+    config = {
+        "task": "ccat_truthfulqa_gen_judge",
+        "bank": "banks/ccat_truthfulqa_gen_judge.json",
+        "budget": {"items": 20},
+        "harness": {"include_path": str(CONFIGS)},
+        "models": [
+            {"name": "x", "model": "ccat-forgetful",
+             "model_args": {**model_args("m1"), "model": "a-judge"}},
+            {"name": "y", "model": "ccat-forgetful", "model_args": model_args("m2")},
+        ],
+    }  # fmt: skip
+    path = place / "self.rank.yaml"
+    path.write_text(yaml.safe_dump(config))
+    assert main(["rank", str(path), "--run_dir", "ranked/self", "--quiet"]) == 2
+    assert "judge a-judge is one of the judged models" in capsys.readouterr().err
