@@ -139,7 +139,10 @@ def tie_table(measured: Measured, methods: Sequence[str]) -> Table:
 
 def fixed_table(measured: Measured, methods: Sequence[str]) -> Table:
     """Adaptive stopping and allocation against fixed length."""
-    keys = ("tau_adaptive", "tau_fixed", "tau_difference", "item_savings", "cost_savings")
+    keys = (
+        "tau_adaptive", "tau_equal_cost", "tau_equal_length", "length", "tau_difference",
+        "item_savings", "cost_savings",
+    )  # fmt: skip
     rows = [
         [facts["table"], facts["metric"], method, *[found[method][k] for k in keys]]
         for facts, found in _usable(measured, "fixed_length")
@@ -153,13 +156,15 @@ def fixed_table(measured: Measured, methods: Sequence[str]) -> Table:
     return Table(
         "fixed_length",
         "Adaptive against fixed length",
-        "The fixed-length test gives every model the same number of items at the same budget; "
-        "savings are shares of what it used, negative where the ranker took more (cheap models "
-        "are asked more).",
+        "A fixed-length test gives every model the same number of items. At *equal cost* it may "
+        "spend what the ranker may. At *equal length* every model gets as many items as the ranker "
+        "gave the one it tested longest (*length*), so that the closest pairs are tested as long; "
+        "tau difference (adaptive - fixed) and savings are against this one.",
         ("table", "metric", "method", *(k.replace("_", " ") for k in keys)),
         rows,
-        {"item savings": "{:.1%}", "cost savings": "{:.1%}", "tau difference": "{:+.3f}"},
-    )
+        {"item savings": "{:.1%}", "cost savings": "{:.1%}", "tau difference": "{:+.3f}",
+         "length": "{:.1f}"},
+    )  # fmt: skip
 
 
 def family_table(measured: Measured, methods: Sequence[str]) -> Table:

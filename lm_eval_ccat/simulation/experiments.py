@@ -19,6 +19,9 @@ from . import studies
 from .protocol import item_units
 from .studies import Design
 
+# Part of the key of what is stored: a study that measures something else gets a new number.
+_STUDIES_VERSION = 2
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -238,7 +241,7 @@ def _key(table: ScoreTable, units: Any, design: Design) -> str:
     digest.update(b"" if units is None else np.ascontiguousarray(units).tobytes())
     digest.update(json.dumps([table.row_model, table.row_config]).encode())
     digest.update(json.dumps(asdict(design), sort_keys=True, default=list).encode())
-    digest.update(__version__.encode())
+    digest.update(f"{__version__}, studies {_STUDIES_VERSION}".encode())
     return digest.hexdigest()
 
 

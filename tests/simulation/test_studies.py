@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat import ScoreTable, calibrate, simulate
 from lm_eval_ccat.simulation.replay import Outcome
 from lm_eval_ccat.simulation.studies import (
     Design,
@@ -23,9 +23,9 @@ from lm_eval_ccat.simulation.studies import (
 DESIGN = Design(methods=("paper",), folds=3, items_per_model=15)
 
 
-def made(n_models=12, n_items=120, seed=0):
+def made(n_models=12, n_items=120, seed=0, spread=1.2):
     rng = np.random.default_rng(seed)
-    eta = np.linspace(-1.2, 1.2, n_models)[:, None] + rng.normal(size=n_items)[None]
+    eta = np.linspace(-spread, spread, n_models)[:, None] + rng.normal(size=n_items)[None]
     scores = np.clip(expit(eta) + 0.1 * rng.normal(size=eta.shape), 0, 1)
     return ScoreTable.from_arrays(scores, models=[f"m{n:02d}" for n in range(n_models)])
 
@@ -69,13 +69,20 @@ def test_calibration_reports_discrimination_of_the_bank():
     assert row["scores"] == 12 * 120
 
 
-def test_fixed_length_compares_at_one_budget():
-    found = fixed_length(made(), DESIGN, None, None)["paper"]
-    assert found["items_fixed"] <= 15 * 4 and found["items_fixed"] > 15 * 4 - 5
-    assert found["tau_difference"] == pytest.approx(found["tau_adaptive"] - found["tau_fixed"])
+def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
+    table = made(spread=0.4)
+    found = fixed_length(table, DESIGN, None, None)["paper"]
+    adaptive = simulate(table, ["paper"], folds=3, items_per_model=15, processes=1)
+    longest = [max(map(len, o.items_of.values())) for o in adaptive.outcomes]
+    assert found["length"] == pytest.approx(np.mean(longest))
+    fixed = simulate(
+        table, ["fixed"], folds=3, items_per_model=np.mean(longest), processes=1
+    ).summary["fixed"]
+    assert found["tau_difference"] == pytest.approx(adaptive.summary["paper"]["tau"] - fixed["tau"])
     assert found["item_savings"] == pytest.approx(
-        1 - found["items_adaptive"] / found["items_fixed"]
+        1 - adaptive.summary["paper"]["items"] / fixed["items"]
     )
+    assert 0 < found["item_savings"] < 1 and 0 < found["cost_savings"] < 1
 
 
 def test_families_are_held_out_whole_and_small_ones_passed_over():
