@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 #: For each method: parameters, constants that are numbers, and those of them that are above 0.
 _PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "paper": (("difficulty",), ("k", "start"), ("k",)),
+    "default": (
+        ("intercept", "slope", "noise"),
+        ("centre", "prior_sd", "spread"),
+        ("prior_sd", "spread"),
+    ),
 }
 _LARGEST = 1e6
 

@@ -1,0 +1,111 @@
+"""How far estimates of models outside the calibration really lie from the truth.
+
+A posterior knows the noise of scores, not that no model follows the response model. The
+calibration therefore replays models it left out and compares: true squared errors are described by
+
+    E (t - truth)^2  =  ( c Var t  +  m (1 - n/N)^2 )  r(position of the ability),
+
+``c`` for noise that is larger than thought, ``m`` for misfit that more items of the same kind do
+not cure, ``r`` for abilities at which models are better or worse understood than usual, outside the
+calibration's range above all. ``rho`` is the correlation of two models' errors when both
+have seen the same items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+BANDWIDTH = 0.4
+_PRIOR_MODELS = 2.0  # that many models with ratio 1 stand beside those near a position
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Inflation of errors; the default is none.
+
+    Attributes
+    ----------
+    c, m : float
+        Above.
+    positions, ratios, weights : ndarray of shape (n_records,)
+        Of models left out: where they stood (`Range.position`), true over described squared
+        error, and how much each record counts (records of one model together count 1).
+    rho : float
+        In [0, 1).
+    """
+
+    c: float = 1.0
+    m: float = 0.0
+    positions: Floats = field(default_factory=lambda: np.empty(0))
+    ratios: Floats = field(default_factory=lambda: np.empty(0))
+    weights: Floats = field(default_factory=lambda: np.empty(0))
+    rho: float = 0.0
+
+    def level(self, position: float) -> float:
+        """``r`` at a position: a kernel average of ratios, shrunk to 1."""
+        near = np.exp(-0.5 * ((self.positions - position) / BANDWIDTH) ** 2) * self.weights
+        return float((near @ self.ratios + _PRIOR_MODELS) / (near.sum() + _PRIOR_MODELS))
+
+    def variance(self, variance: float, unseen_share: float, position: float) -> float:
+        """Expected squared error of an estimate of posterior variance `variance`."""
+        plain = self.c * variance + self.m * unseen_share**2
+        return plain * self.level(position)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "c": self.c,
+            "m": self.m,
+            "rho": self.rho,
+            "positions": self.positions.tolist(),
+            "ratios": self.ratios.tolist(),
+            "weights": self.weights.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> Misfit:
+        """The inverse of `to_dict`.
+
+        Raises
+        ------
+        ValueError
+            A value out of range, or arrays that do not fit one another.
+        """
+        lists = [np.array(d[k], dtype=np.float64) for k in ("positions", "ratios", "weights")]
+        if len({a.shape for a in lists}) != 1 or lists[0].ndim != 1:
+            raise ValueError("the arrays of the misfit do not fit one another")
+        c, m, rho = float(d["c"]), float(d["m"]), float(d["rho"])
+        if not (
+            c > 0.0 and m >= 0.0 and 0.0 <= rho < 1.0 and all((a >= 0).all() for a in lists[1:])
+        ):
+            raise ValueError("the misfit is out of range")
+        return cls(c, m, *lists, rho)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Abilities of the calibration models, to say where another ability stands among them."""
+
+    low: float
+    high: float
+    spread: float
+
+    def position(self, x: float) -> float:
+        """-1 at the weakest model, 1 at the best; beyond them, in standard deviations further.
+
+        Examples
+        --------
+        >>> [Range(-2.0, 2.0, 1.0).position(x) for x in (-2.0, 0.0, 2.0, 3.0)]
+        [-1.0, 0.0, 1.0, 2.0]
+        """
+        if x > self.high:
+            return 1.0 + (x - self.high) / self.spread
+        if x < self.low:
+            return -1.0 - (self.low - x) / self.spread
+        return 2.0 * (x - self.low) / max(self.high - self.low, 1e-12) - 1.0

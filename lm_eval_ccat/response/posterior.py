@@ -1,0 +1,181 @@
+"""What a few scores of one model say about its full-benchmark mean: a Laplace posterior.
+
+With ``A`` the items seen, ``U`` the others and ``N`` of both, the estimand and its variance are
+
+    t     = ( sum over A of y_i  +  sum over U of mu_i ) / N
+    Var t = ( g' S g  +  sum over U of kappa_i w_i ) / N^2,      g = sum over U of w_i l_i,
+
+where ``S`` is the posterior covariance of ability and factors, ``l_i`` the gradient of item i's
+linear predictor, ``w = mu (1 - mu)`` and ``kappa_i = k_i (s(x) + w_i v_i(x))`` its noise: the
+item's own, and what calibration leaves open of its curve at this ability (``k_i v_i``). Seeing item
+i is expected to lower the sum of squares by ``c_i^2 / p_i``, with ``c_i = w_i l_i' S g + kappa_i
+w_i`` the covariance of its score with the unseen sum and ``p_i = kappa_i w_i + w_i^2 l_i' S l_i``
+its variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from .fractional import FractionalItems, weight
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_STEPS = 30
+_LONGEST_STEP = 1.0
+_TOLERANCE = 1e-6
+
+
+class ScorePosterior:
+    """Posterior of one model, given scores on some items.
+
+    Parameters
+    ----------
+    items : FractionalItems
+
+    Attributes
+    ----------
+    z : ndarray of shape (1 + q,)
+        Mode: the ability, then residual factors.
+    covariance : ndarray of shape (1 + q, 1 + q)
+        Of `z`.
+    mu, w : ndarray of shape (n_items,)
+        Expected scores and their slopes at the mode.
+    kappa : ndarray of shape (n_items,)
+        Noise of a score on each item.
+    estimate, variance : float
+        ``t`` and ``Var t``.
+    """
+
+    def __init__(self, items: FractionalItems) -> None:
+        self.items = items
+        self.seen: list[int] = []
+        self.scores: list[float] = []
+        self._unseen = np.ones(items.n_items)  # 1 or 0: products are cheaper than indexing
+        self._prior = items.prior_precision
+        self.z = np.zeros(items.n_dimensions)
+        self.covariance = np.diag(1.0 / self._prior)
+        self._predict()
+
+    @property
+    def n_items(self) -> int:
+        """Items of the benchmark."""
+        return self.items.n_items
+
+    @property
+    def unseen_share(self) -> float:
+        """Share of the benchmark not seen."""
+        return 1.0 - len(self.seen) / self.n_items
+
+    def learn(self, item: int, score: float) -> None:
+        """Take in the score, on [0, 1], of an item not seen before."""
+        self.seen.append(item)
+        self.scores.append(score)
+        self._unseen[item] = 0.0
+        self._fit()
+        self._predict()
+
+    def gains(
+        self,
+        pending: Sequence[int] = (),
+        shared: tuple[float, Floats] | None = None,
+    ) -> Floats:
+        """Expected fall of the variance of ``N t`` for each item; shape (n_items,).
+
+        Parameters
+        ----------
+        pending : sequence of int
+            Items whose scores are on their way; taken as known.
+        shared : (float, ndarray of shape (n_items,)), optional
+            Correlation of the errors of two models on one item, and the influence of each item on
+            the rival's estimate (`influence`). What is then maximised is the fall of the variance
+            of the *difference*: an item the rival has seen takes part of its own error away.
+        """
+        covariance, g = self.covariance, self._gradient
+        if len(pending):
+            covariance, g = self._after(pending)
+        along = self.w[:, None] * self._slopes
+        spread = along @ covariance
+        own = self.kappa * self.w
+        with_sum = spread @ g + own
+        total = own + np.einsum("ij,ij->i", spread, along)
+        gain = with_sum**2 / total
+        if shared is not None:
+            rho, rival = shared
+            gain = gain + 2.0 * rho * self.n_items * rival * own * with_sum / total
+        return np.asarray(gain)
+
+    def influence(self) -> Floats:
+        """How much the estimate moves per unit of each seen score; 0 for the others."""
+        out = np.zeros(self.n_items)
+        at = np.array(self.seen, dtype=np.intp)
+        if len(at):
+            by_ability = self._slopes[at] @ (self.covariance @ self._gradient)
+            out[at] = (1.0 + by_ability / self.kappa[at]) / self.n_items
+        return out
+
+    def surprise(self) -> float:
+        """Mean squared standardised residual of the scores seen; about 1 where the model fits."""
+        if not self.seen:
+            return 1.0
+        at = np.array(self.seen, dtype=np.intp)
+        return float(
+            np.mean((np.array(self.scores) - self.mu[at]) ** 2 / (self.kappa[at] * self.w[at]))
+        )
+
+    def predictive_variance(self, item: int) -> float:
+        """Variance that the score of `item` is expected to have."""
+        along = self.w[item] * self._slopes[item]
+        own = self.kappa[item] * self.w[item]
+        return float(own + along @ self.covariance @ along)
+
+    def _fit(self) -> None:
+        """Newton steps to the mode, from the last one."""
+        items, at = self.items, np.array(self.seen, dtype=np.intp)
+        y, prior, z = np.array(self.scores), self._prior, self.z
+        noise, variance = items.noise[at], items.covariance[at]
+        for _ in range(_STEPS):
+            eta, gradient, value = items.predictor(z, at)
+            mu = expit(eta)
+            w = weight(mu)
+            kappa = noise * (items.model_noise(z[0]) + w * items.curve_variance(value, variance))
+            scaled = gradient / kappa[:, None]
+            precision = (scaled * w[:, None]).T @ gradient
+            precision.flat[:: len(z) + 1] += prior
+            step = np.linalg.solve(precision, scaled.T @ (y - mu) - prior * z)
+            longest = float(np.abs(step).max())
+            z = z + step * min(1.0, _LONGEST_STEP / max(longest, 1e-12))
+            if longest < _TOLERANCE:
+                break
+        self.z, self.covariance = z, np.linalg.inv(precision)
+
+    def _predict(self) -> None:
+        items = self.items
+        eta, self._slopes, value = items.predictor(self.z)
+        self.mu = expit(eta)
+        self.w = weight(self.mu)
+        noise = items.model_noise(float(self.z[0])) + self.w * items.curve_variance(value)
+        self.kappa = items.noise * noise
+        left = self._unseen * self.w
+        self._gradient = left @ self._slopes
+        g = self._gradient
+        n = self.n_items
+        self.estimate = float((sum(self.scores) + self._unseen @ self.mu) / n)
+        self.variance = float((g @ self.covariance @ g + self.kappa @ left) / n**2)
+
+    def _after(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
+        """Covariance and gradient once `pending` are in, at the present mode."""
+        covariance, g = self.covariance, self._gradient
+        for i in pending:
+            along = self.w[i] * self._slopes[i]
+            spread = covariance @ along
+            total = self.kappa[i] * self.w[i] + along @ spread
+            covariance = covariance - np.outer(spread, spread) / total
+            if self._unseen[i]:
+                g = g - along
+        return covariance, g
