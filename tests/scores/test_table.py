@@ -31,7 +31,7 @@ def test_reads_a_csv(tmp_path):
     np.testing.assert_array_equal(t.raw, [[0.5, np.nan], [1.0, 0.25]])
     with pytest.raises(ScoreTableError, match="em, f1"):
         ScoreTable.read(path)
-    with pytest.raises(ScoreTableError, match="'rouge'.*em, f1"):
+    with pytest.raises(ScoreTableError, match=r"'rouge'.*em, f1"):
         ScoreTable.read(path, metric="rouge")
 
 
@@ -129,7 +129,9 @@ class TestScale:
     text_ids=st.booleans(),
     scale=st.sampled_from([Scale(), Scale(0, 100), Scale(-1, 1), Scale(0, 25, False)]),
 )
-def test_a_written_table_reads_back_the_same(tmp_path_factory, seed, shape, ending, text_ids, scale):
+def test_a_written_table_reads_back_the_same(
+    tmp_path_factory, seed, shape, ending, text_ids, scale
+):
     rng = np.random.default_rng(seed)
     raw = rng.uniform(scale.low, scale.high, shape)
     raw[rng.random(shape) < 0.2] = np.nan
