@@ -1,0 +1,371 @@
+"""Writes the reference pages from the code while the documentation is built.
+
+What the code says by itself (flags, types, defaults, records of a real journal) is read from it.
+Where words are needed that the code does not hold, they stand here, and the build fails when they
+do not cover exactly what the code has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+import lm_eval_ccat
+from lm_eval_ccat.cli import main as command_line
+from lm_eval_ccat.runs import config as run_config
+from lm_eval_ccat.runs.prices import Price
+
+CONFIG_WORDS = {
+    "task": "Name of a harness task, or the path of its YAML file.",
+    "bank": "File of the item bank; also looked for beside the configuration.",
+    "models": "The models to rank, see below.",
+    "confidence": "Two-sided; a pair is decided when P(a better) leaves [(1-c)/2, 1-(1-c)/2].",
+    "budget": "One of `{items: n}`, `{usd: x}`, `{seconds: s}`; without it the ranking ends when "
+    "all is decided or every item was asked.",
+    "warmup": "Items that every model gets before anything is compared.",
+    "max_items": "Most items per model; by default the method's own cap.",
+    "seed": "Of whatever is drawn at random.",
+    "information": '`first`, or `full`: what the method "paper" maximises when it selects.',
+    "familywise": "Hold the chance of any wrong decided neighbour in the whole order to 1 - c.",
+    "stop_when_decided": "`false` spends the whole budget.",
+    "target_se": "Also test every model until its standard error, on the metric's own scale, is "
+    "at most this.",
+    "one_at_a_time": "One request in flight in the whole run: slower, and the result is the same "
+    "to the last bit after any crash.",
+    "memory": "How much local models may hold together, in the unit of the models' `memory`; those "
+    "that do not fit take turns.",
+    "judge": "Price of judging one answer, where the metric is an LLM judge.",
+    "failures": "When a request is tried again and when a model is set aside, see below.",
+    "lease": "Seconds after which a document claimed by a dead process is given to another.",
+    "harness": "Anything that `lm_eval --config` takes and that does not belong to `rank`: "
+    "`num_fewshot`, `apply_chat_template`, `system_instruction`, `gen_kwargs`, `include_path`, "
+    "`use_cache`, ...",
+}
+MODEL_WORDS = {
+    "name": "What the model is called in results.",
+    "model": "Model type of the harness (`hf`, `vllm`, `local-completions`, ...).",
+    "model_args": "Its arguments, as a mapping or as `a=b,c=d`. Credentials are masked in files.",
+    "price": "What it costs, see below.",
+    "batch_size": "As the harness takes it.",
+    "device": "As the harness takes it.",
+    "concurrency": "Requests at the same time; by default what the model type says.",
+    "memory": "What its weights need, in the unit of the run's `memory`.",
+    "num_gpus": "GPUs of its Ray actor.",
+    "num_cpus": "CPUs of its Ray actor.",
+}
+FAILURE_WORDS = {
+    "attempts": "How often a document is tried before it is given up.",
+    "backoff": "Seconds before the second attempt; twice as long before each further one.",
+    "max_backoff": "Longest such pause.",
+    "in_a_row": "Documents given up in a row after which the model is set aside.",
+}
+PRICE_WORDS = {
+    "input": "Dollars per million prompt tokens (with `output`).",
+    "output": "Dollars per million generated tokens (with `input`).",
+    "item": "Dollars per document.",
+    "hour": "Dollars per hour of measured time.",
+}
+JOURNAL_WORDS = {
+    "header": "First line: format and version, the configuration with credentials masked, what "
+    "identifies bank, task and versions, and the arguments of the Ranker.",
+    "session": "A process started or resumed.",
+    "ask": "Documents handed out, and to which process.",
+    "tell": "An answer: the score on [0, 1], the cost, and everything needed to score it again.",
+    "fail": "A document that the model could not do; it is not scored and not asked again.",
+    "release": "A document given back unanswered.",
+    "drop": "A model set aside.",
+    "stop": "The ranking was ended from outside (a deadline, a person).",
+    "note": "For readers only; the Ranker never sees it.",
+}
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the generated pages."""
+    pages = {
+        "reference/commands.md": commands(),
+        "reference/config.md": configuration(),
+        "reference/run-directory.md": run_directory(),
+        "reference/python.md": python(),
+    }
+    for path, content in pages.items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+# -- commands -----------------------------------------------------------------------------------
+
+
+def commands() -> str:
+    """Every command with its options and examples, from the parsers themselves."""
+    parts = [
+        "# Commands",
+        "`lm_eval_ccat` is the same programme. Every command takes `--help`, and `--debug` shows "
+        "the traceback of an error. Exit codes: 0 done, 1 an error, 2 a command that cannot be "
+        "meant; `rank` adds 3 (ties left) and 4 (a partial ranking).",
+    ]
+    for name, command in command_line.available_commands().items():
+        parts.append(f"## {name}")
+        if command.module == "harness_passthrough":
+            parts.append(f"{command.summary[0].upper()}{command.summary[1:]}; takes what it takes.")
+            continue
+        for parser in _parsers(name, command):
+            words = parser.prog.split()[1:]
+            if len(words) > 1:
+                parts.append(f"### {' '.join(words)}")
+            parts.append(_sentence(parser.description or command.summary))
+            parts += list(_options(parser, only_ours=command.raw))
+            if parser.epilog:
+                parts.append(f"```text\n{inspect.cleandoc(parser.epilog)}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _parsers(name: str, command: command_line.Command) -> Iterator[argparse.ArgumentParser]:
+    top = argparse.ArgumentParser(prog="lm-eval-ccat")
+    module = import_module(f"lm_eval_ccat.cli.{command.module}")
+    module.add_parser(top.add_subparsers())
+    [made] = [p for p in _choices(top).items() if p[0] == name]
+    inner = _choices(made[1])
+    yield from inner.values() if inner else [made[1]]
+
+
+def _choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def _options(parser: argparse.ArgumentParser, only_ours: bool) -> Iterator[str]:
+    groups = [g for g in parser._action_groups if g._group_actions]
+    if only_ours:
+        yield "Every argument of `lm_eval run` is taken, with the same meaning; ours are:"
+        groups = [g for g in groups if g.title == "adaptive evaluation"]
+    rows = ["| option | meaning |", "| --- | --- |"]
+    for group in groups:
+        for action in group._group_actions:
+            if isinstance(action, argparse._HelpAction):
+                continue
+            rows.append(f"| {_spelled(action)} | {_cell((action.help or '') % vars(action))} |")
+    if len(rows) > 2:
+        yield "\n".join(rows)
+
+
+def _spelled(action: argparse.Action) -> str:
+    value = action.metavar or (
+        "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+    )
+    value = " ".join(value) if isinstance(value, tuple) else value
+    if not action.option_strings:
+        return f"`{value}`"
+    takes = "" if action.nargs == 0 else f" {value}"
+    return _cell(", ".join(f"`{flag}{takes}`" for flag in action.option_strings))
+
+
+# -- configuration ------------------------------------------------------------------------------
+
+
+def configuration() -> str:
+    """The keys of a `rank` configuration, from the classes that read it."""
+    return "\n\n".join(
+        [
+            "# Configuration of `rank`",
+            "A YAML file. Every mistake is reported with the path of its key before anything is "
+            "loaded or spent. [Compare several models](../howto/rank.md) has a complete example.",
+            _fields(run_config.RankConfig, CONFIG_WORDS),
+            "## Each entry of `models`",
+            _fields(run_config.ModelConfig, MODEL_WORDS),
+            "## `price`",
+            "The parts add up. A price that is not stated is unknown: the run then counts "
+            "documents, and a budget in dollars is refused.",
+            _fields(Price, PRICE_WORDS),
+            "## `failures`",
+            inspect.cleandoc(run_config.FailureRule.__doc__ or "").replace("``", "`"),
+            _fields(run_config.FailureRule, FAILURE_WORDS),
+            "",
+        ]
+    )
+
+
+def _fields(kind: Any, words: dict[str, str]) -> str:
+    known = {f.name for f in dataclasses.fields(kind)}
+    if known != set(words):
+        raise ValueError(
+            f"docs/.hooks/reference.py and {kind.__name__} differ in {known ^ set(words)}"
+        )
+    rows = ["| key | default | meaning |", "| --- | --- | --- |"]
+    for field in dataclasses.fields(kind):
+        rows.append(f"| `{field.name}` | {_default(field)} | {_cell(words[field.name])} |")
+    return "\n".join(rows)
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is not dataclasses.MISSING:
+        value = field.default
+    elif field.default_factory is not dataclasses.MISSING:
+        return "–"
+    else:
+        return "required"
+    return "–" if value is None else f"`{json.dumps(value)}`"
+
+
+# -- run directory ------------------------------------------------------------------------------
+
+
+def run_directory() -> str:
+    """What `rank` leaves behind, shown by a real journal of a small ranking."""
+    from lm_eval_ccat.runs import directory, journal
+
+    layout = (directory.__doc__ or "").split("\n\n", 1)[1].strip()
+    records = _small_run()
+    shown: dict[str, Any] = {}
+    for record in records:
+        shown.setdefault(record["op"], record)
+    if set(shown) != set(JOURNAL_WORDS):
+        raise ValueError(
+            f"docs/.hooks/reference.py: journal records {set(shown) ^ set(JOURNAL_WORDS)}"
+        )
+    parts = [
+        "# The run directory",
+        f"```text\n{layout}\n```",
+        "## `journal.jsonl`",
+        _cell_free(inspect.cleandoc(journal.__doc__ or "")),
+        "Each line is a JSON object with its number `seq` and an `op`. Those of a small ranking:",
+    ]
+    for op, words in JOURNAL_WORDS.items():
+        text = json.dumps(_shortened(shown[op]), indent=2, ensure_ascii=False)
+        parts += [f"### `{op}`", words, f"```json\n{text}\n```"]
+    parts += [
+        "## `result.json`",
+        "What `rank --json` prints. Estimates, standard errors and intervals stand on the metric's "
+        "own scale. The part that comes from the Ranker, for the same small ranking:",
+        f"```json\n{json.dumps(_shortened(_RESULT), indent=2, ensure_ascii=False)}\n```",
+        "`rank` adds `headline`, `metric`, `key` and `estimand` (what was estimated, in words), "
+        "tokens and seconds per model, `cost_unit`, `exit_code` and the bank's hash.",
+        "",
+    ]
+    return "\n\n".join(parts)
+
+
+_RESULT: dict[str, Any] = {}
+
+
+def _small_run() -> list[dict[str, Any]]:
+    import numpy as np
+
+    from lm_eval_ccat import ScoreTable, calibrate
+    from lm_eval_ccat.runs.directory import RunDirectory
+    from lm_eval_ccat.runs.journaled import JournaledRanker
+    from lm_eval_ccat.runs.rebuild import make_ranker
+
+    rng = np.random.default_rng(0)
+    skill, ease = np.linspace(-1, 1, 10)[:, None], rng.normal(size=40)[None]
+    scores = 1 / (1 + np.exp(-skill - ease - 0.3 * rng.normal(size=(10, 40))))
+    table = ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(10)])
+    bank = calibrate(table.without(["m1", "m5", "m9"]), method="paper")
+    arguments = {
+        "models": {"m1": 0.5, "m5": 1.0, "m9": 1.0}, "units": None, "confidence": 0.95,
+        "warmup": 3, "budget": 30.0, "max_items": None, "seed": 0, "target_se": None,
+        "stop_when_decided": True, "options": {},
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        directory = RunDirectory(folder)
+        directory.start({"config": {"task": "my_task", "...": "..."}, "bank_sha256": bank.sha256,
+                         "versions": {"lm_eval_ccat": lm_eval_ccat.__version__},
+                         "ranker": arguments})  # fmt: skip
+        directory.journal.read_new()
+        times = iter(range(1_700_000_000, 1_800_000_000))
+        ranker = JournaledRanker(
+            make_ranker(bank, arguments), directory.journal, owner="host:4711",
+            clock=lambda: float(next(times)),
+        )  # fmt: skip
+        ranker.note("start", op="session")
+        for number, (model, doc) in enumerate(ranker.ask(9)):
+            if number == 0:
+                ranker.fail(model, doc, "HTTP 400, the prompt is too long")
+            elif number == 1:
+                ranker.release(model, doc)
+            else:
+                score = float(table.select([model]).unit[0, doc])
+                ranker.tell(
+                    model, doc, score, arguments["models"][model], raw=score, seconds=0.31,
+                    tokens={"input": 212, "output": 18, "source": "usage"},
+                    prompt_sha256="9f86d081884c7d65...", responses=[["An answer."]],
+                )  # fmt: skip
+        ranker.drop("m1", "3 documents failed in a row; last: HTTP 500")
+        ranker.stop("time budget of 600 s used")
+        ranker.note("interrupted")
+        _RESULT.update(ranker.ranker.result().to_dict())
+        directory.journal.close()
+        lines = (Path(folder) / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _shortened(v) for k, v in value.items()}
+    if isinstance(value, list):
+        short = [_shortened(v) for v in value[:2]]
+        return [*short, "..."] if len(value) > 2 else short
+    return round(value, 4) if isinstance(value, float) else value
+
+
+# -- Python -------------------------------------------------------------------------------------
+
+
+def python() -> str:
+    """Every public name with its signature and docstring."""
+    from lm_eval_ccat.report import plots
+
+    parts = ["# Python", "Names are loaded on first use; `import lm_eval_ccat` costs nothing."]
+    for name in sorted(lm_eval_ccat.__all__, key=str.lower):
+        parts += list(_documented(f"lm_eval_ccat.{name}", getattr(lm_eval_ccat, name)))
+    parts.append("## Results as files and plots")
+    parts += list(_documented("lm_eval_ccat.report.write_report",
+                              import_module("lm_eval_ccat.report").write_report, 3))  # fmt: skip
+    for name in plots.__all__:
+        parts += list(_documented(f"lm_eval_ccat.report.plots.{name}", getattr(plots, name), 3))
+    return "\n\n".join(parts) + "\n"
+
+
+def _documented(path: str, value: Any, level: int = 2) -> Iterator[str]:
+    yield f"{'#' * level} `{path}`"
+    try:
+        signature = re.sub(r"<object object at 0x\w+>", "...", str(inspect.signature(value)))
+    except (TypeError, ValueError):
+        signature = ""
+    yield f"```text\n{path.rsplit('.', 1)[1]}{signature}\n```"
+    yield f"```text\n{inspect.getdoc(value) or ''}\n```"
+    if inspect.isclass(value):
+        for name, member in vars(value).items():
+            doc = inspect.getdoc(member)
+            if name.startswith("_") or not doc or not callable(getattr(value, name, None)):
+                continue
+            plain = getattr(value, name)
+            yield f"- `{name}{inspect.signature(plain)}`: {_cell(doc.splitlines()[0])}"
+
+
+# -- words --------------------------------------------------------------------------------------
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _cell_free(text: str) -> str:
+    text = re.sub(r":\w+:`~?([^`]+)`", lambda m: f"`{m[1].rsplit('.', 1)[-1]}`", text)
+    return text.replace("``", "`")
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text[0].upper() + text[1:] + ("" if text.endswith((".", "?")) else ".")

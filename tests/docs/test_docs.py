@@ -1,0 +1,96 @@
+"""The documentation builds without a dead link, and everything that it prints can be run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from pages import DOCS, SHOWN, blocks, run_page
+
+from lm_eval_ccat.cli.main import available_commands
+from lm_eval_ccat.runs.config import RankConfig
+
+OTHER_PAGES = sorted(
+    p.relative_to(DOCS).as_posix()
+    for p in DOCS.rglob("*.md")
+    if p.name != "tutorial.md" and any(b.language not in SHOWN for b in blocks(p))
+)
+#: Pages that take longer than the default run of the tests allows.
+SLOW = {"howto/leaderboard.md", "howto/rank.md", "howto/processes.md", "howto/checkpoints.md"}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
+    target = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(target)],
+        cwd=DOCS.parent,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+def text_of(page) -> str:
+    html = re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8"))
+    return (
+        html.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&#39;", "'")
+    )
+
+
+def test_the_reference_has_every_command_and_every_key(site):
+    commands = text_of(site / "reference" / "commands.html")
+    for name, command in available_commands().items():
+        assert name in commands
+        if not command.raw:
+            shown = subprocess.run(
+                [sys.executable, "-m", "lm_eval_ccat.cli.main", name, "--help"],
+                capture_output=True, text=True, timeout=60,
+            ).stdout  # fmt: skip
+            for flag in set(re.findall(r"(?<![\w-])--[a-z_]+", shown.split("example")[0])):
+                assert flag == "--help" or flag in commands, f"{name} {flag}"
+    config = text_of(site / "reference" / "config.html")
+    for key in RankConfig.__dataclass_fields__:
+        assert key in config
+    directory = text_of(site / "reference" / "run-directory.html")
+    assert '"op": "tell"' in directory and '"stopped_because"' in directory
+
+
+def test_no_page_loads_anything_from_elsewhere(site):
+    for page in site.rglob("*.html"):
+        for tag in re.findall(r"<(?:script|img|iframe|link)\b[^>]*>", page.read_text()):
+            loaded = re.search(r'(?:src|href)="(https?:)?//', tag)
+            assert not loaded or 'rel="canonical"' in tag, f"{page.name}: {tag}"
+
+
+def test_the_tutorial_runs_as_printed(tutorial):
+    folder, printed = tutorial
+    for file in ("docstrings.bank.json", "models.run/report.html", "sim.json"):
+        assert (folder / file).is_file(), file
+    assert list((folder / "out").rglob("results_*.json"))
+    assert "pairs were decided" in printed and "trust" in printed
+    assert ": 0." in printed.splitlines()[-1], "the estimates of the Python block"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=[pytest.mark.slow] if p in SLOW else []) for p in OTHER_PAGES],
+)
+def test_every_block_of_the_page_runs(page, folder, environment, server):
+    run_page(DOCS / page, folder, environment, {"localhost:8000": server})
+
+
+def test_every_block_has_a_language_that_says_who_runs_it():
+    for page in DOCS.rglob("*.md"):
+        fences = re.findall(r"^ *```.+$", page.read_text(encoding="utf-8"), re.M)
+        assert len(fences) == len(blocks(page)), f"{page.name}: a block that no test sees"
+        for block in blocks(page):
+            assert block.language in {"bash", "python", "yaml", *SHOWN}, f"{page.name}:{block.line}"
+            assert block.language != "yaml" or block.title, f"{page.name}:{block.line}: no file"
