@@ -53,7 +53,9 @@ def join(
     """
     from ..runs.directory import RunDirectory
     from .live import make_console, quiet_harness
+    from .rank_run import refuse_data_parallel
 
+    refuse_data_parallel()
     folder = Path(ranking)
     if other_flags:
         raise UsageError(

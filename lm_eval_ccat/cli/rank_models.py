@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,11 +79,22 @@ def _files_of_task(folder: Path, name: str) -> list[Path]:
     """YAML files that define a task of this name; configurations of rankings are none."""
     found = []
     wanted = re.compile(rf"^task:\s*[\"']?{re.escape(name)}[\"']?\s*$", re.MULTILINE)
-    for file in sorted([*folder.rglob("*.yaml"), *folder.rglob("*.yml")]):
+    for file in sorted(_yaml_files(folder)):
         text = file.read_text(encoding="utf-8", errors="replace")
         if wanted.search(text) and not re.search(r"^models:", text, re.MULTILINE):
             found.append(file)
     return found
+
+
+def _yaml_files(folder: Path) -> Iterator[Path]:
+    # Linked folders too, as the harness looks into them, but each once.
+    seen: set[str] = set()
+    for here, folders, files in os.walk(folder, followlinks=True):
+        if os.path.realpath(here) in seen:
+            folders.clear()
+            continue
+        seen.add(os.path.realpath(here))
+        yield from (Path(here, name) for name in files if name.endswith((".yaml", ".yml")))
 
 
 def session_options(config: RankConfig) -> dict[str, Any]:

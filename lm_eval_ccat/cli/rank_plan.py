@@ -87,8 +87,15 @@ class Plan:
         """The function by which one model's documents are charged."""
         if self.currency == "items":
             return lambda tokens, seconds: 1.0
-        judge = self.config.judge.item or 0.0
-        return lambda tokens, seconds: entry.price.cost(tokens, seconds) + judge
+        from ..harness.judge import take_cost
+
+        stated = self.config.judge.item
+
+        def cost(tokens: Tokens | None, seconds: float) -> float:
+            measured = take_cost()  # by the judge's own price, in the thread that asked it
+            return entry.price.cost(tokens, seconds) + (measured if stated is None else stated)
+
+        return cost
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for a run to be resumed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CcatError, RunError
+from ..errors import CcatError, HarnessError, RunError
 
 if TYPE_CHECKING:
     from ..harness import TaskSession
@@ -52,6 +53,7 @@ def rank(
         What the command's flags say.
     """
     switches = switches or Switches()
+    refuse_data_parallel()
     resume, prepare, dry_run = switches.resume, switches.prepare, switches.dry_run
     from ..runs.directory import RunDirectory
     from .live import make_console, quiet_harness
@@ -88,6 +90,23 @@ def rank(
     finally:
         if not dry_run:
             directory.release()
+
+
+def refuse_data_parallel() -> None:
+    """Refuse to be one of several data-parallel processes, before anything is loaded.
+
+    Raises
+    ------
+    HarnessError
+        With the remedy.
+    """
+    size = os.environ.get("WORLD_SIZE", "1")
+    if size.isdigit() and int(size) > 1:
+        raise HarnessError(
+            f"this is one of {size} processes of accelerate or torchrun, each of which would run "
+            "the ranking; start `rank` once, or one process per GPU that joins a shared ranking: "
+            "`rank CONFIG --prepare`, then `run --adaptive --ranking RUN_DIR --name NAME`"
+        )
 
 
 def _check_directory(directory: RunDirectory, resume: bool, dry_run: bool) -> None:

@@ -107,6 +107,7 @@ class RunDirectory:
         self.write_json("config.json", identity["config"])
         header = {"op": "header", "format": FORMAT, "version": VERSION, **identity}
         self.journal.append([header])
+        self.journal.make_durable()
 
     def read_header(self) -> Record:
         """The journal's first record; later reads of :attr:`journal` go on after the start.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,8 +35,8 @@ class Journal:
     path : Path
         The file; created by the first append.
     durable : bool
-        Whether records appended with ``sync=True`` are forced to the disk (``fsync``) before
-        ``append`` returns.  A killed process loses nothing either way; a power cut may.
+        Whether :meth:`make_durable` forces records to the disk.  A killed process loses nothing
+        either way; a power cut may.
 
     Examples
     --------
@@ -51,6 +52,8 @@ class Journal:
         self.torn: str | None = None
         self._offset = 0
         self._count = 0
+        self._synced = 0
+        self._sync_lock = threading.Lock()
         self._file: BinaryIO | None = None
 
     @property
@@ -112,11 +115,11 @@ class Journal:
                 )
             yield record
 
-    def append(self, records: Iterable[Record], sync: bool = True) -> None:
+    def append(self, records: Iterable[Record]) -> None:
         """Write records; when this returns they survive the death of the process.
 
-        Call :meth:`read_new` first: appending goes to the place where reading stopped, and a torn
-        line after it is cut off.
+        That they survive a power cut too takes :meth:`make_durable`.  Call :meth:`read_new` first:
+        appending goes to the place where reading stopped, and a torn line after it is cut off.
 
         Raises
         ------
@@ -137,8 +140,6 @@ class Journal:
                 self.torn = None
             stream.seek(self._offset)
             _write_all(stream, data)
-            if sync and self.durable:
-                os.fsync(stream.fileno())
         except OSError as error:
             self._cut_back()
             raise RunError(
@@ -147,6 +148,30 @@ class Journal:
             ) from error
         self._offset += len(data)
         self._count += len(batch)
+
+    def make_durable(self) -> None:
+        """Force what was appended so far to the disk (``fsync``).
+
+        Threads that come while another is at it wait for one sync for all of them together, so
+        the cost per record falls as the rate of records grows.
+
+        Raises
+        ------
+        RunError
+            If the disk refuses.
+        """
+        target = self._offset
+        with self._sync_lock:
+            if not self.durable or self._synced >= target or self._file is None:
+                return
+            reached = self._offset
+            try:
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                raise RunError(
+                    f"cannot write the journal {self.path}: {error.strerror or error}"
+                ) from error
+            self._synced = reached
 
     def _open(self) -> BinaryIO:
         if self._file is None:

@@ -166,3 +166,60 @@ def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(
     tokens = result(config)["models"]["m01"]["tokens"]
     assert tokens["estimated"] and tokens["counted_by"] == ["estimate"]
     assert "~ tokens estimated" in capsys.readouterr().out
+
+
+def test_data_parallel_processes_are_refused_before_any_model_call(
+    bench: Bench,
+    server: CompletionsServer,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    config = bench.config(server.url, ["m01", "m11"])
+    assert main(["rank", str(config)]) == 1
+    error = capsys.readouterr().err
+    assert "one of 2 processes" in error and "--prepare" in error
+    assert not server.asked
+
+
+def test_the_response_cache_is_one_file_per_model(bench: Bench, server: CompletionsServer) -> None:
+    harness = {"include_path": "tasks", "use_cache": str(bench.folder / "cached" / "answers")}
+    counts = []
+    for name in ("first", "second"):
+        config = bench.config(
+            server.url, ["m01", "m11"], name=name, one_at_a_time=True, harness=harness
+        )
+        assert main(["rank", str(config)]) == 0
+        counts.append(sum(server.asked.values()))
+    assert counts[0] == counts[1] > 0
+    found = sorted(p.name for p in (bench.folder / "cached").iterdir())
+    assert found == ["answers_m01.db", "answers_m11.db"]
+
+
+def test_a_misspelled_model_type_is_named_before_anything_is_loaded(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, ["m01", "m11"], entry={"model": "local-completion"})
+    assert main(["rank", str(config)]) == 2
+    assert "local-completions" in capsys.readouterr().err
+
+
+def test_a_configuration_beside_its_task_is_not_taken_for_a_task(
+    bench: Bench, server: CompletionsServer
+) -> None:
+    config = bench.config(server.url, ["m01", "m11"], harness={"include_path": "."})
+    assert main(["rank", str(config)]) == 0
+    path = str(bench.folder / "tasks" / f"{TASK}.yaml")
+    config = bench.config(server.url, ["m01", "m11"], name="by_path", harness={}, task=path)
+    assert main(["rank", str(config)]) == 0
+
+
+def test_python_users_can_replay_the_journal(bench: Bench, server: CompletionsServer) -> None:
+    from lm_eval_ccat.runs.rebuild import rebuild
+
+    config = bench.config(server.url, FOUR)
+    assert main(["rank", str(config)]) == 0
+    ranker, header = rebuild(config.with_suffix(".run"))
+    assert ranker.done
+    assert ranker.ranker.result().order == result(config)["order"]
+    assert header["task"]["name"] == TASK
