@@ -19,7 +19,7 @@ def forecast(plan: Plan) -> dict[str, Any]:
     kept = int(plan.bank.kept.sum())
     least = min(config.warmup, kept)
     most = min(ranker.item_cap, kept)
-    models = {}
+    models: dict[str, dict[str, Any]] = {}
     for entry in config.models:
         cost = plan.forecasts[entry.name]
         models[entry.name] = {

@@ -118,7 +118,7 @@ class RayWorker(HarnessWorker):
             max_concurrency=ACTOR_THREADS,
             max_restarts=0,
         )
-        actor = remote.remote(self._arguments)
+        actor: Any = remote.remote(self._arguments)
         try:
             self.slots, self.batch, warnings = ray.get(actor.open.remote(), timeout=OPEN_SECONDS)
         except ray.exceptions.GetTimeoutError as error:

@@ -66,7 +66,7 @@ def write_model_results(
                 plan.bank,
                 plan.metric,
                 plan.filter,
-                {doc: worker.administered[doc] for doc in answers},
+                {int(doc): worker.administered[doc] for doc in answers},
                 ranking,
                 model=str(worker.entry.model),
                 model_args=mask_secrets(worker.entry.model_args),

@@ -61,4 +61,4 @@ class DemoSystem(LM):
         """Refused: a summariser gives no probabilities."""
         raise HarnessError("ccat-demo only generates text; use a task of type generate_until")
 
-    loglikelihood_rolling = loglikelihood  # type: ignore[assignment]
+    loglikelihood_rolling = loglikelihood
