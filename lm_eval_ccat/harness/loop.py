@@ -16,6 +16,7 @@ from ..ranker import Ranker, Ranking
 from ..runs.prices import Tokens, estimate_tokens
 from ..scores import ScoreTable
 from . import internals
+from .judge import take_cost
 from .options import AdaptiveOptions
 from .session import Administered, TaskSession
 from .task_metrics import metric_of_task
@@ -194,7 +195,7 @@ class AdaptiveRun:
             tokens = Tokens(_guess(answer.prompts), _guess(answer.responses), "estimate")
         else:
             tokens = Tokens(read, written, "tokenizer")
-        cost = price.cost(tokens, answer.seconds)
+        cost = price.cost(tokens, answer.seconds) + take_cost()  # a judge's cost is the document's
         self.cost = (self.cost or 0.0) + cost
         return cost if "usd" in (self.options.budget or {}) else None
 

@@ -220,6 +220,36 @@ def test_an_answer_without_a_rating_is_left_out(place, banks, model_args, monkey
         assert any(failed) and all(f["doc_id"] == 3 for block in failed for f in block)
 
 
+def test_what_the_judge_costs_counts_in_the_budget(place, banks, model_args, monkeypatch, capsys):
+    from judge_server import JudgeServer
+
+    with JudgeServer(lambda messages, n: f"Rating: [[{3 + n % 5}]]") as server:
+        settings = {"model": "dear-judge", "base_url": server.base_url}
+        settings["price"] = {"input": 100.0, "output": 1000.0}  # 0.02 dollars a rating
+        (place / "dear.yaml").write_text(yaml.safe_dump(settings))
+        monkeypatch.setenv("CCAT_JUDGE", str(place / "dear.yaml"))
+        free = {"item": 0.0}
+        config = {
+            "task": "ccat_truthfulqa_gen_judge",
+            "bank": "banks/ccat_truthfulqa_gen_judge.json",
+            "budget": {"usd": 1.0},
+            "harness": {"include_path": str(CONFIGS)},
+            "models": [
+                {"name": name, "model": "ccat-forgetful", "model_args": model_args(name),
+                 "price": free}
+                for name in ("m5", "m1")
+            ],
+        }  # fmt: skip
+        path = place / "dear.rank.yaml"
+        path.write_text(yaml.safe_dump(config))
+        capsys.readouterr()
+        main(["rank", str(path), "--run_dir", "ranked/dear", "--json", "--quiet"])
+        content = json.loads(capsys.readouterr().out)
+        spent = sum(block["cost"] for block in content["models"].values())
+        assert spent == pytest.approx(0.02 * len(server.requests))
+        assert len(server.requests) >= 20
+
+
 def test_rank_refuses_a_judge_that_is_ranked(place, banks, model_args, capsys):
     config = {
         "task": "ccat_truthfulqa_gen_judge",

@@ -1,7 +1,7 @@
 """A language model as judge: ratings from 1 to 10, cached, their cost counted."""
 
 from .active import active_judge, announce, watch_judged_models
-from .judge import Judge, Rating, Usage
+from .judge import Judge, Rating, Usage, take_cost
 from .rating import parse_rating
 from .settings import JudgeSettings
 
@@ -13,5 +13,6 @@ __all__ = [
     "active_judge",
     "announce",
     "parse_rating",
+    "take_cost",
     "watch_judged_models",
 ]

@@ -7,7 +7,7 @@ import math
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, local
 
 from ...errors import UsageError
 from ...runs.prices import Tokens
@@ -18,6 +18,9 @@ from .rating import parse_rating
 from .settings import JudgeSettings
 
 log = logging.getLogger("lm_eval.ccat")
+
+#: Dollars that judges have cost in this thread since `take_cost` was last called.
+_SPENT = local()
 
 _REMINDER = (
     "Your reply held no rating that could be read. Reply with nothing but the rating, a number "
@@ -195,7 +198,9 @@ class Judge:
             self.usage.calls += 1
             self.usage.tokens = self.usage.tokens + tokens
             if self.usage.usd is not None:
-                self.usage.usd += self.settings.price.cost(tokens, 0.0)
+                cost = self.settings.price.cost(tokens, 0.0)
+                self.usage.usd += cost
+                _SPENT.usd = getattr(_SPENT, "usd", 0.0) + cost
 
     def _conversation(self, fields: Mapping[str, str]) -> Messages:
         try:
@@ -206,6 +211,13 @@ class Judge:
                 f"give; it gives {', '.join(fields)} (a dollar sign is written $$)"
             ) from error
         return [{"role": "user", "content": content}]
+
+
+def take_cost() -> float:
+    """Dollars that judges have cost in this thread since the last call, for the run's budget."""
+    usd = float(getattr(_SPENT, "usd", 0.0))
+    _SPENT.usd = 0.0
+    return usd
 
 
 def _template(settings: JudgeSettings) -> string.Template:
