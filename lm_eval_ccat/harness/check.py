@@ -21,7 +21,14 @@ from . import internals
 from .task_metrics import metric_config
 
 #: Metrics of HF evaluate that report under other names than their own.
-EXPANSIONS = {"rouge": ("rouge1", "rouge2", "rougeL", "rougeLsum")}
+EXPANSIONS = {
+    "rouge": ("rouge1", "rouge2", "rougeL", "rougeLsum"),
+    "sacrebleu": ("score",),
+    "squad": ("exact_match", "f1"),
+    "squad_v2": ("exact", "f1"),
+}
+#: The same for names that are metrics of the harness as well.
+HF_EXPANSIONS = {"chrf": ("score",), "ter": ("score",)}
 
 
 @dataclass(frozen=True)
@@ -278,9 +285,12 @@ def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[
     entries = {metric_name(e.get("metric")): e for e in config.get("metric_list") or []}
     names: list[str] = []
     for metric in declared:
-        k = entries.get(metric, {}).get("k")
+        entry = entries.get(metric, {})
+        k = entry.get("k")
         if metric == "pass_at_k" and isinstance(k, (list, tuple)):
             names += [f"pass@{n}" for n in k]
+        elif entry.get("hf_evaluate") is True and metric in HF_EXPANSIONS:
+            names += HF_EXPANSIONS[metric]
         else:
             names += EXPANSIONS.get(metric, (metric,))
     return list(dict.fromkeys(names))

@@ -26,6 +26,7 @@ from typing import Any
 
 from lm_eval_ccat.errors import ScaleError
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.metrics.table import HF_SCALES
 
 #: Aggregations of lm-eval under which the benchmark's score is the mean of the documents' scores.
 MEANS = ("mean", "nanmean")
@@ -45,6 +46,8 @@ class Declaration:
         Declared range or cap, if any.
     hf_evaluate : bool
         Whether the metric comes from the HF `evaluate` library.
+    source : str
+        Name of the metric whose function reports it, "" if not known.
     own_results : bool
         Whether the task has a `process_results` of its own.
     output_type : str
@@ -55,6 +58,7 @@ class Declaration:
     higher_is_better: bool | None = None
     scale: Scale | None = None
     hf_evaluate: bool = False
+    source: str = ""
     own_results: bool = False
     output_type: str = ""
 
@@ -78,8 +82,13 @@ def read_declaration(config: Mapping[str, Any] | None, metric: str) -> Declarati
         return Declaration()
     entries = [entry for entry in config.get("metric_list") or () if isinstance(entry, Mapping)]
     named = [entry for entry in entries if metric_name(entry.get("metric")) == metric]
-    # A metric function may return several keys (pass@1 ...); they inherit the only entry.
-    entry = named[0] if named else entries[0] if len(entries) == 1 else {}
+    if not named:
+        # A metric function may return several keys (pass@1 ...); they inherit its entry.
+        sources = [e for e in entries if (metric_name(e.get("metric")), metric) in HF_SCALES]
+        named_or_only = sources or (entries if len(entries) == 1 else [])
+    else:
+        named_or_only = named
+    entry = named_or_only[0] if named_or_only else {}
     stated = entry.get("higher_is_better")
     direction = stated if isinstance(stated, bool) else None
     scale = _scale_of(entry, direction, metric) if named else None
@@ -97,6 +106,7 @@ def read_declaration(config: Mapping[str, Any] | None, metric: str) -> Declarati
         higher_is_better=direction,
         scale=scale,
         hf_evaluate=entry.get("hf_evaluate") is True,
+        source=metric_name(entry["metric"]) if "metric" in entry else "",
         own_results=bool(config.get("process_results")),
         output_type=str(config.get("output_type") or ""),
     )

@@ -14,7 +14,7 @@ from lm_eval_ccat.errors import MetricError, ScaleError
 from lm_eval_ccat.metrics.declared import MEANS, Declaration, read_declaration
 from lm_eval_ccat.metrics.pairs import PAIR_METRICS, order_pair, sentence_scorer
 from lm_eval_ccat.metrics.scale import TOLERANCE, Scale
-from lm_eval_ccat.metrics.table import PAIR_SCALES, lookup, refusal
+from lm_eval_ccat.metrics.table import HF_SCALES, PAIR_SCALES, lookup, refusal
 
 _DECLARE = (
     "state its range with --range LO,HI (and --lower_is_better), or in the task YAML under "
@@ -283,8 +283,8 @@ def _directed(scale: Scale, lower_is_better: bool | None) -> Scale:
 
 def _table_scale(name: str, task: str, declared: Declaration) -> Scale | None:
     scale = lookup(name, task)
-    if scale is None and declared.hf_evaluate and name == "bleu":
-        scale = Scale(0, 1)  # HF evaluate's bleu, unlike the harness's, is no percentage
+    if declared.hf_evaluate:
+        scale = HF_SCALES.get((declared.source, name), scale)
     if scale is None or declared.higher_is_better is None:
         return scale
     return _directed(scale, not declared.higher_is_better)

@@ -112,6 +112,19 @@ PAIR_SCALES: dict[str, Scale] = {
     "ter": Scale(cap=100.0),
 }
 
+#: Metrics of HF `evaluate` that report on another scale than the harness, or under another name:
+#: (metric, key of its result) -> scale.
+HF_SCALES: dict[tuple[str, str], Scale] = {
+    ("bleu", "bleu"): UNIT,
+    ("sacrebleu", "score"): PERCENT,
+    ("chrf", "score"): PERCENT,
+    ("ter", "score"): Scale(cap=100.0),
+    ("squad", "f1"): PERCENT,
+    ("squad", "exact_match"): PERCENT,
+    ("squad_v2", "f1"): PERCENT,
+    ("squad_v2", "exact"): PERCENT,
+}
+
 _CORPUS = "it is one statistic of the whole corpus and has no score per document"
 _REMEDY_MEAN = "use acc, exact_match or another metric that the task reports per document"
 

@@ -188,6 +188,25 @@ def test_hf_evaluate_bleu_is_no_percentage():
     assert metric.scale == Scale(0, 1) and not metric.corpus
 
 
+@pytest.mark.parametrize(
+    ("source", "key", "scale"),
+    [
+        ("sacrebleu", "score", Scale(0, 100)),
+        ("ter", "score", Scale(cap=100)),
+        ("squad", "f1", Scale(0, 100)),
+        ("rouge", "rougeL", Scale(0, 1)),
+        ("accuracy", "accuracy", Scale(0, 1)),
+    ],
+)
+def test_hf_evaluate_metrics_report_under_their_own_names_and_scales(source, key, scale):
+    entry = {"aggregation": "mean", "hf_evaluate": True}
+    config = {
+        "output_type": "generate_until",
+        "metric_list": [{"metric": source, **entry}, {"metric": "meteor", **entry}],
+    }
+    assert find_metric(key, config=config).scale == scale
+
+
 def test_pass_at_k_inherits_the_entry_of_its_function():
     def pass_at_k(references, predictions, k):
         return {"pass@1": 0.0}
