@@ -130,8 +130,11 @@ def report(
         "items_kept": int(bank.kept.sum()),
         "removed": {str(doc_id): why for doc_id, why in found.get("removed", {}).items()},
         "missing_scores": missing,
+        **_noise(bank),
         "constants": {
-            name: value for name, value in bank.constants.items() if isinstance(value, (int, float))
+            name: value
+            for name, value in bank.constants.items()
+            if isinstance(value, (int, float)) and name not in ("k", "discrimination")
         },
         "parameters": _spread(bank),
         "settings": bank.settings,
@@ -139,6 +142,20 @@ def report(
         "replay": replayed,
         "warnings": list(bank.warnings),
         "trust": trust(bank, replayed),
+    }
+
+
+def _noise(bank: ItemBank) -> dict[str, float]:
+    """Noise ``k`` and discrimination of a bank; of its median item where items differ in them."""
+    import numpy as np
+
+    if "k" in bank.constants:
+        k = float(bank.constants["k"])
+        return {"k": k, "discrimination": float(bank.constants.get("discrimination", k**-0.5))}
+    noise, slope = bank.parameters["noise"], bank.parameters["slope"]
+    return {
+        "k": float(np.nanmedian(noise)),
+        "discrimination": float(np.nanmedian(slope / np.sqrt(noise))),
     }
 
 
@@ -212,6 +229,8 @@ def describe(facts: dict[str, Any], output: str) -> list[str]:
         lines.append(("  removed", f"doc_id {doc_id}: {why}"))
     if len(removed) > _SHOWN_ITEMS:
         lines.append(("  removed", f"{len(removed) - _SHOWN_ITEMS} more, listed in the bank"))
+    of_items = " (median item)" if "noise" in facts["parameters"] else ""
+    lines += [(name, f"{facts[name]:.4g}{of_items}") for name in ("k", "discrimination")]
     for name, value in facts["constants"].items():
         lines.append((name, f"{value:.4g}"))
     for name, spread in facts["parameters"].items():

@@ -12,7 +12,7 @@ from ..errors import UsageError
 from .reading import add_reading_arguments, progress, read_scores
 
 if TYPE_CHECKING:
-    from ..simulation import Simulation
+    from ..simulation import Method, Simulation
 
 EPILOG = """\
 example:
@@ -97,6 +97,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="budget in items per model, or 'none' to let the ranker stop by itself (default: 20)",
     )
     parser.add_argument("--confidence", type=float, default=0.95, help="two-sided (default: 0.95)")
+    parser.add_argument(
+        "--familywise",
+        action="store_true",
+        help="the confidence of `default` is that of all adjacent pairs together (Holm)",
+    )
     parser.add_argument("--warmup", type=int, default=10, help="first items of every model")
     parser.add_argument("--prices", metavar="FILE", help='JSON {"model": price of one unit}')
     parser.add_argument(
@@ -140,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     with progress(f"replaying {args.folds} folds", "folds") as show:
         found = simulate(
             table,
-            [name.strip() for name in args.methods.split(",") if name.strip()],
+            _methods(args.methods, args.familywise),
             holdout=args.holdout,
             folds=args.folds,
             seeds=args.seeds,
@@ -165,6 +170,18 @@ def run(args: argparse.Namespace) -> int:
     for warning in found.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return 0
+
+
+def _methods(text: str, familywise: bool) -> list[str | Method]:
+    from ..simulation import Method
+
+    names: list[str | Method] = [name.strip() for name in text.split(",") if name.strip()]
+    if familywise:
+        if "default" not in names:
+            raise UsageError("--familywise is an option of the method default")
+        together = Method("default", "ranker", "default", rank={"familywise": True})
+        names[names.index("default")] = together
+    return names
 
 
 def _hold_out_sets(path: str) -> list[list[str]]:

@@ -289,6 +289,14 @@ class _Stage:
         better = np.full((len(names), len(names)), 0.5)
         for (a, b), p in ranking.pairwise.items():
             better[names.index(a), names.index(b)] = p
+        if method.rank.get("familywise"):
+            # What is claimed is the order of the tie groups, at the confidence of all of it.
+            group = {m: n for n, tied in enumerate(ranking.ties) for m in tied}
+            apart = np.array(
+                [[a not in group or group[a] != group.get(b) for b in names] for a in names]
+            )
+            ahead = np.array([[place[a] < place[b] for b in names] for a in names])
+            better = np.where(apart, np.where(ahead, 1.0, 0.0), 0.5)
         return self._judge(
             method,
             seed,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..bank import ItemBank, calibrate
-from ..bank.curves import curves, fit_abilities
+from ..bank.default import model_of
 from ..errors import CcatError
 from ..scores import ScoreTable
 from .methods import Method
@@ -108,16 +108,16 @@ def fixed_length(
     """
     rows = {}
     for name in design.methods:
-        adaptive = _simulate(table, [name], design, units, on_progress)
-        own = adaptive.summary[name]
-        longest = [max(map(len, o.items_of.values())) for o in adaptive.outcomes]
-        fixed_name = "fixed" if name == "paper" else f"fixed_{name}"
-        equal, long = (
-            _simulate(
-                table, [fixed_name], design, units, on_progress, items_per_model=level
-            ).summary[fixed_name]
-            for level in (design.items_per_model, float(np.mean(longest)))
-        )
+        # Under other names than "paper", so that all may spend the budget itself.
+        adaptive, equal_cost = Method("adaptive", "ranker", name), Method("fixed", "fixed", name)
+        first = _simulate(table, [adaptive, equal_cost], design, units, on_progress)
+        own, equal = first.summary["adaptive"], first.summary["fixed"]
+        longest = [
+            max(map(len, o.items_of.values())) for o in first.outcomes if o.method == "adaptive"
+        ]
+        long = _simulate(
+            table, [equal_cost], design, units, on_progress, items_per_model=float(np.mean(longest))
+        ).summary["fixed"]
         rows[name] = {
             "tau_adaptive": own["tau"],
             "tau_equal_cost": equal["tau"],
@@ -197,18 +197,25 @@ def calibration(table: ScoreTable, design: Design) -> dict[str, Any]:
 
 
 def _discrimination(bank: ItemBank) -> float:
-    """``1 / sqrt(k)`` of a bank, of its median item where noise and slope differ by item."""
+    """``1 / sqrt(k)`` of a bank; where items differ in slope and noise, of its median item."""
     if "discrimination" in bank.constants:
         return float(bank.constants["discrimination"])
-    c = curves(bank)
-    return float(np.nanmedian(c.slope / np.sqrt(c.noise)))
+    return float(np.median(bank.parameters["slope"] / np.sqrt(bank.parameters["noise"])))
 
 
 def residuals(table: ScoreTable, bank: ItemBank) -> tuple[Floats, Floats, Floats]:
     """Expected score, squared residual and noise of every single observation on kept items.
 
-    For the method "paper" abilities and stretched scores are those of its calibration; for any
-    other, abilities are fitted to the scores on the bank's curves.
+    Parameters
+    ----------
+    table : ScoreTable
+        What the bank was calibrated on.
+    bank : ItemBank
+
+    Notes
+    -----
+    Abilities are those of the calibration; residual factors are left out. For the method "paper"
+    scores are stretched as in its calibration.
     """
     use = np.isfinite(table.unit) & bank.kept
     row = np.array([table.models.index(m) for m in table.row_model])
@@ -218,15 +225,15 @@ def residuals(table: ScoreTable, bank: ItemBank) -> tuple[Floats, Floats, Floats
         low, high = np.nanmin(table.unit), np.nanmax(table.unit)
         y = np.clip((table.unit - low) / (high - low), _CLIP, 1.0 - _CLIP)
         mu = expit(theta[:, None] - bank.parameters["difficulty"][None, :])
-        noise = np.full(table.n_items, float(bank.constants["k"]))
+        noise = np.full(mu.shape, float(bank.constants["k"]))
     else:
-        c = curves(bank)
-        use &= np.isfinite(c.intercept)
+        items = model_of(bank).items
         y = table.unit
-        mu = c.expected(fit_abilities(c, table.model_scores())[0])[row]
-        noise = c.noise
-    k = np.broadcast_to(noise, mu.shape)
-    return mu[use], (y[use] - mu[use]) ** 2, k[use]
+        curves = items.basis.at(items.abilities) @ items.coefficients.T
+        mu = expit(curves)[row]
+        level = np.array([items.model_noise(float(x)) for x in items.abilities])[row]
+        noise = level[:, None] * items.noise[None, :]
+    return mu[use], (y[use] - mu[use]) ** 2, noise[use]
 
 
 def conformance(mu: Floats, squares: Floats, noise: Floats, bins: int = BINS) -> dict[str, Any]:

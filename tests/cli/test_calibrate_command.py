@@ -52,8 +52,8 @@ def test_a_table_becomes_a_bank_and_a_report(tmp_path, capsys):
     assert "10, from m9" in out
     assert "nothing in the scores speaks against this bank" in out
     facts = json.loads((tmp_path / "report.json").read_text())
-    assert facts["constants"]["k"] == pytest.approx(bank.constants["k"])
-    assert facts["constants"]["discrimination"] == pytest.approx(bank.constants["k"] ** -0.5)
+    assert facts["k"] == pytest.approx(bank.constants["k"])
+    assert facts["discrimination"] == pytest.approx(bank.constants["k"] ** -0.5)
     assert list(facts["removed"]) == ["3"]
     assert facts["replay"]["tau"] > 0.5
 

@@ -229,6 +229,15 @@ def test_methods_of_ones_own_plug_in():
     assert list(found.summary) == ["paper", "full information"]
 
 
+def test_familywise_claims_are_those_of_the_tie_groups():
+    table = made(noise=0.4)
+    together = Method("together", "ranker", "default", rank={"familywise": True})
+    found = simulate(table, ["default", together], folds=2, processes=1)
+    assert found.summary["default"]["z_rms"] is not None
+    one, all_ = (found.summary[m] for m in ("default", "together"))
+    assert all_["ties"] + all_["confident_pairs"] == one["ties"] + one["confident_pairs"] == 12
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

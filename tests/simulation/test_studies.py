@@ -61,6 +61,16 @@ def test_residuals_give_back_the_noise_of_the_bank():
     assert len(mu) == 12 * bank.kept.sum() and set(noise) == {bank.constants["k"]}
 
 
+def test_residuals_of_the_default_method_are_of_its_own_scale():
+    """The variance a bank predicts adds up to what its calibration scores show."""
+    table = made(n_models=25, n_items=300)
+    bank = calibrate(table, method="default")
+    mu, squares, noise = residuals(table, bank)
+    assert len(mu) == 25 * 300
+    assert np.corrcoef(mu, table.unit.ravel())[0, 1] > 0.9
+    assert squares.sum() / (noise * mu * (1 - mu)).sum() == pytest.approx(1.0, abs=0.25)
+
+
 def test_calibration_reports_discrimination_of_the_bank():
     table = made()
     row = calibration(table, DESIGN)["paper"]
