@@ -3,13 +3,13 @@
 The full list of requests is built once, as a full run of the harness builds it, and the instances
 of a document are run when the document is chosen. So every prompt, a randomly drawn few-shot
 example included, is that of the full run, whichever documents are chosen and in whatever order.
+Where prompts cannot depend on the order (zero-shot, fixed examples), only chosen ones are built.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,9 +18,7 @@ from typing import Any
 from ..errors import HarnessError
 from . import internals
 from .judge.active import announce
-
-# Building requests draws few-shot examples from generators that tasks may share.
-_BUILDING = threading.Lock()
+from .requests import requests_of
 
 
 @dataclass(frozen=True)
@@ -99,16 +97,8 @@ class TaskSession:
         internals.require_supported_version()
         refuse_unsupported(self.task, self.lm)
         announce(self.lm)
-        with _BUILDING:
-            if self.fewshot_seed is not None:
-                self.task.set_fewshot_seed(seed=self.fewshot_seed)
-            instances = internals.build_requests(self.task, self.lm, self.options)
-        grouped: dict[int, list[Any]] = defaultdict(list)
-        for instance in instances:
-            grouped[instance.doc_id].append(instance)
-        self._instances = {d: sorted(group, key=lambda i: i.idx) for d, group in grouped.items()}
-        # One copy: a task that processes its documents does so again at every access.
-        self._docs = self.task.eval_docs
+        self._instances = requests_of(self.task, self.lm, self.options, self.fewshot_seed)
+        self._docs = self._instances.docs
         self._scoring = threading.Lock()
         self._tokens = internals.token_counter(self.lm) if self.count_tokens else None
 
@@ -127,7 +117,7 @@ class TaskSession:
     @cached_property
     def doc_hashes(self) -> tuple[str, ...]:
         """The harness's ``doc_hash`` of each of `doc_ids`."""
-        return tuple(internals.document_hash(group[0].doc) for group in self._instances.values())
+        return tuple(map(internals.document_hash, self._instances.documents()))
 
     @cached_property
     def _hash_of(self) -> dict[int, str]:

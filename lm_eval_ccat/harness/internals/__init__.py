@@ -31,6 +31,7 @@ from .running import (
     stock_simple_evaluate,
     watch_evaluate,
 )
+from .single import build_single, builds_alone
 from .tasks import (
     apply_filters,
     build_requests,
@@ -56,6 +57,8 @@ __all__ = [
     "apply_filters",
     "bind_evaluate",
     "build_requests",
+    "build_single",
+    "builds_alone",
     "chat_template_text",
     "collect",
     "config_file",

@@ -20,6 +20,7 @@ USED = (
     "lm_eval.api.registry:DEFAULT_METRIC_REGISTRY",
     "lm_eval.api.registry:get_model",
     "lm_eval.api.registry:model_registry",
+    "lm_eval.api.samplers:FirstNSampler",
     "lm_eval.api.task:ConfigurableTask",
     "lm_eval.api.task:Task",
     "lm_eval.api.task:Task.build_all_requests",

@@ -1,0 +1,102 @@
+"""Documents built alone: the same requests as in a full run, and only where that is certain."""
+
+from __future__ import annotations
+
+import pytest
+from local_bench import Copyist
+
+from lm_eval_ccat.harness import TaskSession, internals
+from lm_eval_ccat.harness.requests import BuiltAtOnce, BuiltOnDemand, requests_of
+
+
+class Chatty(Copyist):
+    """A model with a chat template."""
+
+    tokenizer_name = "chatty"
+
+    def apply_chat_template(self, history, add_generation_prompt=True):
+        text = "".join(f"<{m['role']}>{m['content']}" for m in history)
+        return text + ("<assistant>" if add_generation_prompt else "")
+
+    def chat_template(self, name=None):
+        return "template"
+
+
+def load(bench, name, num_fewshot=None, sampler=None):
+    task = bench.manager().load([name])["tasks"][name]
+    if num_fewshot is not None:
+        task.set_config(key="num_fewshot", value=num_fewshot)
+    task.set_fewshot_seed(seed=1234)
+    if sampler:
+        kind = internals.resolve(f"lm_eval.api.samplers:{sampler}")
+        task.sampler = kind(task.sampler.df, rnd=1234)
+    return task
+
+
+CASES = [
+    ("sums", None, None, {}),
+    ("texts", 0, None, {}),
+    ("choices", 0, None, {"system_instruction": "Be brief."}),
+    ("texts", 2, "FirstNSampler", {}),
+    ("choices", 3, "FirstNSampler", {"apply_chat_template": True, "fewshot_as_multiturn": True}),
+    ("texts", 0, None, {"apply_chat_template": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "shots", "sampler", "options"), CASES)
+def test_requests_are_those_of_a_full_run(bench, name, shots, sampler, options):
+    lm = Chatty()
+    few = requests_of(load(bench, name, shots, sampler), lm, options)
+    full = BuiltAtOnce(load(bench, name, shots, sampler), lm, options)
+    assert isinstance(few, BuiltOnDemand) and list(few) == list(full)
+    for doc_id in reversed(list(few)):
+        assert len(few[doc_id]) == len(full[doc_id])
+        for a, b in zip(few[doc_id], full[doc_id]):
+            for part in ("request_type", "arguments", "idx", "doc_id", "repeats", "doc"):
+                assert getattr(a, part) == getattr(b, part)
+            assert a.metadata == b.metadata
+    with pytest.raises(KeyError):
+        few[10**6]
+    with pytest.raises(KeyError):
+        few[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "shots", "options"),
+    [
+        ("texts", 2, {}),  # examples drawn at random
+        ("texts", 0, {"cache_requests": True}),
+        ("texts", 0, {"write_out": True}),
+    ],
+)
+def test_the_full_list_is_built_where_order_may_matter(bench, name, shots, options):
+    assert not internals.builds_alone(load(bench, name, shots), options)
+
+
+def test_code_in_a_task_is_not_trusted_with_it(bench):
+    task = load(bench, "texts", 0)
+    assert internals.builds_alone(task, {})
+    task.set_config(key="doc_to_text", value=lambda doc: doc["source"])
+    assert not internals.builds_alone(task, {})
+    task.set_config(key="doc_to_text", value="{{ [source, target] | random }}")
+    assert not internals.builds_alone(task, {})
+    own = type("Own", (type(task),), {"fewshot_context": lambda self, *a, **k: "x"})
+    task = load(bench, "texts", 0)
+    task.__class__ = own
+    assert not internals.builds_alone(task, {})
+
+
+def test_only_chosen_documents_are_built(bench, monkeypatch):
+    built = []
+    real = internals.build_single
+
+    def counting(task, lm, options, doc_id, doc):
+        built.append(doc_id)
+        return real(task, lm, options, doc_id, doc)
+
+    monkeypatch.setattr(internals, "build_single", counting)
+    session = TaskSession(load(bench, "sums"), Copyist())
+    assert len(session.doc_ids) == 36 and len(session.doc_hashes) == 36 and built == []
+    session.administer([7, 3])
+    session.administer([7])
+    assert built == [7, 3]
