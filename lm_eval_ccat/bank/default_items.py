@@ -176,7 +176,7 @@ def _fit_curves(y: Floats, seen: NDArray[np.bool_], f: Floats, discrimination: b
         hessian[:, row, column] = (w / s[:, None]).T @ products
         hessian[:, column, row] = hessian[:, row, column]
         hessian[:, range(p), range(p)] += precision
-        inverse = np.linalg.inv(hessian)
+        inverse = np.asarray(np.linalg.inv(hessian))
         gradient = (residual / s[:, None]).T @ f - precision * (c - prior_mean)
         c = c + np.clip(np.einsum("npq,nq->np", inverse, gradient), -1.0, 1.0)
         if step < 3:  # the curves have to settle before anything is learned from their spread

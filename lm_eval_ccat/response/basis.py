@@ -59,7 +59,7 @@ class AbilityBasis:
             knots[i] = max(knots[i], knots[i - 1] + CLOSEST_KNOTS * spread)
         raw = _splines(abilities, knots)
         straight = np.column_stack([np.ones(len(abilities)), abilities])
-        line = np.linalg.lstsq(straight, raw, rcond=None)[0]
+        line = np.asarray(np.linalg.lstsq(straight, raw, rcond=None)[0], dtype=np.float64)
         _, size, turn = np.linalg.svd(raw - straight @ line, full_matrices=False)
         # A direction that the abilities cannot show is given no room rather than a huge factor.
         usable = size > 1e-6 * max(float(size[0]), 1e-300)

@@ -77,15 +77,16 @@ class Misfit:
         ValueError
             A value out of range, or arrays that do not fit one another.
         """
-        lists = [np.array(d[k], dtype=np.float64) for k in ("positions", "ratios", "weights")]
-        if len({a.shape for a in lists}) != 1 or lists[0].ndim != 1:
+        positions, ratios, weights = (
+            np.array(d[k], dtype=np.float64) for k in ("positions", "ratios", "weights")
+        )
+        if positions.ndim != 1 or not positions.shape == ratios.shape == weights.shape:
             raise ValueError("the arrays of the misfit do not fit one another")
         c, m, rho = float(d["c"]), float(d["m"]), float(d["rho"])
-        if not (
-            c > 0.0 and m >= 0.0 and 0.0 <= rho < 1.0 and all((a >= 0).all() for a in lists[1:])
-        ):
+        counted = (ratios >= 0.0).all() and (weights >= 0.0).all()
+        if not (c > 0.0 and m >= 0.0 and 0.0 <= rho < 1.0 and counted):
             raise ValueError("the misfit is out of range")
-        return cls(c, m, *lists, rho)
+        return cls(c, m, positions, ratios, weights, rho)
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ class ScorePosterior:
             z = z + step * min(1.0, _LONGEST_STEP / max(longest, 1e-12))
             if longest < _TOLERANCE:
                 break
-        self.z, self.covariance = z, np.linalg.inv(precision)
+        self.z, self.covariance = z, np.asarray(np.linalg.inv(precision))
 
     def _predict(self) -> None:
         items = self.items
