@@ -96,6 +96,31 @@ def test_models_can_be_left_out_by_name(tmp_path, capsys):
     assert "m77" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("method", ["paper", "default"])
+def test_names_can_be_kept_out_of_the_bank(tmp_path, method):
+    table = written(tmp_path / "s.parquet")
+    named = ScoreTable.from_arrays(
+        table.raw, models=[f"secret-{m}" for m in table.models], metric="my"
+    )
+    named.write(tmp_path / "private.parquet")
+    arguments = ["calibrate", str(tmp_path / "private.parquet"), "--method", method, "--hash_names"]
+    assert main([*arguments, "--no_replay", "-o", str(tmp_path / "b.json")]) == 0
+    text = (tmp_path / "b.json").read_text()
+    assert "secret" not in text and "private.parquet" not in text
+    assert len(ItemBank.load(tmp_path / "b.json").models) == 10
+
+
+@pytest.mark.parametrize("method", ["default", "paper"])
+def test_every_method_reports_noise_discrimination_and_trust(tmp_path, capsys, method):
+    written(tmp_path / "s.parquet")
+    out = tmp_path / "r.json"
+    assert main(["calibrate", str(tmp_path / "s.parquet"), "--method", method, "--json", str(out),
+                 "-o", str(tmp_path / "b.json")]) == 0  # fmt: skip
+    facts = json.loads(out.read_text())
+    assert facts["k"] > 0 and facts["discrimination"] > 0 and facts["trust"]
+    assert facts["trust"] in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
