@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..runs.config import ModelConfig
     from .rank_plan import Plan
 
 
@@ -22,6 +23,7 @@ def forecast(plan: Plan) -> dict[str, Any]:
     models: dict[str, dict[str, Any]] = {}
     for entry in config.models:
         cost = plan.forecasts[entry.name]
+        at_once = 1 if config.one_at_a_time else _at_once(entry)
         models[entry.name] = {
             "price_known": cost.known,
             "cost_per_item": cost.mean if cost.known else None,
@@ -32,7 +34,9 @@ def forecast(plan: Plan) -> dict[str, Any]:
             "least_cost": cost.mean * least if cost.known else None,
             "most_cost": cost.mean * most if cost.known else None,
             "full_evaluation_cost": cost.mean * plan.bank.n_items if cost.known else None,
-            "in_flight_at_most": entry.concurrency or _stated_concurrency(entry.model_args),
+            "in_flight_at_most": at_once,
+            # Models work at the same time; one at a time they wait for each other.
+            "most_seconds_at_1s": most / at_once,
         }
     known = all(m["price_known"] for m in models.values())
     bound = plan.budget if plan.currency == "usd" else None
@@ -40,6 +44,7 @@ def forecast(plan: Plan) -> dict[str, Any]:
         (m["most_expensive_item"] or 0.0) * m["in_flight_at_most"] for m in models.values()
     )
     total_most = sum(m["most_cost"] for m in models.values()) if known else None
+    limits = [limit for limit in (total_most, bound) if limit is not None]
     items_most = most * len(models)
     if "items" in config.budget:
         items_most = min(items_most, max(int(config.budget["items"]), least * len(models)))
@@ -53,17 +58,20 @@ def forecast(plan: Plan) -> dict[str, Any]:
         "least_items": least * len(models),
         "most_items": items_most,
         "least_cost": sum(m["least_cost"] for m in models.values()) if known else None,
-        "most_cost": min(total_most, bound) if known and bound is not None else total_most,
+        "most_cost": min(limits) if limits else None,
         "overspend_at_most": in_flight if known and bound is not None else None,
         "judge_cost_per_item": config.judge.item,
     }
 
 
-def _stated_concurrency(arguments: dict[str, Any]) -> int:
-    try:
-        return max(1, int(arguments.get("num_concurrent", 1)))
-    except (TypeError, ValueError):
-        return 1
+def _at_once(entry: ModelConfig) -> int:
+    """Documents that a model will have at once, as far as the configuration says."""
+    for value in (entry.concurrency, entry.model_args.get("num_concurrent"), entry.batch_size):
+        try:
+            return max(1, int(value))  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            continue
+    return 1
 
 
 def print_forecast(plan: Plan, as_json: bool) -> None:
@@ -103,7 +111,12 @@ def print_forecast(plan: Plan, as_json: bool) -> None:
         )
     if "seconds" in content["budget"]:
         print(f"It ends after {content['budget']['seconds']:g} s at the latest.")
-    print("Time: items of a model x seconds per item / what it takes at once; models run together.")
+    seconds = [m["most_seconds_at_1s"] for m in content["models"].values()]
+    longest = sum(seconds) if plan.config.one_at_a_time else max(seconds)
+    print(
+        f"Time: at most {longest:.0f} s for each second that an answer takes"
+        + ("." if plan.config.one_at_a_time else ", as the models work at the same time.")
+    )
     print("Nothing was asked and no model was loaded.")
 
 

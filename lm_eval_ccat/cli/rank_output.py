@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..ranker import Ranking
@@ -99,26 +99,34 @@ def print_result(console: Any, content: Mapping[str, Any]) -> None:
     table.add_column("model", overflow="fold")
     table.add_column("estimate", justify="right", no_wrap=True)
     table.add_column(f"{100 * content['confidence']:g}% interval", no_wrap=True)
-    for title in ("items", "cost", "beats next"):
+    for title in ("items", *(("cost",) if money else ()), "vs next"):
         table.add_column(title, justify="right", no_wrap=True)
+    number = _number_format(content)
     for name in names:
         block = models[name]
         tied = any(name in group for group in content["ties"])
         rank = f"{block['rank']}{'=' if tied else ''}" if block["rank"] else "-"
         low, high = block["interval"]
         mark = "~" if block.get("tokens", {}).get("estimated") else ""
+        seen = block["n_items"] > 0
         table.add_row(
             rank,
             Text(name),
-            f"{block['estimate']:.4g}" if block["n_items"] else "-",
-            f"{low:.4g} to {high:.4g}" if block["n_items"] else "-",
+            number(block["estimate"]) if seen else "-",
+            f"{number(low)} to {number(high)}" if seen else "-",
             str(block["n_items"]),
-            (f"${block['cost']:.4g}" if money else f"{block['cost']:g}") + mark,
+            *((f"${block['cost']:.4g}{mark}",) if money else ()),
             _against_next(content, name, order),
         )
     console.print(table)
     for line in notes(content):
         console.print(Text(line), soft_wrap=True)
+
+
+def _number_format(content: Mapping[str, Any]) -> Callable[[float], str]:
+    """Three decimals for scores of about 1, two for percentages."""
+    largest = max(abs(end) for block in content["models"].values() for end in block["interval"])
+    return (lambda x: f"{x:.3f}") if largest <= 2 else (lambda x: f"{x:.2f}")
 
 
 def notes(content: Mapping[str, Any]) -> list[str]:
