@@ -19,6 +19,7 @@ and Hochberg, and an effect must be large as well as certain.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,12 @@ from .screening import discoveries, robust_line, upper_tail
 
 Floats = NDArray[np.float64]
 
+FALSE_ALARMS = 0.001  # for single scores, whose tails are only as good as the response model
 DRIFT_LOGITS = 0.5  # a smaller shift moves no score by more than an eighth
 EXCESS = 0.3  # score above expectation (of 1) that counts as contamination-like
 HARD = 0.25  # expected score below which an item is hard for a model
 EXTREME_MEAN = 0.9
-LITTLE_INFORMATION = 0.25
+LITTLE_INFORMATION = 0.15
 MIN_MODELS = 4  # below this many models a correlation is not tested
 
 
@@ -189,7 +191,7 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
     rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
     scores, names = scores[rows], [table.models[j] for j in rows.tolist()]
     c = curves(bank)
-    theta, _ = fit_abilities(c, scores)
+    theta = fit_abilities(c, scores)
     shifted, drift = _drift(bank, c, theta, scores)
     found += drift
     found += _negative(bank, theta, scores)
@@ -202,16 +204,14 @@ def _drift(
     bank: ItemBank, c: Curves, theta: Floats, scores: Floats
 ) -> tuple[Curves, list[Finding]]:
     """Items whose difficulty moved, and the curves with the common trend applied."""
-    noise = c.noise * _overdispersion(c, theta, scores)
-    refit, information = fit_intercepts(
-        Curves(c.intercept, c.slope, noise, c.centre), theta, scores
-    )
-    use = np.isfinite(scores).any(axis=0) & np.isfinite(c.intercept) & (information > 0)
+    c = replace(c, noise=c.noise * _overdispersion(c, theta, scores))
+    refit, information = fit_intercepts(c, theta, scores)
+    use = np.isfinite(scores).any(axis=0)
     if use.sum() < 10:
         return c, []
     old, new = c.intercept[use], refit[use]
     slope, offset = robust_line(old, new, information[use])
-    trend = Curves(offset + slope * c.intercept, c.slope, noise, c.centre)
+    trend = c.with_intercept(offset + slope * c.intercept)
     rest = new - trend.intercept[use]
     # A score test: where an item moved far, the information at its new place is small and a Wald
     # test would see nothing. The bank's own intercept has an error, too, from its models.
@@ -219,7 +219,7 @@ def _drift(
     mu = trend.expected(theta)
     seen = np.isfinite(scores)
     surprise = np.where(seen, scores - mu, 0.0).sum(axis=0)[use]
-    expected = np.where(seen, noise * mu * (1.0 - mu), 0.0).sum(axis=0)[use]
+    expected = np.where(seen, c.noise * mu * (1.0 - mu), 0.0).sum(axis=0)[use]
     z = surprise / np.sqrt(expected * own_error)
     spread = 1.4826 * float(np.median(np.abs(z - np.median(z))))
     z = (z - np.median(z)) / max(spread, 1.0)
@@ -279,16 +279,18 @@ def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> list[Finding]:
 def _contamination(
     bank: ItemBank, c: Curves, scores: Floats, names: Sequence[str]
 ) -> list[Finding]:
-    theta, _ = fit_abilities(c, scores)
+    theta = fit_abilities(c, scores)
     mu = c.expected(theta)
     weak = theta <= np.median(theta) if len(theta) > 1 else np.array([True])
     seen = np.isfinite(scores) & weak[:, None]
     far = seen & (scores - mu > EXCESS) & (mu < 0.5)
     tail = np.ones_like(mu)
-    noise = np.broadcast_to(np.clip(c.noise, 1e-6, 1.0), mu.shape)
+    # A curve of p coefficients fitted to J models predicts a new score with an error of its own.
+    own_error = 1.0 + c.coefficients.shape[1] / max(len(bank.models), 1)
+    noise = np.broadcast_to(np.clip(c.noise * own_error, 1e-6, 1.0), mu.shape)
     tail[far] = upper_tail(scores[far], mu[far], noise[far])
     flagged = np.zeros_like(far)
-    flagged[seen] = discoveries(tail[seen])
+    flagged[seen] = discoveries(tail[seen], FALSE_ALARMS)
     found = []
     if flagged.any():
         items = np.flatnonzero(flagged.any(axis=0)).tolist()
@@ -334,14 +336,11 @@ def _contamination(
 def _targeting(
     bank: ItemBank, c: Curves, theta: Floats, scores: Floats, names: Sequence[str]
 ) -> list[Finding]:
-    kept = bank.kept & np.isfinite(c.intercept)
-    own = Curves(c.intercept[kept], c.slope[kept], c.noise[kept], c.centre)
-
     def information(at: Floats) -> Floats:
-        mu = own.expected(at)
-        return np.asarray((mu * (1.0 - mu)) @ (own.slope**2 / own.noise))
+        mu = c.expected(at)
+        return np.asarray((mu * (1.0 - mu) * c.slope(at) ** 2 / c.noise)[:, bank.kept].sum(axis=1))
 
-    most = float(information(own.centre + np.linspace(-6.0, 6.0, 61)).max())
+    most = float(information(c.centre + np.linspace(-6.0, 6.0, 61)).max())
     share = information(theta) / most
     seen = np.isfinite(scores)
     mean = np.where(seen, scores, 0.0).sum(axis=1) / seen.sum(axis=1)

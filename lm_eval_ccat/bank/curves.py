@@ -7,13 +7,15 @@ that, so checks and updates are written once, on curves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from ..response.basis import AbilityBasis
 from .bank import ItemBank
+from .default import model_of
 from .paper import SQUEEZE
 
 Floats = NDArray[np.float64]
@@ -21,28 +23,50 @@ Floats = NDArray[np.float64]
 PRIOR_PRECISION = 1.0 / 25.0  # holds a model with all scores 0 or 1 at a finite ability
 _STEPS = 60
 _LONGEST_STEP = 2.0
+_LEAST_WEIGHT = 1e-9
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Expected score ``logistic(intercept + slope x ability)``, variance ``noise mu (1 - mu)``.
+    """Expected score ``logistic(c_i . f(theta))``, variance ``noise_i mu (1 - mu)``.
 
     Attributes
     ----------
-    intercept, slope, noise : ndarray of shape (n_items,)
-        NaN where an item has no parameters.
+    coefficients : ndarray of shape (n_items, p)
+        Intercept, slope and what the method has beside them.
+    noise : ndarray of shape (n_items,)
+    basis : AbilityBasis
+        ``f``, of size p.
     centre : float
-        Ability at which the median item is solved half, where a fit starts (logits).
+        Ability at which a fit starts (logits, on the scale of ``f``).
     """
 
-    intercept: Floats
-    slope: Floats
+    coefficients: Floats
     noise: Floats
+    basis: AbilityBasis
     centre: float
 
+    @property
+    def intercept(self) -> Floats:
+        """Linear predictor of each item at ability 0, in logits."""
+        return np.asarray(self.coefficients[:, 0])
+
+    def with_intercept(self, intercept: Floats) -> Curves:
+        """The same curves, shifted."""
+        return replace(self, coefficients=np.column_stack([intercept, self.coefficients[:, 1:]]))
+
+    def predictor(self, theta: Floats) -> Floats:
+        """Linear predictors; shape (n_models, n_items)."""
+        return np.asarray(self.basis.at(theta) @ self.coefficients.T)
+
+    def slope(self, theta: Floats) -> Floats:
+        """Derivative of `predictor` in the ability; shape (n_models, n_items)."""
+        rows = [self.basis.value_and_slope(float(t))[1] for t in theta]
+        return np.asarray(np.array(rows).reshape(len(theta), -1) @ self.coefficients.T)
+
     def expected(self, theta: Floats) -> Floats:
-        """Expected scores; shape (n_models, n_items) for abilities of shape (n_models,)."""
-        return np.asarray(expit(self.intercept + np.multiply.outer(theta, self.slope)))
+        """Expected scores; shape (n_models, n_items)."""
+        return np.asarray(expit(self.predictor(theta)))
 
 
 def curves(bank: ItemBank) -> Curves:
@@ -67,16 +91,14 @@ def curves(bank: ItemBank) -> Curves:
     >>> curves(bank).expected(np.array([0.0])).shape
     (1, 3)
     """
-    n = bank.n_items
     if bank.method == "paper":
-        intercept, slope = _unstretched(bank), np.ones(n)
-        noise = np.full(n, float(bank.constants["k"]))
-    else:
-        intercept, slope = bank.parameters["intercept"], bank.parameters["slope"]
-        noise = bank.parameters["noise"]
-    usable = np.isfinite(intercept) & (slope > 0.0)
-    centre = float(np.median(-intercept[usable] / slope[usable])) if usable.any() else 0.0
-    return Curves(intercept, slope, noise, centre)
+        intercept = _unstretched(bank)
+        noise = np.full(bank.n_items, float(bank.constants["k"]))
+        line = AbilityBasis(np.empty(0), np.empty((2, 0)), np.empty((0, 0)))
+        coefficients = np.column_stack([intercept, np.ones(bank.n_items)])
+        return Curves(coefficients, noise, line, -float(np.median(intercept)))
+    items = model_of(bank).items
+    return Curves(items.coefficients, items.noise, items.basis, 0.0)
 
 
 def _unstretched(bank: ItemBank) -> Floats:
@@ -94,7 +116,7 @@ def _unstretched(bank: ItemBank) -> Floats:
     return np.asarray(logit(np.clip(low + share * (high - low), SQUEEZE, 1.0 - SQUEEZE)))
 
 
-def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION) -> tuple:
+def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION) -> Floats:
     """Abilities that full results give on known curves, by quasi-likelihood.
 
     Solves ``sum_i slope_i (y_i - mu_i) / noise_i = precision (theta - centre)`` by damped Newton
@@ -104,40 +126,34 @@ def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION)
     ----------
     c : Curves
     scores : ndarray of shape (n_models, n_items)
-        On [0, 1], NaN where missing; items without a curve are left out.
+        On [0, 1], NaN where missing.
     precision : float, optional
         Of the prior around ``c.centre``, in 1 / logit^2.
 
     Returns
     -------
-    theta, standard_error : ndarray of shape (n_models,)
+    ndarray of shape (n_models,)
         In logits.
     """
-    seen = np.isfinite(scores) & np.isfinite(c.intercept)
+    seen = np.isfinite(scores)
     y = np.where(seen, scores, 0.0)
-    weight = np.where(np.isfinite(c.intercept), c.slope / c.noise, 0.0)
-    slope = np.where(np.isfinite(c.intercept), c.slope, 0.0)
     theta = np.full(len(scores), c.centre)
-    curvature = np.full(len(scores), precision)
     for _ in range(_STEPS):
         mu = np.where(seen, c.expected(theta), 0.0)
-        gradient = (y - mu) @ weight - precision * (theta - c.centre)
-        curvature = (mu * (1.0 - mu)) @ (weight * slope) + precision
+        slope = c.slope(theta)
+        gradient = ((y - mu) * slope / c.noise).sum(axis=1) - precision * (theta - c.centre)
+        curvature = (mu * (1.0 - mu) * slope**2 / c.noise).sum(axis=1) + precision
         step = np.clip(gradient / curvature, -_LONGEST_STEP, _LONGEST_STEP)
         theta = theta + step
         if np.abs(step).max(initial=0.0) < 1e-9:
             break
-    return theta, curvature**-0.5
+    return theta
 
 
 def fit_intercepts(
-    c: Curves,
-    theta: Floats,
-    scores: Floats,
-    prior: Floats | None = None,
-    prior_precision: Floats | float = PRIOR_PRECISION,
+    c: Curves, theta: Floats, scores: Floats, precision: float = PRIOR_PRECISION
 ) -> tuple[Floats, Floats]:
-    """Intercepts that scores of models of known ability give, slopes as they are.
+    """Intercepts that scores of models of known ability give, the rest of each curve as it is.
 
     Parameters
     ----------
@@ -145,27 +161,26 @@ def fit_intercepts(
     theta : ndarray of shape (n_models,)
     scores : ndarray of shape (n_models, n_items)
         On [0, 1], NaN where missing.
-    prior : ndarray of shape (n_items,), optional
-        Where each intercept is expected; default the bank's.
-    prior_precision : float or ndarray of shape (n_items,), optional
+    precision : float, optional
+        Of the prior around the present intercept.
 
     Returns
     -------
     intercept, information : ndarray of shape (n_items,)
         Information is that of the scores alone, in 1 / logit^2.
     """
-    start = c.intercept if prior is None else prior
     seen = np.isfinite(scores)
     y = np.where(seen, scores, 0.0)
+    start = c.intercept
+    rest = c.predictor(theta) - start
     intercept = start.copy()
     information = np.zeros_like(intercept)
-    at = np.multiply.outer(theta, c.slope)
     for _ in range(_STEPS):
-        mu = np.where(seen, expit(intercept + at), 0.0)
-        gradient = (y - mu).sum(axis=0) / c.noise - prior_precision * (intercept - start)
+        mu = np.where(seen, expit(intercept + rest), 0.0)
+        gradient = (y - mu).sum(axis=0) / c.noise - precision * (intercept - start)
         information = (mu * (1.0 - mu)).sum(axis=0) / c.noise
-        step = np.clip(gradient / (information + prior_precision), -_LONGEST_STEP, _LONGEST_STEP)
+        step = np.clip(gradient / (information + precision), -_LONGEST_STEP, _LONGEST_STEP)
         intercept = intercept + step
-        if np.nanmax(np.abs(step), initial=0.0) < 1e-9:
+        if np.abs(step).max(initial=0.0) < 1e-9:
             break
-    return intercept, information
+    return intercept, np.maximum(information, _LEAST_WEIGHT)

@@ -16,6 +16,7 @@ calibration.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,7 @@ from ..scores.table import ScoreTable
 from .bank import ItemBank
 from .calibration import calibrate
 from .checks import aligned_scores
+from .default_update import absorb
 from .names import hashed_name
 from .paper import CLIP, SQUEEZE
 from .settings import compare_settings
@@ -97,15 +99,11 @@ def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = N
     scores = aligned_scores(bank, table)
     if not np.isfinite(scores[:, bank.kept]).any(axis=1).all():
         raise BankError("a new model has no score on the items of the bank; leave it out")
-    if bank.method == "paper":
-        parameters, constants, report = _paper(bank, scores, fresh, hashed)
-    else:
-        from .default_update import absorb
-
-        parameters, constants, report = absorb(bank, scores)
+    added = [hashed_name(m) if hashed else m for m in fresh]
+    take_in = _paper if bank.method == "paper" else absorb
+    parameters, constants, report = take_in(bank, scores, added)
     if table.n_items > bank.n_items or set(table.doc_ids) - set(bank.doc_ids):
         notes.append("documents that the bank does not know were passed over")
-    added = [hashed_name(m) if hashed else m for m in fresh]
     provenance = {
         **bank.provenance,
         "report": report,
@@ -168,7 +166,7 @@ def _again(
 
 
 def _paper(
-    bank: ItemBank, scores: Floats, names: list[str], hashed: bool
+    bank: ItemBank, scores: Floats, names: Sequence[str]
 ) -> tuple[dict[str, Floats], dict[str, Any], dict[str, Any]]:
     try:
         low, high = bank.constants["mean_range"]
@@ -207,10 +205,9 @@ def _paper(
         "mean_range": [low, high],
         "score_range": [floor, top],
     }
-    own = [hashed_name(m) if hashed else m for m in names]
     report = {
         **report,
-        "abilities": {**report["abilities"], **dict(zip(own, theta.tolist()))},
+        "abilities": {**report["abilities"], **dict(zip(names, theta.tolist()))},
         "models_per_item": int(total[0]) if (total == total[0]).all() else total.tolist(),
     }
     return {**bank.parameters, "difficulty": np.asarray(difficulty)}, constants, report

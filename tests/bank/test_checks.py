@@ -13,7 +13,7 @@ from lm_eval_ccat.bank.screening import discoveries
 from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.metrics.scale import Scale
 
-METHODS = ["paper"]
+METHODS = ["paper", "default"]
 N_ITEMS = 200
 EASE = np.random.default_rng(0).normal(scale=1.2, size=N_ITEMS)
 

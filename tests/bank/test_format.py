@@ -19,7 +19,7 @@ from lm_eval_ccat.bank.usage import Usage, read_usage, record_usage, usage_path
 from lm_eval_ccat.errors import BankError, CcatError
 from lm_eval_ccat.metrics.scale import Scale
 
-METHODS = ["paper"]
+METHODS = ["paper", "default"]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 

@@ -13,7 +13,7 @@ from lm_eval_ccat.bank.names import hashed_name
 from lm_eval_ccat.bank.update import update
 from lm_eval_ccat.errors import BankError, BankMismatchError
 
-METHODS = ["paper"]
+METHODS = ["paper", "default"]
 
 
 def table(n_models=16, n_items=50, seed=0, missing=0.0, **known) -> ScoreTable:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import UsageError
 
-METHODS = ["paper"]
+METHODS = ["paper", "default"]
 N_ITEMS, N_KNOWN = 150, 15
 
 
