@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,14 +10,15 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..bank import ItemBank
-from ..bank.curves import curves
-from ..response.logistic import expected_score, information
+from ..bank.default import model_of
 
 Floats = NDArray[np.float64]
 
 GRID = 161
 #: Logits by which the curve goes beyond the models and the bulk of the items.
 MARGIN = 0.5
+#: Items looked at together, so that a bank of 100,000 needs no matrix of all items and abilities.
+SLICE = 4096
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class InformationCurve:
     total : ndarray, shape (G,)
         Sum of the items' information, in 1 / logit^2.
     location : ndarray, shape (n_items,)
-        Ability at which each item tells most, in logits; NaN for items removed.
+        Ability of `ability` at which each item tells most, in logits; NaN for items removed.
     """
 
     ability: Floats
@@ -38,38 +40,60 @@ class InformationCurve:
     location: Floats
 
 
-def curve_parameters(bank: ItemBank) -> tuple[Floats, Floats, Floats]:
-    """Intercept, slope and noise of each item's curve ``mu = logistic(a + b theta)``.
+@dataclass(frozen=True)
+class ItemCurves:
+    """Curves of a bank's items on the scale on which its tests state abilities.
 
-    Returns
-    -------
-    intercept, slope, noise : ndarray, each of shape (n_items,)
-        The paper's model is ``a = -difficulty``, ``b = 1`` and one noise for all, on the scale on
-        which its abilities are; `curves` has it on another.
+    Attributes
+    ----------
+    difficulty : ndarray, shape (n_items,)
+        Ability at which the expected score is 1/2, by the straight part of the curve (logits).
+    discrimination : ndarray, shape (n_items,)
+        Slope over the root of the noise, in 1 / logit.
+    predictor : callable
+        ``(rows, abilities)`` to linear predictor and its derivative, each of shape
+        (len(rows), len(abilities)).
+    noise : ndarray, shape (n_items,)
     """
+
+    difficulty: Floats
+    discrimination: Floats
+    predictor: Callable[[NDArray[np.intp], Floats], tuple[Floats, Floats]]
+    noise: Floats
+
+
+def item_curves(bank: ItemBank) -> ItemCurves:
+    """The item curves of a bank of either method."""
     if bank.method == "paper":
         difficulty = bank.parameters["difficulty"]
-        ones = np.ones_like(difficulty)
-        return -difficulty, ones, float(bank.constants["k"]) * ones
-    found = curves(bank)
-    return found.intercept, found.slope, found.noise
+        noise = np.full(bank.n_items, float(bank.constants["k"]))
 
+        def one_parameter(rows: NDArray[np.intp], ability: Floats) -> tuple[Floats, Floats]:
+            eta = ability[None, :] - difficulty[rows, None]
+            return eta, np.ones_like(eta)
 
-def item_information(bank: ItemBank, ability: Floats) -> Floats:
-    """Information of every item about ability; shape (n_items, len(ability)).
+        return ItemCurves(difficulty, noise**-0.5, one_parameter, noise)
+    model = model_of(bank)
+    items = model.items
+    intercept, slope = items.coefficients[:, 0], items.coefficients[:, 1]
+    steep = np.where(np.abs(slope) > 1e-6, slope, np.nan)
 
-    ``b^2 mu (1 - mu) / k``; for the method "paper" this is the paper's first term.
-    """
-    intercept, slope, noise = curve_parameters(bank)
-    if bank.method == "paper":
-        mu = expected_score(ability[None, :], -intercept[:, None])
-        return information(mu, float(noise[0]))
-    mu = expit(intercept[:, None] + slope[:, None] * ability[None, :])
-    return np.asarray(slope[:, None] ** 2 * mu * (1.0 - mu) / noise[:, None])
+    def with_bends(rows: NDArray[np.intp], ability: Floats) -> tuple[Floats, Floats]:
+        basis = [items.basis.value_and_slope(float(x)) for x in ability - model.centre]
+        value = np.column_stack([v for v, _ in basis])
+        derivative = np.column_stack([d for _, d in basis])
+        return items.coefficients[rows] @ value, items.coefficients[rows] @ derivative
+
+    return ItemCurves(
+        model.centre - intercept / steep, slope / np.sqrt(items.noise), with_bends, items.noise
+    )
 
 
 def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     """The bank's information around the given abilities.
+
+    An item's information about ability is ``(d eta / d theta)^2 mu (1 - mu) / k``; for the method
+    "paper" that is the paper's first term.
 
     Parameters
     ----------
@@ -77,29 +101,22 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     abilities : ndarray
         Abilities of the models to be shown; the curve covers them and the bulk of the items.
     """
-    intercept, slope, _ = curve_parameters(bank)
-    # A curve is steepest, and an item tells most, where mu = 1/2.
-    usable = bank.kept & (np.abs(slope) > 1e-6)
-    location = np.where(usable, -intercept / np.where(usable, slope, 1.0), np.nan)
-    ends = np.nanquantile(location, [0.1, 0.9]) if usable.any() else np.array([0.0])
-    points = np.concatenate([ends, abilities[np.isfinite(abilities)]])
+    curves = item_curves(bank)
+    usable = bank.kept & np.isfinite(curves.difficulty)
+    ends = np.quantile(curves.difficulty[usable], [0.1, 0.9]) if usable.any() else np.zeros(1)
+    known = np.array(list(bank.constants.get("abilities", []))) + bank.constants.get("centre", 0.0)
+    # Items that no model is near say little of where the scale is of use.
+    if known.size:
+        ends = np.clip(ends, known.min() - 1.0, known.max() + 1.0)
+    points = np.concatenate([ends, known, abilities[np.isfinite(abilities)]])
     grid = np.linspace(points.min() - MARGIN, points.max() + MARGIN, GRID)
-    total = np.zeros(GRID)
+    total, location = np.zeros(GRID), np.full(bank.n_items, np.nan)
     kept = np.flatnonzero(bank.kept)
-    # In slices, so that a bank of 100,000 items needs no matrix of 100,000 x 161 at once.
-    for start in range(0, len(kept), 4096):
-        part = _take(bank, kept[start : start + 4096])
-        total += item_information(part, grid).sum(axis=0)
+    for start in range(0, len(kept), SLICE):
+        rows = kept[start : start + SLICE]
+        eta, slope = curves.predictor(rows, grid)
+        mu = expit(eta)
+        information = slope**2 * mu * (1.0 - mu) / curves.noise[rows, None]
+        total += information.sum(axis=0)
+        location[rows] = grid[np.argmax(information, axis=1)]
     return InformationCurve(grid, total, location)
-
-
-def _take(bank: ItemBank, rows: NDArray[np.intp]) -> ItemBank:
-    from dataclasses import replace
-
-    return replace(
-        bank,
-        doc_ids=tuple(bank.doc_ids[i] for i in rows),
-        kept=bank.kept[rows],
-        parameters={k: v[rows] for k, v in bank.parameters.items()},
-        doc_hashes=None,
-    )

@@ -22,6 +22,25 @@ from .run import Run
 MATRIX_AS_TABLE = 24
 #: Models of the order that the head of the page names.
 IN_WORDS = 16
+#: What the figures of a bank's self-check are; others are shown under their own name.
+SELF_CHECK_WORDS = {
+    "models_left_out": "models left out in turn",
+    "items": "items that each was asked",
+    "rms_error": "error of the estimates (root mean square, 0 to 1)",
+    "mean_error": "mean error (0 to 1)",
+    "rms_standard_error": "standard error stated for them (root mean square, 0 to 1)",
+    "z_rms_before_inflation": "error over stated error, as the response model has it",
+    "z_rms": "error over stated error, as widened (1 if true)",
+    "coverage_95": "share of 95% intervals that held",
+    "inflation_c": "factor on the variance",
+    "inflation_m": "added to the variance",
+    "shared_error_correlation": "correlation of two models' errors on shared items",
+    "fit_slope_sd": "spread of the items' slopes",
+    "fit_bend_sd": "spread of the items' bends",
+    "fit_bends": "bends of the item curves",
+    "fit_factors": "residual factors",
+    "fit_noise": "noise of the median item",
+}
 
 
 def view(run: Run) -> dict[str, Any]:
@@ -344,10 +363,15 @@ def bank_facts(run: Run) -> dict[str, Any] | None:
         "models": list(bank.models),
         "size": bank.n_items,
         "kept": int(np.count_nonzero(bank.kept)),
-        "self_check": [(k.replace("_", " "), _plain(v)) for k, v in bank.self_check.items()],
+        "trust": bank.self_check.get("trust"),
+        "self_check": [
+            (SELF_CHECK_WORDS.get(k, k.replace("_", " ")), _plain(v))
+            for k, v in bank.self_check.items()
+            if k != "trust"
+        ],
         "constants": [(k.replace("_", " "), _plain(v)) for k, v in bank.constants.items()],
         "settings": [(k.replace("_", " "), _plain(v)) for k, v in bank.settings.items()],
-        "warnings": list(bank.warnings),
+        "warnings": [w for w in bank.warnings if w != bank.self_check.get("trust")],
     }
 
 

@@ -22,10 +22,17 @@ def run_dir(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def decided_dir(tmp_path_factory):
-    """A finished run of three clearly different models, without prices."""
+    """A finished run of three models by the method "default", without prices."""
     folder = tmp_path_factory.mktemp("runs") / "decided"
     return make_run(
-        folder, n_models=3, n_items=120, budget=None, seed=4, hostile=False, prices=False
+        folder,
+        n_models=3,
+        n_items=120,
+        budget=90,
+        seed=4,
+        hostile=False,
+        prices=False,
+        method="default",
     )
 
 

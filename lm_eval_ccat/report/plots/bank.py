@@ -10,7 +10,7 @@ from ...bank import ItemBank
 from ...bank.curves import curves, fit_abilities
 from ...errors import UsageError
 from ...scores import ScoreTable
-from ..information import curve_parameters, information_curve
+from ..information import information_curve, item_curves
 from .style import ACCENT, SOFT, title
 from .style import subplots as new_figure
 
@@ -54,9 +54,9 @@ def plot_bank(bank: ItemBank, table: ScoreTable | None = None) -> Figure:
 
 
 def _items(ax: Any, bank: ItemBank) -> None:
-    intercept, slope, noise = (v[bank.kept] for v in curve_parameters(bank))
-    difficulty = -intercept / np.where(np.abs(slope) > 1e-6, slope, np.nan)
-    discrimination = slope / np.sqrt(noise)
+    curves = item_curves(bank)
+    difficulty = curves.difficulty[bank.kept]
+    discrimination = curves.discrimination[bank.kept]
     ax.set_xlabel("difficulty (logits)")
     if np.ptp(discrimination) < 1e-9:
         ax.hist(difficulty[np.isfinite(difficulty)], bins=40, color=ACCENT, alpha=0.75)
@@ -88,10 +88,9 @@ def _information(ax: Any, bank: ItemBank) -> None:
 def _fit(level: Any, spread: Any, bank: ItemBank, table: ScoreTable) -> None:
     if table.doc_ids != bank.doc_ids:
         raise UsageError("the table's items are not the bank's; calibrate and plot with one table")
-    shape = curves(bank)
     observed = np.where(bank.kept, table.model_scores(), np.nan)
-    abilities, _ = fit_abilities(shape, observed)
-    expected = shape.expected(abilities)
+    shape = curves(bank)
+    expected = shape.expected(fit_abilities(shape, observed))
     use = np.isfinite(observed) & np.isfinite(expected)
     y, mu = observed[use], expected[use]
     noise = np.broadcast_to(shape.noise, observed.shape)[use]
