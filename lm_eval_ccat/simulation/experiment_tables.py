@@ -144,10 +144,9 @@ def fixed_table(measured: Measured, methods: Sequence[str]) -> Table:
         "item_savings", "cost_savings",
     )  # fmt: skip
     rows = [
-        [facts["table"], facts["metric"], method, *[found[method][k] for k in keys]]
-        for facts, found in _usable(measured, "fixed_length")
+        [facts["table"], facts["metric"], method, *[found["fixed_length"][method][k] for k in keys]]
+        for facts, found in _usable(measured, "replay")
         for method in methods
-        if method in found
     ]
     for method in methods:
         own = [row for row in rows if row[2] == method and row[0] != "mean"]

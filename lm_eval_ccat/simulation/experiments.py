@@ -20,7 +20,7 @@ from .protocol import item_units
 from .studies import Design
 
 # Part of the key of what is stored: a study that measures something else gets a new number.
-_STUDIES_VERSION = 2
+_STUDIES_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def run_experiments(
     sources = find_sources(Path(folder), setup.only)
     store = Path(out) / "measured"
     store.mkdir(parents=True, exist_ok=True)
-    names = ("replay", "fixed_length", "families", "information", "calibration")
+    names = ("replay", "families", "information", "calibration")
     measured: dict[str, dict[str, Any]] = {}
     steps = len(sources) * len(names)
     for number, source in enumerate(sources):

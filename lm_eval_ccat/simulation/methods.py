@@ -24,6 +24,11 @@ class Method:
         The bank's method, for ``ranker`` and ``fixed``.
     calibrate, rank : dict
         Options of the calibration and of the Ranker.
+    own_budget : bool
+        Spend up to the budget itself, not what the method "paper" spent.
+    as_long_as : str, optional
+        For ``fixed``: give every model as many items as the method of this name, which stands
+        before it, gave the model it tested longest on the same fold with the same seed.
 
     Examples
     --------
@@ -36,6 +41,8 @@ class Method:
     bank: str | None = None
     calibrate: Mapping[str, Any] = field(default_factory=dict)
     rank: Mapping[str, Any] = field(default_factory=dict)
+    own_budget: bool = False
+    as_long_as: str | None = None
 
     @property
     def bank_key(self) -> tuple[str | None, str]:
@@ -69,6 +76,8 @@ def chosen_methods(methods: Sequence[str | Method]) -> tuple[Method, ...]:
             if method not in METHODS:
                 raise UsageError(f"no method {method!r}; there are {', '.join(METHODS)}")
             method = METHODS[method]
+        if method.as_long_as is not None and method.as_long_as not in {m.name for m in chosen}:
+            raise UsageError(f"{method.name!r} needs {method.as_long_as!r} before it")
         if method.name in {m.name for m in chosen}:
             raise UsageError(f"method {method.name!r} stands twice")
         chosen.append(method)

@@ -6,6 +6,7 @@ import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -125,10 +126,24 @@ def replay_fold(piece: Piece, whole: ScoreTable) -> FoldResult:
     outcomes: list[Outcome] = []
     for level in piece.levels:
         equal: float | None = None
+        longest: dict[tuple[str, int], int] = {}
         for method in ordered:
             bank_of = banks.get(method.bank_key) if method.bank is not None else None
-            own = [stage.run(method, bank_of, seed, level, equal) for seed in range(protocol.seeds)]
+            own = [
+                stage.run(
+                    method,
+                    bank_of,
+                    seed,
+                    level,
+                    None if method.own_budget else equal,
+                    longest.get((method.as_long_as or "", seed)),
+                )
+                for seed in range(protocol.seeds)
+            ]
             outcomes += own
+            for outcome in own:
+                lengths = [len(items) for items in outcome.items_of.values()]
+                longest[method.name, outcome.seed] = max(lengths, default=0)
             if method.name == "paper":
                 equal = float(np.mean([outcome.cost for outcome in own]))
     rank = {method.name: n for n, method in enumerate(piece.methods)}
@@ -168,14 +183,18 @@ class _Stage:
         seed: int,
         level: float | None,
         equal: float | None,
+        length: int | None = None,
     ) -> Outcome:
         """Let one method rank the held-out models.
 
-        ``equal`` is the budget all methods share; without one the level says it.
+        ``equal`` is the budget all methods share; without one the level says it. ``length`` is
+        that of a fixed-length test, which then has no budget.
         """
         prices = self.fold.prices[seed]
-        if equal is not None:
-            budget: float | None = equal
+        if length is not None:
+            budget: float | None = None
+        elif equal is not None:
+            budget = equal
         elif level is None:
             budget = None
         else:
@@ -183,7 +202,7 @@ class _Stage:
         start = time.perf_counter()
         if method.kind in ("ranker", "fixed"):
             assert bank is not None
-            ranking = self._rank(method, bank, seed, prices, budget)
+            ranking = self._rank(method, bank, seed, prices, budget, length)
             elapsed = time.perf_counter() - start
             return self._judge_ranking(method, seed, level, budget, ranking, elapsed)
         administered, spent = self._administer(method.kind, seed, prices, budget)
@@ -210,11 +229,16 @@ class _Stage:
         seed: int,
         prices: Mapping[str, float],
         budget: float | None,
+        length: int | None,
     ) -> Ranking:
         fixed = method.kind == "fixed"
         where = np.array([self.column[d] for d in bank.doc_ids], dtype=np.intp)
         own: dict[str, Any] = (
-            {"warmup": 0, "stop_when_decided": False, "max_items": int(bank.kept.sum())}
+            {
+                "warmup": 0,
+                "stop_when_decided": False,
+                "max_items": int(bank.kept.sum()) if length is None else max(length, 1),
+            }
             if fixed
             else {"warmup": self.protocol.warmup, "budget": budget}
         )
@@ -292,11 +316,9 @@ class _Stage:
         if method.rank.get("familywise"):
             # What is claimed is the order of the tie groups, at the confidence of all of it.
             group = {m: n for n, tied in enumerate(ranking.ties) for m in tied}
-            apart = np.array(
-                [[a not in group or group[a] != group.get(b) for b in names] for a in names]
-            )
-            ahead = np.array([[place[a] < place[b] for b in names] for a in names])
-            better = np.where(apart, np.where(ahead, 1.0, 0.0), 0.5)
+            for (i, a), (j, b) in product(enumerate(names), repeat=2):
+                tied = a in group and group[a] == group.get(b)
+                better[i, j] = 0.5 if tied or a == b else float(place[a] < place[b])
         return self._judge(
             method,
             seed,

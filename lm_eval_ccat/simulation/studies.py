@@ -83,51 +83,47 @@ def _simulate(
 
 
 def replay(table: ScoreTable, design: Design, units: Any, on_progress: Progress) -> dict[str, Any]:
-    """Main comparison and budget sweep: every method, at equal cost, at every level."""
+    """Main comparison, budget sweep and fixed length: every method on the same folds and banks.
+
+    Adaptive stopping and allocation are compared with the same number of items for every model by
+    two fixed-length tests: one that may spend what the ranker may, and one that gives *every* model
+    as many items as the ranker gave the one it tested longest, which is what it takes without
+    adaptive stopping to test the closest pairs as long. Savings are shares of what the second used.
+    """
     levels = [n for n in design.levels if n <= table.n_items]
-    found = _simulate(
-        table, [*design.methods, *BASELINES], design, units, on_progress, levels=levels
-    )
+    beside: list[Method] = []
+    for name in design.methods:
+        adaptive = Method(f"{name}, adaptive", "ranker", name, own_budget=True)
+        beside += [
+            adaptive,
+            Method(f"{name}, equal cost", "fixed", name, own_budget=True),
+            Method(f"{name}, equal length", "fixed", name, as_long_as=adaptive.name),
+        ]
+    methods: list[str | Method] = [*design.methods, *BASELINES, *beside]
+    found = _simulate(table, methods, design, units, on_progress, levels=levels)
+    shown = {*design.methods, *BASELINES}
     return {
-        "summary": found.summary,
-        "sweep": found.sweep,
+        "summary": {m: s for m, s in found.summary.items() if m in shown},
+        "sweep": {m: s for m, s in found.sweep.items() if m in shown},
+        "fixed_length": {name: _fixed_length(found.summary, name) for name in design.methods},
         "settings": found.settings,
         "warnings": found.warnings,
     }
 
 
-def fixed_length(
-    table: ScoreTable, design: Design, units: Any, on_progress: Progress
-) -> dict[str, Any]:
-    """Adaptive stopping and allocation against the same number of items for every model.
-
-    Two fixed-length tests: one that may spend what the ranker may, and one that gives *every* model
-    as many items as the ranker gave the model it tested longest (mean over runs), which is what
-    it takes without adaptive stopping to test the closest pairs as long. Savings are shares of what
-    the second used.
-    """
-    rows = {}
-    for name in design.methods:
-        # Under other names than "paper", so that all may spend the budget itself.
-        adaptive, equal_cost = Method("adaptive", "ranker", name), Method("fixed", "fixed", name)
-        first = _simulate(table, [adaptive, equal_cost], design, units, on_progress)
-        own, equal = first.summary["adaptive"], first.summary["fixed"]
-        longest = [
-            max(map(len, o.items_of.values())) for o in first.outcomes if o.method == "adaptive"
-        ]
-        long = _simulate(
-            table, [equal_cost], design, units, on_progress, items_per_model=float(np.mean(longest))
-        ).summary["fixed"]
-        rows[name] = {
-            "tau_adaptive": own["tau"],
-            "tau_equal_cost": equal["tau"],
-            "tau_equal_length": long["tau"],
-            "length": float(np.mean(longest)),
-            "tau_difference": own["tau"] - long["tau"],
-            "item_savings": 1.0 - own["items"] / long["items"],
-            "cost_savings": 1.0 - own["cost"] / long["cost"],
-        }
-    return rows
+def _fixed_length(summary: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    own, equal, long = (
+        summary[f"{name}, {kind}"] for kind in ("adaptive", "equal cost", "equal length")
+    )
+    return {
+        "tau_adaptive": own["tau"],
+        "tau_equal_cost": equal["tau"],
+        "tau_equal_length": long["tau"],
+        "length": long["items_per_model"],
+        "tau_difference": own["tau"] - long["tau"],
+        "item_savings": 1.0 - own["items"] / long["items"],
+        "cost_savings": 1.0 - own["cost"] / long["cost"],
+    }
 
 
 def families(

@@ -108,7 +108,7 @@ def test_a_second_run_measures_nothing_again(ran, monkeypatch, capsys):
     def refuse(*args, **kwargs):
         raise AssertionError("measured again")
 
-    for name in ("replay", "fixed_length", "families", "information", "calibration"):
+    for name in ("replay", "families", "information", "calibration"):
         monkeypatch.setattr(studies, name, refuse)
     assert main(command) == 0
     assert (out / "main.csv").read_text() == before

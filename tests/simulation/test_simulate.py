@@ -244,6 +244,7 @@ def test_familywise_claims_are_those_of_the_tie_groups():
         ({"methods": ["best"]}, "no method 'best'"),
         ({"methods": ["paper", "paper"]}, "stands twice"),
         ({"methods": []}, "at least one method"),
+        ({"methods": [Method("f", "fixed", "paper", as_long_as="x")]}, "needs 'x' before it"),
         ({"holdout": 13}, "at least 2"),
         ({"items_per_model": -1}, "positive number"),
         ({"seeds": 0}, "at least 1"),

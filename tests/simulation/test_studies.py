@@ -7,6 +7,8 @@ import pytest
 from scipy.special import expit
 
 from lm_eval_ccat import ScoreTable, calibrate, simulate
+from lm_eval_ccat.simulation import Method
+from lm_eval_ccat.simulation.protocol import drawn_prices
 from lm_eval_ccat.simulation.replay import Outcome
 from lm_eval_ccat.simulation.studies import (
     Design,
@@ -15,12 +17,12 @@ from lm_eval_ccat.simulation.studies import (
     calibration,
     conformance,
     families,
-    fixed_length,
     information,
+    replay,
     residuals,
 )
 
-DESIGN = Design(methods=("paper",), folds=3, items_per_model=15)
+DESIGN = Design(methods=("paper",), folds=3, items_per_model=15, levels=(15.0,))
 
 
 def made(n_models=12, n_items=120, seed=0, spread=1.2):
@@ -81,18 +83,22 @@ def test_calibration_reports_discrimination_of_the_bank():
 
 def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
     table = made(spread=0.4)
-    found = fixed_length(table, DESIGN, None, None)["paper"]
-    adaptive = simulate(table, ["paper"], folds=3, items_per_model=15, processes=1)
-    longest = [max(map(len, o.items_of.values())) for o in adaptive.outcomes]
-    assert found["length"] == pytest.approx(np.mean(longest))
-    fixed = simulate(
-        table, ["fixed"], folds=3, items_per_model=np.mean(longest), processes=1
-    ).summary["fixed"]
-    assert found["tau_difference"] == pytest.approx(adaptive.summary["paper"]["tau"] - fixed["tau"])
-    assert found["item_savings"] == pytest.approx(
-        1 - adaptive.summary["paper"]["items"] / fixed["items"]
-    )
+    found = replay(table, DESIGN, None, None)["fixed_length"]["paper"]
+    own = Method("own", "ranker", "paper", own_budget=True)
+    long = Method("long", "fixed", "paper", as_long_as="own")
+    both = simulate(table, [own, long], folds=3, items_per_model=15, processes=1)
+    adaptive = [o for o in both.outcomes if o.method == "own"]
+    fixed = [o for o in both.outcomes if o.method == "long"]
+    for a, f in zip(adaptive, fixed):
+        assert {len(items) for items in f.items_of.values()} == {max(map(len, a.items_of.values()))}
+        prices = drawn_prices(table.models, 0)
+        assert f.cost == pytest.approx(
+            sum(prices[m] * len(items) for m, items in f.items_of.items())
+        )
+    spent = sum(o.items for o in adaptive) / sum(o.items for o in fixed)
+    assert found["item_savings"] == pytest.approx(1 - spent)
     assert 0 < found["item_savings"] < 1 and 0 < found["cost_savings"] < 1
+    assert found["tau_equal_length"] == pytest.approx(np.mean([o.tau for o in fixed]))
 
 
 def test_families_are_held_out_whole_and_small_ones_passed_over():
