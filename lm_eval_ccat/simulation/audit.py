@@ -12,8 +12,7 @@ import numpy as np
 
 from ..errors import RunError, UsageError
 from ..scores import ScoreTable
-from .summary import half_width
-from .truth import bootstrap_intervals, full_means, kendall_tau, true_ties
+from .truth import bootstrap_intervals, full_means, half_width, kendall_tau, true_ties
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from ..bank import ItemBank, calibrate
 from ..ranker import Ranker, Ranking
@@ -388,14 +387,3 @@ class _Stage:
             items_of=items_of or {},
             stopped_because=stopped_because,
         )
-
-
-def z_scores(errors: Floats, standard_errors: Floats) -> Floats:
-    """Errors in standard errors; 0 where a model's every item was administered."""
-    exact = (np.abs(errors) < 1e-9) & (standard_errors < 1e-9)
-    return np.where(exact, 0.0, errors / np.maximum(standard_errors, 1e-9))
-
-
-def half_width(confidence: float) -> float:
-    """Standard errors on each side of a two-sided interval."""
-    return float(ndtri((1.0 + confidence) / 2.0))

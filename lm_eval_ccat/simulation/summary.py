@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .replay import Outcome, half_width, z_scores
+from .replay import Outcome
+from .truth import half_width, z_scores
 
 # Beyond this standard error of a mean tau the advice says that it is unsure.
 UNSURE = 0.05
