@@ -123,8 +123,19 @@ def dispatch(argv: Sequence[str]) -> int:
         module = importlib.import_module(f".{command.module}", __package__)
         arguments = argv if command.module == "harness_passthrough" else argv[1:]
         return int(module.main(arguments) or 0)
-    args = _command_parser(name, command).parse_args(argv)
+    args = _command_parser(name, command).parse_args(_with_negative_ranges(argv))
     return int(args.func(args) or 0)
+
+
+def _with_negative_ranges(argv: Sequence[str]) -> list[str]:
+    """``--range -1,1`` as ``--range=-1,1``: argparse takes what begins with a minus for a flag."""
+    joined: list[str] = []
+    for argument in argv:
+        if joined and joined[-1] == "--range" and argument[:1] == "-" and argument[1:2].isdigit():
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def main(argv: Sequence[str] | None = None) -> int:

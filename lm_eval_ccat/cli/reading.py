@@ -35,8 +35,7 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
         "--range",
         type=range_of,
         metavar="LO,HI",
-        help="lowest and highest possible score, for a metric whose scale is not known "
-        "(a negative LO as --range=-1,1)",
+        help="lowest and highest possible score, for a metric whose scale is not known",
     )
     parser.add_argument(
         "--lower_is_better",

@@ -96,6 +96,14 @@ def test_models_can_be_left_out_by_name(tmp_path, capsys):
     assert "m77" in capsys.readouterr().err
 
 
+def test_a_range_may_begin_below_zero(tmp_path):
+    table = written(tmp_path / "s.parquet", scale=Scale(-1, 1))
+    arguments = ["calibrate", str(tmp_path / "s.parquet"), "--method", "paper", "--no_replay"]
+    assert main([*arguments, "--range", "-2,2", "-o", str(tmp_path / "b.json")]) == 0
+    assert ItemBank.load(tmp_path / "b.json").scale == Scale(-2, 2)
+    assert table.raw.min() < 0
+
+
 @pytest.mark.parametrize("method", ["paper", "default"])
 def test_names_can_be_kept_out_of_the_bank(tmp_path, method):
     table = written(tmp_path / "s.parquet")
