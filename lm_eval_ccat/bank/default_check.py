@@ -8,7 +8,7 @@ where its estimate stood after 10, 15, ... items is compared with its full-bench
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ _GROUPS = 5
 _MOST_REPLAYED = 60  # models; more would only take time
 _LARGE = 2_000_000  # cells; above, the extremes are not left out together
 _USUAL_C, _SPREAD_OF_C = 2.0, 0.7  # prior of log c
+_PARAMETERS, _LEAST_DF = 2, 3.0  # c and m; Student's distribution is never taken wider
 _RHOS = np.linspace(0.0, 0.8, 17)
 
 
@@ -118,7 +119,7 @@ def fit_misfit(records: list[Record], n_models: int) -> Misfit:
     multiplied by ``1 + 2/n_models``.
     """
     if not records:
-        return Misfit(c=4.0)
+        return Misfit(c=2.0 * _USUAL_C, df=_LEAST_DF)
     error2 = np.array([r.error**2 for r in records]) * (1.0 + 2.0 / n_models)
     variance = np.array([r.variance for r in records])
     share2 = np.array([r.unseen_share**2 for r in records])
@@ -127,8 +128,9 @@ def fit_misfit(records: list[Record], n_models: int) -> Misfit:
     c, m = _fit_c_and_m(error2, variance, share2, weights)
     ratios = error2 / (c * variance + m * share2)
     positions = np.array([r.position for r in records])
-    misfit = Misfit(c, m, positions, ratios, weights)
-    return Misfit(c, m, positions, ratios, weights, _fit_rho(records, misfit))
+    df = float(max(len({r.model for r in records}) - _PARAMETERS, _LEAST_DF))
+    misfit = Misfit(c, m, positions, ratios, weights, df=df)
+    return replace(misfit, rho=_fit_rho(records, misfit))
 
 
 def _fit_c_and_m(

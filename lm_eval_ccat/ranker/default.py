@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import stdtr
 
 from ..adaptive.base import AdaptiveTest
 from ..adaptive.default import DefaultTest
@@ -76,6 +76,7 @@ class DefaultPolicy(Policy):
         ]
         self.tests: list[AdaptiveTest] = [*self._default]
         self._rho = model.misfit.rho if pairing else 0.0
+        self._df = model.misfit.df
         self._by_ability = estimand == "ability"
         self._by_variance = allocation == "variance"
         self._familywise = familywise
@@ -105,7 +106,7 @@ class DefaultPolicy(Policy):
 
     def pairwise(self) -> Floats:
         self._refresh()
-        return np.asarray(ndtr(self._distance()[0]))
+        return np.asarray(stdtr(self._df, self._distance()[0]))
 
     def undecided(self, order: Sequence[int], confidence: float) -> NDArray[np.bool_]:
         if not self._familywise:

@@ -14,7 +14,8 @@ logistic model (Papke and Wooldridge 1996 for fractions; Wedderburn 1974 for the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -102,17 +103,24 @@ class FractionalItems:
         """Diagonal of the prior precision of ability and factors."""
         return np.concatenate([[self.prior_sd**-2], np.ones(self.loadings.shape[1])])
 
-    def predictor(
-        self, z: Floats, at: NDArray[np.intp] | slice = slice(None)
-    ) -> tuple[Floats, Floats, Floats]:
+    def at(self, which: Sequence[int]) -> FractionalItems:
+        """Only some items, in that order."""
+        at = np.asarray(which, dtype=np.intp)
+        return replace(
+            self,
+            coefficients=self.coefficients[at],
+            covariance=self.covariance[at],
+            noise=self.noise[at],
+            loadings=self.loadings[at],
+        )
+
+    def predictor(self, z: Floats) -> tuple[Floats, Floats, Floats]:
         """Linear predictor, its gradient in `z`, and the basis at the ability.
 
         Parameters
         ----------
         z : ndarray of shape (1 + q,)
             Ability and residual factors.
-        at : index, optional
-            Which items.
 
         Returns
         -------
@@ -121,30 +129,28 @@ class FractionalItems:
         value : ndarray of shape (p,)
         """
         value, slope = self.basis.value_and_slope(float(z[0]))
-        c = self.coefficients[at]
-        eta, along = c @ value, c @ slope
-        if len(z) == 1:
-            return eta, along[:, None], value
-        loadings = self.loadings[at]
-        return eta + loadings @ z[1:], np.column_stack([along, loadings]), value
+        eta = self.coefficients @ value
+        gradient = np.empty((len(eta), len(z)))
+        gradient[:, 0] = self.coefficients @ slope
+        if len(z) > 1:
+            eta += self.loadings @ z[1:]
+            gradient[:, 1:] = self.loadings
+        return eta, gradient, value
 
     def expected(self, z: Floats) -> Floats:
         """Expected score of every item; shape (n_items,)."""
         return np.asarray(expit(self.predictor(z)[0]))
 
-    def curve_variance(self, value: Floats, covariance: Floats | None = None) -> Floats:
+    def curve_variance(self, value: Floats) -> Floats:
         """Posterior variance of ``c_i . f``, divided by ``k_i``; shape (n_items,).
 
         Parameters
         ----------
         value : ndarray of shape (p,)
             The basis at an ability.
-        covariance : ndarray, optional
-            Rows of `covariance`, for some items only.
         """
         row, column, times = packed(len(value))
-        known = self.covariance if covariance is None else covariance
-        return np.asarray(known @ (value[row] * value[column] * times))
+        return np.asarray(self.covariance @ (value[row] * value[column] * times))
 
     def model_noise(self, x: float) -> float:
         """``s(x)``: noise of models of ability near `x` relative to the usual one."""

@@ -38,6 +38,9 @@ class Misfit:
         error, and how much each record counts (records of one model together count 1).
     rho : float
         In [0, 1).
+    df : float
+        Degrees of freedom of all this: the models left out, less the parameters found from them.
+        Probabilities come from Student's distribution with as many.
     """
 
     c: float = 1.0
@@ -46,6 +49,7 @@ class Misfit:
     ratios: Floats = field(default_factory=lambda: np.empty(0))
     weights: Floats = field(default_factory=lambda: np.empty(0))
     rho: float = 0.0
+    df: float = 1e6
 
     def level(self, position: float) -> float:
         """``r`` at a position: a kernel average of ratios, shrunk to 1."""
@@ -63,6 +67,7 @@ class Misfit:
             "c": self.c,
             "m": self.m,
             "rho": self.rho,
+            "df": self.df,
             "positions": self.positions.tolist(),
             "ratios": self.ratios.tolist(),
             "weights": self.weights.tolist(),
@@ -82,11 +87,11 @@ class Misfit:
         )
         if positions.ndim != 1 or not positions.shape == ratios.shape == weights.shape:
             raise ValueError("the arrays of the misfit do not fit one another")
-        c, m, rho = float(d["c"]), float(d["m"]), float(d["rho"])
+        c, m, rho, df = (float(d[name]) for name in ("c", "m", "rho", "df"))
         counted = (ratios >= 0.0).all() and (weights >= 0.0).all()
-        if not (c > 0.0 and m >= 0.0 and 0.0 <= rho < 1.0 and counted):
+        if not (c > 0.0 and m >= 0.0 and 0.0 <= rho < 1.0 and df > 0.0 and counted):
             raise ValueError("the misfit is out of range")
-        return cls(c, m, positions, ratios, weights, rho)
+        return cls(c, m, positions, ratios, weights, rho, df)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ Mask = NDArray[np.bool_]
 
 _STEPS = 30
 _LONGEST_STEP = 1.0
-_TOLERANCE = 1e-6
+_TOLERANCE = 1e-5
 
 
 class ScorePosterior:
@@ -136,23 +136,24 @@ class ScorePosterior:
 
     def _fit(self) -> None:
         """Newton steps to the mode, from the last one."""
-        items, at = self.items, np.array(self.seen, dtype=np.intp)
-        y, prior, z = np.array(self.scores), self._prior, self.z
-        noise, variance = items.noise[at], items.covariance[at]
+        seen, prior, z = self.items.at(self.seen), self._prior, self.z
+        y = np.array(self.scores)
+        covariance = self.covariance
         for _ in range(_STEPS):
-            eta, gradient, value = items.predictor(z, at)
+            eta, gradient, value = seen.predictor(z)
             mu = expit(eta)
             w = weight(mu)
-            kappa = noise * (items.model_noise(z[0]) + w * items.curve_variance(value, variance))
+            kappa = seen.noise * (seen.model_noise(float(z[0])) + w * seen.curve_variance(value))
             scaled = gradient / kappa[:, None]
-            precision = (scaled * w[:, None]).T @ gradient
+            precision = scaled.T @ (gradient * w[:, None])
             precision.flat[:: len(z) + 1] += prior
-            step = np.linalg.solve(precision, scaled.T @ (y - mu) - prior * z)
+            covariance = np.asarray(np.linalg.inv(precision))
+            step = covariance @ (scaled.T @ (y - mu) - prior * z)
             longest = float(np.abs(step).max())
             z = z + step * min(1.0, _LONGEST_STEP / max(longest, 1e-12))
             if longest < _TOLERANCE:
                 break
-        self.z, self.covariance = z, np.asarray(np.linalg.inv(precision))
+        self.z, self.covariance = z, covariance
 
     def _predict(self) -> None:
         items = self.items
