@@ -103,6 +103,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="the confidence of `default` is that of all adjacent pairs together (Holm)",
     )
     parser.add_argument("--warmup", type=int, default=10, help="first items of every model")
+    parser.add_argument(
+        "--item_scaling",
+        action="store_true",
+        help="scale each item over the fold's calibration models first (see `scale`)",
+    )
     parser.add_argument("--prices", metavar="FILE", help='JSON {"model": price of one unit}')
     parser.add_argument(
         "--wanted_tau", type=float, default=0.9, help="what the advice is for (default: 0.9)"
@@ -159,6 +164,7 @@ def run(args: argparse.Namespace) -> int:
             wanted_tau=args.wanted_tau,
             holdouts=None if args.holdouts is None else _hold_out_sets(args.holdouts),
             calibration_models=args.calibration_models,
+            item_scaling=args.item_scaling,
             seed=args.seed,
             processes=args.processes,
             on_progress=show,

@@ -33,12 +33,15 @@ class Protocol:
         Two-sided confidence of pairs and intervals.
     warmup : int
         Items every model gets before anything is compared.
+    item_scaling : bool
+        Whether each item's scores are scaled to [0, 1] over the fold's calibration rows first.
     """
 
     seeds: int = 1
     items_per_model: float | None = 20.0
     confidence: float = 0.95
     warmup: int = 10
+    item_scaling: bool = False
 
 
 @dataclass(frozen=True)

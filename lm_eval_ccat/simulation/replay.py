@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from ..bank import ItemBank, calibrate
 from ..ranker import Ranker, Ranking
 from ..scores import ScoreTable
+from ..scores.item_scaling import ItemScaling
 from . import baselines
 from .methods import Method
 from .protocol import Fold, Protocol
-from .truth import full_means, kendall_tau, true_ties
+from .truth import bootstrap_intervals, full_means, kendall_tau, true_ties
 
 Floats = NDArray[np.float64]
 
@@ -109,6 +110,11 @@ def replay_fold(piece: Piece, whole: ScoreTable) -> FoldResult:
     """Replay every method on one fold of a table, at every level of spending, with every seed."""
     fold, protocol = piece.fold, piece.protocol
     table = fold.calibration_table(whole)
+    if protocol.item_scaling:
+        scaling = ItemScaling.fit(table)  # the held-out models have no part in it
+        table, whole = scaling.apply(table), scaling.apply(whole)
+        low, high = bootstrap_intervals(whole.select(fold.holdout).model_scores())
+        fold = replace(fold, low=low, high=high)
     banks: dict[Any, ItemBank] = {}
     seconds: dict[str, float] = {}
     warnings: list[str] = []

@@ -91,6 +91,7 @@ def simulate(
     wanted_tau: float = 0.9,
     holdouts: Sequence[Sequence[str]] | None = None,
     calibration_models: int | None = None,
+    item_scaling: bool = False,
     seed: int = 0,
     processes: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
@@ -135,6 +136,9 @@ def simulate(
         Hold-out sets of one's own, in place of ``holdout`` and ``folds``.
     calibration_models : int, optional
         Calibrate on a seeded draw of so many of the other models, to see what few are good for.
+    item_scaling : bool
+        Scale each item's scores to [0, 1] over the calibration rows of each fold, as the paper does
+        for BioLaySumm; what is ranked, and the truth, is then the mean of the scaled scores.
     seed : int
         Of the partitions and of the draw of calibration models.
     processes : int, optional
@@ -167,7 +171,7 @@ def simulate(
     if not isinstance(table, ScoreTable):
         table = ScoreTable.read(table, metric=metric, **reading)
     chosen = chosen_methods(methods)
-    protocol = _checked(Protocol(seeds, items_per_model, confidence, warmup))
+    protocol = _checked(Protocol(seeds, items_per_model, confidence, warmup, item_scaling))
     table, warnings = _usable(table)
     item_sizes = item_units(table, units, units_column)
     made = _folds(
@@ -211,6 +215,7 @@ def simulate(
             "items_per_model": items_per_model,
             "confidence": confidence,
             "warmup": warmup,
+            "item_scaling": item_scaling,
             "prices": "given" if prices is not None else "log-uniform from 0.1 to 3.2",
             "units": "1 each" if units is None else units_column or "given",
             "seed": seed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lm_eval_ccat import ScoreTable
+from lm_eval_ccat import ScoreTable, simulate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.metrics import Scale
@@ -87,3 +87,24 @@ def test_the_command_keeps_models_under_test_out(table, tmp_path, capsys):
     assert main([*base, "-o", out, "--scaling", ends]) == 0
     np.testing.assert_array_equal(ScoreTable.read(out).raw, first.raw)
     assert main([*base, "-o", out, "--exclude", "nobody"]) == 2
+
+
+def test_a_replay_scales_by_each_folds_calibration_models():
+    rng = np.random.default_rng(3)
+    skill = np.linspace(0.3, 0.7, 12)[:, None]
+    # Every item uses another narrow part of the scale: what the scaling is for.
+    low = rng.uniform(0, 0.8, size=120)
+    raw = low + 0.1 * np.clip(skill + 0.2 * rng.normal(size=(12, 120)), 0, 1)
+    table = ScoreTable.from_arrays(raw, models=[f"m{n}" for n in range(12)])
+    arguments = dict(methods=["paper", "common"], folds=3, seeds=1, processes=1)
+    scaled = simulate(table, item_scaling=True, **arguments)
+    assert scaled.settings["item_scaling"] and len(scaled.runs) == 6
+    # The same as scaling by hand, with one hold-out set.
+    holdout = scaled.runs[0]["holdout"]
+    by_hand = ItemScaling.fit(table.without(holdout)).apply(table)
+    one = simulate(table, item_scaling=True, holdouts=[holdout], **arguments)
+    other = simulate(by_hand, holdouts=[holdout], **arguments)
+    for a, b in zip(one.runs, other.runs):
+        assert {**a, "seconds": 0} == {**b, "seconds": 0}
+    plain = simulate(table, holdouts=[holdout], **arguments)
+    assert plain.runs[0]["z_rms"] != one.runs[0]["z_rms"]
