@@ -23,7 +23,7 @@ def table(doc_ids=None, n_items=8, **known) -> ScoreTable:
     )
 
 
-@pytest.mark.parametrize("method", ["paper"])
+@pytest.mark.parametrize("method", ["paper", "default"])
 @pytest.mark.parametrize("doc_ids", [None, ["x", "1", "b", "10", "2", "q", "r", "s"]])
 def test_round_trip(tmp_path, method, doc_ids):
     bank = calibrate(table(doc_ids, doc_hashes=[f"h{i}" for i in range(8)]), method=method)

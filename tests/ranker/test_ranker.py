@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import ScaleError, UsageError
 
-METHODS = ["paper"]
+METHODS = ["paper", "default"]
 
 
 def responses(n_models: int, n_items: int, seed: int = 0, spread: float = 1.5) -> np.ndarray:
