@@ -57,6 +57,8 @@ def quiet_harness(log_file: Path | None, console: Any) -> Iterator[None]:
     root.handlers[:] = ours
     harness.handlers[:], harness.propagate = [], True
     root.setLevel(logging.INFO)
+    # A log line that cannot be written (a full disk) is not worth a traceback on the screen.
+    complain, logging.raiseExceptions = logging.raiseExceptions, False
     try:
         with warnings.catch_warnings(), _no_bars():
             warnings.simplefilter("ignore", FutureWarning)
@@ -65,6 +67,7 @@ def quiet_harness(log_file: Path | None, console: Any) -> Iterator[None]:
     finally:
         for handler in ours[1:]:
             handler.close()
+        logging.raiseExceptions = complain
         root.handlers[:], root.level = handlers, level
         harness.handlers[:], harness.propagate, harness.level = kept
 

@@ -41,7 +41,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "config", metavar="CONFIG_OR_RUN_DIR", help="a YAML file, or a run directory to look into"
+        "config",
+        metavar="CONFIG_OR_RUN_DIR",
+        nargs="?",
+        help="a YAML file, or a run directory to look into (default: the one that you are in)",
     )
     parser.add_argument(
         "--run_dir", help="run directory (default: the configuration's name + .run)"
@@ -86,7 +89,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run, resume, prepare, forecast or show a ranking."""
-    path = Path(args.config)
+    if args.config is None and not Path("journal.jsonl").exists():
+        raise UsageError("name a configuration; this directory holds no ranking to look into")
+    path = Path(args.config or ".")
     if path.is_dir():
         from .rank_state import show_state
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from ..runs.config import ModelConfig
@@ -74,12 +75,17 @@ def _at_once(entry: ModelConfig) -> int:
     return 1
 
 
-def print_forecast(plan: Plan, as_json: bool) -> None:
+def print_forecast(plan: Plan, as_json: bool, out: TextIO) -> None:
     """Print the forecast; nothing is asked and no model is loaded."""
     content = forecast(plan)
     if as_json:
-        print(json.dumps(content, indent=2))
+        print(json.dumps(content, indent=2), file=out)
         return
+    with contextlib.redirect_stdout(out):
+        _print(plan, content)
+
+
+def _print(plan: Plan, content: dict[str, Any]) -> None:
     print(
         f"Task {content['task']}: {content['documents']} documents, metric {content['metric']}, "
         f"bank {content['bank']}."

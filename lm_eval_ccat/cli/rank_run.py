@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..errors import CcatError, HarnessError, RunError
 
@@ -62,11 +63,13 @@ def rank(
     directory = RunDirectory(folder)
     _check_directory(directory, resume, dry_run)
     log_file = None
+    # What tasks and models print goes where progress goes; standard output is for the result.
+    out = sys.stdout
     if not dry_run:
         directory.take()
         log_file = folder / "run.log"
     try:
-        with quiet_harness(log_file, console):
+        with quiet_harness(log_file, console), contextlib.redirect_stdout(sys.stderr):
             from .rank_models import require_model_types
             from .rank_plan import make_plan
 
@@ -76,14 +79,16 @@ def rank(
             if dry_run:
                 from .rank_forecast import print_forecast
 
-                print_forecast(plan, switches.as_json)
+                print_forecast(plan, switches.as_json, out)
                 return 0
             _begin(directory, plan, resume, shared=prepare)
             if prepare:
                 print(f"{folder} is ready; join with: lm-eval-ccat run --model ... --adaptive "
-                      f"--ranking {folder} --name NAME")  # fmt: skip
+                      f"--ranking {folder} --name NAME", file=out)  # fmt: skip
                 return 0
-            code = _run(plan, directory, console, switches)
+            for warning in plan.bank.warnings[:3]:
+                console.print(f"bank: {warning}", highlight=False, markup=False)
+            code = _run(plan, directory, console, switches, out)
             if switches.report:
                 _report(folder, console)
             return code
@@ -157,6 +162,7 @@ def _run(
     directory: RunDirectory,
     console: Any,
     switches: Switches,
+    out: TextIO,
 ) -> int:
     from ..runs.journaled import JournaledRanker
     from ..runs.scheduler import Scheduler
@@ -198,7 +204,7 @@ def _run(
     except KeyboardInterrupt:
         interrupted = True
         ranker.note("interrupted")
-    return _finish(plan, directory, ranker, workers, console, interrupted, switches.as_json)
+    return _finish(plan, directory, ranker, workers, console, interrupted, switches.as_json, out)
 
 
 def _executor(switches: Switches) -> Callable[[Plan, Any], Sequence[HarnessWorker]]:
@@ -248,6 +254,7 @@ def _finish(
     console: Any,
     interrupted: bool,
     as_json: bool,
+    out: TextIO,
 ) -> int:
     from dataclasses import replace
 
@@ -259,15 +266,16 @@ def _finish(
     with ranker.changed:
         ranking = replace(ranker.ranker.result(), scale=plan.metric.scale)
         content = result_content(plan, ranking, ranker, directory, interrupted)
+    if as_json:
+        print(json.dumps(content, indent=2, ensure_ascii=False), file=out, flush=True)
+    else:
+        print_result(Console(file=out, highlight=False), content)
+        if interrupted:
+            print(f"Go on with --resume; everything is kept in {directory.path}.", file=out)
+    # After the printing: on a full disk the person has the result all the same.
     directory.write_json("result.json", content)
     if not interrupted:
         write_model_results(plan, directory, ranker, workers, ranking, console)
-    if as_json:
-        print(json.dumps(content, indent=2, ensure_ascii=False))
-    else:
-        print_result(Console(highlight=False), content)
-        if interrupted:
-            print(f"Go on with --resume; everything is kept in {directory.path}.")
     return exit_code(ranking, interrupted)
 
 

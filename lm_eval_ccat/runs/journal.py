@@ -55,6 +55,7 @@ class Journal:
         self._synced = 0
         self._sync_lock = threading.Lock()
         self._file: BinaryIO | None = None
+        self._closed = False
 
     @property
     def count(self) -> int:
@@ -62,9 +63,10 @@ class Journal:
         return self._count
 
     def exists(self) -> bool:
-        """Whether there is at least one byte of journal on disk."""
+        """Whether the file holds at least one whole record."""
         try:
-            return self.path.stat().st_size > 0
+            with self.path.open("rb") as stream:
+                return stream.readline().endswith(b"\n")
         except (FileNotFoundError, NotADirectoryError):
             return False
 
@@ -127,6 +129,8 @@ class Journal:
             If the disk is full or read-only.  Nothing of the batch counts then: what was written
             of it is cut off again, and everything before stays.
         """
+        if self._closed:
+            raise RunError(f"the journal {self.path} is closed: the run has ended")
         batch = list(records)
         lines = [
             json.dumps({"seq": self._count + i, **record}, ensure_ascii=False, allow_nan=False)
@@ -191,7 +195,8 @@ class Journal:
                 pass
 
     def close(self) -> None:
-        """Close the file; a later append opens it again."""
+        """Close the file for good; a thread that comes late with an answer is refused."""
+        self._closed = True
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -26,7 +26,7 @@ def run_seconds(run_dir: Path) -> float:
     return max(times) - min(times)
 
 
-@pytest.mark.parametrize("at_once", [4, 8])
+@pytest.mark.parametrize("at_once", [pytest.param(4, marks=pytest.mark.slow), 8])
 def test_400_items_take_little_longer_than_the_ideal(bench: Bench, at_once: int) -> None:
     latency = 0.2
     with CompletionsServer(bench.outputs, latency=latency) as server:
@@ -46,10 +46,10 @@ def test_400_items_take_little_longer_than_the_ideal(bench: Bench, at_once: int)
 
 
 def test_a_slow_model_holds_nobody_up(bench: Bench) -> None:
-    latency = {"m01": 0.25, "m05": 0.001, "m07": 0.001, "m11": 0.001}
+    latency = {"m01": 0.15, "m05": 0.001, "m07": 0.001, "m11": 0.001}
     with CompletionsServer(bench.outputs, latency=latency) as server:
         config = bench.config(
-            server.url, FOUR, stop_when_decided=False, max_items=30, budget={"items": 120}
+            server.url, FOUR, stop_when_decided=False, max_items=20, budget={"items": 80}
         )
         assert main(["rank", str(config)]) in (0, 3)
     last: dict[str, float] = {}
@@ -60,7 +60,7 @@ def test_a_slow_model_holds_nobody_up(bench: Bench) -> None:
             last[record["model"]] = record["time"]
             first.setdefault(record["model"], record["time"])
     slow = last["m01"] - first["m01"]
-    assert slow > 5.0
+    assert slow > 2.0
     for name in FOUR[1:]:
         assert last[name] - first["m01"] < 0.5 * slow
 

@@ -1,0 +1,145 @@
+"""The journal file: whatever is cut off, what was written before is read back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.runs.config import FailureRule, parse_config
+from lm_eval_ccat.runs.failures import Verdict, http_status, judge, pause
+from lm_eval_ccat.runs.journal import Journal
+from lm_eval_ccat.runs.prices import Price, Tokens, estimate_tokens
+
+TEXTS = st.text(max_size=30)
+RECORDS = st.lists(
+    st.fixed_dictionaries({"op": st.just("note"), "text": TEXTS, "number": st.floats(0, 1)}),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(records=RECORDS, more=RECORDS, data=st.data())
+def test_cut_at_any_byte_it_goes_on(
+    tmp_path_factory: pytest.TempPathFactory, records: list, more: list, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    first = Journal(path)
+    first.append(records)
+    first.close()
+    whole = path.read_bytes()
+    cut = data.draw(st.integers(0, len(whole)))
+    path.write_bytes(whole[:cut])
+    kept = whole[:cut].count(b"\n")
+    again = Journal(path)
+    assert again.read_new() == records[:kept]
+    assert (again.torn is not None) == (cut > 0 and whole[cut - 1 : cut] != b"\n")
+    again.append(more)
+    again.make_durable()
+    assert Journal(path).read_new() == records[:kept] + more
+
+
+def test_two_readers_see_each_other_s_records(tmp_path: Path) -> None:
+    a, b = Journal(tmp_path / "j"), Journal(tmp_path / "j")
+    a.append([{"op": "note", "of": "a"}])
+    assert [r["of"] for r in b.read_new()] == ["a"]
+    b.append([{"op": "note", "of": "b"}])
+    assert [r["of"] for r in a.read_new()] == ["b"]
+    a.append([{"op": "note", "of": "a"}])
+    assert [r["of"] for r in Journal(tmp_path / "j").read_new()] == ["a", "b", "a"]
+
+
+def test_a_line_that_is_missing_is_noticed(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    journal.append([{"op": "note"}] * 5)
+    lines = (tmp_path / "j").read_bytes().splitlines(keepends=True)
+    (tmp_path / "j").write_bytes(b"".join(lines[:2] + lines[3:]))
+    with pytest.raises(RunError, match="line 3 carries the number 3"):
+        Journal(tmp_path / "j").read_new()
+
+
+def test_a_journal_that_was_closed_takes_nothing_more(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    journal.append([{"op": "note"}])
+    journal.close()
+    with pytest.raises(RunError, match="the run has ended"):
+        journal.append([{"op": "note"}])
+
+
+def test_a_header_torn_by_a_crash_is_no_ranking(tmp_path: Path) -> None:
+    (tmp_path / "j").write_bytes(b'{"seq": 0, "op": "hea')
+    assert not Journal(tmp_path / "j").exists()
+
+
+class Answered(Exception):
+    def __init__(self, status: int, headers: dict | None = None) -> None:
+        super().__init__(f"status {status}")
+        self.status, self.headers = status, headers or {}
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"),
+    [(429, Verdict.RETRY), (500, Verdict.RETRY), (503, Verdict.RETRY), (408, Verdict.RETRY),
+     (400, Verdict.DOCUMENT), (413, Verdict.DOCUMENT), (401, Verdict.MODEL), (404, Verdict.MODEL)],
+)  # fmt: skip
+def test_what_an_http_status_means(status: int, verdict: Verdict) -> None:
+    try:
+        try:
+            raise Answered(status)
+        except Answered as inner:
+            raise RuntimeError("wrapped by a client") from inner
+    except RuntimeError as error:
+        assert http_status(error) == status
+        assert judge(error) is verdict
+
+
+def test_waiting_grows_is_bounded_and_listens_to_the_server() -> None:
+    rule = FailureRule(backoff=1.0, max_backoff=10.0)
+    assert [pause(rule, n, TimeoutError()) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 8, 10]
+    assert pause(rule, 1, Answered(429, {"Retry-After": "6"})) == 6
+    assert pause(rule, 1, Answered(429, {"Retry-After": "600"})) == 10
+    assert pause(rule, 1, Answered(429, {"Retry-After": "Fri, 31 Dec 2027 23:59:59 GMT"})) == 1
+
+
+def test_prices_add_up() -> None:
+    tokens = Tokens(1000, 200, "usage")
+    assert Price(input=2.0, output=8.0).cost(tokens, 0.0) == pytest.approx(0.0036)
+    assert Price(item=0.5, hour=3600.0).cost(None, 2.0) == pytest.approx(2.5)
+    assert not Price().known
+    assert (tokens + Tokens(1, 1, "estimate")).source == "estimate"
+
+
+@given(st.text(max_size=200))
+def test_estimated_tokens_are_sensible(text: str) -> None:
+    assert 0 <= estimate_tokens(text) <= len(text)
+    assert estimate_tokens(text + "word") > estimate_tokens(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(["confidence", "budget", "warmup", "models", "failures", "harness", "x"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+            ),
+            max_leaves=6,
+        ),
+    )
+)
+def test_no_configuration_makes_more_than_a_usage_error(content: dict) -> None:
+    from lm_eval_ccat.errors import UsageError
+
+    try:
+        parse_config({"task": "t", "bank": "b", **content})
+    except UsageError as error:
+        assert "`" in str(error)
+    else:
+        json.dumps(content)
