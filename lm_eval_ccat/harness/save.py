@@ -19,17 +19,12 @@ from .session import Administered, TaskSession
 
 def one_model(ranking: Ranking, name: str) -> Ranking:
     """What a ranking says of one of its models, as a ranking of that model alone."""
-    return replace(
-        ranking,
-        order=[name] if name in ranking.order else [],
-        pairwise={},
-        ties=[],
-        separated_within_ties=[],
-        **{
-            part: {name: getattr(ranking, part)[name]}
-            for part in ("estimates", "standard_errors", "abilities", "items", "cost")
-        },
-    )
+    parts: dict[str, Any] = {
+        part: {name: getattr(ranking, part)[name]}
+        for part in ("estimates", "standard_errors", "abilities", "items", "cost")
+    }
+    order = [name] if name in ranking.order else []
+    return replace(ranking, order=order, pairwise={}, ties=[], separated_within_ties=[], **parts)
 
 
 def save_model(
