@@ -44,7 +44,7 @@ as CSV, with numbers unrounded.
 Left out: human references (ref-A to ref-D of MQM), the reference model and two entries of
 AlpacaEval that are flagged as gamed or constant (gpt4_1106_preview, gpt4_gamed, NullModel), and
 models whose scores all equal those of another (CycleL2, and duplicates on the Open LLM
-Leaderboard). Items are priced by the length of their source or prompt where it is known.
+Leaderboard). Every item costs one unit.
 
 ## What the paper prints
 

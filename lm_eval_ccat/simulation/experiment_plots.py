@@ -141,6 +141,8 @@ def _common_levels(table: Table) -> list[float]:
 
 def _conformance(table: Table, measured: Any, methods: Sequence[str]) -> Any:
     """Observed against predicted variance, a point per bin and table."""
+    from matplotlib.ticker import NullFormatter
+
     figure, axes = _figure(4.6 * len(methods), 4.2, len(methods))
     for method, panel in zip(methods, np.atleast_1d(axes)):
         seen: list[float] = []
@@ -154,6 +156,8 @@ def _conformance(table: Table, measured: Any, methods: Sequence[str]) -> Any:
         if seen:
             ends = [min(seen), max(seen)]
             panel.loglog(ends, ends, color="black", linewidth=0.8)
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_minor_formatter(NullFormatter())
         panel.set_title(method)
         panel.set_xlabel("predicted variance")
         panel.set_ylabel("observed variance")
