@@ -38,6 +38,8 @@ class History:
         Adjacent pairs of the order that were not decided.
     half_width : list of float
         Median half width of the intervals, on the metric's own scale.
+    expected : dict of str to ndarray of shape (n_items,)
+        Each model's expected score on every item at the end, on [0, 1], in bank order.
     """
 
     items: list[int] = field(default_factory=list)
@@ -48,6 +50,7 @@ class History:
     ranks: dict[str, list[int]] = field(default_factory=dict)
     undecided: list[int] = field(default_factory=list)
     half_width: list[float] = field(default_factory=list)
+    expected: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 def new_ranker(run: Run) -> Ranker:
@@ -81,6 +84,7 @@ def history(run: Run, checkpoints: int = CHECKPOINTS) -> History:
         cost += answer.cost
         if n in moments:
             _look(ranker, run, found, n, cost, told)
+    found.expected = {model: ranker.expected(model) for model in run.models}
     return found
 
 
@@ -103,11 +107,3 @@ def _look(ranker: Ranker, run: Run, found: History, n: int, cost: float, told: s
         found.high.setdefault(model, []).append(ends[1] if seen else math.nan)
         place = ranking.order.index(model) + 1 if model in ranking.order and seen else 0
         found.ranks.setdefault(model, []).append(place)
-
-
-def expected_scores(run: Run) -> dict[str, NDArray[np.float64]]:
-    """Each model's expected score on every item of the bank, on [0, 1], given all its answers."""
-    ranker = new_ranker(run)
-    for answer in run.answers:
-        ranker.tell(answer.model, answer.doc, answer.unit)
-    return {model: ranker.expected(model) for model in run.models}

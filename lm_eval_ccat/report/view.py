@@ -15,7 +15,7 @@ from .. import __version__
 from ..runs.rebuild import BANK_FILE
 from .axes import Axis, axis, decimals_for
 from .charts import information_chart, progress, ticks
-from .replay import expected_scores, history
+from .replay import history
 from .run import Run
 
 #: Up to here every cell of the pairwise matrix is text in a table; beyond, the page draws it.
@@ -45,7 +45,6 @@ SELF_CHECK_WORDS = {
 
 def view(run: Run) -> dict[str, Any]:
     """Everything that the page shows, except for the documents' texts."""
-    expected = expected_scores(run) if run.bank is not None and run.answers else None
     past = history(run) if run.bank is not None and run.answers else None
     rows = ranking_rows(run)
     shown_groups = first_of(groups(run), IN_WORDS)
@@ -82,7 +81,7 @@ def view(run: Run) -> dict[str, Any]:
         "versions": run.header.get("versions") or {},
         "started": _date(run.started),
         "ended": _date(run.ended),
-        "expected": expected,
+        "expected": None if past is None else past.expected,
     }
 
 
