@@ -115,6 +115,7 @@ metadata: {{version: 1.0, ccat_scales: {{share: {{range: [0, 1]}}}}}}
     ).without(held_out)
     bank = folder / "bank.json"
     calibrate(table, method="paper").save(bank)
+    calibrate(table, method="default").save(folder / "default.bank.json")
     truth = {n: float(s) for n, s in zip(names, scores.mean(axis=1))}
     return Bench(folder, outputs, truth, bank, n_docs)
 

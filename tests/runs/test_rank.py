@@ -65,6 +65,16 @@ def test_each_model_leaves_harness_files_that_say_they_are_estimates(
     assert sorted(logged) == sorted(block["items"])
 
 
+def test_the_method_default_ranks_too(bench: Bench, server: CompletionsServer) -> None:
+    config = bench.config(
+        server.url, FOUR, bank="default.bank.json", model_args={"num_concurrent": 2}
+    )
+    assert main(["rank", str(config)]) in (0, 3)
+    content = result(config)
+    assert_confident_pairs_right(content, bench.truth)
+    assert "method:default" in content["signature"]
+
+
 def test_json_on_stdout_and_ties_at_the_budget(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
