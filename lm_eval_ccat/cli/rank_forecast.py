@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from typing import TYPE_CHECKING, Any, TextIO
+
+#: Differences of two models, on [0, 1], for which the items are forecast.
+GAPS = (0.2, 0.1, 0.05, 0.02)
+#: A test is played through to this many items at most, which takes a second or two.
+MOST_PLAYED = 400
 
 if TYPE_CHECKING:
     from ..runs.config import ModelConfig
@@ -56,6 +62,7 @@ def forecast(plan: Plan) -> dict[str, Any]:
         "metric": plan.metric.label,
         "budget": dict(config.budget),
         "models": models,
+        "items_per_model_by_gap": items_by_gap(plan),
         "least_items": least * len(models),
         "most_items": items_most,
         "least_cost": sum(m["least_cost"] for m in models.values()) if known else None,
@@ -63,6 +70,41 @@ def forecast(plan: Plan) -> dict[str, Any]:
         "overspend_at_most": in_flight if known and bound is not None else None,
         "judge_cost_per_item": config.judge.item,
     }
+
+
+def items_by_gap(plan: Plan) -> dict[str, int | None]:
+    """Items per model that separate two neighbours, by how far apart they are.
+
+    A single model's test is played through with just the scores that the bank expects; where its
+    standard error has fallen far enough to tell two such models apart, they are separated.  Methods
+    that compare models on shared items often need fewer.
+
+    Returns
+    -------
+    dict of str to int or None
+        Gap on the metric's own scale to items; None where all allowed items do not suffice.
+    """
+    from scipy.special import ndtri
+
+    from ..ranker import Ranker
+
+    config, bank = plan.config, plan.bank
+    limit = min(plan.new_ranker().item_cap, MOST_PLAYED)
+    ranker = Ranker(bank, {"one": 1.0}, max_items=limit, warmup=0, seed=config.seed)
+    errors = []
+    while len(errors) < limit and (pairs := ranker.ask(1)):
+        [(name, doc)] = pairs
+        mu = float(ranker.expected(name)[bank.index[doc]])
+        ranker.tell(name, doc, min(1.0, max(0.0, mu)))
+        errors.append(ranker.estimate(name)[1])
+    z = float(ndtri((1 + config.confidence) / 2))
+    found: dict[str, int | None] = {}
+    for gap in GAPS:
+        enough = (n for n, se in enumerate(errors, 1) if z * math.sqrt(2) * se <= gap)
+        items = next(enough, None)
+        shown = f"{float(plan.metric.scale.restore_error(gap)):g}"
+        found[shown] = None if items is None else max(items, config.warmup)
+    return found
 
 
 def _at_once(entry: ModelConfig) -> int:
@@ -103,6 +145,9 @@ def _print(plan: Plan, content: dict[str, Any]) -> None:
         f"Together {content['least_items']} to {content['most_items']} items, "
         f"{_range(content['least_cost'], content['most_cost'], '')}."
     )
+    print("Items per model, by how far apart two neighbours are:")
+    for gap, items in content["items_per_model_by_gap"].items():
+        print(f"  {gap:>6} of {content['metric']}: {items or 'more than are allowed'}")
     if content["overspend_at_most"] is not None:
         print(
             f"The budget is exceeded by at most what is in flight at the end: "

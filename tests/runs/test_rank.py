@@ -162,6 +162,7 @@ def test_dry_run_asks_nothing(
     assert "Together 40 to " in out and "Nothing was asked" in out
     # Six words of prompt are about 9 tokens, ten numbers about 8: some 40 dollars per million.
     assert "The budget is exceeded by at most" in out
+    assert "how far apart two neighbours are" in out and "0.1 of share: " in out
     assert not server.asked and not config.with_suffix(".run").exists()
 
 
