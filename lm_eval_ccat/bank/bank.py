@@ -18,7 +18,8 @@ from ..errors import BankError, ScaleError, ScoreTableError
 from ..metrics.scale import Scale
 from ..scores.table import sorted_ids
 from .required import require_parts
-from .versions import FORMAT, VERSION, checksum, current
+from .text import as_text, checksum_of_file, checksum_of_parts, file_text
+from .versions import FORMAT, VERSION, current
 
 METHODS = ("default", "paper")
 MAX_BYTES = 2 << 30
@@ -84,7 +85,7 @@ class ItemBank:
     @cached_property
     def sha256(self) -> str:
         """SHA-256 of the bank's content; two banks that act alike in every way have the same."""
-        return checksum(self._content())
+        return checksum_of_parts(*self._parts())
 
     @property
     def short_hash(self) -> str:
@@ -102,8 +103,11 @@ class ItemBank:
             The file cannot be written.
         """
         path = Path(path)
-        document = {"format": FORMAT, "version": VERSION, "sha256": self.sha256, **self._content()}
-        text = _one_key_a_line(document)
+        parts, items = self._parts()
+        # Large banks take seconds to turn into text, so it is done once for checksum and file.
+        self.__dict__["sha256"] = checksum_of_parts(parts, items)
+        head = {"format": FORMAT, "version": VERSION, "sha256": self.sha256}
+        text = file_text({k: as_text(v) for k, v in head.items()} | parts, items)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -134,18 +138,27 @@ class ItemBank:
             size = path.stat().st_size
             if size > MAX_BYTES:
                 raise BankError(f"{path}: {size:,} bytes is too large for an item bank")
-            document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+            text = path.read_text(encoding="utf-8")
+            document = json.loads(text, parse_constant=_no_constant)
         except FileNotFoundError:
             raise BankError(
                 f"{path}: no such item bank; make one with `lm-eval-ccat calibrate`"
             ) from None
         except (OSError, ValueError, RecursionError) as e:
             raise BankError(f"{path}: not a readable item bank ({_first_line(e)})") from None
-        return cls.from_dict(document, where=str(path))
+        return cls.from_dict(document, where=str(path), checksum=checksum_of_file(text))
 
     @classmethod
-    def from_dict(cls, document: Any, where: str = "bank") -> ItemBank:
+    def from_dict(cls, document: Any, where: str = "bank", checksum: str | None = None) -> ItemBank:
         """Build a bank from the parsed file, checking every part.
+
+        Parameters
+        ----------
+        document : JSON value
+        where : str, optional
+            Name of the file, for errors.
+        checksum : str, optional
+            Of the content, where it is known already; else it is computed.
 
         Raises
         ------
@@ -166,7 +179,9 @@ class ItemBank:
         ) as e:
             what = f"{e.args[0]!r} is missing" if isinstance(e, KeyError) else _first_line(e)
             raise BankError(f"{where}: damaged item bank ({what})") from None
-        if not verified and document.get("sha256") != bank.sha256:
+        if not verified and checksum is not None and checksum == document.get("sha256"):
+            bank.__dict__["sha256"] = checksum
+        elif not verified and document.get("sha256") != bank.sha256:
             raise BankError(
                 f"{where}: the content does not match its checksum; the file was edited or damaged,"
                 " get it again or calibrate again"
@@ -230,8 +245,9 @@ class ItemBank:
             warnings=tuple(_text(w, "warning") for w in d["warnings"]),
         )
 
-    def _content(self) -> dict[str, Any]:
-        return {
+    def _parts(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The content as JSON texts: by part, and of the items by array."""
+        content = {
             "method": self.method,
             "task": self.task,
             "metric": self.metric,
@@ -243,13 +259,17 @@ class ItemBank:
             "provenance": _plain(self.provenance),
             "self_check": _plain(self.self_check),
             "warnings": list(self.warnings),
-            "items": {
-                "doc_id": list(self.doc_ids),
-                "doc_hash": None if self.doc_hashes is None else list(self.doc_hashes),
-                "kept": self.kept.tolist(),
-                "parameters": {k: _plain(v) for k, v in sorted(self.parameters.items())},
-            },
         }
+        items = {
+            "doc_id": list(self.doc_ids),
+            "doc_hash": None if self.doc_hashes is None else list(self.doc_hashes),
+            "kept": self.kept.tolist(),
+            "parameters": {k: _plain(v) for k, v in self.parameters.items()},
+        }
+        return (
+            {k: as_text(v) for k, v in content.items()},
+            {k: as_text(v) for k, v in items.items()},
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -294,17 +314,3 @@ def _no_constant(name: str) -> Any:
 
 def _first_line(error: BaseException) -> str:
     return re.sub(r"\s+", " ", str(error))[:200] or type(error).__name__
-
-
-def _one_key_a_line(document: dict[str, Any]) -> str:
-    """JSON with one key a line: a person can read its head, a diff shows which part changed."""
-    parts = [
-        f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'), allow_nan=False)}"
-        for k, v in document.items()
-        if k != "items"
-    ]
-    items = ",\n".join(
-        f"  {json.dumps(k)}: {json.dumps(v, separators=(',', ':'), allow_nan=False)}"
-        for k, v in document["items"].items()
-    )
-    return "{\n" + ",\n".join(parts) + ',\n"items": {\n' + items + "\n}}\n"

@@ -8,11 +8,11 @@ a document of the version before into the next.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from typing import Any
 
 from ..errors import BankError
+from .text import as_text
 
 FORMAT = "lm-eval-ccat/bank"
 VERSION = 1
@@ -26,8 +26,7 @@ def checksum(content: dict[str, Any]) -> str:
 
     Canonical JSON: keys sorted, no spaces, no NaN.
     """
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(as_text(content).encode()).hexdigest()
 
 
 def current(document: Any, where: str) -> tuple[dict[str, Any], bool]:

@@ -105,6 +105,23 @@ def test_other_versions_say_what_to_do(documents, version, says):
         ItemBank.from_dict({**documents["paper"], "version": version})
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("spaced", [False, True])
+def test_the_checksum_is_of_the_content_whatever_the_layout(tmp_path, method, spaced, documents):
+    path = tmp_path / "b.json"
+    bank = bank_of(method)
+    bank.save(path)
+    if spaced:
+        path.write_text(json.dumps(documents[method], indent=2))
+    loaded = ItemBank.load(path)
+    assert loaded.sha256 == bank.sha256 == sealed(documents[method])["sha256"]
+    # The lines of a file that was edited do not give its checksum.
+    text = path.read_text().replace('"score"', '"other"')
+    path.write_text(text)
+    with pytest.raises(BankError, match="checksum"):
+        ItemBank.load(path)
+
+
 JUNK = st.recursive(
     st.none()
     | st.booleans()
