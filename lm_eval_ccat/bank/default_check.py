@@ -25,7 +25,8 @@ _GROUPS = 5
 _MOST_REPLAYED = 60  # models; more would only take time
 _LARGE = 2_000_000  # cells; above, the extremes are not left out together
 _USUAL_C, _SPREAD_OF_C = 2.0, 0.7  # prior of log c
-_PARAMETERS, _LEAST_DF = 2, 3.0  # c and m; Student's distribution is never taken wider
+_PRIOR_DF = 2.0 / _SPREAD_OF_C**2  # what that prior is worth: var(log s^2) is about 2 / df
+_PARAMETERS = 2  # c and m
 _RHOS = np.linspace(0.0, 0.8, 17)
 
 
@@ -119,7 +120,7 @@ def fit_misfit(records: list[Record], n_models: int) -> Misfit:
     multiplied by ``1 + 2/n_models``.
     """
     if not records:
-        return Misfit(c=2.0 * _USUAL_C, df=_LEAST_DF)
+        return Misfit(c=2.0 * _USUAL_C, df=_PRIOR_DF)
     error2 = np.array([r.error**2 for r in records]) * (1.0 + 2.0 / n_models)
     variance = np.array([r.variance for r in records])
     share2 = np.array([r.unseen_share**2 for r in records])
@@ -128,7 +129,7 @@ def fit_misfit(records: list[Record], n_models: int) -> Misfit:
     c, m = _fit_c_and_m(error2, variance, share2, weights)
     ratios = error2 / (c * variance + m * share2)
     positions = np.array([r.position for r in records])
-    df = float(max(len({r.model for r in records}) - _PARAMETERS, _LEAST_DF))
+    df = float(len({r.model for r in records}) + _PRIOR_DF - _PARAMETERS)
     misfit = Misfit(c, m, positions, ratios, weights, df=df)
     return replace(misfit, rho=_fit_rho(records, misfit))
 

@@ -28,7 +28,8 @@ class DefaultPolicy(Policy):
 
     with ``V`` the error variances, ``o_ab`` how much the two estimates rest on the same items
     (`DefaultTest.error_profile`), and ``rho`` measured by the calibration on pairs of models it
-    left out. The next item goes where the expected loss from misordering falls fastest per price:
+    left out; probabilities are Student's, with the degrees of freedom of that check. The next item
+    goes where the expected loss from misordering falls fastest per price:
     the derivative of ``E |t_a - t_b| 1(order wrong)``, that is of ``sd psi(z)``, by ``V_a`` is
     ``phi(z_ab) / (2 sd_ab)``, and one more item lowers ``V_a`` by about ``V_a / (n + 1)``. The item
     itself is chosen for the difference from the closest rival.

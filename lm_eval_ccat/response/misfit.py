@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 BANDWIDTH = 0.4
+_EDGE, _LEAST_AT_EDGE = 0.8, 0.7
+_PER_DISTANCE = 2.0  # growth of the variance per standard deviation outside
 _PRIOR_MODELS = 2.0  # that many models with ratio 1 stand beside those near a position
 
 
@@ -52,9 +54,19 @@ class Misfit:
     df: float = 1e6
 
     def level(self, position: float) -> float:
-        """``r`` at a position: a kernel average of ratios, shrunk to 1."""
+        """``r`` at a position: a kernel average of ratios, shrunk to 1.
+
+        Without records it is 1. At the edge of the calibration's range it is not let far below 1: a
+        model that seems to stand there may be beyond. Outside, the variance grows with the
+        distance.
+        """
+        if not len(self.positions):
+            return 1.0
         near = np.exp(-0.5 * ((self.positions - position) / BANDWIDTH) ** 2) * self.weights
-        return float((near @ self.ratios + _PRIOR_MODELS) / (near.sum() + _PRIOR_MODELS))
+        level = float((near @ self.ratios + _PRIOR_MODELS) / (near.sum() + _PRIOR_MODELS))
+        edge = min(max((abs(position) - _EDGE) / (1.0 - _EDGE), 0.0), 1.0)
+        outside = max(abs(position) - 1.0, 0.0)
+        return max(level, _LEAST_AT_EDGE * edge) * (1.0 + _PER_DISTANCE * outside)
 
     def variance(self, variance: float, unseen_share: float, position: float) -> float:
         """Expected squared error of an estimate of posterior variance `variance`."""

@@ -1,0 +1,167 @@
+"""Calibration by the method "default": what it must not depend on, refuse, and say of itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import world
+
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
+from lm_eval_ccat.errors import BankError, CcatError
+from lm_eval_ccat.scores.table import ScoreTable as Table
+
+
+def table_of(scores: np.ndarray, **kwargs) -> Table:
+    return ScoreTable.from_arrays(scores, models=[f"m{i}" for i in range(len(scores))], **kwargs)
+
+
+def test_finds_the_items_that_discriminate():
+    rng = np.random.default_rng(0)
+    skill = rng.normal(size=(40, 1))
+    slope = np.r_[np.full(30, 0.2), np.full(30, 2.0)]
+    mu = 1.0 / (1.0 + np.exp(-slope * skill))
+    bank = calibrate(table_of(rng.beta(20 * mu, 20 * (1 - mu))))
+    found = bank.parameters["slope"]
+    assert found[30:].min() > found[:30].max()
+
+
+def test_finds_the_items_that_are_noisy():
+    rng = np.random.default_rng(1)
+    mu = 1.0 / (1.0 + np.exp(-rng.normal(size=(40, 1)) - rng.normal(size=60)))
+    size = np.r_[np.full(30, 3.0), np.full(30, 60.0)]
+    bank = calibrate(table_of(rng.beta(size * mu, size * (1 - mu))))
+    noise = bank.parameters["noise"]
+    # The variance of a beta score is mu (1 - mu) / (size + 1).
+    assert np.median(noise[:30]) == pytest.approx(1 / 4.0, rel=0.3)
+    assert np.median(noise[30:]) < np.median(noise[:30]) / 3
+
+
+def test_for_0_1_scores_the_noise_is_that_of_a_coin():
+    bank = calibrate(world(60, 150, binary=True, second_skill=0.0))
+    assert np.median(bank.parameters["noise"]) == pytest.approx(1.0, abs=0.15)
+
+
+def test_the_order_of_models_and_items_does_not_matter():
+    scores = world(14, 60).raw
+    rng = np.random.default_rng(3)
+    rows, columns = rng.permutation(14), rng.permutation(60)
+    one, other = calibrate(table_of(scores)), calibrate(table_of(scores[rows][:, columns]))
+    for name in ("intercept", "slope", "noise"):
+        assert other.parameters[name] == pytest.approx(one.parameters[name][columns], abs=1e-4)
+    for name in ("c", "m", "rho"):
+        assert other.constants["misfit"][name] == pytest.approx(one.constants["misfit"][name])
+
+
+def test_missing_scores_are_used_as_missing():
+    scores = world(24, 120, seed=4).raw
+    full = calibrate(table_of(scores))
+    holes = scores.copy()
+    holes[np.random.default_rng(0).random(scores.shape) < 0.25] = np.nan
+    bank = calibrate(table_of(holes))
+    assert bank.n_items == 120 and bank.kept.all()
+    r = np.corrcoef(bank.parameters["intercept"], full.parameters["intercept"])[0, 1]
+    assert r > 0.95
+    # A model that lacks the hard items is not taken for a strong one.
+    hard = np.argsort(full.parameters["intercept"])[:40]
+    partial = scores.copy()
+    partial[5, hard] = np.nan
+    ability = calibrate(table_of(partial)).provenance["report"]["abilities"]
+    usual = full.provenance["report"]["abilities"]
+    assert ability["m5"] == pytest.approx(usual["m5"], abs=0.3)
+
+
+def test_survives_saving(tmp_path):
+    bank = calibrate(world(16, 40))
+    bank.save(tmp_path / "b.json")
+    again = ItemBank.load(tmp_path / "b.json")
+    assert again.sha256 == bank.sha256
+    for name, values in bank.parameters.items():
+        np.testing.assert_array_equal(again.parameters[name], values)
+
+
+@pytest.mark.parametrize("n_models", [2, 3, 4, 5, 8, 12])
+def test_few_models_still_give_a_bank_that_says_so(n_models):
+    bank = calibrate(world(n_models, 30))
+    assert all(np.isfinite(v).all() for v in bank.parameters.values())
+    assert bank.self_check["trust"]
+    if n_models < 8:
+        assert any("models" in w for w in bank.warnings)
+    json_misfit = bank.constants["misfit"]
+    assert json_misfit["c"] > 0 and json_misfit["m"] >= 0
+
+
+def test_says_in_words_whether_it_can_be_trusted():
+    good = calibrate(world(40, 200, second_skill=0.0))
+    assert good.self_check["trust"].startswith("yes")
+    assert good.self_check["models_left_out"] == 40
+    assert 0.6 < good.self_check["z_rms"] < 1.5
+    assert good.self_check["rms_error"] < 0.1
+    poor = calibrate(world(5, 50))
+    assert poor.self_check["trust"].startswith("with care")
+    assert poor.self_check["trust"] in poor.warnings
+
+
+def test_configs_of_a_model_add_noise_not_models():
+    rng = np.random.default_rng(0)
+    base = world(12, 80).raw
+    rows = np.clip(np.repeat(base, 3, axis=0) + 0.1 * rng.normal(size=(36, 80)), 0, 1)
+    names = [f"m{i}" for i in range(12) for _ in range(3)]
+    configs = [str(c) for _ in range(12) for c in range(3)]
+    bank = calibrate(ScoreTable.from_arrays(rows, models=names, configs=configs))
+    assert bank.self_check["models_left_out"] == 12
+    assert bank.parameters["noise"].mean() > calibrate(table_of(base)).parameters["noise"].mean()
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        np.full((6, 10), 0.4),
+        np.vstack([np.full((1, 10), np.nan), np.random.default_rng(0).random((5, 10))]),
+        np.hstack([np.full((6, 1), np.nan), np.random.default_rng(0).random((6, 9))]),
+    ],
+    ids=["constant", "a model without scores", "an item without scores"],
+)
+def test_refuses_what_cannot_be_calibrated(scores):
+    with pytest.raises(BankError):
+        calibrate(table_of(scores))
+
+
+def test_options_are_checked_and_recorded():
+    with pytest.raises(CcatError, match="factors"):
+        calibrate(world(8, 20), factors=9)
+    bank = calibrate(world(20, 60), discrimination=False, factors=0, inflation=False)
+    assert bank.parameters["slope"] == pytest.approx(np.ones(60), abs=1e-2)
+    assert "loading" not in bank.parameters and "bend" not in bank.parameters
+    assert bank.constants["misfit"]["c"] == 1.0
+    assert bank.provenance["options"] == {
+        "discrimination": False,
+        "factors": 0,
+        "inflation": False,
+    }
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(2, 9),
+    st.integers(1, 12),
+    st.integers(0, 10_000),
+    st.sampled_from(["beta", "binary", "ties", "holes"]),
+)
+def test_any_table_is_calibrated_or_refused_by_name(n_models, n_items, seed, kind):
+    rng = np.random.default_rng(seed)
+    scores = rng.beta(0.5, 0.5, size=(n_models, n_items))
+    if kind == "binary":
+        scores = np.round(scores)
+    if kind == "ties":
+        scores = np.round(scores * 2) / 2
+    if kind == "holes":
+        scores[rng.random(scores.shape) < 0.4] = np.nan
+    try:
+        bank = calibrate(table_of(scores))
+    except CcatError:
+        return
+    for values in bank.parameters.values():
+        assert np.isfinite(values).all()
+    assert (bank.parameters["noise"] > 0).all()

@@ -1,0 +1,156 @@
+"""Ranking by the method "default": confidence in pairs, who is asked next, when it stops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import held_out, world
+
+from lm_eval_ccat import ItemBank, Ranker, calibrate
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.ranker.default import DefaultPolicy
+
+NAMES = ["m4", "m9", "m14", "m19"]
+CALIBRATION, SCORES = held_out(world(24, 90, seed=7), NAMES)
+EVEN = dict.fromkeys(NAMES, 1.0)
+
+
+@pytest.fixture(scope="module")
+def bank() -> ItemBank:
+    return calibrate(CALIBRATION)
+
+
+def drive(ranker: Ranker, scores=SCORES):
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, float(scores[model][item]))
+    return ranker.result()
+
+
+def test_orders_by_the_full_benchmark(bank):
+    result = drive(Ranker(bank, EVEN, budget=100))
+    truth = sorted(NAMES, key=lambda m: -SCORES[m].mean())
+    assert result.order == truth
+    for m in NAMES:
+        assert abs(result.estimates[m] - SCORES[m].mean()) < 4 * result.standard_errors[m]
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.permutations(NAMES))
+def test_the_order_in_which_models_are_named_changes_only_the_order_of_asking(names):
+    bank = calibrate(CALIBRATION)
+    result = drive(Ranker(bank, dict.fromkeys(names, 1.0), budget=60))
+    assert sorted(result.order) == sorted(NAMES)
+    assert sum(result.cost.values()) <= 60
+
+
+def test_two_models_that_answer_alike_are_a_tie_even_at_the_end(bank):
+    twins = {"a": SCORES["m9"], "b": SCORES["m9"].copy()}
+    result = drive(Ranker(bank, {"a": 1.0, "b": 1.0}, budget=120), twins)
+    assert result.pairwise["a", "b"] == pytest.approx(0.5, abs=0.02)
+    assert result.ties == [tuple(result.order)]
+
+
+def test_a_dear_model_gets_fewer_items(bank):
+    prices = dict(zip(NAMES, (0.1, 0.1, 3.0, 3.0)))
+    result = drive(Ranker(bank, prices, budget=120, stop_when_decided=False, warmup=4))
+    spent = [len(result.items[m]) for m in NAMES]
+    assert min(spent[:2]) > max(spent[2:])
+
+
+def test_shared_items_make_a_pair_surer(bank):
+    policies = [DefaultPolicy(bank, 2), DefaultPolicy(bank, 2)]
+    for policy in policies:
+        policy._rho = 0.4
+        policy._profile = np.zeros((2, bank.n_items))
+    for i in range(20):
+        for j, name in enumerate(("m9", "m14")):
+            policies[0].tests[j].update(i, float(SCORES[name][i]))
+            policies[1].tests[j].update(i + 40 * j, float(SCORES[name][i + 40 * j]))
+    for p in policies:
+        p.pairwise()
+    shared = [p._distance()[1][0, 1] ** 2 for p in policies]
+    apart = [sum(t.error_variance for t in p._default) for p in policies]
+    assert shared[0] < 0.8 * apart[0]
+    assert shared[1] == pytest.approx(apart[1])
+
+
+def test_pairs_form_a_probability(bank):
+    policy = DefaultPolicy(bank, 4)
+    assert policy.pairwise() == pytest.approx(np.full((4, 4), 0.5))
+    for j, name in enumerate(NAMES):
+        for i in range(j, 40, 3):
+            policy.tests[j].update(i, float(SCORES[name][i]))
+    p = policy.pairwise()
+    assert p + p.T == pytest.approx(np.ones((4, 4)))
+    assert ((p > 0.0) & (p < 1.0)).all()
+
+
+def test_the_familywise_rule_is_holms(bank):
+    policy = DefaultPolicy(bank, 5, familywise=True)
+    single = DefaultPolicy(bank, 5)
+
+    def undecided(two_sided, chosen=policy):
+        chosen.adjacent = lambda order: 1.0 - np.asarray(two_sided) / 2.0
+        return chosen.undecided(range(5), 0.95).tolist()
+
+    # 0.05 / (4, 3, 2, 1) from the smallest on; the first that fails stops the rest.
+    assert undecided([0.01, 0.012, 0.02, 0.04]) == [False] * 4
+    assert undecided([0.04, 0.02, 0.012, 0.01]) == [False] * 4
+    assert undecided([0.01, 0.02, 0.02, 0.02]) == [False, True, True, True]
+    assert undecided([0.02, 0.02, 0.02, 0.02]) == [True] * 4
+    assert undecided([0.02, 0.02, 0.02, 0.02], single) == [False] * 4
+
+
+def test_familywise_asks_more_before_it_is_sure(bank):
+    usual = drive(Ranker(bank, EVEN))
+    strict = drive(Ranker(bank, EVEN, familywise=True))
+    assert sum(map(len, strict.items.values())) >= sum(map(len, usual.items.values()))
+    assert "familywise:True" in strict.signature
+
+
+def test_stopping_by_itself_seldom_leaves_a_wrong_pair():
+    wrong = confident = 0
+    for seed in range(15):
+        names = ["m2", "m8", "m13", "m18", "m25"]
+        calibration, scores = held_out(world(28, 120, seed=500 + seed), names)
+        result = drive(Ranker(calibrate(calibration), dict.fromkeys(names, 1.0)), scores)
+        for (a, b), p in result.pairwise.items():
+            if p > 0.975:
+                confident += 1
+                wrong += scores[a].mean() < scores[b].mean()
+    assert confident > 50
+    assert wrong / confident <= 0.03
+
+
+def test_the_ablations_of_the_benchmarks_work(bank):
+    for options in (
+        {"pairing": False},
+        {"allocation": "variance"},
+        {"estimand": "ability"},
+        {"item_price": 0.5},
+    ):
+        result = drive(Ranker(bank, EVEN, budget=60, **options))
+        assert len(result.order) == 4
+    for options in ({"estimand": "x"}, {"allocation": "x"}, {"item_price": -1.0}):
+        with pytest.raises(UsageError):
+            Ranker(bank, EVEN, **options)
+
+
+def test_ranking_beats_the_papers_method_at_equal_cost():
+    taus: dict[str, list[float]] = {"default": [], "paper": []}
+    for seed in range(12):
+        names = ["m3", "m9", "m15", "m21"]
+        calibration, scores = held_out(world(26, 150, seed=800 + seed), names)
+        truth = np.array([scores[m].mean() for m in names])
+        for method, found in taus.items():
+            ranker = Ranker(
+                calibrate(calibration, method=method), dict.fromkeys(names, 1.0), budget=60
+            )
+            place = drive(ranker, scores).order
+            got = -np.array([place.index(m) for m in names])
+            agree = np.sign(got[:, None] - got) * np.sign(truth[:, None] - truth)
+            found.append(float(agree.sum() / 12))
+    assert np.mean(taus["default"]) > np.mean(taus["paper"]) - 0.05

@@ -1,0 +1,190 @@
+"""The adaptive test of the method "default": its estimate, its errors, its choice of items."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import held_out, world
+
+from lm_eval_ccat import ItemBank, calibrate
+from lm_eval_ccat.adaptive.default import DefaultTest
+from lm_eval_ccat.bank.default import model_of
+from lm_eval_ccat.errors import BankError
+from lm_eval_ccat.response.basis import AbilityBasis
+from lm_eval_ccat.response.posterior import ScorePosterior
+
+TABLE = world(24, 80, seed=2)
+CALIBRATION, SCORES = held_out(TABLE, ["m3", "m10", "m16", "m22"])
+
+
+@pytest.fixture(scope="module")
+def bank() -> ItemBank:
+    return calibrate(CALIBRATION)
+
+
+def administer(bank: ItemBank, scores: np.ndarray, n: int) -> DefaultTest:
+    test, free = DefaultTest(bank), np.ones(bank.n_items, dtype=bool)
+    for _ in range(n):
+        item = test.select(free)
+        test.update(item, float(scores[item]))
+        free[item] = False
+    return test
+
+
+def test_estimates_a_model_it_never_saw(bank):
+    for scores in SCORES.values():
+        test = administer(bank, scores, 25)
+        assert test.estimate == pytest.approx(scores.mean(), abs=4 * test.standard_error)
+        assert test.standard_error < 0.1
+
+
+def test_every_item_seen_leaves_no_error(bank):
+    scores = SCORES["m10"]
+    test = administer(bank, scores, bank.n_items)
+    assert test.estimate == pytest.approx(scores.mean(), abs=1e-9)
+    assert test.standard_error == pytest.approx(0.0, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40), st.integers(0, 1000))
+def test_whatever_it_is_told_the_numbers_make_sense(values, seed):
+    bank = calibrate(CALIBRATION)
+    test = DefaultTest(bank, model=model_of(bank))
+    items = np.random.default_rng(seed).permutation(bank.n_items)[: len(values)]
+    for item, value in zip(items, values):
+        test.update(int(item), value)
+    assert 0.0 <= test.estimate <= 1.0
+    assert np.isfinite([test.ability, test.ability_se, test.standard_error]).all()
+    assert test.standard_error > 0.0 and test.ability_se > 0.0
+    mu = test.expected()
+    assert ((mu > 0.0) & (mu < 1.0)).all()
+    covariance = test._posterior.covariance
+    assert np.linalg.eigvalsh((covariance + covariance.T) / 2).min() > 0.0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(12)))
+def test_the_order_in_which_scores_come_does_not_matter(order):
+    bank = calibrate(CALIBRATION)
+    scores = SCORES["m16"]
+    test = DefaultTest(bank)
+    for i in order:
+        test.update(5 * i, float(scores[5 * i]))
+    usual = DefaultTest(bank)
+    for i in range(12):
+        usual.update(5 * i, float(scores[5 * i]))
+    assert test.estimate == pytest.approx(usual.estimate, abs=1e-5)
+    assert test.standard_error == pytest.approx(usual.standard_error, rel=1e-3)
+
+
+def test_better_scores_raise_the_estimate(bank):
+    items = range(0, 60, 4)
+    previous = -1.0
+    for value in np.linspace(0.0, 1.0, 11):
+        test = DefaultTest(bank)
+        for i in items:
+            test.update(i, float(value))
+        assert test.estimate > previous
+        previous = test.estimate
+
+
+def test_selection_beats_drawing_at_random(bank):
+    rng = np.random.default_rng(0)
+    chosen, drawn = [], []
+    for scores in SCORES.values():
+        chosen.append(administer(bank, scores, 15).standard_error)
+        test = DefaultTest(bank)
+        for i in rng.permutation(bank.n_items)[:15]:
+            test.update(int(i), float(scores[i]))
+        drawn.append(test.standard_error)
+    assert np.mean(chosen) < np.mean(drawn)
+
+
+def test_items_in_flight_count_as_asked(bank):
+    test = DefaultTest(bank)
+    free = np.ones(bank.n_items, dtype=bool)
+    batch: list[int] = []
+    for _ in range(10):
+        item = test.select(free, batch)
+        free[item] = False
+        batch.append(item)
+    assert len(set(batch)) == 10
+    # What is in flight is taken as known: the expected fall of the variance is that of the rest.
+    gains = test._posterior.gains(batch)
+    assert (gains <= test._posterior.gains() + 1e-9).mean() > 0.9
+
+
+def test_the_gain_is_the_fall_of_the_variance_it_promises():
+    # With the curves held at one point the posterior is Gaussian, so the promise is exact.
+    bank = calibrate(CALIBRATION, inflation=False)
+    posterior = ScorePosterior(model_of(bank).items)
+    for item in (3, 40, 61):
+        promised = posterior.gains()[item] / bank.n_items**2
+        covariance, g = posterior._after([item])
+        left = posterior._unseen.copy()
+        left[item] = 0.0
+        after = g @ covariance @ g + (posterior.kappa * posterior.w) @ left
+        assert promised == pytest.approx(posterior.variance - after / bank.n_items**2, rel=1e-9)
+
+
+def test_prices_move_the_choice_only_where_asked(bank):
+    price = np.ones(bank.n_items)
+    free = np.ones(bank.n_items, dtype=bool)
+    best = DefaultTest(bank).select(free, (), price)
+    price[best] = 50.0
+    assert DefaultTest(bank).select(free, (), price) == best
+    assert DefaultTest(bank, item_price=1.0).select(free, (), price) != best
+
+
+def test_standard_errors_are_true_for_models_of_another_generator():
+    z = []
+    for seed in range(12):
+        table = world(28, 150, seed=100 + seed, binary=seed % 2 == 0)
+        names = [f"m{i}" for i in (2, 9, 15, 20, 26)]
+        calibration, scores = held_out(table, names)
+        bank = calibrate(calibration)
+        for y in scores.values():
+            test = administer(bank, y, 20)
+            z.append((test.estimate - y.mean()) / test.standard_error)
+    assert 0.7 < np.sqrt(np.mean(np.square(z))) < 1.3
+    assert np.mean(np.abs(z) < 1.96) >= 0.88  # 95%, less what 60 models leave to chance
+
+
+def test_a_model_better_than_all_known_is_covered_too():
+    inside = []
+    for seed in range(10):
+        table = world(24, 120, seed=300 + seed, top=2.5)
+        names = ["m21", "m22", "m23"]
+        calibration, scores = held_out(table, names)
+        bank = calibrate(calibration)
+        for y in scores.values():
+            test = administer(bank, y, 20)
+            inside.append(abs(test.estimate - y.mean()) < 1.96 * test.standard_error)
+    assert np.mean(inside) >= 0.85
+
+
+def test_a_bank_whose_parts_do_not_fit_is_refused(bank):
+    from dataclasses import replace
+
+    broken = dict(bank.parameters)
+    broken["covariance"] = broken["covariance"][:, :2]
+    with pytest.raises(BankError, match="do not fit"):
+        model_of(replace(bank, parameters=broken))
+    with pytest.raises(BankError, match="cannot be read"):
+        model_of(replace(bank, constants={**bank.constants, "basis": {}}))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(8, 60), st.integers(0, 500), st.floats(-8, 8))
+def test_the_basis_is_straight_beyond_its_knots(n, seed, x):
+    abilities = np.random.default_rng(seed).normal(size=n)
+    basis = AbilityBasis.over(abilities - abilities.mean(), 3)
+    value, slope = basis.value_and_slope(x)
+    assert value == pytest.approx(basis.at(x)[0], rel=1e-6, abs=1e-6)
+    step = 1e-5
+    numeric = (basis.at(x + step)[0] - basis.at(x - step)[0]) / (2 * step)
+    assert slope == pytest.approx(numeric, rel=1e-3, abs=1e-3)
+    beyond = basis.knots[-1] + np.array([1.0, 2.0, 3.0])
+    assert np.diff(basis.at(beyond), axis=0, n=2) == pytest.approx(0.0, abs=1e-6)
