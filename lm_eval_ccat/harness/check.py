@@ -17,6 +17,7 @@ from typing import Any
 from ..errors import CcatError, UsageError
 from ..metrics import Metric, Scale, find_metric
 from ..metrics.declared import metric_name
+from ..metrics.pairs import PAIR_METRICS
 from . import internals
 from .task_metrics import metric_config
 
@@ -351,7 +352,7 @@ def _check_metric(
 
 def _estimand(metric: Metric) -> str:
     capped = "" if metric.scale.cap is None else f" capped at {metric.scale.cap:g}"
-    if metric.pair_scorer is not None:
+    if metric.pair_scorer is not None and metric.name in PAIR_METRICS:
         return (
             f"mean of sentence {metric.name}{capped} over all documents; corpus {metric.name} "
             "appears only when every document was run"

@@ -20,6 +20,7 @@ from functools import cache
 from typing import Any
 
 from lm_eval_ccat.errors import MetricError
+from lm_eval_ccat.metrics.rouge import rouge
 
 #: Task name patterns whose pairs are (prediction, reference). Of the tasks of lm-eval 0.4.13 that
 #: report a metric of this module as a pair only one does so: wmt2016/metrics.py returns
@@ -45,9 +46,20 @@ def _scorer(name: str) -> Any:
 
 PAIR_METRICS = ("bleu", "chrf", "chrf++", "ter")
 
+#: ROUGE that a task reports as pairs and aggregates itself (french_bench, catalan_bench, xlsum ...)
+#: by HF evaluate's rouge over all pairs: the mean of rouge-score's F-measures without stemming.
+ROUGE_METRICS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+
+#: Tasks whose own ROUGE cleans or splits texts in another way, so that ours would be another score.
+OWN_ROUGE = ("ja_leaderboard_xlsum", "noticia")
+
 
 def sentence_scorer(name: str) -> Callable[[str, Sequence[str]], float]:
-    """The function (prediction, references) -> raw sentence score of one of `PAIR_METRICS`."""
+    """The function (prediction, references) -> raw score of a metric that comes as pairs."""
+    if name in ROUGE_METRICS:
+        return lambda prediction, references: rouge(
+            prediction, references, kinds=(name,), use_stemmer=False
+        )[name]
 
     def score(prediction: str, references: Sequence[str]) -> float:
         return float(_scorer(name).sentence_score(prediction, list(references)).score)

@@ -12,7 +12,13 @@ from numpy.typing import ArrayLike
 
 from lm_eval_ccat.errors import MetricError, ScaleError
 from lm_eval_ccat.metrics.declared import MEANS, Declaration, read_declaration
-from lm_eval_ccat.metrics.pairs import PAIR_METRICS, order_pair, sentence_scorer
+from lm_eval_ccat.metrics.pairs import (
+    OWN_ROUGE,
+    PAIR_METRICS,
+    ROUGE_METRICS,
+    order_pair,
+    sentence_scorer,
+)
 from lm_eval_ccat.metrics.scale import TOLERANCE, Scale
 from lm_eval_ccat.metrics.table import HF_SCALES, PAIR_SCALES, lookup, refusal
 
@@ -174,6 +180,8 @@ def find_metric(
         return Metric(
             name, scale, corpus=True, prefix="sentence_", pair_scorer=sentence_scorer(name)
         )
+    if _reports_rouge_pairs(name, task, declared) and stated is None:
+        return Metric(name, Scale(), corpus=True, prefix="mean_", pair_scorer=sentence_scorer(name))
     known_reason = refusal(name)
     if known_reason and stated is None:
         why, remedy = known_reason
@@ -246,6 +254,16 @@ def _number(value: Any, what: str) -> float:
 def _reports_pairs(declared: Declaration) -> bool:
     """Whether a metric named like a corpus metric is one here (tasks may report it as a number)."""
     return not declared.hf_evaluate and declared.aggregation not in MEANS
+
+
+def _reports_rouge_pairs(name: str, task: str, declared: Declaration) -> bool:
+    return (
+        name in ROUGE_METRICS
+        and declared.aggregation == "custom"
+        and not declared.own_results
+        and not declared.hf_evaluate
+        and task not in OWN_ROUGE
+    )
 
 
 def _stated_scale(

@@ -188,6 +188,25 @@ def test_hf_evaluate_bleu_is_no_percentage():
     assert metric.scale == Scale(0, 1) and not metric.corpus
 
 
+def test_rouge_that_a_task_reports_as_pairs_is_scored_by_document():
+    def rouge1(items):
+        return items
+
+    def rouge1_agg(items):
+        return 0.0
+
+    config = {
+        "output_type": "generate_until",
+        "metric_list": [{"metric": rouge1, "aggregation": rouge1_agg, "higher_is_better": True}],
+    }
+    metric = find_metric("rouge1", task="french_bench_trivia", config=config)
+    assert metric.key("none") == "mean_rouge1,none" and metric.scale == Scale(0, 1)
+    assert metric.score(["the cat sat", "the cat ran"]) == pytest.approx(2 / 3)
+    assert metric.score((["the cat", "a cat"], "a cat")) == 1.0
+    with pytest.raises(MetricError, match=r"rouge1 of task noticia .* function of its own"):
+        find_metric("rouge1", task="noticia", config=config)
+
+
 @pytest.mark.parametrize(
     ("source", "key", "scale"),
     [
