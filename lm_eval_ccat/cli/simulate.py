@@ -21,7 +21,7 @@ example:
       --methods default,paper,common --holdout 4 --folds 20 --items_per_model 20
 
 Models are held out in turn, the others calibrate, and every method ranks the held-out ones at
-equal cost. A mean tau of 1 is the true order every time. README.md explains each column.
+equal cost. A mean tau of 1 is the true order every time. docs/simulate.md explains each column.
 """
 
 # Column title, key of the summary, format.
