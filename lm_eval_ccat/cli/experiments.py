@@ -17,7 +17,8 @@ example:
       --scales scales.json --items items/ --units_columns source_chars,input_chars
 
 families.json  {"family": ["model", ...], ...}
-scales.json    {"metric": {"range": [0, 25], "lower_is_better": true}, ...}
+scales.json    {"metric": {"range": [0, 25], "lower_is_better": true, "item_scaling": true}, ...}
+               (item_scaling: each item over the fold's calibration models, as for BioLaySumm)
 exclude.json   {"table": ["model", ...], ...}
 
 Every result is written as CSV, Markdown and a plot (with matplotlib, the extra `plot`). An

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -187,13 +187,15 @@ def run_experiments(
         except CcatError as error:
             entry["skipped"] = str(error)
             continue
-        entry["facts"] = _facts(source, table, unit_name)
-        key = _key(table, units, design)
+        scaled = bool(setup.scales.get(source.metric, {}).get("item_scaling", design.item_scaling))
+        own = replace(design, item_scaling=scaled)
+        entry["facts"] = {**_facts(source, table, unit_name), "item_scaling": scaled}
+        key = _key(table, units, own)
         for step, name in enumerate(names):
             if on_progress is not None:
                 on_progress(f"{source.label}: {name}", number * len(names) + step, steps)
             file = store / f"{source.name}.{_safe(source.metric)}.{name}.json"
-            entry[name] = _stored(file, key, partial(_study, name, table, design, units))
+            entry[name] = _stored(file, key, partial(_study, name, table, own, units))
     if on_progress is not None:
         on_progress("done", steps, steps)
     return measured
@@ -240,7 +242,10 @@ def _key(table: ScoreTable, units: Any, design: Design) -> str:
     digest.update(np.ascontiguousarray(table.unit).tobytes())
     digest.update(b"" if units is None else np.ascontiguousarray(units).tobytes())
     digest.update(json.dumps([table.row_model, table.row_config]).encode())
-    digest.update(json.dumps(asdict(design), sort_keys=True, default=list).encode())
+    settings = asdict(design)
+    if not settings["item_scaling"]:
+        del settings["item_scaling"]  # measurements from before there was such a setting
+    digest.update(json.dumps(settings, sort_keys=True, default=list).encode())
     digest.update(f"{__version__}, studies {_STUDIES_VERSION}".encode())
     return digest.hexdigest()
 

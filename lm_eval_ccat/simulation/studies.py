@@ -18,6 +18,7 @@ from ..bank import ItemBank, calibrate
 from ..bank.default import model_of
 from ..errors import CcatError
 from ..scores import ScoreTable
+from ..scores.item_scaling import ItemScaling
 from .methods import Method
 from .replay import Outcome
 from .run import Simulation, simulate
@@ -46,6 +47,8 @@ class Design:
     families : dict of str to list of str
         Models of each family, held out together; families with fewer than two models in a table
         are passed over there.
+    item_scaling : bool
+        Scale each item over the calibration rows of each fold, as the paper does for BioLaySumm.
     """
 
     methods: tuple[str, ...] = ("paper", "default")
@@ -56,6 +59,7 @@ class Design:
     levels: tuple[float, ...] = (5.0, 10.0, 20.0, 40.0, 80.0)
     confidence: float = 0.95
     families: Mapping[str, Sequence[str]] | None = None
+    item_scaling: bool = False
 
 
 Progress = Callable[[int, int], None] | None
@@ -75,6 +79,7 @@ def _simulate(
         "seeds": design.seeds,
         "items_per_model": design.items_per_model,
         "confidence": design.confidence,
+        "item_scaling": design.item_scaling,
         "units": units,
         "on_progress": on_progress,
         **changes,
@@ -177,6 +182,8 @@ def _jaccard(a: Outcome, b: Outcome) -> float:
 def calibration(table: ScoreTable, design: Design) -> dict[str, Any]:
     """Calibrate on all models: discrimination, conformance of the variance, and what it took."""
     rows: dict[str, Any] = {}
+    if design.item_scaling:
+        table = ItemScaling.fit(table).apply(table)
     for name in design.methods:
         start = time.perf_counter()
         bank = calibrate(table, method=name)
