@@ -208,7 +208,13 @@ def _capped(raw: NDArray[np.float64], metric: str, cap: float) -> tuple[Scale, l
 
 
 def _open(path: Path) -> Any:
-    import pyarrow as pa
+    try:
+        import pyarrow as pa
+    except ImportError as e:
+        # New releases of pyarrow refuse numpy 1.26 when imported, which no installer knows.
+        raise ScoreTableError(
+            f"{path}: pyarrow cannot be used ({e}); with numpy 1.26 install 'pyarrow<25'"
+        ) from e
 
     try:
         if path.suffix == ".csv":
