@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 CHECKPOINTS = (10, 15, 20, 30, 45, 70, 100)
 _GROUPS = 5
 _MOST_REPLAYED = 60  # models; more would only take time
+_ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 8_000_000, 200, 1000  # of a bank for the check
 _LARGE = 2_000_000  # cells; above, the extremes are not left out together
 _USUAL_C, _SPREAD_OF_C = 2.0, 0.7  # prior of log c
 _PRIOR_DF = 2.0 / _SPREAD_OF_C**2  # what that prior is worth: var(log s^2) is about 2 / df
@@ -62,7 +63,7 @@ def leave_out(scores: Floats, options: FitOptions, extra: float) -> list[Record]
     mean = np.nanmean(scores, axis=1)
     records: list[Record] = []
     for group, (out, replayed) in enumerate(_groups(mean, scores.size)):
-        rest = np.setdiff1d(np.arange(len(scores)), out)
+        rest = _enough(np.setdiff1d(np.arange(len(scores)), out), mean, scores.shape[1])
         known = np.isfinite(scores[rest]).any(axis=0)
         items = fit_items(scores[np.ix_(rest, known)], options, extra).items
         where = Range(float(items.abilities.min()), float(items.abilities.max()), items.spread)
@@ -84,6 +85,18 @@ def _groups(mean: Floats, size: int) -> list[tuple[NDArray[np.intp], NDArray[np.
         groups += [order[:fifth], order[-fifth:]]
     most = max(_MOST_REPLAYED // len(groups), 2)
     return [(g, g[np.unique(np.linspace(0, len(g) - 1, most).astype(int))]) for g in groups]
+
+
+def _enough(rest: NDArray[np.intp], mean: Floats, n_items: int) -> NDArray[np.intp]:
+    """Models that a bank for the check is fitted on: all, or an even part of very many.
+
+    The bank itself has them all; its curves are a little better than the check's, never worse.
+    """
+    most = int(np.clip(_ENOUGH_CELLS // n_items, _FEWEST_FITTED, _MOST_FITTED))
+    if len(rest) <= most:
+        return rest
+    by_mean = rest[np.argsort(-mean[rest], kind="stable")]
+    return np.sort(by_mean[np.linspace(0, len(rest) - 1, most).astype(int)])
 
 
 def _replay(model: int, group: int, items: Any, where: Range, y: Floats) -> list[Record]:

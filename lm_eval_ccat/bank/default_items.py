@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from ..response.basis import AbilityBasis, bends_for
-from ..response.fractional import FractionalItems, packed, weight
+from ..response.fractional import FractionalItems, packed, weight, weight_into
 
 Floats = NDArray[np.float64]
 
@@ -160,12 +160,13 @@ def _fit_curves(y: Floats, seen: NDArray[np.bool_], f: Floats, discrimination: b
     slope_variance, bend_variance = (0.25, 0.05) if discrimination else (1e-6, 1e-6)
     s, noise = np.ones(n_models), 1.0
     inverse = np.empty((n_items, p, p))
+    # Written into again and again: with many models and items, new arrays would cost the most.
+    mu, w, residual = np.empty_like(y), np.empty_like(y), np.empty_like(y)
     for step in range(ITERATIONS):
-        mu = expit(f @ c.T)
-        w = weight(mu)
-        w[~seen] = 0.0
-        residual = np.where(seen, y - mu, 0.0)
-        by_model = (residual**2).sum(axis=1)
+        expit(np.matmul(f, c.T, out=mu), out=mu)
+        np.multiply(weight_into(w, mu), seen, out=w)
+        np.multiply(np.subtract(y, mu, out=residual), seen, out=residual)
+        by_model = np.einsum("ij,ij->i", residual, residual)
         if step % 2 == 0:
             freedom = max(n_models - 1.5, 1.0) / n_models
             noise = max((by_model / s).sum() / (w.sum(axis=1) / s).sum() / freedom, _LEAST_NOISE)
@@ -173,11 +174,11 @@ def _fit_curves(y: Floats, seen: NDArray[np.bool_], f: Floats, discrimination: b
             [[easiness_variance, slope_variance], np.full(p - 2, bend_variance)]
         )
         hessian = np.empty((n_items, p, p))
-        hessian[:, row, column] = (w / s[:, None]).T @ products
+        hessian[:, row, column] = w.T @ (products / s[:, None])
         hessian[:, column, row] = hessian[:, row, column]
         hessian[:, range(p), range(p)] += precision
         inverse = np.asarray(np.linalg.inv(hessian))
-        gradient = (residual / s[:, None]).T @ f - precision * (c - prior_mean)
+        gradient = residual.T @ (f / s[:, None]) - precision * (c - prior_mean)
         c = c + np.clip(np.einsum("npq,nq->np", inverse, gradient), -1.0, 1.0)
         if step < 3:  # the curves have to settle before anything is learned from their spread
             continue
@@ -188,7 +189,8 @@ def _fit_curves(y: Floats, seen: NDArray[np.bool_], f: Floats, discrimination: b
                 bend_variance = float(np.clip((c[:, 2:] ** 2 + spread[:, 2:]).mean(), 1e-4, 1.0))
         total = w.sum(axis=1)
         # What the curves were bent towards a model does not count as its fitting well.
-        leverage = ((w * w) @ inverse[:, row, column] * products * packed(p)[2]).sum(axis=1) / s
+        squared = np.multiply(w, w, out=mu)
+        leverage = (squared @ inverse[:, row, column] * products * packed(p)[2]).sum(axis=1) / s
         s = by_model / (noise * np.maximum(total - leverage, 0.2 * total))
         s = np.clip(s, 0.2, 5.0)
         s = s / np.exp(np.log(s).mean())

@@ -36,6 +36,12 @@ def weight(mu: Floats) -> Floats:
     return np.maximum(mu * (1.0 - mu), SMALLEST_WEIGHT)
 
 
+def weight_into(out: Floats, mu: Floats) -> Floats:
+    """`weight`, written into `out`."""
+    np.multiply(np.subtract(1.0, mu, out=out), mu, out=out)
+    return np.maximum(out, SMALLEST_WEIGHT, out=out)
+
+
 def quasi_log_likelihood(y: Floats, eta: Floats, k: Floats | float) -> Floats:
     """``(y eta - log(1 + e^eta)) / k``, elementwise.
 
