@@ -99,6 +99,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(("fkgl",), Scale(0, 30, False)),
     Entry(("pii_score", "pii_detection", "pii_classification", "comet"), UNIT),
     Entry(("judge_score",), Scale(1, 10)),
+    Entry(("*_item_scaled",), UNIT),  # see scores/item_scaling.py
     Entry(("sentence_bleu", "sentence_chrf", "sentence_chrf++"), PERCENT),
     Entry(("sentence_ter",), Scale(cap=100.0)),
 )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,7 @@ class ItemScaling:
                 f"the scaling is of {self.metric} ({self.scale.describe()}), the scores are of "
                 f"{table.metric} ({table.scale.describe()})"
             )
-        position = {doc_id: n for n, doc_id in enumerate(self.doc_ids)}
-        at = np.array([position.get(doc_id, -1) for doc_id in table.doc_ids])
+        at = np.array([self._position.get(doc_id, -1) for doc_id in table.doc_ids])
         if (at < 0).all():
             raise ScoreTableError(
                 f"none of the {len(at)} documents is among those the scaling was made of"
@@ -119,6 +119,19 @@ class ItemScaling:
             metric=self.metric + SUFFIX,
             warnings=(*table.warnings, *warnings),
         )
+
+    def score(self, doc_id: Any, raw: float) -> float:
+        """Scale one raw score of one document; NaN if calibration did not have the document."""
+        n = self._position.get(doc_id)
+        if n is None:
+            return float("nan")
+        low, high = self.low[n], self.high[n]
+        unit = float(self.scale.normalise(raw))
+        return 0.5 if low == high else float(np.clip((unit - low) / (high - low), 0.0, 1.0))
+
+    @cached_property
+    def _position(self) -> dict[Any, int]:
+        return {doc_id: n for n, doc_id in enumerate(self.doc_ids)}
 
     def save(self, path: str | Path) -> None:
         """Write the scaling as JSON."""

@@ -16,6 +16,7 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 
 LOWER_IS_BETTER = {"fkgl"}
+SCALED = "ccat_biolaysumm_plos_scaled"  # needs the ends of the others' scores
 
 
 def _command(model_args, tasks, output):
@@ -42,7 +43,8 @@ def test_each_shipped_task_has_an_adaptive_variant():
         for path in CONFIGS.rglob("ccat_*.yaml")
         if path.parent != CONFIGS
     }
-    assert set(names) == {*TASKS, *(f"{task}_adaptive" for task in TASKS)}
+    plain = [*TASKS, SCALED]
+    assert set(names) == {*plain, *(f"{task}_adaptive" for task in plain)}
 
 
 def test_prompts_are_those_of_the_paper(place, logs):
@@ -266,3 +268,58 @@ def test_rank_refuses_a_judge_that_is_ranked(place, banks, model_args, capsys):
     path.write_text(yaml.safe_dump(config))
     assert main(["rank", str(path), "--run_dir", "ranked/self", "--quiet"]) == 2
     assert "judge a-judge is one of the judged models" in capsys.readouterr().err
+
+
+def test_scores_scaled_by_item_calibrate_and_run_live(place, logs, model_args, monkeypatch, capsys):
+    from lm_eval.__main__ import cli_evaluate
+
+    (place / "ends").mkdir()
+    for metric in ("rougeL", "fkgl"):
+        source = ["scale", str(logs), "--task", "ccat_biolaysumm_plos", "--metric", metric]
+        ends = ["--write_scaling", f"ends/{metric}.json", "-o", f"{metric}.scaled.parquet"]
+        assert main([*source, *ends]) == 0
+    assert main(["calibrate", "rougeL.scaled.parquet", "--method", "paper", "-o", "s.json"]) == 0
+    monkeypatch.setenv("CCAT_ITEM_SCALING", "ends")
+    expected = {
+        metric: ScoreTable.read(f"{metric}.scaled.parquet") for metric in ("rougeL", "fkgl")
+    }
+    assert main(_command(model_args("m2"), [SCALED], "scaled")) == 0
+    results = _results(place / "scaled")["results"][SCALED]
+    for metric, table in expected.items():
+        row = table.raw[table.row_model.index("m2")]
+        assert results[f"{metric}_item_scaled,none"] == pytest.approx(row.mean())
+    assert "bertscore_item_scaled,none" not in results  # no ends, so its model was not needed
+
+    adaptive = ["--adaptive", "--bank", "s.json", "--max_items", str(N)]
+    assert main([*_command(model_args("m4"), [SCALED], "scaled_run"), *adaptive]) == 0
+    table = expected["rougeL"]
+    mean = table.raw[table.row_model.index("m4")].mean()
+    results = _results(place / "scaled_run")["results"][SCALED]
+    assert results["rougeL_item_scaled,none"] == pytest.approx(mean, abs=1e-6)
+
+    arguments = _command(model_args("m3"), [f"{SCALED}_adaptive"], "scaled_plain")
+    metadata = {"adaptive": {"bank": "s.json", "max_items": 10}}
+    arguments += ["--metadata", json.dumps(metadata)]
+    monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])
+    cli_evaluate()
+    content = _results(place / "scaled_plain")
+    assert content["n-samples"][f"{SCALED}_adaptive"] == {"original": N, "effective": 10}
+
+    config = {
+        "task": SCALED,
+        "bank": "s.json",
+        "budget": {"items": 2 * N},
+        "harness": {"include_path": str(CONFIGS)},
+        "models": [
+            {"name": name, "model": "ccat-forgetful", "model_args": model_args(name)}
+            for name in ("m1", "m5")
+        ],
+    }
+    (place / "scaled.rank.yaml").write_text(yaml.safe_dump(config))
+    capsys.readouterr()
+    code = main(["rank", "scaled.rank.yaml", "--run_dir", "ranked/scaled", "--json", "--quiet"])
+    assert code == 0 and json.loads(capsys.readouterr().out)["order"] == ["m5", "m1"]
+
+    monkeypatch.delenv("CCAT_ITEM_SCALING")
+    assert main(_command(model_args("m2"), [SCALED], "unscaled")) == 2
+    assert "set CCAT_ITEM_SCALING" in capsys.readouterr().err
