@@ -134,7 +134,13 @@ class ItemScaling:
         return {doc_id: n for n, doc_id in enumerate(self.doc_ids)}
 
     def save(self, path: str | Path) -> None:
-        """Write the scaling as JSON."""
+        """Write the scaling as JSON, making its folder if need be.
+
+        Raises
+        ------
+        ScoreTableError
+            If it cannot be written.
+        """
 
         def plain(values: NDArray[np.float64]) -> list[float | None]:
             return [None if np.isnan(value) else float(value) for value in values]
@@ -148,7 +154,11 @@ class ItemScaling:
             "low": plain(self.low),
             "high": plain(self.high),
         }
-        Path(path).write_text(json.dumps(content) + "\n", encoding="utf-8")
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_text(json.dumps(content) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise ScoreTableError(f"cannot write the scaling {path}: {error.strerror}") from error
 
     @classmethod
     def load(cls, path: str | Path) -> ItemScaling:

@@ -273,7 +273,6 @@ def test_rank_refuses_a_judge_that_is_ranked(place, banks, model_args, capsys):
 def test_scores_scaled_by_item_calibrate_and_run_live(place, logs, model_args, monkeypatch, capsys):
     from lm_eval.__main__ import cli_evaluate
 
-    (place / "ends").mkdir()
     for metric in ("rougeL", "fkgl"):
         source = ["scale", str(logs), "--task", "ccat_biolaysumm_plos", "--metric", metric]
         ends = ["--write_scaling", f"ends/{metric}.json", "-o", f"{metric}.scaled.parquet"]
