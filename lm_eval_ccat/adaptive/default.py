@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from ..bank.default import DefaultModel, model_of
 from ..response.posterior import ScorePosterior
 from .base import AdaptiveTest, Floats, Mask
+from .probe import Probe
 
 
 class DefaultTest(AdaptiveTest):
     """Adaptive test by the fractional logit model.
 
     The estimate is the mean of the scores seen and of the expected scores of all other items;
-    the next item is the one whose score is expected to lower the variance of that estimate most.
+    the next item is the one whose score is expected to lower the variance of that estimate most,
+    or a random one where that tells more of what the response model misses (`Probe`).
     The standard error is the posterior's, widened by what calibration found on models it left out
     (`Misfit`); it is 0 once every item was seen.
 
@@ -28,15 +31,28 @@ class DefaultTest(AdaptiveTest):
         Power of an item's price that its gain is divided by; 0 ignores prices.
     model : DefaultModel, optional
         What `model_of` read from the bank, where several tests share it.
+    order : ndarray of int, shape (n_items,), optional
+        Random order of items that random draws follow, where several tests share it.
+    seed : int, optional
+        Of that order, where none is given.
     """
 
     def __init__(
-        self, bank: ItemBank, *, item_price: float = 0.0, model: DefaultModel | None = None
+        self,
+        bank: ItemBank,
+        *,
+        item_price: float = 0.0,
+        model: DefaultModel | None = None,
+        order: NDArray[np.intp] | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__(bank)
         self._model = model_of(bank) if model is None else model
         self._posterior = ScorePosterior(self._model.items)
         self._item_price = item_price
+        if order is None:
+            order = np.random.default_rng(seed).permutation(bank.n_items)
+        self._probe = Probe(order, self._model.misfit.m)
 
     @property
     def ability(self) -> float:
@@ -49,7 +65,8 @@ class DefaultTest(AdaptiveTest):
 
     @property
     def estimate(self) -> float:
-        return self._posterior.estimate
+        p = self._posterior
+        return min(max(p.estimate + p.unseen_share * self._probe.departure, 0.0), 1.0)
 
     @property
     def standard_error(self) -> float:
@@ -59,12 +76,16 @@ class DefaultTest(AdaptiveTest):
     def error_variance(self) -> float:
         """Expected squared error of `estimate`."""
         p = self._posterior
-        return self._model.misfit.variance(p.variance, p.unseen_share, self._position())
+        return self._model.misfit.variance(
+            p.variance, p.unseen_share, self._position(), self._probe.variance
+        )
 
     @property
     def curable_variance(self) -> float:
-        """The part of `error_variance` that more items lower."""
-        return self._model.misfit.c * self._level() * self._posterior.variance
+        """What more items lower of `error_variance`: about ``n + 1`` times what the next does."""
+        p, c = self._posterior, self._model.misfit.c
+        by_draws = p.unseen_share**2 * self._probe.worth(0, self._spread) * (len(self.items) + 1)
+        return self._level() * (c * p.variance + by_draws)
 
     def error_profile(self) -> Floats:
         """Which items the estimate's error comes from: a unit vector of shape (n_items,).
@@ -73,13 +94,15 @@ class DefaultTest(AdaptiveTest):
         item's error were the same for both. All 0 before the first score.
         """
         p = self._posterior
-        profile = p.influence() * np.sqrt(p.kappa * p.w)
+        profile = self.influence() * np.sqrt(p.kappa * p.w)
         norm = float(np.linalg.norm(profile))
         return np.asarray(profile / norm if norm > 0.0 else profile)
 
     def influence(self) -> Floats:
         """How much the estimate moves per unit of each seen score; shape (n_items,)."""
-        return self._posterior.influence()
+        out = self._posterior.influence()
+        out[self._probe.told] += self._posterior.unseen_share * self._probe.influence
+        return out
 
     def expected(self) -> Floats:
         return self._posterior.mu.copy()
@@ -98,10 +121,31 @@ class DefaultTest(AdaptiveTest):
         gain = self._posterior.gains(pending, shared)
         if self._item_price and price is not None and (price > 0.0).all():
             gain = gain / price**self._item_price
-        return int(np.argmax(np.where(available, gain, -np.inf)))
+        best = int(np.argmax(np.where(available, gain, -np.inf)))
+        if self._model.misfit.m <= 0.0:
+            return best
+        n_drawn = sum(i in self._probe.drawn for i in pending)
+        scale = self._model.misfit.c / self.bank.n_items**2
+        worth = self._posterior.unseen_share**2 * self._probe.worth(n_drawn, self._spread)
+        if scale * float(gain[available].mean()) + worth > scale * float(gain[best]):
+            return self._probe.draw(available)
+        return best
 
     def _learn(self, item: int, score: float) -> None:
-        self._posterior.learn(item, score)
+        p = self._posterior
+        p.learn(item, score)
+        if self._model.misfit.m <= 0.0:
+            return
+        probe = self._probe
+        probe.learn(item)
+        told = np.array(probe.told, dtype=np.intp)
+        of_item = dict(zip(p.seen, p.scores))
+        probe.measure(np.array([of_item[i] for i in probe.told]) - p.mu[told], self._spread)
+
+    @property
+    def _spread(self) -> float:
+        """Variance of the residual of an item drawn at random."""
+        return self._model.misfit.c * self._posterior.unseen_noise
 
     def _position(self) -> float:
         return self._model.range.position(float(self._posterior.z[0]))

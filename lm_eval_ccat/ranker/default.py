@@ -39,7 +39,7 @@ class DefaultPolicy(Policy):
     bank : ItemBank
     n_models : int
     seed : int, optional
-        Not used: nothing is drawn.
+        Of the random draws that measure the misfit; all models share their order.
     familywise : bool, optional
         Decide adjacent pairs by Holm's step-down rule, so that the confidence is that of all of
         them together.
@@ -72,8 +72,10 @@ class DefaultPolicy(Policy):
         if not (math.isfinite(item_price) and item_price >= 0.0):
             raise UsageError(f"item_price {item_price!r} is not a number of at least 0")
         model = model_of(bank)
+        order = np.random.default_rng(seed).permutation(bank.n_items)
         self._default = [
-            DefaultTest(bank, item_price=item_price, model=model) for _ in range(n_models)
+            DefaultTest(bank, item_price=item_price, model=model, order=order)
+            for _ in range(n_models)
         ]
         self.tests: list[AdaptiveTest] = [*self._default]
         self._rho = model.misfit.rho if pairing else 0.0
@@ -87,6 +89,16 @@ class DefaultPolicy(Policy):
         self._curable = np.zeros(n_models)
         self._profile = np.zeros((n_models, bank.n_items if self._rho else 0))
         self._shared = np.zeros((n_models, n_models))
+        self._pairs: tuple[Floats, Floats] | None = None
+        self._told = [test.items for test in self._default]
+        self._seen = -1  # items told, of all models, when all of this was computed
+
+    def item_cap(self, n_kept: int) -> int:
+        """Half the items, as the paper has it: who is not told apart by then is called tied.
+
+        A model alone may see them all, since nothing but its standard error stops it.
+        """
+        return n_kept if len(self.tests) == 1 else max(n_kept // 2, 1)
 
     def location(self, model: int) -> float:
         self._refresh()
@@ -102,12 +114,16 @@ class DefaultPolicy(Policy):
         return mean, standard_error**2
 
     def adjacent(self, order: Sequence[int]) -> Floats:
+        self._refresh()
         o = np.asarray(order, dtype=np.intp)
-        return np.asarray(self.pairwise()[o[:-1], o[1:]])
+        return self.probability(self._distance()[0][o[:-1], o[1:]])
 
     def pairwise(self) -> Floats:
         self._refresh()
-        return np.asarray(stdtr(self._df, self._distance()[0]))
+        return self.probability(self._distance()[0])
+
+    def probability(self, z: Floats) -> Floats:
+        return np.asarray(stdtr(self._df, z))
 
     def undecided(self, order: Sequence[int], confidence: float) -> NDArray[np.bool_]:
         if not self._familywise:
@@ -155,14 +171,21 @@ class DefaultPolicy(Policy):
 
     def _distance(self) -> tuple[Floats, Floats]:
         """Differences of all pairs in standard errors, and the standard errors."""
+        if self._pairs is not None:
+            return self._pairs
         sd = np.sqrt(self._error)
         variance = self._error[:, None] + self._error[None, :]
         variance = variance - 2.0 * self._rho * self._shared * (sd[:, None] * sd[None, :])
         out = np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
-        return (self._where[:, None] - self._where[None, :]) / out, out
+        self._pairs = (self._where[:, None] - self._where[None, :]) / out, out
+        return self._pairs
 
     def _refresh(self) -> None:
         """Bring up to date what depends on models that learned something."""
+        told = sum(map(len, self._told))
+        if told == self._seen:
+            return
+        self._seen, self._pairs = told, None
         for j, test in enumerate(self._default):
             if self._known[j] == len(test.items):
                 continue

@@ -68,9 +68,14 @@ class Misfit:
         outside = max(abs(position) - 1.0, 0.0)
         return max(level, _LEAST_AT_EDGE * edge) * (1.0 + _PER_DISTANCE * outside)
 
-    def variance(self, variance: float, unseen_share: float, position: float) -> float:
-        """Expected squared error of an estimate of posterior variance `variance`."""
-        plain = self.c * variance + self.m * unseen_share**2
+    def variance(
+        self, variance: float, unseen_share: float, position: float, m: float | None = None
+    ) -> float:
+        """Expected squared error of an estimate of posterior variance `variance`.
+
+        `m` stands in for the attribute where random draws have measured some of the misfit.
+        """
+        plain = self.c * variance + (self.m if m is None else m) * unseen_share**2
         return plain * self.level(position)
 
     def to_dict(self) -> dict[str, Any]:

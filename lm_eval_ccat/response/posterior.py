@@ -50,6 +50,8 @@ class ScorePosterior:
         Noise of a score on each item.
     estimate, variance : float
         ``t`` and ``Var t``.
+    unseen_noise : float
+        Mean variance ``kappa w`` of the scores not seen.
     """
 
     def __init__(self, items: FractionalItems) -> None:
@@ -167,7 +169,9 @@ class ScorePosterior:
         g = self._gradient
         n = self.n_items
         self.estimate = float((sum(self.scores) + self._unseen @ self.mu) / n)
-        self.variance = float((g @ self.covariance @ g + self.kappa @ left) / n**2)
+        own = float(self.kappa @ left)
+        self.variance = float(g @ self.covariance @ g + own) / n**2
+        self.unseen_noise = own / max(n - len(self.seen), 1)
 
     def _after(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
         """Covariance and gradient once `pending` are in, at the present mode."""
