@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from ..bank import ItemBank
 from ..errors import UsageError
@@ -162,7 +161,7 @@ class KnownModels:
         with np.errstate(divide="ignore", invalid="ignore"):
             z = gap / spread
         # Both without error: decided by the gap, and even where there is none.
-        return np.asarray(np.where(spread > 0.0, ndtr(z), 0.5 + 0.5 * np.sign(gap)))
+        return np.asarray(np.where(spread > 0.0, policy.probability(z), 0.5 + 0.5 * np.sign(gap)))
 
     def open_models(self, policy: Policy, models: Sequence[int], confidence: float) -> set[int]:
         """New models that are not separated from their nearest known neighbours.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from ..adaptive.base import AdaptiveTest
 
@@ -83,6 +84,10 @@ class Policy(ABC):
             Mean score over the items that may be administered, on [0, 1].
         """
         return mean, standard_error**2
+
+    def probability(self, z: Floats) -> Floats:
+        """``P(better)`` for differences in standard errors."""
+        return np.asarray(ndtr(z))
 
     def item_cap(self, n_kept: int) -> int:
         """Items per model where the user gives no ``max_items``."""

@@ -91,7 +91,7 @@ class Ranker:
     known : mapping of str to float, or ScoreTable, optional
         Models with full results: their full-benchmark means on [0, 1], or their scores. They are
         fixed points of the ranking and are never asked; a new model is tested until it is
-        separated from its neighbours among them.
+        separated from its neighbours among them, by default on at most half the items.
     **options
         Options of the method (``information="full"`` of "paper", for instance).
 
@@ -157,7 +157,10 @@ class Ranker:
         self._known = (
             None if known is None else KnownModels.of(known, bank, self._policy, list(models))
         )
-        self._cap = min(self._policy.item_cap(n_kept) if max_items is None else max_items, n_kept)
+        cap = self._policy.item_cap(n_kept) if max_items is None else max_items
+        if known is not None and max_items is None:
+            cap = min(cap, max(n_kept // 2, 1))  # who has no place of its own by then is called tied
+        self._cap = min(cap, n_kept)
         self._max_items = max_items
         self._options = options
         self._stopped: str | None = None
