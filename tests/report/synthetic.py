@@ -47,6 +47,8 @@ def make_run(
     prices: bool = True,
     n_calibration: int = 14,
     confidence: float = 0.95,
+    scale: Scale | None = None,
+    named_documents: bool = False,
 ) -> Path:
     """Write journal, result, config, bank and samples files as `rank` leaves them."""
     rng = np.random.default_rng(seed)
@@ -62,11 +64,12 @@ def make_run(
     ]
     if hostile:
         models[-1] = "<b onmouseover=alert(1)>evil</b>"
-    scale = Scale(0.0, 100.0)
+    scale = scale or Scale(0.0, 100.0)
+    ids = [f"doc/{d:05}" if named_documents else d for d in range(n_items)]
     table = ScoreTable.from_arrays(
-        100 * scores[:n_calibration],
+        scale.restore(scores[:n_calibration]),
         models=names,
-        doc_ids=list(range(n_items)),
+        doc_ids=ids,
         scale=scale,
         metric="chrf",
         task="summaries",
@@ -121,9 +124,10 @@ def make_run(
     ranker = make_ranker(bank, arguments)
     run.journal.durable = False
     journaled = JournaledRanker(ranker, run.journal, clock=lambda: float(next(clock)))
-    prompts = {d: f"Summarise: {sentence(rng, 30)}" for d in range(n_items)}
-    answered: dict[str, list[int]] = {m: [] for m in models}
-    outputs: dict[tuple[str, int], str] = {}
+    prompts = {d: f"Summarise: {sentence(rng, 30)}" for d in ids}
+    position = {d: i for i, d in enumerate(ids)}
+    answered: dict[str, list[int | str]] = {m: [] for m in models}
+    outputs: dict[tuple[str, int | str], str] = {}
     asked = 0
     while not ranker.done:
         pairs = journaled.ask(4)
@@ -132,7 +136,7 @@ def make_run(
             if hostile and asked == 25:
                 journaled.fail(model, doc, "HTTP 400: <script>window.pwned=9</script> too long")
                 continue
-            unit = float(own[model][doc])
+            unit = float(own[model][position[doc]])
             text = sentence(rng, int(rng.integers(5, 25)))
             if hostile and asked % 11 < len(HOSTILE):
                 text = HOSTILE[asked % 11]
@@ -143,7 +147,7 @@ def make_run(
                 doc,
                 unit,
                 arguments["models"][model],
-                raw=100 * unit,
+                raw=float(scale.restore(unit)),
                 seconds=0.3,
                 tokens={"input": 40.0, "output": 12.0, "source": "usage"} if prices else None,
                 prompt_sha256="0" * 64,

@@ -13,6 +13,7 @@ import yaml
 from synthetic import make_run
 
 from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.report import read_run, write_report
 from lm_eval_ccat.report.text import script_json, visible
 from lm_eval_ccat.runs.config import parse_config
@@ -151,6 +152,27 @@ def test_a_running_ranking_is_shown_as_it_stands(tmp_path):
     assert part.result["items_administered"] == len(part.answers)
     said = words(Reader(write_report(folder).read_text(encoding="utf-8")))
     assert "not finished" in said and "torn by a crash" in said
+
+
+def test_a_metric_of_which_less_is_better_keeps_its_own_scale(tmp_path):
+    folder = make_run(
+        tmp_path / "run", n_models=3, n_items=80, budget=70, hostile=False,
+        scale=Scale(cap=2.0), named_documents=True,
+    )  # fmt: skip
+    seen = Reader(write_report(folder).read_text(encoding="utf-8"))
+    estimates = [
+        float(a["data-v"])
+        for t, a in seen.tags
+        if t == "td" and "est" in a.get("class", "").split()
+    ]
+    assert estimates == sorted(estimates), "the best model has the lowest error rate"
+    data = embedded(seen)
+    assert data["higher"] is False
+    assert all(doc["id"].startswith("doc/") for doc in data["docs"])
+    for doc in data["docs"]:
+        for _, raw, unit, *_ in doc["a"]:
+            assert raw == pytest.approx(2 * (1 - unit), abs=1e-3)
+    assert "lower is better" in words(seen)
 
 
 def test_a_run_without_its_bank_says_what_is_left_out(tmp_path):
