@@ -158,8 +158,8 @@ class Ranker:
             None if known is None else KnownModels.of(known, bank, self._policy, list(models))
         )
         cap = self._policy.item_cap(n_kept) if max_items is None else max_items
-        if known is not None and max_items is None:
-            cap = min(cap, max(n_kept // 2, 1))  # who has no place of its own by then is called tied
+        if known is not None and max_items is None and target_se is None:
+            cap = min(cap, max(n_kept // 2, 1))  # who is not told apart by then is called tied
         self._cap = min(cap, n_kept)
         self._max_items = max_items
         self._options = options
