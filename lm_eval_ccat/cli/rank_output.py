@@ -22,8 +22,9 @@ def exit_code(ranking: Ranking, interrupted: bool = False) -> int:
 
 def headline(ranking: Ranking) -> str:
     """``B > A > {C, D} > E, each at 95%, using 1.9% of the items``."""
-    every = ranking.n_items * len(ranking.estimates)
-    used = sum(len(v) for v in ranking.items.values())
+    new = [name for name in ranking.estimates if name not in ranking.known]
+    every = ranking.n_items * len(new)
+    used = sum(len(ranking.items[name]) for name in new)
     share = 100.0 * used / every if every else 0.0
     percent = f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
     order = ranking.in_words() or "no model was ranked"
@@ -108,13 +109,14 @@ def print_result(console: Any, content: Mapping[str, Any]) -> None:
         rank = f"{block['rank']}{'=' if tied else ''}" if block["rank"] else "-"
         low, high = block["interval"]
         mark = "~" if block.get("tokens", {}).get("estimated") else ""
-        seen = block["n_items"] > 0
+        known = block.get("known", False)
+        seen = known or block["n_items"] > 0
         table.add_row(
             rank,
             Text(name),
             number(block["estimate"]) if seen else "-",
             f"{number(low)} to {number(high)}" if seen else "-",
-            str(block["n_items"]),
+            "known" if known else str(block["n_items"]),
             *((f"${block['cost']:.4g}{mark}",) if money else ()),
             _against_next(content, name, order),
         )
@@ -137,6 +139,15 @@ def notes(content: Mapping[str, Any]) -> list[str]:
     for a, b in content["separated_within_ties"]:
         lines.append(f"{a} and {b} are separated from each other, though not from those between.")
     for name, block in content["models"].items():
+        audit, place = block.get("audit"), block.get("place")
+        if place:
+            lines.append(f"{name}: {place['in_words']}.")
+        if audit and audit["estimate"] is not None:
+            verdict = "agrees with" if audit["agrees"] else "contradicts"
+            lines.append(
+                f"{name}: the {audit['n']} documents drawn at random give {audit['estimate']:.4g} "
+                f"(standard error {audit['standard_error']:.2g}), which {verdict} the estimate."
+            )
         if block["set_aside"]:
             lines.append(f"{name} was set aside: {block['set_aside']}")
         elif block["failed"]:
@@ -162,11 +173,14 @@ def notes(content: Mapping[str, Any]) -> list[str]:
 def _against_next(content: Mapping[str, Any], name: str, order: list[str]) -> str:
     if name not in order[:-1]:
         return ""
-    return _percent(_probability(content, name, order[order.index(name) + 1]))
+    return _sureness(content, name, order[order.index(name) + 1])
 
 
-def _probability(content: Mapping[str, Any], a: str, b: str) -> float:
-    return next(p["p"] for p in content["pairwise"] if p["a"] == a and p["b"] == b)
+def _sureness(content: Mapping[str, Any], a: str, b: str) -> str:
+    # Two models with full results are not compared by chance.
+    found = (p["p"] for p in content["pairwise"] if p["a"] == a and p["b"] == b)
+    p = next(found, None)
+    return "" if p is None else _percent(p)
 
 
 def _percent(p: float) -> str:
@@ -181,7 +195,7 @@ def _matrix(content: Mapping[str, Any]) -> list[str]:
     lines.append(" " * width + "".join(f"{n[:16]:>{width}}" for n in order[1:]))
     for i, a in enumerate(order[:-1]):
         cells = [
-            f"{_percent(_probability(content, a, b)) if j > i else '':>{width}}"
+            f"{_sureness(content, a, b) if j > i else '':>{width}}"
             for j, b in enumerate(order)
             if j > 0
         ]

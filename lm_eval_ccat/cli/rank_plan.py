@@ -47,6 +47,7 @@ class Plan:
     units: dict[Any, float] | None
     forecasts: dict[str, Forecast]
     currency: str
+    known: dict[str, float] | None = None
 
     @property
     def budget(self) -> float | None:
@@ -58,7 +59,7 @@ class Plan:
     def ranker_arguments(self) -> dict[str, Any]:
         """What the Ranker is made with, as JSON values for the journal's header."""
         config = self.config
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = dict(config.options)
         if config.information != "first":
             options["information"] = config.information
         if config.familywise:
@@ -74,6 +75,9 @@ class Plan:
             "seed": config.seed,
             "target_se": config.target_se,
             "stop_when_decided": config.stop_when_decided,
+            "audit": config.audit,
+            "exposure": config.exposure,
+            "known": self.known,
             "options": options,
         }
 
@@ -174,7 +178,44 @@ def make_plan(config: RankConfig) -> Plan:
     else:
         prices = {name: forecast.mean for name, forecast in forecasts.items()}
         units = _units(config, expected)
-    return Plan(config, bank, metric, filter, probe, prices, units, forecasts, currency)
+    known = None if config.known is None else _known_means(config, bank)
+    return Plan(config, bank, metric, filter, probe, prices, units, forecasts, currency, known)
+
+
+def _known_means(config: RankConfig, bank: ItemBank) -> dict[str, float]:
+    """Full-benchmark means, on [0, 1], of the models whose results are known."""
+    import numpy as np
+
+    from ..scores import ScoreTable
+
+    scale = bank.scale
+    table = ScoreTable.read(
+        str(config.known),
+        metric=bank.metric,
+        task=bank.task,
+        filter=bank.filter,
+        range=(scale.low, scale.high) if scale.cap is None else None,
+        lower_is_better=not scale.higher_is_better,
+    )
+    there = {doc: i for i, doc in enumerate(table.doc_ids)}
+    lacking = [doc for doc in bank.doc_ids if doc not in there]
+    if lacking:
+        raise UsageError(
+            f"`known:` {config.known} has no scores on {len(lacking)} of the bank's "
+            f"{bank.n_items} documents; known models need full results"
+        )
+    scores = table.model_scores()[:, [there[doc] for doc in bank.doc_ids]]
+    new = {m.name for m in config.models}
+    means = {}
+    for name, row in zip(table.models, scores):
+        if np.isnan(row).any():
+            raise UsageError(
+                f"`known:` model {name} lacks scores on {int(np.isnan(row).sum())} documents; "
+                "known models need full results"
+            )
+        if name not in new:  # a model that is ranked is not known, whatever the table says
+            means[name] = float(row.mean())
+    return means
 
 
 def _check_probe(bank: ItemBank, probe: TaskSession) -> None:

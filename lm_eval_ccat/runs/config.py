@@ -76,6 +76,10 @@ class RankConfig:
     information: str = "first"
     familywise: bool = False
     stop_when_decided: bool = True
+    audit: float = 0.0
+    exposure: int = 1
+    known: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
     target_se: float | None = None
     one_at_a_time: bool = False
     memory: float | None = None
@@ -195,6 +199,10 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
         "information": _choice(content, "information", ("first", "full")),
         "familywise": _flag(content, "familywise"),
         "stop_when_decided": _flag(content, "stop_when_decided"),
+        "audit": _number(content, "audit", low=0.0, high=0.9),
+        "exposure": _integer(content, "exposure", low=1),
+        "known": _known(content.get("known"), folder),
+        "options": _options(content.get("options")),
         "target_se": _number(content, "target_se", low=0.0, open_ends=True),
         "one_at_a_time": _flag(content, "one_at_a_time"),
         "memory": _number(content, "memory", low=0.0, open_ends=True),
@@ -285,6 +293,25 @@ def _harness(value: Any) -> dict[str, Any] | None:
     for key, remedy in OWN_HARNESS_KEYS.items():
         if key in value:
             raise UsageError(f"`harness.{key}` cannot stand there: {remedy}")
+    return dict(value)
+
+
+def _known(value: Any, folder: Path | None) -> str | None:
+    if value is None:
+        return None
+    path = _text(value, "known")
+    if folder is not None and (folder / path).exists():
+        return str(folder / path)
+    if not Path(path).exists():
+        raise UsageError(f"`known:` names a score table or logs that do not exist: {path}")
+    return path
+
+
+def _options(value: Any) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise UsageError("`options:` must hold options of the method such as pairing: false")
     return dict(value)
 
 

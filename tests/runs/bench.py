@@ -116,6 +116,7 @@ metadata: {{version: 1.0, ccat_scales: {{share: {{range: [0, 1]}}}}}}
     bank = folder / "bank.json"
     calibrate(table, method="paper").save(bank)
     calibrate(table, method="default").save(folder / "default.bank.json")
+    table.write(folder / "known.parquet")
     truth = {n: float(s) for n, s in zip(names, scores.mean(axis=1))}
     return Bench(folder, outputs, truth, bank, n_docs)
 

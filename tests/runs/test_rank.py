@@ -234,3 +234,43 @@ def test_python_users_can_replay_the_journal(bench: Bench, server: CompletionsSe
     assert ranker.done
     assert ranker.ranker.result().order == result(config)["order"]
     assert header["task"]["name"] == TASK
+
+
+def test_new_models_find_their_place_among_known_ones(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(
+        server.url, ["m03", "m09"], bank="default.bank.json", known="known.parquet", audit=0.2
+    )
+    assert main(["rank", str(config)]) in (0, 3)
+    content = result(config)
+    out = capsys.readouterr().out
+    assert len(content["order"]) == 8
+    assert {m for m, _ in server.asked} == {"m03", "m09"}
+    for name in ("m03", "m09"):
+        low, high = content["models"][name]["place"]["rank_interval"]
+        truth = sorted([*[*bench.truth][::2], "m03", "m09"], key=lambda m: -bench.truth[m])
+        assert low <= truth.index(name) + 1 <= high
+        assert f"{name}: rank " in out and f"{name}: the " in out
+    assert "known" in out
+    used = content["items_administered"] / (2 * bench.n_docs)
+    assert f"using {100 * used:.0f}% of the items" in content["headline"]
+    assert main(["rank", str(config.with_suffix(".run")), "--json"]) in (0, 3)
+
+
+def test_known_models_without_full_results_are_refused(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    from lm_eval_ccat import ScoreTable
+
+    table = ScoreTable.read(bench.folder / "known.parquet", metric="share")
+    raw = table.raw.copy()
+    raw[0, 5] = float("nan")
+    broken = ScoreTable.from_arrays(
+        raw, models=table.models, doc_ids=list(table.doc_ids), metric="share"
+    )
+    broken.write(bench.folder / "broken.parquet")
+    config = bench.config(server.url, ["m03", "m09"], known="broken.parquet")
+    assert main(["rank", str(config)]) == 2
+    assert "model m00 lacks scores on 1 documents" in capsys.readouterr().err
+    assert not server.asked
