@@ -25,6 +25,9 @@ from lm_eval_ccat.cli import main as command_line
 from lm_eval_ccat.runs import config as run_config
 from lm_eval_ccat.runs.prices import Price
 
+#: Figures of `benchmarks/ranking_quality.py`, with how they were made.
+MEASURED = Path(__file__).resolve().parents[1] / "measured" / "quality.json"
+
 CONFIG_WORDS = {
     "task": "Name of a harness task, or the path of its YAML file.",
     "bank": "File of the item bank; also looked for beside the configuration.",
@@ -38,8 +41,14 @@ CONFIG_WORDS = {
     "information": '`first`, or `full`: what the method "paper" maximises when it selects.',
     "familywise": "Hold the chance of any wrong decided neighbour in the whole order to 1 - c.",
     "stop_when_decided": "`false` spends the whole budget.",
-    "target_se": "Also test every model until its standard error, on the metric's own scale, is "
-    "at most this.",
+    "target_se": "Also test every model until its standard error, on a scale of 0 to 1 whatever the "
+    "metric's own, is at most this.",
+    "audit": "Share of each model's documents that is drawn at random, for an estimate that relies "
+    "on no response model.",
+    "exposure": "Draw each document among this many most informative ones; 1 takes the best.",
+    "known": "Score table or harness logs of models with full results: fixed points of the ranking "
+    "that are not asked anything.",
+    "options": "Further options of the method, such as `{pairing: false}`.",
     "one_at_a_time": "One request in flight in the whole run: slower, and the result is the same "
     "to the last bit after any crash.",
     "memory": "How much local models may hold together, in the unit of the models' `memory`; those "
@@ -100,6 +109,58 @@ def on_files(files: Files, config: Any) -> Files:
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Put measured figures into the page of limits."""
+    return re.sub(r"<!-- quality: (\w+) -->", lambda m: quality(m[1]), markdown)
+
+
+# -- measured figures ---------------------------------------------------------------------------
+
+
+def quality(part: str) -> str:
+    """A table of what `benchmarks/ranking_quality.py --out` wrote."""
+    measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    tables = measured["quality"]
+    if part == "overall":
+        found, names = tables["overall"], list(tables["overall"])
+        head = ["method", "tau", "minus `paper`", "pairs decided", "decided right",
+                "error / stated", "intervals that hold", "error (0 to 1)"]  # fmt: skip
+        rows = [[f"`{m}`", *_figures(found[m])] for m in names]
+        triple = measured["triple"]["overall"]["common"]
+        rows.append(["`common`, three times the items", *_figures(triple)])
+    else:
+        names = [n for n in tables if n != "overall"]
+        head = ["scores", "tau", "minus `paper`", "pairs decided", "decided right",
+                "error / stated", "intervals that hold", "error (0 to 1)"]  # fmt: skip
+        rows = [[n, *_figures(tables[n][part])] for n in names]
+    lines = [head, ["---"] * len(head), *rows]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in lines)
+    if part != "overall":
+        return table
+    made = measured["made"]
+    return (
+        f"{table}\n\n{made['runs']} rankings of four models on {made['tables']} sets of scores; made by "
+        f"`{made['command']}` at commit {made['commit']}. Methods without a response model state no "
+        "confidence and no error."
+    )
+
+
+def _figures(of: dict[str, Any]) -> list[str]:
+    difference = "–"
+    if of.get("minus_paper") is not None:
+        difference = f"{of['minus_paper']:+.3f} ± {of['minus_paper_se']:.3f}"
+    decided = of.get("tied")
+    return [
+        f"{of['tau']:.3f}",
+        difference,
+        "–" if decided is None else f"{1 - decided:.0%}",
+        "–" if of.get("right") is None else f"{of['right']:.1%}",
+        "–" if of.get("z_rms") is None else f"{of['z_rms']:.2f}",
+        "–" if of.get("coverage") is None else f"{of['coverage']:.0%}",
+        f"{of['rmse']:.3f}",
+    ]
 
 
 # -- commands -----------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
     config, bank = plan.config, plan.bank
     limit = min(plan.new_ranker().item_cap, MOST_PLAYED)
     ranker = Ranker(bank, {"one": 1.0}, max_items=limit, warmup=0, seed=config.seed)
-    errors = []
+    errors: list[float] = []
     while len(errors) < limit and (pairs := ranker.ask(1)):
         [(name, doc)] = pairs
         mu = float(ranker.expected(name)[bank.index[doc]])
