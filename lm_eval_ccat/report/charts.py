@@ -70,11 +70,12 @@ def progress(run: Run, past: History) -> dict[str, Any]:
     def up(values: Sequence[float]) -> list[float]:
         return [round(100.0 - y_axis.share(v), 3) if math.isfinite(v) else math.nan for v in values]
 
+    colour = {m: j for j, m in enumerate(run.tested[:COLOURED])}
     lines = [
         {
             "index": j,
             "name": m,
-            "colour": j if j < COLOURED else None,
+            "colour": colour.get(m),
             "line": path(xs, up(past.estimates[m])),
             "band": band(xs, up(past.low[m]), up(past.high[m])),
             "bump": path(xs, [_bump(r, size) for r in past.ranks[m]]),
@@ -114,12 +115,12 @@ def information_chart(run: Run) -> dict[str, Any]:
     bank = run.bank
     assert bank is not None
     results = run.result["models"]
-    abilities = np.array([results[m]["ability"] for m in run.models], dtype=float)
+    abilities = np.array([results[m]["ability"] for m in run.tested], dtype=float)
     curve = information_curve(bank, abilities)
     x_axis = between(float(curve.ability[0]), float(curve.ability[-1]), 6)
     top = between(0.0, float(curve.total.max()) * 1.08 or 1.0, 3)
     xs = [x_axis.place(v) for v in curve.ability]
-    items: dict[str, list[int]] = {m: [] for m in run.models}
+    items: dict[str, list[int]] = {m: [] for m in run.tested}
     for answer in run.answers:
         items[answer.model].append(bank.index[answer.doc])
     rows = [
@@ -133,7 +134,7 @@ def information_chart(run: Run) -> dict[str, Any]:
             "asked": len(items[m]),
             "ticks": _tick_path(curve.location[items[m]], x_axis),
         }
-        for m, ability in zip(run.models, abilities.tolist())
+        for m, ability in zip(run.tested, abilities.tolist())
     ]
     return {
         "x": ticks(x_axis),

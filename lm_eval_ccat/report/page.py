@@ -79,8 +79,8 @@ def render(run: Run, most_documents: int | None = None) -> str:
         "models": [visible(m) for m in models],
         "order": [place[m] for m in order],
         "confidence": run.result["confidence"],
-        # Row by row in the order; -1 on the diagonal.
-        "p": [[-1 if a == b else round(100 * run.pairwise[a, b], 2) for b in order] for a in order],
+        # Row by row in the order; -1 on the diagonal, and between two models with full results.
+        "p": [[_per_cent(run.pairwise.get((a, b))) for b in order] for a in order],
         "drawn": len(order) > MATRIX_AS_TABLE,
         "higher": run.scale.higher_is_better,
         "docs": documents(run, models, content["expected"], most_documents),
@@ -100,6 +100,10 @@ def render(run: Run, most_documents: int | None = None) -> str:
             style_hash=_csp_hash(style),
         )
     )
+
+
+def _per_cent(p: float | None) -> float:
+    return -1 if p is None else round(100 * p, 2)
 
 
 def _csp_hash(text: str) -> str:

@@ -74,9 +74,9 @@ def history(run: Run, checkpoints: int = CHECKPOINTS) -> History:
     total = len(run.answers)
     if not total:
         return found
-    first = min(total, len(run.models))
+    first = min(total, len(run.tested))
     moments = set(np.unique(np.linspace(first, total, checkpoints).round().astype(int)).tolist())
-    told: set[str] = set()
+    told = set(run.models) - set(run.tested)  # full results are there from the beginning
     cost = 0.0
     for n, answer in enumerate(run.answers, start=1):
         ranker.tell(answer.model, answer.doc, answer.unit)
@@ -84,7 +84,7 @@ def history(run: Run, checkpoints: int = CHECKPOINTS) -> History:
         cost += answer.cost
         if n in moments:
             _look(ranker, run, found, n, cost, told)
-    found.expected = {model: ranker.expected(model) for model in run.models}
+    found.expected = {model: ranker.expected(model) for model in run.tested}
     return found
 
 

@@ -89,6 +89,11 @@ class Run:
         return order + [m for m in self.result["models"] if m not in order]
 
     @property
+    def tested(self) -> list[str]:
+        """The models that were asked, without those that only stand there with full results."""
+        return [m for m in self.models if not self.result["models"][m].get("known")]
+
+    @property
     def config(self) -> dict[str, Any]:
         """The configuration as the run understood it, credentials masked."""
         return dict(self.header.get("config") or {})
@@ -110,7 +115,7 @@ class Run:
 
     @cached_property
     def pairwise(self) -> dict[tuple[str, str], float]:
-        """``P(a better than b)`` of each ordered pair."""
+        """``P(a better than b)`` of each ordered pair; not of two models with full results."""
         return {(p["a"], p["b"]): float(p["p"]) for p in self.result["pairwise"]}
 
     @cached_property

@@ -67,6 +67,7 @@ def view(run: Run) -> dict[str, Any]:
         "warnings": warnings(run),
         "forest_ticks": ticks(_forest_axis(run)),
         "rows": rows,
+        "places": places(run),
         "n_ranked": len(run.result["order"]),
         "matrix": matrix(run),
         "progress": None if past is None else progress(run, past),
@@ -88,7 +89,10 @@ def view(run: Run) -> dict[str, Any]:
 def title(run: Run) -> str:
     """``5 models on my_task, bleu``."""
     task = (run.header.get("task") or {}).get("name") or "a benchmark"
-    return f"{len(run.models)} models on {task}, {metric_name(run)}"
+    known = len(run.models) - len(run.tested)
+    among = f" among {known} known ones" if known else ""
+    models = "model" if len(run.tested) == 1 else "models"
+    return f"{len(run.tested)} {models}{among} on {task}, {metric_name(run)}"
 
 
 def metric_name(run: Run) -> str:
@@ -128,7 +132,7 @@ def facts(run: Run) -> list[dict[str, str]]:
     """The figures at the head of the page."""
     result = run.result
     asked = result["items_administered"]
-    full = result["items_of_benchmark"] * len(run.models)
+    full = result["items_of_benchmark"] * len(run.tested)
     made = [
         {
             "value": f"{asked:,}",
@@ -254,7 +258,7 @@ def ranking_rows(run: Run) -> list[dict[str, Any]]:
     for j, m in enumerate(run.models):
         r = results[m]
         low, high = r["interval"]
-        better = None if m not in after else run.pairwise[m, after[m]]
+        better = None if m not in after else run.pairwise.get((m, after[m]))
         tie = tie_of.get(m)
         made.append(
             {
@@ -278,8 +282,19 @@ def ranking_rows(run: Run) -> list[dict[str, Any]]:
                 "tie_name": None if tie is None else _letters(tie),
                 "tied_with": [] if tie is None else [o for o in run.result["ties"][tie] if o != m],
                 "set_aside": r.get("set_aside"),
+                "known": bool(r.get("known")),
             }
         )
+    return made
+
+
+def places(run: Run) -> list[dict[str, Any]]:
+    """Where each new model stands among those with full results, where the run has such."""
+    made = []
+    for m in run.tested:
+        place = run.result["models"][m].get("place")
+        if place:
+            made.append({"name": m, **place})
     return made
 
 
@@ -293,10 +308,10 @@ def matrix(run: Run) -> list[dict[str, Any]]:
     for i, a in enumerate(order):
         cells: list[dict[str, Any] | None] = []
         for b in order:
-            if a == b:
+            p = run.pairwise.get((a, b))
+            if p is None:
                 cells.append(None)
                 continue
-            p = run.pairwise[a, b]
             cells.append(
                 {
                     "text": _whole_percent(p),
@@ -312,11 +327,11 @@ def matrix(run: Run) -> list[dict[str, Any]]:
 def spending(run: Run) -> dict[str, Any]:
     """Items, cost, tokens and time per model against a full evaluation."""
     n_items = run.result["items_of_benchmark"]
-    by_model: dict[str, list[Any]] = {m: [] for m in run.models}
+    by_model: dict[str, list[Any]] = {m: [] for m in run.tested}
     for a in run.answers:
         by_model[a.model].append(a)
     rows = []
-    for m in run.models:
+    for m in run.tested:
         r, answers = run.result["models"][m], by_model[m]
         items, cost = r["n_items"], r["cost"]
         full_cost = cost / items * n_items if items else None

@@ -49,6 +49,7 @@ def make_run(
     confidence: float = 0.95,
     scale: Scale | None = None,
     named_documents: bool = False,
+    leaderboard: bool = False,
 ) -> Path:
     """Write journal, result, config, bank and samples files as `rank` leaves them."""
     rng = np.random.default_rng(seed)
@@ -89,6 +90,9 @@ def make_run(
         "seed": 0,
         "options": {},
     }
+    if leaderboard:
+        means = table.model_scores().mean(axis=1)
+        arguments["known"] = dict(zip(names, means.tolist()))
     config = {
         "task": "summaries",
         "confidence": confidence,

@@ -175,6 +175,24 @@ def test_a_metric_of_which_less_is_better_keeps_its_own_scale(tmp_path):
     assert "lower is better" in words(seen)
 
 
+def test_models_with_full_results_are_shown_and_not_counted_as_asked(tmp_path):
+    folder = make_run(
+        tmp_path / "run", n_models=2, n_items=120, budget=60, hostile=False, leaderboard=True,
+        method="default",
+    )  # fmt: skip
+    run = read_run(folder)
+    assert len(run.models) == 16 and len(run.tested) == 2
+    seen = Reader(write_report(folder).read_text(encoding="utf-8"))
+    said = words(seen)
+    assert "2 models among 14 known ones" in said
+    assert "answers, of 240 in a full evaluation" in said
+    for model in run.tested:
+        place = run.result["models"][model]["place"]
+        assert f"rank {place['rank']} of 16" in said
+    assert sum(a.get("class") == "badge" and "full results" in a.get("title", "")
+               for _, a in seen.tags) == 14  # fmt: skip
+
+
 def test_a_run_without_its_bank_says_what_is_left_out(tmp_path):
     folder = make_run(tmp_path / "run", n_models=2, n_items=60, budget=40)
     (folder / "bank.json").unlink()

@@ -119,8 +119,9 @@ def plot_progress(run: Run, coloured: int = len(COLOURS)) -> Figure:
     past = history(run)
     figure, axes = new_figure(2, 2, size=(10.0, 6.4), height_ratios=[3, 2])
     estimate, order, open_pairs, width = axes.ravel()
-    for j, model in reversed(list(enumerate(run.models))):
-        vivid = j < coloured
+    known = [m for m in run.models if m not in run.tested]
+    for j, model in reversed(list(enumerate([*run.tested, *known]))):
+        vivid = j < min(coloured, len(run.tested))
         colour = COLOURS[j % len(COLOURS)] if vivid else SOFT
         style = {"color": colour, "lw": 1.8 if vivid else 0.7, "alpha": 1.0 if vivid else 0.35}
         estimate.plot(past.items, past.estimates[model], **style)
@@ -158,7 +159,7 @@ def plot_progress(run: Run, coloured: int = len(COLOURS)) -> Figure:
 def plot_information(run: Run) -> Figure:
     """The bank's information over ability, with every model's ability and items below it."""
     assert run.bank is not None
-    results, models = run.result["models"], run.models
+    results, models = run.result["models"], run.tested
     abilities = np.array([results[m]["ability"] for m in models], dtype=float)
     curve = information_curve(run.bank, abilities)
     figure, (top, below) = new_figure(

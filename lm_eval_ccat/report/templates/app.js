@@ -119,6 +119,7 @@
   const tail = (1 - data.confidence) / 2;
   const sayPair = (i, j) => {
     const p = data.p[i][j];
+    if (p < 0) return ["not asked: both have full results", null];
     const shown = p > 99.9 ? ">99.9" : p < 0.1 ? "<0.1" : String(+p.toFixed(1));
     const open = p / 100 >= tail && p / 100 <= 1 - tail;
     return [shown, open];
@@ -134,7 +135,8 @@
     const show = () => {
       if (a.value === b.value) { $("pair-out").textContent = "Choose two models."; return; }
       const [p, open] = sayPair(a.value, b.value);
-      $("pair-out").textContent = `${p}% ${open ? "(not decided)" : "(decided)"}`;
+      $("pair-out").textContent =
+        open === null ? p : `${p}% ${open ? "(not decided)" : "(decided)"}`;
     };
     compare.addEventListener("change", show);
     compare.addEventListener("submit", (event) => event.preventDefault());
@@ -162,7 +164,7 @@
     const gap = cell > 8 ? 1 : 0;
     for (let i = 0; i < n; i += 1)
       for (let j = 0; j < n; j += 1) {
-        if (i === j) continue;
+        if (data.p[i][j] < 0) continue;
         const p = data.p[i][j] / 100;
         ctx.fillStyle = colours[Math.round(10 * p)];
         ctx.fillRect(j * cell, i * cell, cell - gap, cell - gap);
@@ -182,7 +184,8 @@
       if (i === j || !(i in order) || !(j in order)) return;
       const [p, open] = sayPair(i, j);
       $("matrix-out").textContent =
-        `P(${data.models[order[i]]} better than ${data.models[order[j]]}) = ${p}%, ${open ? "not decided" : "decided"}`;
+        `P(${data.models[order[i]]} better than ${data.models[order[j]]}) = ` +
+        (open === null ? p : `${p}%, ${open ? "not decided" : "decided"}`);
     };
     canvas.addEventListener("mousemove", point);
     canvas.addEventListener("click", point);
@@ -194,7 +197,9 @@
   const [list, more, form] = [$("docs"), $("more"), $("doc-form")];
   const [query, first, second, sorting] = [$("q"), $("doc-a"), $("doc-b"), $("doc-sort")];
   form.hidden = false;
+  const answered = new Set(docs.flatMap((doc) => doc.a.map((a) => a[0])));
   data.models.forEach((name, m) => {
+    if (!answered.has(m)) return;
     for (const select of [first, second]) select.append(el("option", { value: m }, name));
   });
   let shown = [];
