@@ -110,13 +110,14 @@ def assert_nothing_lost_or_repeated(run_dir: Path, server: CompletionsServer, ex
 SETTINGS = {"stop_when_decided": False, "budget": {"items": 150}}
 
 
-def check_kills(bench: Bench, children: Children, kills: int, seed: int) -> None:
+def check_kills(
+    bench: Bench, children: Children, kills: int, seed: int, bank: str = "default.bank.json"
+) -> None:
+    settings = {**SETTINGS, "one_at_a_time": True, "bank": bank}
     with CompletionsServer(bench.outputs) as calm:
-        config = bench.config(calm.url, THREE, name="calm", one_at_a_time=True, **SETTINGS)
+        config = bench.config(calm.url, THREE, name="calm", **settings)
         assert main(["rank", str(config)]) in (0, 3)
-    run_dir, server, done = kill_and_resume(
-        bench, children, kills, seed, one_at_a_time=True, **SETTINGS
-    )
+    run_dir, server, done = kill_and_resume(bench, children, kills, seed, **settings)
     assert done > kills // 2
     assert_nothing_lost_or_repeated(run_dir, server, extra=done)
     assert comparable(run_dir) == comparable(config.with_suffix(".run"))
@@ -129,14 +130,21 @@ def test_five_kills_change_nothing(bench: Bench, children: Children) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 15))
 def test_fifty_kills_change_nothing(bench: Bench, children: Children, seed: int) -> None:
-    check_kills(bench, children, kills=10, seed=seed)
+    bank = "bank.json" if seed % 2 else "default.bank.json"
+    check_kills(bench, children, kills=10, seed=seed, bank=bank)
 
 
 def test_kills_of_a_concurrent_run_repeat_only_what_was_in_flight(
     bench: Bench, children: Children
 ) -> None:
     run_dir, server, done = kill_and_resume(
-        bench, children, 3, 7, model_args={"num_concurrent": 4}, **SETTINGS
+        bench,
+        children,
+        3,
+        7,
+        model_args={"num_concurrent": 4},
+        bank="default.bank.json",
+        **SETTINGS,
     )
     assert_nothing_lost_or_repeated(run_dir, server, extra=done * 4 * len(THREE))
 
