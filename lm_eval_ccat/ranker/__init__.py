@@ -2,5 +2,7 @@
 
 from .ranker import Ranker
 from .result import Ranking
+from .suite import SuiteRanker
+from .suite_result import SuiteRanking
 
-__all__ = ["Ranker", "Ranking"]
+__all__ = ["Ranker", "Ranking", "SuiteRanker", "SuiteRanking"]

@@ -122,6 +122,12 @@ class DefaultPolicy(Policy):
         self._refresh()
         return self.probability(self._distance()[0])
 
+    def score_differences(self) -> tuple[Floats, Floats]:
+        if self._by_ability:
+            return super().score_differences()
+        self._refresh()
+        return self._where, self._distance()[1] ** 2
+
     def probability(self, z: Floats) -> Floats:
         return np.asarray(stdtr(self._df, z))
 

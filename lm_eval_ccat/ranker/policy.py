@@ -85,6 +85,17 @@ class Policy(ABC):
         """
         return mean, standard_error**2
 
+    def score_differences(self) -> tuple[Floats, Floats]:
+        """Estimates of the full-benchmark means, and the variances of their differences.
+
+        Returns
+        -------
+        estimates : ndarray of shape (n_models,)
+        variances : ndarray of shape (n_models, n_models)
+        """
+        v = np.array([t.standard_error**2 for t in self.tests])
+        return np.array([t.estimate for t in self.tests]), v[:, None] + v[None, :]
+
     def probability(self, z: Floats) -> Floats:
         """``P(better)`` for differences in standard errors."""
         return np.asarray(ndtr(z))
