@@ -138,6 +138,7 @@ class Display:
         self.plain = plain or not console.is_terminal
         self._live: Any = None
         self._last = 0.0
+        self._next = 0.0
 
     def __enter__(self) -> Display:
         self._last = time.monotonic()
@@ -156,10 +157,14 @@ class Display:
             self._live = None
 
     def tick(self) -> None:
-        """Draw the present state; on a terminal at most four times a second."""
+        """Draw the present state; at most four times a second, and for a tenth of the time."""
         now = time.monotonic()
         if self._live is not None:
+            if now < self._next:
+                return
             self._live.update(self.table(), refresh=True)
+            # Many models take longer to compare; looking on must not slow the run down.
+            self._next = now + max(0.25, 10 * (time.monotonic() - now))
         elif now - self._last >= PLAIN_SECONDS:
             self._last = now
             self.console.print(self.line(), highlight=False, soft_wrap=True)
