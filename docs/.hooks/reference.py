@@ -41,8 +41,8 @@ CONFIG_WORDS = {
     "information": '`first`, or `full`: what the method "paper" maximises when it selects.',
     "familywise": "Hold the chance of any wrong decided neighbour in the whole order to 1 - c.",
     "stop_when_decided": "`false` spends the whole budget.",
-    "target_se": "Also test every model until its standard error, on a scale of 0 to 1 whatever the "
-    "metric's own, is at most this.",
+    "target_se": "Also test every model until its standard error, on a scale of 0 to 1 whatever "
+    "the metric's own, is at most this.",
     "audit": "Share of each model's documents that is drawn at random, for an estimate that relies "
     "on no response model.",
     "exposure": "Draw each document among this many most informative ones; 1 takes the best.",
@@ -118,48 +118,65 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 # -- measured figures ---------------------------------------------------------------------------
 
+_HEAD = [
+    "tau", "minus `paper`", "answers per model", "pairs decided", "decided right",
+    "error / stated", "intervals that hold", "error (0 to 1)",
+]  # fmt: skip
+
 
 def quality(part: str) -> str:
-    """A table of what `benchmarks/ranking_quality.py --out` wrote."""
+    """A table of what `benchmarks/ranking_quality.py --out` wrote, or its worst figures."""
     measured = json.loads(MEASURED.read_text(encoding="utf-8"))
-    tables = measured["quality"]
-    if part == "overall":
-        found, names = tables["overall"], list(tables["overall"])
-        head = ["method", "tau", "minus `paper`", "pairs decided", "decided right",
-                "error / stated", "intervals that hold", "error (0 to 1)"]  # fmt: skip
-        rows = [[f"`{m}`", *_figures(found[m])] for m in names]
-        triple = measured["triple"]["overall"]["common"]
-        rows.append(["`common`, three times the items", *_figures(triple)])
-    else:
-        names = [n for n in tables if n != "overall"]
-        head = ["scores", "tau", "minus `paper`", "pairs decided", "decided right",
-                "error / stated", "intervals that hold", "error (0 to 1)"]  # fmt: skip
-        rows = [[n, *_figures(tables[n][part])] for n in names]
-    lines = [head, ["---"] * len(head), *rows]
-    table = "\n".join("| " + " | ".join(row) + " |" for row in lines)
-    if part != "overall":
-        return table
+    tables = {name: of for name, of in measured["quality"].items() if name != "overall"}
+    if part == "worst":
+        return _worst(tables)
+    if part == "default":
+        rows = [[name, *_figures(of["default"])] for name, of in tables.items()]
+        return _table(["scores", *_HEAD], rows)
+    overall = measured["quality"]["overall"]
+    rows = [[f"`{method}`", *_figures(of)] for method, of in overall.items()]
+    rows.append(["`common`, more items", *_figures(measured["triple"]["overall"]["common"])])
     made = measured["made"]
     return (
-        f"{table}\n\n{made['runs']} rankings of four models on {made['tables']} sets of scores; made by "
-        f"`{made['command']}` at commit {made['commit']}. Methods without a response model state no "
-        "confidence and no error."
+        f"{_table(['method', *_HEAD], rows)}\n\n{made['runs']} rankings of four models on "
+        f"{made['tables']} sets of scores; made by `{made['command']}` at commit {made['commit']}. "
+        "Methods without a response model state no confidence and no error."
     )
 
 
+def _worst(tables: dict[str, Any]) -> str:
+    own = {name: of["default"] for name, of in tables.items()}
+    below = [n for n, of in own.items() if of["minus_paper"] < 0]
+    wrong = min(own, key=lambda n: own[n]["right"] or 1.0)
+    narrow = max(own, key=lambda n: own[n]["z_rms"])
+    few = min(own, key=lambda n: 1 - own[n]["tied"])
+    behind = ", ".join(f"{n} ({own[n]['minus_paper']:+.3f})" for n in below) or "none"
+    return (
+        f"The worst of them: on {wrong} only {own[wrong]['right']:.0%} of the decided pairs were "
+        f"right; on {narrow} the errors were {own[narrow]['z_rms']:.2f} times the stated ones; on "
+        f"{few} only {1 - own[few]['tied']:.0%} of the pairs could be decided. Behind `paper`: "
+        f"{behind}."
+    )
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(r) + " |" for r in [head, ["---"] * len(head), *rows])
+
+
 def _figures(of: dict[str, Any]) -> list[str]:
-    difference = "–"
-    if of.get("minus_paper") is not None:
-        difference = f"{of['minus_paper']:+.3f} ± {of['minus_paper_se']:.3f}"
-    decided = of.get("tied")
+    def number(key: str, form: str) -> str:
+        return "–" if of.get(key) is None else form.format(of[key])
+
+    difference = of.get("minus_paper_se")
     return [
-        f"{of['tau']:.3f}",
-        difference,
-        "–" if decided is None else f"{1 - decided:.0%}",
-        "–" if of.get("right") is None else f"{of['right']:.1%}",
-        "–" if of.get("z_rms") is None else f"{of['z_rms']:.2f}",
-        "–" if of.get("coverage") is None else f"{of['coverage']:.0%}",
-        f"{of['rmse']:.3f}",
+        number("tau", "{:.3f}"),
+        f"{of['minus_paper']:+.3f} ± {difference:.3f}" if difference else "–",
+        number("items_per_model", "{:.0f}"),
+        "–" if of.get("tied") is None else f"{1 - of['tied']:.0%}",
+        number("right", "{:.1%}"),
+        number("z_rms", "{:.2f}"),
+        number("coverage", "{:.0%}"),
+        number("rmse", "{:.3f}"),
     ]
 
 

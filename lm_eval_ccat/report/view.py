@@ -151,8 +151,10 @@ def facts(run: Run) -> list[dict[str, str]]:
                 "label": f"spent; a full evaluation about {money(whole)}",
             }
         )
-    pairs = max(0, len(result["order"]) - 1)
-    open_pairs = sum(len(g) - 1 for g in result["ties"])
+    tie_of = {m: i for i, g in enumerate(result["ties"]) for m in g}
+    asked_about = [p for p in pairwise(result["order"]) if p in run.pairwise]
+    pairs = len(asked_about)
+    open_pairs = sum(a in tie_of and tie_of[a] == tie_of.get(b) for a, b in asked_about)
     made.append(
         {
             "value": f"{pairs - open_pairs} of {pairs}",
@@ -250,7 +252,7 @@ def ranking_rows(run: Run) -> list[dict[str, Any]]:
     """One row of the ranking per model."""
     places = _forest_axis(run)
     results, order = run.result["models"], run.result["order"]
-    errors = [results[m]["standard_error"] for m in run.models]
+    errors = [results[m]["standard_error"] for m in run.tested]
     decimals = decimals_for(float(np.median(errors)))
     tie_of = {m: i for i, g in enumerate(run.result["ties"]) for m in g}
     after = dict(pairwise(order))
