@@ -75,7 +75,7 @@ def test_rows_are_added_and_replaced(bench, board):
 
 
 def test_mistakes_are_named_before_the_model_is_asked(bench, board, capsys):
-    folder, logs = board
+    folder, _ = board
     assert call(bench, folder, "nowhere", 0.5) == 2
     assert "nowhere" in capsys.readouterr().err
     assert main(["run", "--model", "copyist", "--tasks", "texts", "--leaderboard_out", "x"]) == 2
