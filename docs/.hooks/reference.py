@@ -77,6 +77,7 @@ FAILURE_WORDS = {
     "backoff": "Seconds before the second attempt; twice as long before each further one.",
     "max_backoff": "Longest such pause.",
     "in_a_row": "Documents given up in a row after which the model is set aside.",
+    "share": "Share of ten or more documents given up above which the model is set aside.",
 }
 PRICE_WORDS = {
     "input": "Dollars per million prompt tokens (with `output`).",

@@ -196,6 +196,7 @@ class HarnessWorker:
         self.memory = entry.memory
         self.slots = entry.concurrency or 1
         self.batch = 1
+        self._requests_per_call = 1
         self.session: TaskSession | None = None
         self.administered: dict[DocId, Administered] = {}
         self._config = config
@@ -227,6 +228,7 @@ class HarnessWorker:
         else:
             self.session.lm = lm
         calls, size = requests_at_once(lm)
+        self._requests_per_call = size
         per_document = max(1, self.session.n_requests(self.session.doc_ids[0]))
         if self.entry.concurrency is not None:
             calls = self.entry.concurrency
@@ -277,7 +279,8 @@ class HarnessWorker:
         self._meter.reset()
         given = self.session.administer([int(d) for d in doc_ids])
         requests = sum(self.session.n_requests(int(d)) for d in doc_ids)
-        used = self._meter.read(-(-requests // self.batch)) if self.entry.price.by_tokens else None
+        calls = -(-requests // self._requests_per_call)
+        used = self._meter.read(calls) if self.entry.price.by_tokens else None
         return [self._answer(one, used, given) for one in given]
 
     def _answer(
@@ -289,7 +292,8 @@ class HarnessWorker:
             doc_id=one.doc_id,
             raw=raw,
             unit=float(self._metric.scale.normalise(raw)),
-            cost=self._cost_of(tokens, one.seconds),
+            # Documents that run at the same time share the hour that is paid for.
+            cost=self._cost_of(tokens, one.seconds / self.slots),
             seconds=one.seconds,
             tokens=tokens,
             prompt_hash=one.samples[self._filter]["prompt_hash"],

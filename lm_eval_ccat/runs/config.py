@@ -51,14 +51,16 @@ class FailureRule:
     A document is tried ``attempts`` times, waiting ``backoff`` seconds before the second and twice
     as long before each further one, at most ``max_backoff``.  A document that fails every time is
     recorded, is not scored and is not offered to that model again; the estimate treats it as an
-    item not seen.  After ``in_a_row`` such documents without a success between them, or after an
-    answer that no repetition can mend (401, 403, 404), the model is set aside.
+    item not seen.  After ``in_a_row`` such documents without a success between them, when of ten or
+    more documents a larger share than ``share`` failed, or after an answer that no repetition can
+    mend (401, 402, 403, 404), the model is set aside.
     """
 
     attempts: int = 4
     backoff: float = 1.0
     max_backoff: float = 30.0
     in_a_row: int = 3
+    share: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -274,13 +276,16 @@ def _failures(value: Any) -> FailureRule | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise UsageError("`failures:` must hold attempts:, backoff:, max_backoff:, in_a_row:")
+        raise UsageError(
+            "`failures:` must hold attempts:, backoff:, max_backoff:, in_a_row:, share:"
+        )
     _refuse_unknown(value, set(FailureRule.__dataclass_fields__), "failures")
     given = {
         "attempts": _integer(value, "attempts", low=1, where="failures"),
         "backoff": _number(value, "backoff", low=0.0, where="failures"),
         "max_backoff": _number(value, "max_backoff", low=0.0, where="failures"),
         "in_a_row": _integer(value, "in_a_row", low=1, where="failures"),
+        "share": _number(value, "share", low=0.0, high=1.0, where="failures"),
     }
     return FailureRule(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
 

@@ -38,6 +38,7 @@ class Tally:
 
     costs: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    answered: dict[str, int] = field(default_factory=dict)
     input_tokens: dict[str, float] = field(default_factory=dict)
     output_tokens: dict[str, float] = field(default_factory=dict)
     token_sources: dict[str, set[str]] = field(default_factory=dict)
@@ -194,6 +195,7 @@ class JournaledRanker:
             _add(tally.seconds, name, record.get("seconds"))
         if op == "tell":
             self.answers[pair] = record
+            _add(tally.answered, name, 1)
             tokens = record.get("tokens")
             if tokens:
                 _add(tally.input_tokens, name, tokens["input"])

@@ -321,8 +321,13 @@ class Scheduler:
         with self.ranker.changed:
             self._failures_in_a_row[worker.name] += 1
             count = self._failures_in_a_row[worker.name]
+            failed = len(self.ranker.tally.failures.get(worker.name, ()))
+            tried = failed + self.ranker.tally.answered.get(worker.name, 0)
         if count >= self.rule.in_a_row:
             self._set_aside(worker.name, f"{count} documents failed in a row; last: {reason}")
+        elif tried >= 10 and failed > self.rule.share * tried:
+            why = f"{failed} of {tried} documents failed; last: {reason}"
+            self._set_aside(worker.name, why)
 
     def _set_aside(self, name: str, reason: str) -> None:
         logger.warning("%s is set aside: %s", name, reason)

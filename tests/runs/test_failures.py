@@ -82,6 +82,21 @@ def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
     assert "m05 was set aside" in capsys.readouterr().out
 
 
+def test_a_model_that_fails_at_most_documents_is_set_aside(bench: Bench) -> None:
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        number = int(prompt.rstrip(".").split()[-1])
+        return ("status", 422) if model == "m05" and number % 4 else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        failures = {**QUICK["failures"], "in_a_row": 50}
+        config = bench.config(
+            server.url, THREE, stop_when_decided=False, max_items=30, failures=failures
+        )
+        assert main(["rank", str(config)]) == 4
+    assert " of 1" in content_of(config)["models"]["m05"]["set_aside"]
+    assert sum(n for (m, _), n in server.asked.items() if m == "m05") < 20
+
+
 def test_a_wrong_key_sets_the_model_aside_at_once(bench: Bench) -> None:
     def mood(model: str, prompt: str, before: int) -> tuple | None:
         return ("status", 401) if model == "m05" else None
@@ -180,30 +195,20 @@ def test_ctrl_c_ends_within_seconds_with_a_partial_ranking_that_can_go_on(
 
 
 def test_a_full_disk_stops_cleanly_and_keeps_everything(
-    bench: Bench,
-    server: CompletionsServer,
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
-    from lm_eval_ccat.runs import journal as module
+    import resource
 
-    written = 0
-    genuine = module._write_all
-
-    def full(stream, data: bytes) -> None:
-        nonlocal written
-        written += len(data)
-        if written > 20_000:
-            genuine(stream, data[: len(data) // 2])
-            raise OSError(28, "No space left on device")
-        genuine(stream, data)
-
-    monkeypatch.setattr(module, "_write_all", full)
     config = bench.config(server.url, THREE, stop_when_decided=False, max_items=40)
-    assert main(["rank", str(config)]) == 1
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # No file may grow beyond this: the system refuses the write as on a disk that is full.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, hard))
+    try:
+        assert main(["rank", str(config)]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     error = capsys.readouterr().err
-    assert "No space left on device" in error and "everything recorded before is kept" in error
-    monkeypatch.setattr(module, "_write_all", genuine)
+    assert "File too large" in error and "everything recorded before is kept" in error
     journal = config.with_suffix(".run") / "journal.jsonl"
     kept = journal.read_bytes().count(b'"tell"')
     assert kept > 0 and journal.read_bytes().endswith(b"\n")
@@ -254,3 +259,15 @@ def test_a_time_budget_ends_the_run_and_says_so(bench: Bench) -> None:
         assert main(["rank", str(config)]) in (0, 3)
         assert time.monotonic() - started < 8
     assert content_of(config)["stopped_because"] == "time budget of 2 s used"
+
+
+def test_an_hour_is_paid_once_by_documents_that_run_at_the_same_time(bench: Bench) -> None:
+    with CompletionsServer(bench.outputs, latency=0.2) as server:
+        config = bench.config(
+            server.url, ["m01", "m11"], entry={"price": {"hour": 3600.0}}, max_items=16,
+            stop_when_decided=False, model_args={"num_concurrent": 8},
+        )  # fmt: skip
+        assert main(["rank", str(config)]) in (0, 3)
+    block = content_of(config)["models"]["m01"]
+    # 16 documents, 8 at once: two times 0.2 s, at a dollar a second.
+    assert 0.4 <= block["cost"] < 0.7
