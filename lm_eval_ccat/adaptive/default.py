@@ -35,6 +35,8 @@ class DefaultTest(AdaptiveTest):
         Random order of items that random draws follow, where several tests share it.
     seed : int, optional
         Of that order, where none is given.
+    probe : bool, optional
+        Whether random items are drawn at all.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class DefaultTest(AdaptiveTest):
         model: DefaultModel | None = None,
         order: NDArray[np.intp] | None = None,
         seed: int = 0,
+        probe: bool = True,
     ) -> None:
         super().__init__(bank)
         self._model = model_of(bank) if model is None else model
@@ -52,6 +55,7 @@ class DefaultTest(AdaptiveTest):
         self._item_price = item_price
         if order is None:
             order = np.random.default_rng(seed).permutation(bank.n_items)
+        self._probing = probe and self._model.misfit.m > 0.0
         self._probe = Probe(order, self._model.misfit.m)
 
     @property
@@ -84,6 +88,8 @@ class DefaultTest(AdaptiveTest):
     def curable_variance(self) -> float:
         """What more items lower of `error_variance`: about ``n + 1`` times what the next does."""
         p, c = self._posterior, self._model.misfit.c
+        if not self._probing:
+            return self._level() * c * p.variance
         by_draws = p.unseen_share**2 * self._probe.worth(0, self._spread) * (len(self.items) + 1)
         return self._level() * (c * p.variance + by_draws)
 
@@ -122,7 +128,7 @@ class DefaultTest(AdaptiveTest):
         if self._item_price and price is not None and (price > 0.0).all():
             gain = gain / price**self._item_price
         best = int(np.argmax(np.where(available, gain, -np.inf)))
-        if self._model.misfit.m <= 0.0:
+        if not self._probing:
             return best
         n_drawn = sum(i in self._probe.drawn for i in pending)
         scale = self._model.misfit.c / self.bank.n_items**2
@@ -134,7 +140,7 @@ class DefaultTest(AdaptiveTest):
     def _learn(self, item: int, score: float) -> None:
         p = self._posterior
         p.learn(item, score)
-        if self._model.misfit.m <= 0.0:
+        if not self._probing:
             return
         probe = self._probe
         probe.learn(item)

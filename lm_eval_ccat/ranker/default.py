@@ -51,6 +51,8 @@ class DefaultPolicy(Policy):
         Who is next: as above, or the largest variance per item and price, as the paper has it.
     item_price : float, optional
         Power of an item's price that its gain is divided by.
+    probe : bool, optional
+        Draw random items where they tell more of the misfit than the best selected one.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class DefaultPolicy(Policy):
         estimand: str = "score",
         allocation: str = "loss",
         item_price: float = 0.0,
+        probe: bool = True,
     ) -> None:
         if estimand not in ("score", "ability"):
             raise UsageError(f"estimand {estimand!r} is neither 'score' nor 'ability'")
@@ -74,7 +77,7 @@ class DefaultPolicy(Policy):
         model = model_of(bank)
         order = np.random.default_rng(seed).permutation(bank.n_items)
         self._default = [
-            DefaultTest(bank, item_price=item_price, model=model, order=order)
+            DefaultTest(bank, item_price=item_price, model=model, order=order, probe=probe)
             for _ in range(n_models)
         ]
         self.tests: list[AdaptiveTest] = [*self._default]
