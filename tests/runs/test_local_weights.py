@@ -104,3 +104,82 @@ def test_a_model_larger_than_the_memory_is_refused_before_it_is_loaded(
     config.write_text(json.dumps(content))
     assert main(["rank", str(config)]) == 1
     assert "model big needs memory 12, more than the 10" in capsys.readouterr().err
+
+
+CHOICES = """\
+task: choices_task
+dataset_path: json
+dataset_kwargs:
+  data_files: {{test: {data}}}
+  cache_dir: {cache}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "Repeat {{{{a}}}} of"
+doc_to_choice: ["{{{{a}}}}", "{{{{b}}}}", "{{{{c}}}}"]
+doc_to_target: 0
+metric_list:
+  - {{metric: acc, aggregation: mean, higher_is_better: true}}
+metadata: {{version: 1.0}}
+"""
+
+
+def test_multiple_choice_by_local_weights(tmp_path: Path) -> None:
+    import numpy as np
+
+    from lm_eval_ccat import ScoreTable, calibrate
+
+    rng = np.random.default_rng(0)
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    with (tasks / "docs.jsonl").open("w") as out:
+        for _ in range(40):
+            a, b, c = rng.choice(100, 3, replace=False)
+            out.write(json.dumps({"a": str(a), "b": str(b), "c": str(c)}) + "\n")
+    (tasks / "choices_task.yaml").write_text(
+        CHOICES.format(
+            data=json.dumps(str(tasks / "docs.jsonl")), cache=json.dumps(str(tmp_path / "cache"))
+        )
+    )
+    scores = (rng.random((10, 40)) < np.linspace(0.1, 0.9, 10)[:, None]).astype(float)
+    table = ScoreTable.from_arrays(
+        scores, models=[f"k{i}" for i in range(10)], doc_ids=list(range(40)), metric="acc"
+    )
+    calibrate(table, method="paper").save(tmp_path / "bank.json")
+    names = ["one", "two"]
+    for seed, name in enumerate(names):
+        make_model(tmp_path / name, seed)
+    config = tmp_path / "choices.yaml"
+    config.write_text(
+        json.dumps(
+            {
+                "task": "choices_task",
+                "bank": "bank.json",
+                "stop_when_decided": False,
+                "max_items": 12,
+                "models": [
+                    {
+                        "name": n,
+                        "model": "hf",
+                        "model_args": {"pretrained": str(tmp_path / n), "dtype": "float32"},
+                        "device": "cpu",
+                        "batch_size": 6,
+                        "price": {"input": 1.0, "output": 1.0},
+                    }
+                    for n in names
+                ],
+                "harness": {"include_path": "tasks"},
+            }
+        )
+    )
+    assert main(["rank", str(config)]) in (0, 3)
+    result = json.loads((config.with_suffix(".run") / "result.json").read_text())
+    for name in names:
+        block = result["models"][name]
+        assert block["n_items"] == 12
+        # Three choices of a document, each read with the prompt; nothing is written.
+        assert block["tokens"]["input"] >= 12 * 3 * 4 and block["tokens"]["output"] == 0
+        assert block["tokens"]["counted_by"] == ["tokenizer"]
+    rows = (config.with_suffix(".run") / "journal.jsonl").read_text().splitlines()
+    tell = next(json.loads(r) for r in rows if json.loads(r)["op"] == "tell")
+    assert len(tell["responses"]) == 3 and all(len(r[0]) == 2 for r in tell["responses"])
+    assert tell["score"] in (0.0, 1.0)
