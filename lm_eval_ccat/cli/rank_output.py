@@ -36,6 +36,7 @@ def to_json(
     ranking: Ranking,
     tally: Tally,
     *,
+    task: str,
     metric: str,
     key: str,
     estimand: str,
@@ -48,6 +49,9 @@ def to_json(
 ) -> dict[str, Any]:
     """Everything that the run found, as JSON values."""
     content = ranking.to_dict()
+    signature = ranking.signature
+    if not signature.startswith("task:"):  # a bank made from a table does not know its task
+        signature = f"task:{task}|{signature}"
     if interrupted:
         content["stopped_because"] = "interrupted"
     elif not ranking.order:
@@ -75,7 +79,7 @@ def to_json(
         "exit_code": exit_code(ranking, interrupted),
         "bank_sha256": bank,
         "run_dir": run_dir,
-        "signature": f"{ranking.signature}|lm-eval:{lm_eval}",
+        "signature": f"{signature}|lm-eval:{lm_eval}",
     }
 
 

@@ -29,6 +29,7 @@ def result_content(
     return to_json(
         ranking,
         ranker.tally,
+        task=plan.probe.name,
         metric=plan.metric.label,
         key=plan.metric.key(plan.filter),
         estimand=plan.estimand,

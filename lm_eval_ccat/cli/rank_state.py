@@ -27,6 +27,7 @@ def show_state(folder: Path, as_json: bool) -> int:
     content = to_json(
         ranking,
         ranker.tally,
+        task=header["task"]["name"],
         metric=facts["metric"],
         key=facts["key"],
         estimand=facts["estimand"],
