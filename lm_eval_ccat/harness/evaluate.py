@@ -22,6 +22,7 @@ from .loop import AdaptiveRun, require_bank
 from .options import AdaptiveOptions
 from .results import assemble, in_words
 from .session import TaskSession
+from .together import group_weights, run_together
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
@@ -259,7 +260,11 @@ def _evaluate(
     if len(chosen) < len(tasks):
         rest = {name: task for name, task in tasks.items() if name not in chosen}
         ordinary = stock(**{**arguments, "task_dict": {"tasks": rest, "groups": {}}})
-    _run_within_budget(runs)
+    weights = group_weights(runs, groups)
+    if weights is None:
+        _run_within_budget(runs)
+    else:
+        run_together(runs, weights)
     results = assemble(
         lm,
         tasks,

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from ..bank import ItemBank
 from ..bank.settings import check_bank
@@ -28,6 +28,14 @@ MODEL = "model"
 WARMUP = 10
 #: Tokens of an answer that is not written yet, where the task states no limit.
 _ANSWER_TOKENS = 256
+
+
+class Teller(Protocol):
+    """What takes in scores: a `Ranker`, or one task of a suite."""
+
+    def tell(self, model: str, item: Any, score: float, cost: float | None = None) -> None: ...
+
+    def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None: ...
 
 
 @dataclass
@@ -109,16 +117,10 @@ class AdaptiveRun:
         ranker = self._ranker(budget)
         batch = self.options.batch_size or internals.natural_batch(self.session.lm)
         started = time.monotonic()
-        with _progress(self.session.name, len(self.session.doc_ids)) as bar:
+        with progress_bar(self.session.name, len(self.session.doc_ids)) as bar:
             while not ranker.done:
                 asked = [doc_id for _, doc_id in ranker.ask(batch)]
-                for answer in self._administer(asked):
-                    unit, cost = self.units.get(answer.doc_id), self._charge(answer)
-                    if unit is None:
-                        reason = f"the task reports no {self.metric.name} for it"
-                        ranker.fail(MODEL, answer.doc_id, reason, cost)
-                    else:
-                        ranker.tell(MODEL, answer.doc_id, unit, cost)
+                self.take(asked, ranker)
                 estimate, se = ranker.estimate(MODEL)
                 scale = self.metric.scale
                 bar.set_postfix_str(
@@ -134,6 +136,20 @@ class AdaptiveRun:
 
     # -- the steps ----------------------------------------------------------------------------
 
+    def take(self, doc_ids: list[int], ranker: Teller) -> None:
+        """Administer documents and tell a ranker of them."""
+        for answer in self._administer(doc_ids):
+            unit, cost = self.units.get(answer.doc_id), self._charge(answer)
+            if unit is None:
+                reason = f"the task reports no {self.metric.name} for it"
+                ranker.fail(MODEL, answer.doc_id, reason, cost)
+            else:
+                ranker.tell(MODEL, answer.doc_id, unit, cost)
+
+    def expected_costs(self) -> dict[int, float]:
+        """Dollars that each document may cost, by doc_id."""
+        return {d: self._expected_cost(d) for d in self.bank.doc_ids}
+
     def _ranker(self, budget: Mapping[str, float]) -> Ranker:
         options, limits = self.options, [WARMUP]
         if options.max_items is not None:
@@ -142,7 +158,7 @@ class AdaptiveRun:
         if "items" in budget:
             limits.append(int(budget["items"]))
         elif "usd" in budget:
-            units = {d: self._expected_cost(d) for d in self.bank.doc_ids}
+            units = self.expected_costs()
             limits.append(0)  # the paper's warm-up knows no budget
         return Ranker(
             self.bank,
@@ -269,7 +285,8 @@ def _guess(texts: Iterable[str]) -> float:
     return sum(map(estimate_tokens, texts))
 
 
-def _progress(name: str, total: int) -> Any:
+def progress_bar(name: str, total: int) -> Any:
+    """A bar that counts documents."""
     from tqdm import tqdm  # comes with the harness, which shows its own progress by it
 
     return tqdm(total=total, desc=f"{name} (adaptive)", unit="doc", leave=True)
