@@ -13,6 +13,7 @@ from ..errors import RunError, UsageError
 from ..runs.config import ModelConfig, RankConfig, from_public
 from ..runs.directory import differences
 from ..runs.rebuild import BANK_FILE, rebuild
+from .rank_output import PARTIAL
 
 if TYPE_CHECKING:
     from ..runs.directory import RunDirectory
@@ -85,7 +86,12 @@ def join(
         require_model_types(replace(config, models=(entry,)))
         plan = make_plan(config)
         _require_same_task(header, plan, folder)
-        _work(plan, directory, ranker, entry, console)
+        try:
+            _work(plan, directory, ranker, entry, console)
+        except KeyboardInterrupt:
+            print(f"Interrupted; {folder} goes on with the processes that are left. So far:")
+            _show(folder)
+            return PARTIAL
     return _show(folder)
 
 
@@ -95,7 +101,7 @@ def _work(
     from ..runs.scheduler import Scheduler
     from .live import Display
     from .rank_results import result_content, write_model_results
-    from .rank_run import make_workers
+    from .rank_run import TerminateAsInterrupt, make_workers
 
     config = plan.config
     ended = threading.Event()
@@ -120,7 +126,7 @@ def _work(
         config.budget.get("seconds"), plain=True,
     )  # fmt: skip
     try:
-        with display:
+        with TerminateAsInterrupt(), display:
             scheduler.run(display.tick)
     except KeyboardInterrupt:
         # What this process still holds is free for the next one at once.

@@ -199,11 +199,15 @@ def _run(
     )
     interrupted = False
     try:
-        with _terminate_as_interrupt(), display:
+        with TerminateAsInterrupt(), display:
             scheduler.run(display.tick)
     except KeyboardInterrupt:
         interrupted = True
         ranker.note("interrupted")
+    finally:
+        if switches.executor == "ray":  # an actor would hold its GPU as long as this process lives
+            for worker in workers:
+                worker.close()
     return _finish(plan, directory, ranker, workers, console, interrupted, switches.as_json, out)
 
 
@@ -279,7 +283,7 @@ def _finish(
     return exit_code(ranking, interrupted)
 
 
-class _terminate_as_interrupt:
+class TerminateAsInterrupt:
     """A polite kill (SIGTERM, as batch systems send it) ends the run as Ctrl-C does."""
 
     def __enter__(self) -> None:

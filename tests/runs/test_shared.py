@@ -128,3 +128,26 @@ def test_joining_is_refused_with_the_reason(
     assert main(["rank", str(config), "--resume"]) == 1
     assert "was made with --prepare" in capsys.readouterr().err
     assert not server.asked
+
+
+def test_an_interrupted_process_leaves_its_documents_to_the_next_at_once(
+    bench: Bench, joiners: Joiners
+) -> None:
+    run_dir = prepare(bench, stop_when_decided=False, max_items=30)
+    with CompletionsServer(bench.outputs, latency=0.05) as server:
+        child, code = joiners.join(run_dir, server, "m05")
+        journal = run_dir / "journal.jsonl"
+        limit = time.monotonic() + 60
+        while len(tells(run_dir)) < 8 and time.monotonic() < limit:
+            time.sleep(0.01)
+        os.kill(child.pid, signal.SIGTERM)
+        child.join(10)
+        assert code.value == 4
+        started = [joiners.join(run_dir, server, name) for name in THREE]
+        for other, _ in started:
+            other.join(90)
+        assert [c.value in (0, 3) for _, c in started] == [True] * 3
+    told = tells(run_dir)
+    assert len(told) == len(set(told)) == 90
+    released = [r for r in Journal(journal).read_new() if r["op"] == "release"]
+    assert {r["why"] for r in released} <= {"interrupted"}
