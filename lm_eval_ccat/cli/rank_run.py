@@ -167,6 +167,7 @@ def _run(
     from ..runs.journaled import JournaledRanker
     from ..runs.scheduler import Scheduler
     from .live import Display
+    from .run_after import count_new_items
 
     config = plan.config
     ranker = JournaledRanker(plan.new_ranker(), directory.journal)
@@ -178,6 +179,7 @@ def _run(
             highlight=False,
         )
     ranker.note("resume" if switches.resume else "start", op="session")
+    before = ranker.ranker.result().items
     workers = _executor(switches)(plan, console)
     scheduler = Scheduler(
         ranker,
@@ -208,6 +210,7 @@ def _run(
         if switches.executor == "ray":  # an actor would hold its GPU as long as this process lives
             for worker in workers:
                 worker.close()
+    count_new_items(config.bank, before, ranker.ranker.result().items)
     return _finish(plan, directory, ranker, workers, console, interrupted, switches.as_json, out)
 
 

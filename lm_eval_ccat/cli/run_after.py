@@ -80,18 +80,30 @@ def model_name(args: argparse.Namespace, file: Mapping[str, Any]) -> str:
 
 
 def count_items(banks: Any, blocks: Mapping[str, Mapping[str, Any]]) -> None:
-    """Count each task's documents beside its bank file; a count that cannot be kept is told."""
-    from ..bank.usage import record_usage
+    """Count each task's documents beside its bank file."""
     from ..harness.options import bank_file
 
     for task, block in blocks.items():
         file = bank_file(banks, task) if "documents" in block else None
-        if file is None:
-            continue
-        try:
-            record_usage(file, [block["documents"]])
-        except BankError as error:
-            print(f"warning: {error}", file=sys.stderr)
+        if file is not None:
+            _count(file, [block["documents"]])
+
+
+def count_new_items(
+    bank: str | Path, before: Mapping[str, list[Any]], now: Mapping[str, list[Any]]
+) -> None:
+    """Count what each model of a ranking was asked in this session, beside the bank file."""
+    _count(bank, [[d for d in items if d not in set(before[m])] for m, items in now.items()])
+
+
+def _count(bank: str | Path, tests: list[list[Any]]) -> None:
+    """Add to a bank's counts; one that cannot be kept is told, and no more than that."""
+    from ..bank.usage import record_usage
+
+    try:
+        record_usage(bank, tests)
+    except BankError as error:
+        print(f"warning: {error}", file=sys.stderr)
 
 
 def update_leaderboards(
