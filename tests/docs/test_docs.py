@@ -18,8 +18,8 @@ OTHER_PAGES = sorted(
     for p in DOCS.rglob("*.md")
     if p.name != "tutorial.md" and any(b.language not in SHOWN for b in blocks(p))
 )
-#: Pages that take longer than the default run of the tests allows.
-SLOW = {"howto/leaderboard.md", "howto/rank.md", "howto/processes.md", "howto/checkpoints.md"}
+#: The tutorial and these run by default; the others take minutes together.
+QUICK = {"howto/python.md"}
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_the_tutorial_runs_as_printed(tutorial):
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(p, marks=[pytest.mark.slow] if p in SLOW else []) for p in OTHER_PAGES],
+    [pytest.param(p, marks=[] if p in QUICK else [pytest.mark.slow]) for p in OTHER_PAGES],
 )
 def test_every_block_of_the_page_runs(page, folder, environment, server):
     run_page(DOCS / page, folder, environment, {"localhost:8000": server})
