@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,9 +21,14 @@ TABLE = world(24, 80, seed=2)
 CALIBRATION, SCORES = held_out(TABLE, ["m3", "m10", "m16", "m22"])
 
 
+@cache
+def the_bank() -> ItemBank:
+    return calibrate(CALIBRATION)
+
+
 @pytest.fixture(scope="module")
 def bank() -> ItemBank:
-    return calibrate(CALIBRATION)
+    return the_bank()
 
 
 def administer(bank: ItemBank, scores: np.ndarray, n: int) -> DefaultTest:
@@ -47,10 +54,10 @@ def test_every_item_seen_leaves_no_error(bank):
     assert test.standard_error == pytest.approx(0.0, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40), st.integers(0, 1000))
 def test_whatever_it_is_told_the_numbers_make_sense(values, seed):
-    bank = calibrate(CALIBRATION)
+    bank = the_bank()
     test = DefaultTest(bank, model=model_of(bank))
     items = np.random.default_rng(seed).permutation(bank.n_items)[: len(values)]
     for item, value in zip(items, values):
@@ -67,7 +74,7 @@ def test_whatever_it_is_told_the_numbers_make_sense(values, seed):
 @settings(max_examples=20, deadline=None)
 @given(st.permutations(range(12)))
 def test_the_order_in_which_scores_come_does_not_matter(order):
-    bank = calibrate(CALIBRATION)
+    bank = the_bank()
     scores = SCORES["m16"]
     test = DefaultTest(bank)
     for i in order:
@@ -140,7 +147,7 @@ def test_prices_move_the_choice_only_where_asked(bank):
 
 def test_standard_errors_are_true_for_models_of_another_generator():
     z = []
-    for seed in range(12):
+    for seed in range(10):
         table = world(28, 150, seed=100 + seed, binary=seed % 2 == 0)
         names = [f"m{i}" for i in (2, 9, 15, 20, 26)]
         calibration, scores = held_out(table, names)
