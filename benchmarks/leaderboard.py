@@ -120,13 +120,13 @@ def exposure(folds: int, method: str) -> None:
     top: dict[int, list[float]] = {k: [] for k in ks}
     for name, metric in DATA:
         table = read(name, metric)
-        for k in ks:
-            counts: Counter[Any] = Counter()
-            for seed in range(folds):
-                new, known = fold(table, seed)
-                bank = calibrate(known, method)
-                scores = {m: table.select([m]).model_scores()[0] for m in new}
-                truth = {m: float(s.mean()) for m, s in scores.items()}
+        counts: dict[int, Counter[Any]] = {k: Counter() for k in ks}
+        for seed in range(folds):
+            new, known = fold(table, seed)
+            bank = calibrate(known, method)
+            scores = {m: table.select([m]).model_scores()[0] for m in new}
+            truth = {m: float(s.mean()) for m, s in scores.items()}
+            for k in ks:
                 ranker = Ranker(
                     bank,
                     dict.fromkeys(new, 1.0),
@@ -138,8 +138,9 @@ def exposure(folds: int, method: str) -> None:
                 result = drive(ranker, scores)
                 found[k].append(tau(result.order, truth))
                 for items in result.items.values():
-                    counts.update(items)
-            top[k].append(counts.most_common(1)[0][1] / (folds * HELD_OUT))
+                    counts[k].update(items)
+        for k in ks:
+            top[k].append(counts[k].most_common(1)[0][1] / (folds * HELD_OUT))
     for k in ks:
         paired = [a - b for a, b in zip(found[k], found[1])]
         print(f"{k:4}  {shown(found[k])}    {shown(paired)}       {np.mean(top[k]):.0%} of tests")
