@@ -25,9 +25,6 @@ from lm_eval_ccat.cli import main as command_line
 from lm_eval_ccat.runs import config as run_config
 from lm_eval_ccat.runs.prices import Price
 
-#: Figures of `benchmarks/ranking_quality.py`, with how they were made.
-MEASURED = Path(__file__).resolve().parents[1] / "measured" / "quality.json"
-
 CONFIG_WORDS = {
     "task": "Name of a harness task, or the path of its YAML file.",
     "bank": "File of the item bank; also looked for beside the configuration.",
@@ -110,75 +107,6 @@ def on_files(files: Files, config: Any) -> Files:
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     return files
-
-
-def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Put measured figures into the page of limits."""
-    return re.sub(r"<!-- quality: (\w+) -->", lambda m: quality(m[1]), markdown)
-
-
-# -- measured figures ---------------------------------------------------------------------------
-
-_HEAD = [
-    "tau", "minus `paper`", "answers per model", "pairs decided", "decided right",
-    "error / stated", "intervals that hold", "error (0 to 1)",
-]  # fmt: skip
-
-
-def quality(part: str) -> str:
-    """A table of what `benchmarks/ranking_quality.py --out` wrote, or its worst figures."""
-    measured = json.loads(MEASURED.read_text(encoding="utf-8"))
-    tables = {name: of for name, of in measured["quality"].items() if name != "overall"}
-    if part == "worst":
-        return _worst(tables)
-    if part == "default":
-        rows = [[name, *_figures(of["default"])] for name, of in tables.items()]
-        return _table(["scores", *_HEAD], rows)
-    overall = measured["quality"]["overall"]
-    rows = [[f"`{method}`", *_figures(of)] for method, of in overall.items()]
-    rows.append(["`common`, more items", *_figures(measured["triple"]["overall"]["common"])])
-    made = measured["made"]
-    return (
-        f"{_table(['method', *_HEAD], rows)}\n\n{made['runs']} rankings of four models on "
-        f"{made['tables']} sets of scores; made by `{made['command']}` at commit {made['commit']}. "
-        "Methods without a response model state no confidence and no error."
-    )
-
-
-def _worst(tables: dict[str, Any]) -> str:
-    own = {name: of["default"] for name, of in tables.items()}
-    below = [n for n, of in own.items() if of["minus_paper"] < 0]
-    wrong = min(own, key=lambda n: own[n]["right"] or 1.0)
-    narrow = max(own, key=lambda n: own[n]["z_rms"])
-    few = min(own, key=lambda n: 1 - own[n]["tied"])
-    behind = ", ".join(f"{n} ({own[n]['minus_paper']:+.3f})" for n in below) or "none"
-    return (
-        f"The worst of them: on {wrong} only {own[wrong]['right']:.0%} of the decided pairs were "
-        f"right; on {narrow} the errors were {own[narrow]['z_rms']:.2f} times the stated ones; on "
-        f"{few} only {1 - own[few]['tied']:.0%} of the pairs could be decided. Behind `paper`: "
-        f"{behind}."
-    )
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(r) + " |" for r in [head, ["---"] * len(head), *rows])
-
-
-def _figures(of: dict[str, Any]) -> list[str]:
-    def number(key: str, form: str) -> str:
-        return "–" if of.get(key) is None else form.format(of[key])
-
-    difference = of.get("minus_paper_se")
-    return [
-        number("tau", "{:.3f}"),
-        f"{of['minus_paper']:+.3f} ± {difference:.3f}" if difference else "–",
-        number("items_per_model", "{:.0f}"),
-        "–" if of.get("tied") is None else f"{1 - of['tied']:.0%}",
-        number("right", "{:.1%}"),
-        number("z_rms", "{:.2f}"),
-        number("coverage", "{:.0%}"),
-        number("rmse", "{:.3f}"),
-    ]
 
 
 # -- commands -----------------------------------------------------------------------------------

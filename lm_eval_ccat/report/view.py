@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-import datetime
-import json
-import shlex
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .. import __version__
-from ..runs.rebuild import BANK_FILE
 from .axes import Axis, axis, decimals_for
 from .charts import information_chart, progress, ticks
+from .provenance import bank_facts, command, configuration
 from .replay import history
 from .run import Run
+from .words import date, duration, letters, listed, money, percent, probability, whole_percent
 
 #: Up to here every cell of the pairwise matrix is text in a table; beyond, the page draws it.
 MATRIX_AS_TABLE = 24
 #: Models of the order that the head of the page names.
 IN_WORDS = 16
-#: What the figures of a bank's self-check are; others are shown under their own name.
-SELF_CHECK_WORDS = {
-    "models_left_out": "models left out in turn",
-    "items": "items that each was asked",
-    "rms_error": "error of the estimates (root mean square, 0 to 1)",
-    "mean_error": "mean error (0 to 1)",
-    "rms_standard_error": "standard error stated for them (root mean square, 0 to 1)",
-    "z_rms_before_inflation": "error over stated error, as the response model has it",
-    "z_rms": "error over stated error, as widened (1 if true)",
-    "coverage_95": "share of 95% intervals that held",
-    "inflation_c": "factor on the variance",
-    "inflation_m": "added to the variance",
-    "shared_error_correlation": "correlation of two models' errors on shared items",
-    "fit_slope_sd": "spread of the items' slopes",
-    "fit_bend_sd": "spread of the items' bends",
-    "fit_bends": "bends of the item curves",
-    "fit_factors": "residual factors",
-    "fit_noise": "noise of the median item",
-}
 
 
 def view(run: Run) -> dict[str, Any]:
@@ -80,8 +58,8 @@ def view(run: Run) -> dict[str, Any]:
         "command": command(run),
         "config": configuration(run),
         "versions": run.header.get("versions") or {},
-        "started": _date(run.started),
-        "ended": _date(run.ended),
+        "started": date(run.started),
+        "ended": date(run.ended),
         "expected": None if past is None else past.expected,
     }
 
@@ -136,7 +114,7 @@ def facts(run: Run) -> list[dict[str, str]]:
     made = [
         {
             "value": f"{asked:,}",
-            "label": f"answers, of {full:,} in a full evaluation ({_percent(asked, full)})",
+            "label": f"answers, of {full:,} in a full evaluation ({percent(asked, full)})",
         },
         {
             "value": f"{len({a.doc for a in run.answers}):,}",
@@ -191,7 +169,7 @@ def warnings(run: Run) -> list[dict[str, str]]:
         if any((a.tokens or {}).get("source") == "estimate" for a in run.answers if a.model == m)
     ]  # fmt: skip
     if guessed:
-        warn("Cost", f"Tokens of {_listed(guessed)} are estimated from the length of the texts.")
+        warn("Cost", f"Tokens of {listed(guessed)} are estimated from the length of the texts.")
     if run.torn:
         warn("Journal", "The journal ends in a line torn by a crash; that line is left out.")
     for audit in audits(run):
@@ -281,7 +259,7 @@ def ranking_rows(run: Run) -> list[dict[str, Any]]:
                 "better_value": -1.0 if better is None else better,
                 "decided": better is not None and tie_of.get(after[m], -1) != tie_of.get(m, -2),
                 "tie": tie,
-                "tie_name": None if tie is None else _letters(tie),
+                "tie_name": None if tie is None else letters(tie),
                 "tied_with": [] if tie is None else [o for o in run.result["ties"][tie] if o != m],
                 "set_aside": r.get("set_aside"),
                 "known": bool(r.get("known")),
@@ -316,7 +294,7 @@ def matrix(run: Run) -> list[dict[str, Any]]:
                 continue
             cells.append(
                 {
-                    "text": _whole_percent(p),
+                    "text": whole_percent(p),
                     "step": min(10, round(10 * p)),
                     "decided": not tail <= p <= 1.0 - tail,
                     "words": f"P({a} better than {b}) = {probability(p)}",
@@ -344,7 +322,7 @@ def spending(run: Run) -> dict[str, Any]:
                 "name": m,
                 "asked": items,
                 "share": 100.0 * items / n_items,
-                "share_text": _percent(items, n_items),
+                "share_text": percent(items, n_items),
                 "cost": cost,
                 "cost_text": money(cost),
                 "full_cost": full_cost,
@@ -366,134 +344,3 @@ def spending(run: Run) -> dict[str, Any]:
         "seconds": any(r["seconds"] is not None for r in rows),
         "failed": [{"model": f.model, "doc": f.doc, "reason": f.reason} for f in run.failures],
     }
-
-
-def bank_facts(run: Run) -> dict[str, Any] | None:
-    """The bank's provenance and self-check."""
-    bank = run.bank
-    if bank is None:
-        return None
-    return {
-        "hash": bank.short_hash,
-        "method": bank.method,
-        "models": list(bank.models),
-        "size": bank.n_items,
-        "kept": int(np.count_nonzero(bank.kept)),
-        "trust": bank.self_check.get("trust"),
-        "self_check": [
-            (SELF_CHECK_WORDS.get(k, k.replace("_", " ")), _plain(v))
-            for k, v in bank.self_check.items()
-            if k != "trust"
-        ],
-        "constants": [(k.replace("_", " "), _plain(v)) for k, v in bank.constants.items()],
-        "settings": [(k.replace("_", " "), _plain(v)) for k, v in bank.settings.items()],
-        "warnings": [w for w in bank.warnings if w != bank.self_check.get("trust")],
-    }
-
-
-def command(run: Run) -> str:
-    """The command that the run was started with, or one that does the same."""
-    argv = run.header.get("command")
-    if isinstance(argv, list):
-        return shlex.join(["lm-eval-ccat", *map(str, argv)])
-    bank = shlex.quote(str(run.path / BANK_FILE))
-    return f"lm-eval-ccat rank config.yaml --bank {bank} --run_dir again"
-
-
-def configuration(run: Run) -> str:
-    """The run's configuration as a file for `rank`; what was not stated is left out."""
-    import yaml
-
-    return str(yaml.safe_dump(_stated(run.config), sort_keys=False, allow_unicode=True))
-
-
-def _stated(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        kept = {k: _stated(v) for k, v in value.items()}
-        return {k: v for k, v in kept.items() if v is not None and v != {}}
-    return [_stated(v) for v in value] if isinstance(value, list) else value
-
-
-def probability(p: float) -> str:
-    """A probability in per cent, never rounded to certainty.
-
-    Examples
-    --------
-    >>> probability(0.5), probability(0.99999), probability(0.973)
-    ('50%', '>99.9%', '97.3%')
-    """
-    if p > 0.999:
-        return ">99.9%"
-    if p < 0.001:
-        return "<0.1%"
-    return f"{100 * p:.1f}%".replace(".0%", "%")
-
-
-def _whole_percent(p: float) -> str:
-    if p >= 0.995:
-        return ">99"
-    return "<1" if p < 0.005 else f"{100 * p:.0f}"
-
-
-def money(amount: float) -> str:
-    """Dollars with as many decimals as small sums need.
-
-    Examples
-    --------
-    >>> money(12.3456), money(0.0123), money(0)
-    ('$12.35', '$0.0123', '$0')
-    """
-    if amount == 0:
-        return "$0"
-    if amount >= 1:
-        return f"${amount:,.2f}"
-    return f"${amount:.3f}" if amount >= 0.1 else f"${amount:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words.
-
-    Examples
-    --------
-    >>> duration(42), duration(3700)
-    ('42 s', '1 h 2 min')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _percent(part: float, whole: float) -> str:
-    if not whole:
-        return "0%"
-    share = 100 * part / whole
-    return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
-
-
-def _letters(index: int) -> str:
-    letters = ""
-    index += 1
-    while index:
-        index, rest = divmod(index - 1, 26)
-        letters = chr(65 + rest) + letters
-    return letters
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:4])
-    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
-
-
-def _date(when: float | None) -> str | None:
-    if when is None:
-        return None
-    moment = datetime.datetime.fromtimestamp(when, tz=datetime.timezone.utc)
-    return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 300 else text[:297] + "..."

@@ -1,0 +1,98 @@
+"""Numbers as the page writes them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+
+def probability(p: float) -> str:
+    """A probability in per cent, never rounded to certainty.
+
+    Examples
+    --------
+    >>> probability(0.5), probability(0.99999), probability(0.973)
+    ('50%', '>99.9%', '97.3%')
+    """
+    if p > 0.999:
+        return ">99.9%"
+    if p < 0.001:
+        return "<0.1%"
+    return f"{100 * p:.1f}%".replace(".0%", "%")
+
+
+def whole_percent(p: float) -> str:
+    """A probability in whole per cent, never rounded to certainty."""
+    if p >= 0.995:
+        return ">99"
+    return "<1" if p < 0.005 else f"{100 * p:.0f}"
+
+
+def money(amount: float) -> str:
+    """Dollars with as many decimals as small sums need.
+
+    Examples
+    --------
+    >>> money(12.3456), money(0.0123), money(0)
+    ('$12.35', '$0.0123', '$0')
+    """
+    if amount == 0:
+        return "$0"
+    if amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.3f}" if amount >= 0.1 else f"${amount:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words.
+
+    Examples
+    --------
+    >>> duration(42), duration(3700)
+    ('42 s', '1 h 2 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def percent(part: float, whole: float) -> str:
+    """A share in per cent, with one decimal where it is small."""
+    if not whole:
+        return "0%"
+    share = 100 * part / whole
+    return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
+
+
+def letters(index: int) -> str:
+    """Names of groups: A, B, ..., Z, AA, AB, ..."""
+    letters = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        letters = chr(65 + rest) + letters
+    return letters
+
+
+def listed(names: list[str]) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
+
+
+def date(when: float | None) -> str | None:
+    """A moment in UTC, from seconds of the epoch."""
+    if when is None:
+        return None
+    moment = datetime.datetime.fromtimestamp(when, tz=datetime.timezone.utc)
+    return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def plain(value: Any) -> str:
+    """A JSON value as a short text."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 300 else text[:297] + "..."
