@@ -93,15 +93,20 @@ class DefaultTest(AdaptiveTest):
         by_draws = p.unseen_share**2 * self._probe.worth(0, self._spread) * (len(self.items) + 1)
         return self._level() * (c * p.variance + by_draws)
 
-    def error_profile(self) -> Floats:
+    def error_profile(self, influence: Floats) -> Floats:
         """Which items the estimate's error comes from: a unit vector of shape (n_items,).
 
         The product of two models' profiles is the correlation their errors would have if an
         item's error were the same for both. All 0 before the first score.
+
+        Parameters
+        ----------
+        influence : ndarray of shape (n_items,)
+            What `influence` returns.
         """
         p = self._posterior
-        profile = self.influence() * np.sqrt(p.kappa * p.w)
-        norm = float(np.linalg.norm(profile))
+        profile = influence * np.sqrt(p.kappa * p.w)
+        norm = float(profile @ profile) ** 0.5
         return np.asarray(profile / norm if norm > 0.0 else profile)
 
     def influence(self) -> Floats:

@@ -91,6 +91,7 @@ class DefaultPolicy(Policy):
         self._error = np.zeros(n_models)
         self._curable = np.zeros(n_models)
         self._profile = np.zeros((n_models, bank.n_items if self._rho else 0))
+        self._influence = np.zeros_like(self._profile)
         self._shared = np.zeros((n_models, n_models))
         self._pairs: tuple[Floats, Floats] | None = None
         self._told = [test.items for test in self._default]
@@ -167,16 +168,16 @@ class DefaultPolicy(Policy):
         test, rival = self._default[model], self._rival(model)
         if rival is None:
             return test.select(available, pending, price)
-        return test.select(available, pending, price, (self._rho, rival.influence()))
+        return test.select(available, pending, price, (self._rho, self._influence[rival]))
 
-    def _rival(self, model: int) -> DefaultTest | None:
+    def _rival(self, model: int) -> int | None:
         """The model hardest to tell from `model`, if sharing items with it helps at all."""
         self._refresh()
         if not self._rho or len(self.tests) == 1:
             return None
         z = np.abs(self._distance()[0][model])
         z[model] = np.inf
-        return self._default[int(np.argmin(z))]
+        return int(np.argmin(z))
 
     def _distance(self) -> tuple[Floats, Floats]:
         """Differences of all pairs in standard errors, and the standard errors."""
@@ -203,7 +204,8 @@ class DefaultPolicy(Policy):
             self._error[j] = test.ability_se**2 if self._by_ability else test.error_variance
             self._curable[j] = test.ability_se**2 if self._by_ability else test.curable_variance
             if self._rho:
-                self._profile[j] = test.error_profile()
+                self._influence[j] = test.influence()
+                self._profile[j] = test.error_profile(self._influence[j])
                 row = self._profile @ self._profile[j]
                 self._shared[j, :] = row
                 self._shared[:, j] = row

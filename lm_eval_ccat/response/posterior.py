@@ -28,7 +28,7 @@ Mask = NDArray[np.bool_]
 
 _STEPS = 30
 _LONGEST_STEP = 1.0
-_TOLERANCE = 1e-5
+_TOLERANCE = 2e-4  # of a Newton step; what is left after it is far smaller
 
 
 class ScorePosterior:
@@ -120,15 +120,6 @@ class ScorePosterior:
             by_ability = self._slopes[at] @ (self.covariance @ self._gradient)
             out[at] = (1.0 + by_ability / self.kappa[at]) / self.n_items
         return out
-
-    def surprise(self) -> float:
-        """Mean squared standardised residual of the scores seen; about 1 where the model fits."""
-        if not self.seen:
-            return 1.0
-        at = np.array(self.seen, dtype=np.intp)
-        return float(
-            np.mean((np.array(self.scores) - self.mu[at]) ** 2 / (self.kappa[at] * self.w[at]))
-        )
 
     def predictive_variance(self, item: int) -> float:
         """Variance that the score of `item` is expected to have."""

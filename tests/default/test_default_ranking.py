@@ -72,6 +72,7 @@ def test_shared_items_make_a_pair_surer(bank):
     for policy in policies:
         policy._rho = 0.4
         policy._profile = np.zeros((2, bank.n_items))
+        policy._influence = np.zeros((2, bank.n_items))
     for i in range(20):
         for j, name in enumerate(("m9", "m14")):
             policies[0].tests[j].update(i, float(SCORES[name][i]))
