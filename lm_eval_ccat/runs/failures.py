@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,10 @@ from .config import FailureRule
 MODEL_STATUSES = frozenset({401, 402, 403, 404})
 #: Answers about this one document: malformed, too long, unprocessable, refused.
 DOCUMENT_STATUSES = frozenset({400, 413, 422, 451})
+
+
+#: Packages whose exceptions are about the connection.
+_CLIENTS = frozenset({"aiohttp", "requests", "urllib3", "httpx", "httpcore", "openai", "anthropic"})
 
 
 class Verdict(enum.Enum):
@@ -70,6 +75,26 @@ def judge(error: BaseException) -> Verdict:
     if status in DOCUMENT_STATUSES or isinstance(error, CcatError):
         return Verdict.DOCUMENT
     return Verdict.RETRY
+
+
+def attempts_for(rule: FailureRule, error: BaseException) -> int:
+    """How often a document may be tried that fails with this error.
+
+    Trouble on the way to the model passes, so it gets every attempt of the rule.  An error of the
+    code that reads or scores the answer will most likely come again, and each attempt is paid for:
+    it gets one more.
+    """
+    return rule.attempts if _is_on_the_way(error) else min(rule.attempts, 2)
+
+
+def _is_on_the_way(error: BaseException) -> bool:
+    if http_status(error) is not None:
+        return True
+    return any(
+        isinstance(link, OSError | TimeoutError | json.JSONDecodeError)
+        or type(link).__module__.partition(".")[0] in _CLIENTS
+        for link in _chain(error)
+    )
 
 
 def pause(rule: FailureRule, attempt: int, error: BaseException) -> float:

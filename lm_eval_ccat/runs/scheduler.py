@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from ..errors import CcatError, RunError
 from .config import FailureRule
-from .failures import Verdict, describe, judge, pause
+from .failures import Verdict, attempts_for, describe, judge, pause
 from .journaled import DocId, JournaledRanker
 from .worker import Answer, Worker
 
@@ -294,7 +294,7 @@ class Scheduler:
                     for doc in docs:
                         self._administer(worker, [doc])
                     return
-                if verdict is Verdict.DOCUMENT or attempt == self.rule.attempts:
+                if verdict is Verdict.DOCUMENT or attempt >= attempts_for(self.rule, error):
                     self._give_up(worker, docs[0], error, attempt)
                     return
                 wait = pause(self.rule, attempt, error)

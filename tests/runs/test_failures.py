@@ -271,3 +271,21 @@ def test_an_hour_is_paid_once_by_documents_that_run_at_the_same_time(bench: Benc
     block = content_of(config)["models"]["m01"]
     # 16 documents, 8 at once: two times 0.2 s, at a dollar a second.
     assert 0.4 <= block["cost"] < 0.7
+
+
+def test_a_scoring_that_breaks_is_not_paid_for_again_and_again(
+    bench: Bench, server: CompletionsServer
+) -> None:
+    tasks = bench.folder / "tasks"
+    files = {f.name: f.read_text() for f in tasks.iterdir() if f.is_file()}
+    tasks.unlink()
+    tasks.mkdir()
+    for name, text in files.items():
+        (tasks / name).write_text(text)
+    (tasks / "scoring.py").write_text("def process_results(doc, results):\n    return 1 / 0\n")
+    config = bench.config(server.url, ["m01", "m11"], failures={"attempts": 6, "backoff": 0.01})
+    assert main(["rank", str(config)]) == 4
+    content = content_of(config)
+    assert content["order"] == [] and content["stopped_because"] == "every model was set aside"
+    assert "ZeroDivisionError" in content["models"]["m01"]["set_aside"]
+    assert max(server.asked.values()) == 2

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.runs.config import FailureRule, parse_config
-from lm_eval_ccat.runs.failures import Verdict, http_status, judge, pause
+from lm_eval_ccat.runs.failures import Verdict, attempts_for, http_status, judge, pause
 from lm_eval_ccat.runs.journal import Journal
 from lm_eval_ccat.runs.prices import Price, Tokens, estimate_tokens
 
@@ -104,6 +104,14 @@ def test_waiting_grows_is_bounded_and_listens_to_the_server() -> None:
     assert pause(rule, 1, Answered(429, {"Retry-After": "6"})) == 6
     assert pause(rule, 1, Answered(429, {"Retry-After": "600"})) == 10
     assert pause(rule, 1, Answered(429, {"Retry-After": "Fri, 31 Dec 2027 23:59:59 GMT"})) == 1
+
+
+def test_errors_of_code_are_not_paid_for_again_and_again() -> None:
+    rule = FailureRule(attempts=6)
+    assert attempts_for(rule, KeyError("choices")) == 2
+    for error in (ConnectionResetError(), TimeoutError(), Answered(503),
+                  json.JSONDecodeError("x", "y", 0)):  # fmt: skip
+        assert attempts_for(rule, error) == 6
 
 
 def test_prices_add_up() -> None:
