@@ -62,6 +62,7 @@ ABLATIONS = [
     variant("rank by ability", estimand="ability"),
     variant("no pairing", pairing=False),
     variant("allocate by variance", allocation="variance"),
+    variant("no random draws", probe=False),
     variant("gain per price", item_price=1.0),
 ]
 
