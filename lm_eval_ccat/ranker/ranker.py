@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,43 +13,16 @@ from .. import __version__
 from ..bank import ItemBank
 from ..errors import ScaleError, UsageError
 from ..scores.table import ScoreTable
-from .audit import AuditResult, Draw, audit, draw, is_due, scored
-from .exposure import select_among
+from .arguments import check_arguments, make_policy, units_array
+from .audit import AuditResult, audit, scored
 from .known import KnownModels
-from .policy import Policy
 from .result import Ranking, separated_pairs, signature
+from .seat import Seat
 from .ties import tie_groups
-
-#: How much more an item of another model must be worth before a model that is asked for by itself
-#: leaves its turn. The worth falls with the square of the items, so 4 lets a quick model run ahead
-#: to twice the items that it would get in turn.
-_PATIENCE = 4.0
-_POLICIES = {"paper": ("paper", "PaperPolicy"), "default": ("default", "DefaultPolicy")}
+from .turns import Turns
 
 
-@dataclass
-class _Seat:
-    """The books of one model."""
-
-    name: str
-    price: float
-    available: NDArray[np.bool_]
-    told: list[int] = field(default_factory=list)
-    pending: dict[int, float] = field(default_factory=dict)  # item -> committed cost
-    failed: dict[int, str] = field(default_factory=dict)
-    spent: float = 0.0
-    measured: tuple[float, float] = (0.0, 0.0)  # (cost, units) of items told with their cost
-    dropped: str | None = None
-    asked: int = 0
-    draws: list[Draw] = field(default_factory=list)
-    ahead: float | None = None  # units of the item that must fit the budget, while it stays so
-
-    @property
-    def load(self) -> int:
-        return len(self.told) + len(self.pending)
-
-
-class Ranker:
+class Ranker(Turns):
     """Decide which model is better with few items, asking for what tells most.
 
     The ranker does no I/O and calls no model: a loop asks it for (model, item) pairs, gets them
@@ -135,7 +106,7 @@ class Ranker:
         known: Mapping[str, float] | ScoreTable | None = None,
         **options: Any,
     ) -> None:
-        _check_arguments(models, confidence, warmup, budget, max_items, target_se)
+        check_arguments(models, confidence, warmup, budget, max_items, target_se)
         self.bank = bank
         self.confidence = float(confidence)
         self.budget = math.inf if budget is None else float(budget)
@@ -148,12 +119,12 @@ class Ranker:
         if exposure < 1:
             raise UsageError(f"exposure {exposure!r} is below 1")
         self._exposure = int(exposure)
-        self._units = _units_array(bank, units)
-        self._seats = [_Seat(n, float(p), bank.kept.copy()) for n, p in models.items()]
+        self._units = units_array(bank, units)
+        self._seats = [Seat(n, float(p), bank.kept.copy()) for n, p in models.items()]
         self._position = {s.name: j for j, s in enumerate(self._seats)}
         n_kept = int(bank.kept.sum())
         self._warmup = min(int(warmup), n_kept)
-        self._policy = _policy(bank, len(self._seats), self.seed, options)
+        self._policy = make_policy(bank, len(self._seats), self.seed, options)
         self._known = (
             None if known is None else KnownModels.of(known, bank, self._policy, list(models))
         )
@@ -336,21 +307,6 @@ class Ranker:
         return self._known.merged(ranking, policy, self._position)
 
     @property
-    def item_cap(self) -> int:
-        """Most items that one model may get."""
-        return self._cap
-
-    @property
-    def spent(self) -> float:
-        """Spent so far, without what is in flight."""
-        return sum(s.spent for s in self._seats)
-
-    @property
-    def committed(self) -> float:
-        """Spent so far, with what is in flight at its expected cost."""
-        return self.spent + sum(sum(s.pending.values()) for s in self._seats)
-
-    @property
     def signature(self) -> str:
         """What a reader needs to reproduce the ranking, in one line."""
         b = self.bank
@@ -372,177 +328,6 @@ class Ranker:
             }
         )
 
-    # -- who is next --------------------------------------------------------------------------
-
-    def _order(self) -> list[int]:
-        """Active models, best first; equal ones in the order they were given."""
-        active = [j for j, s in enumerate(self._seats) if s.dropped is None]
-        return sorted(active, key=lambda j: -self._policy.location(j))
-
-    def _candidates(self) -> list[int]:
-        """Models that may get the next item; depends on the state alone, so it is kept."""
-        if self._cached_candidates is None:
-            self._cached_candidates = [] if self._stopped is not None else self._find_candidates()
-        return self._cached_candidates
-
-    def _find_candidates(self) -> list[int]:
-        left = self.budget - self.committed
-        warming = [j for j in self._warming() if self._affords(self._seats[j], left, warmup=True)]
-        if warming:
-            fewest = min(self._seats[j].load for j in warming)
-            return [j for j in warming if self._seats[j].load == fewest]
-        return [
-            j
-            for j in self._unsettled()
-            if self._seats[j].load < self._cap and self._affords(self._seats[j], left)
-        ]
-
-    def _candidate_alone(self, seat: _Seat) -> list[int]:
-        """The position of `seat` if it may get an item now, else nothing.
-
-        Asked for by itself a model waits for no other: it takes its whole warm-up at once and goes
-        on while others are still warming up, whose warm-up stays reserved in the budget. Only
-        where the budget is too small for all does it leave the turn to a model whose next item is
-        worth much more for its price.
-        """
-        j = self._position[seat.name]
-        if self._stopped is not None or seat.dropped is not None:
-            return []
-        warming = self._warming()
-        left = self.budget - self.committed
-        if j in warming:
-            return [j] if self._affords(seat, left, warmup=True) else []
-        mean = float(self._units[self.bank.kept].mean())
-        for s in (self._seats[other] for other in warming):
-            if self._affords(s, left, warmup=True):
-                left -= self._price(s) * mean * (self._warmup - s.load)
-        open_ = j in self._unsettled() and seat.load < self._cap
-        if not (open_ and self._affords(seat, left)):
-            return []
-        return [] if self._others_are_worth_more(j, left) else [j]
-
-    def _others_are_worth_more(self, j: int, left: float) -> bool:
-        if math.isinf(left):
-            return False
-        candidates = {*self._candidates(), *self._warming()}
-        mean = float(self._units[self.bank.kept].mean())
-        needed = sum(
-            self._price(s) * mean * (self._cap - s.load)
-            for s in (self._seats[k] for k in {*candidates, j})
-        )
-        if needed <= left:
-            return False
-        paid = {k: p for k in {*candidates, j} if (p := self._price(self._seats[k])) > 0.0}
-        if j not in paid:
-            return False
-        worth = {
-            k: self._policy.priority(k, tuple(self._seats[k].pending), p) for k, p in paid.items()
-        }
-        return worth[j] * _PATIENCE < max(worth.values())
-
-    def _warming(self) -> list[int]:
-        return [
-            j
-            for j, s in enumerate(self._seats)
-            if s.dropped is None and s.load < self._warmup and s.available.any()
-        ]
-
-    def _unsettled(self) -> list[int]:
-        """Models on which something still depends: an open neighbour, or a wide interval."""
-        order = self._order()
-        if not self._stop_when_decided:
-            return sorted(order)
-        wanted: set[int] = set()
-        if len(order) > 1:
-            undecided = self._policy.undecided(order, self.confidence)
-            for i in np.flatnonzero(undecided):
-                wanted |= {order[i], order[i + 1]}
-        if self._target_se is not None:
-            wanted |= {j for j in order if self._policy.tests[j].standard_error > self._target_se}
-        if self._known is not None:
-            wanted |= self._known.open_models(self._policy, order, self.confidence)
-        elif len(order) == 1 and self._target_se is None:
-            wanted |= set(order)  # one model, no target: to the budget, or to the last item
-        return sorted(wanted)
-
-    def _affords(self, seat: _Seat, left: float, warmup: bool = False) -> bool:
-        if not seat.available.any():
-            return False
-        if math.isinf(left) or (warmup and self._policy.warmup_ignores_budget):
-            return True
-        if seat.ahead is None:
-            units = self._units[seat.available]
-            seat.ahead = float(units.mean() if self._policy.affords_mean else units.min())
-        return bool(self._price(seat) * seat.ahead <= left)
-
-    def _choosable(self, seat: _Seat) -> NDArray[np.bool_]:
-        """Items of `seat` that may be asked: not had, and within the budget left."""
-        left = self.budget - self.committed
-        if self._policy.affords_mean or math.isinf(left):
-            return seat.available
-        return seat.available & (self._price(seat) * self._units <= left)
-
-    def _select(self, j: int, price: NDArray[np.float64]) -> int:
-        seat = self._seats[j]
-        available, pending = self._choosable(seat), tuple(seat.pending)
-        if self._exposure == 1:
-            return self._policy.select(j, available, pending, price)
-        return select_among(
-            lambda mask: self._policy.select(j, mask, pending, price),
-            available,
-            self._exposure,
-            self.seed,
-            j,
-            seat.asked,
-        )
-
-    def _choose(self, candidates: Sequence[int]) -> int:
-        if len(candidates) == 1 or self._seats[candidates[0]].load < self._warmup:
-            return candidates[0]
-        # A free model comes first, whatever the others would tell.
-        return max(
-            candidates,
-            key=lambda j: (
-                (price := self._price(self._seats[j])) == 0.0,
-                self._policy.priority(j, tuple(self._seats[j].pending), price or 1.0),
-                -j,
-            ),
-        )
-
-    def _price(self, seat: _Seat) -> float:
-        """Price of one unit: the one given, corrected by the costs told."""
-        cost, units = seat.measured
-        if not units:
-            return seat.price
-        weight = float(self._units.mean())  # the price given counts as one item's observation
-        return (seat.price * weight + cost) / (weight + units)
-
-    # -- audit --------------------------------------------------------------------------------
-
-    def _audited(self, j: int, price: NDArray[np.float64]) -> int | None:
-        """The item that the audit draws for model `j` now, if one is due.
-
-        Near the end of the budget nothing is drawn once any item left is too dear: drawing among
-        the affordable ones only would not be a draw among all.
-        """
-        seat, test = self._seats[j], self._policy.tests[j]
-        if not self._audit or not is_due(seat.asked, self._audit):
-            return None
-        if float(price[seat.available].max()) > self.budget - self.committed:
-            return None
-        item = draw(seat.available, self.seed, j, seat.asked)
-        mu = test.expected()
-        seat.draws.append(
-            Draw(
-                item=item,
-                asked=(*seat.told, *seat.pending),
-                n_left=int(seat.available.sum()),
-                expected_left=float(mu[seat.available].sum()),
-                expected=float(mu[item]),
-            )
-        )
-        return item
-
     def _audits(self) -> dict[str, AuditResult]:
         if not self._audit:
             return {}
@@ -563,7 +348,7 @@ class Ranker:
 
     # -- books --------------------------------------------------------------------------------
 
-    def _charge(self, seat: _Seat, item: int, cost: float | None, measured: bool = True) -> None:
+    def _charge(self, seat: Seat, item: int, cost: float | None, measured: bool = True) -> None:
         expected = seat.pending.pop(item, None)
         if expected is None:
             expected = self._price(seat) * float(self._units[item])
@@ -578,7 +363,7 @@ class Ranker:
         seat.ahead = None
         self._cached_candidates = None
 
-    def _seat(self, model: str) -> _Seat:
+    def _seat(self, model: str) -> Seat:
         try:
             return self._seats[self._position[model]]
         except KeyError:
@@ -611,57 +396,3 @@ class Ranker:
         if all(not s.available.any() for s in seats):
             return "every item was administered"
         return f"the limit of {self._cap} items per model is reached"
-
-
-def _policy(bank: ItemBank, n_models: int, seed: int, options: dict[str, Any]) -> Policy:
-    module, name = _POLICIES[bank.method]
-    kind = getattr(import_module(f"{__package__}.{module}"), name)
-    given = {k: v for k, v in options.items() if v is not None}
-    if bank.method != "paper":
-        given.setdefault("seed", seed)
-    try:
-        made: Policy = kind(bank, n_models, **given)
-    except TypeError as e:
-        raise UsageError(f"method {bank.method!r} does not take these options: {e}") from None
-    return made
-
-
-def _units_array(bank: ItemBank, units: Any) -> NDArray[np.float64]:
-    if units is None:
-        return np.ones(bank.n_items)
-    if isinstance(units, Mapping):
-        missing = [d for d in bank.doc_ids if d not in units]
-        if missing:
-            raise UsageError(f"units has no value for doc_id {missing[0]!r}")
-        units = [units[d] for d in bank.doc_ids]
-    array = np.asarray(units, dtype=np.float64)
-    if array.shape != (bank.n_items,):
-        raise UsageError(f"units has shape {array.shape}, the bank has {bank.n_items} items")
-    if not (np.isfinite(array).all() and (array > 0.0).all()):
-        raise UsageError("units must be numbers above 0")
-    return array
-
-
-def _check_arguments(
-    models: Mapping[str, float],
-    confidence: float,
-    warmup: int,
-    budget: float | None,
-    max_items: int | None,
-    target_se: float | None,
-) -> None:
-    if not models:
-        raise UsageError("a ranking needs at least one model")
-    for name, price in models.items():
-        if not (math.isfinite(price) and price >= 0.0):
-            raise UsageError(f"price {price!r} of model {name!r} is not a number of at least 0")
-    if not 0.5 <= confidence < 1.0:
-        raise UsageError(f"confidence {confidence!r} is not in [0.5, 1)")
-    if warmup < 0:
-        raise UsageError(f"warmup {warmup!r} is below 0")
-    if budget is not None and not budget > 0.0:
-        raise UsageError(f"budget {budget!r} is not above 0")
-    if max_items is not None and max_items < 1:
-        raise UsageError(f"max_items {max_items!r} is below 1")
-    if target_se is not None and not target_se > 0.0:
-        raise UsageError(f"target_se {target_se!r} is not above 0")

@@ -47,6 +47,10 @@ class TaskRanker(Ranker):
         """``P(better)`` for differences in standard errors, as the method has it."""
         return self._policy.probability(z)
 
+    def _others_are_worth_more(self, j: int, left: float) -> bool:
+        """Whose turn it is over all tasks the suite knows."""
+        return False
+
     @property
     def has_items_left(self) -> bool:
         """Whether some model could get an item if money did not matter."""
