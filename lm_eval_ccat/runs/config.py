@@ -49,12 +49,12 @@ class FailureRule:
     """When a failed request is tried again, and when a model is set aside.
 
     A document is tried ``attempts`` times, waiting ``backoff`` seconds before the second and twice
-    as long before each further one, at most ``max_backoff``; where the code that reads or scores the
-    answer fails, it is tried only once more, as every answer is paid for.  A document that fails every time is
-    recorded, is not scored and is not offered to that model again; the estimate treats it as an
-    item not seen.  After ``in_a_row`` such documents without a success between them, when of ten or
-    more documents a larger share than ``share`` failed, or after an answer that no repetition can
-    mend (401, 402, 403, 404), the model is set aside.
+    as long before each further one, at most ``max_backoff``; where the code that reads or scores
+    the answer fails, it is tried only once more, as every answer is paid for.  A document that
+    fails every time is recorded, is not scored and is not offered to that model again; the estimate
+    treats it as an item not seen.  After ``in_a_row`` such documents without a success between
+    them, when of ten or more documents a larger share than ``share`` failed, or after an answer
+    that no repetition can mend (401, 402, 403, 404), the model is set aside.
     """
 
     attempts: int = 4
