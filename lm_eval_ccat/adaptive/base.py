@@ -92,6 +92,28 @@ class AdaptiveTest(ABC):
             A position in bank order.
         """
 
+    def shortlist(
+        self,
+        available: Mask,
+        pending: Sequence[int] = (),
+        price: Floats | None = None,
+        k: int = 1,
+    ) -> list[int]:
+        """The `k` items that `select` would choose first, best first; all of them if fewer.
+
+        Parameters
+        ----------
+        available, pending, price
+            As `select` has them.
+        k : int, optional
+        """
+        left = available.copy()
+        best: list[int] = []
+        while len(best) < k and left.any():
+            best.append(self.select(left, pending, price))
+            left[best[-1]] = False
+        return best
+
     @abstractmethod
     def _learn(self, item: int, score: float) -> None:
         """Move the posterior by one score."""
@@ -111,3 +133,17 @@ class AdaptiveTest(ABC):
         self._learn(item, score)
         self.items.append(item)
         self.scores.append(score)
+
+
+def largest(values: Floats, k: int) -> list[int]:
+    """Positions of the `k` largest finite values, largest first, the first of equals first.
+
+    Examples
+    --------
+    >>> largest(np.array([1.0, 3.0, -np.inf, 3.0]), 2)
+    [1, 3]
+    """
+    k = min(k, int(np.isfinite(values).sum()))
+    floor = np.partition(values, len(values) - k)[len(values) - k]
+    near = np.flatnonzero(values >= floor)
+    return [int(i) for i in near[np.argsort(-values[near], kind="stable")][:k]]

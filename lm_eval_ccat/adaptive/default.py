@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..bank import ItemBank
 from ..bank.default import DefaultModel, model_of
 from ..response.posterior import ScorePosterior
-from .base import AdaptiveTest, Floats, Mask
+from .base import AdaptiveTest, Floats, Mask, largest
 from .probe import Probe
 
 
@@ -129,18 +129,29 @@ class DefaultTest(AdaptiveTest):
         shared: tuple[float, Floats] | None = None,
     ) -> int:
         """As the base class has it; `shared` is described at `ScorePosterior.gains`."""
+        return self.shortlist(available, pending, price, 1, shared)[0]
+
+    def shortlist(
+        self,
+        available: Mask,
+        pending: Sequence[int] = (),
+        price: Floats | None = None,
+        k: int = 1,
+        shared: tuple[float, Floats] | None = None,
+    ) -> list[int]:
+        """As the base class has it; a random draw stands alone, whatever `k`."""
         gain = self._posterior.gains(pending, shared)
         if self._item_price and price is not None and (price > 0.0).all():
             gain = gain / price**self._item_price
-        best = int(np.argmax(np.where(available, gain, -np.inf)))
-        if not self._probing:
-            return best
-        n_drawn = sum(i in self._probe.drawn for i in pending)
-        scale = self._model.misfit.c / self.bank.n_items**2
-        worth = self._posterior.unseen_share**2 * self._probe.worth(n_drawn, self._spread)
-        if scale * float(gain[available].mean()) + worth > scale * float(gain[best]):
-            return self._probe.draw(available)
-        return best
+        left = np.where(available, gain, -np.inf)
+        best = int(np.argmax(left))
+        if self._probing:
+            n_drawn = sum(i in self._probe.drawn for i in pending)
+            scale = self._model.misfit.c / self.bank.n_items**2
+            worth = self._posterior.unseen_share**2 * self._probe.worth(n_drawn, self._spread)
+            if scale * float(gain[available].mean()) + worth > scale * float(gain[best]):
+                return [self._probe.draw(available)]
+        return [best] if k == 1 else largest(left, k)
 
     def _learn(self, item: int, score: float) -> None:
         p = self._posterior

@@ -9,7 +9,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..response.logistic import expected_score, information
-from .base import AdaptiveTest, Floats, Mask
+from .base import AdaptiveTest, Floats, Mask, largest
 
 PRIOR_PRECISION = 1.0 / 25.0
 
@@ -78,6 +78,16 @@ class PaperTest(AdaptiveTest):
     ) -> int:
         gain = information(self.expected(), self._k, full=self._full)
         return int(np.argmax(np.where(available, gain, -np.inf)))
+
+    def shortlist(
+        self,
+        available: Mask,
+        pending: Sequence[int] = (),
+        price: Floats | None = None,
+        k: int = 1,
+    ) -> list[int]:
+        gain = information(self.expected(), self._k, full=self._full)
+        return largest(np.where(available, gain, -np.inf), k)
 
     def precision_with(self, pending: Sequence[int]) -> float:
         """Precision once the scores of `pending` are in, at the current ability."""

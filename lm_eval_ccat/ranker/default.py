@@ -165,10 +165,20 @@ class DefaultPolicy(Policy):
         pending: Sequence[int],
         price: Floats,
     ) -> int:
+        return self.shortlist(model, available, pending, price, 1)[0]
+
+    def shortlist(
+        self,
+        model: int,
+        available: NDArray[np.bool_],
+        pending: Sequence[int],
+        price: Floats,
+        k: int,
+    ) -> list[int]:
         test, rival = self._default[model], self._rival(model)
         if rival is None:
-            return test.select(available, pending, price)
-        return test.select(available, pending, price, (self._rho, self._influence[rival]))
+            return test.shortlist(available, pending, price, k)
+        return test.shortlist(available, pending, price, k, (self._rho, self._influence[rival]))
 
     def _rival(self, model: int) -> int | None:
         """The model hardest to tell from `model`, if sharing items with it helps at all."""

@@ -70,6 +70,17 @@ class Policy(ABC):
         """The item `model` gets next (a position in bank order)."""
         return self.tests[model].select(available, pending, price)
 
+    def shortlist(
+        self,
+        model: int,
+        available: NDArray[np.bool_],
+        pending: Sequence[int],
+        price: Floats,
+        k: int,
+    ) -> list[int]:
+        """The `k` items of which `model` gets one next, best first."""
+        return self.tests[model].shortlist(available, pending, price, k)
+
     def standing(self, model: int) -> tuple[float, float]:
         """Where `model` stands on the scale of `location`, and the variance of that."""
         test = self.tests[model]

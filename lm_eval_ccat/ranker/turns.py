@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from .audit import Draw, draw, is_due
-from .exposure import select_among
+from .exposure import draw_one
 from .known import KnownModels
 from .policy import Policy
 from .seat import Seat
@@ -19,6 +19,8 @@ from .seat import Seat
 #: leaves its turn. The worth falls with the square of the items, so 4 lets a quick model run ahead
 #: to twice the items that it would get in turn.
 _PATIENCE = 4.0
+#: Share of the budget by which a sum of prices may exceed it through rounding alone.
+_ROUNDING = 1e-9
 
 
 class Turns:
@@ -57,6 +59,11 @@ class Turns:
         """Spent so far, with what is in flight at its expected cost."""
         return self.spent + sum(sum(s.pending.values()) for s in self._seats)
 
+    @property
+    def _left(self) -> float:
+        """Budget left, forgiving what sums of prices lose: ten items at 0.001 fit into 0.01."""
+        return self.budget * (1.0 + _ROUNDING) - self.committed
+
     def _order(self) -> list[int]:
         """Active models, best first; equal ones in the order they were given."""
         active = [j for j, s in enumerate(self._seats) if s.dropped is None]
@@ -69,7 +76,7 @@ class Turns:
         return self._cached_candidates
 
     def _find_candidates(self) -> list[int]:
-        left = self.budget - self.committed
+        left = self._left
         warming = [j for j in self._warming() if self._affords(self._seats[j], left, warmup=True)]
         if warming:
             fewest = min(self._seats[j].load for j in warming)
@@ -92,7 +99,7 @@ class Turns:
         if self._stopped is not None or seat.dropped is not None:
             return []
         warming = self._warming()
-        left = self.budget - self.committed
+        left = self._left
         if j in warming:
             return [j] if self._affords(seat, left, warmup=True) else []
         mean = float(self._units[self.bank.kept].mean())
@@ -160,7 +167,7 @@ class Turns:
 
     def _choosable(self, seat: Seat) -> NDArray[np.bool_]:
         """Items of `seat` that may be asked: not had, and within the budget left."""
-        left = self.budget - self.committed
+        left = self._left
         if self._policy.affords_mean or math.isinf(left):
             return seat.available
         return seat.available & (self._price(seat) * self._units <= left)
@@ -170,14 +177,8 @@ class Turns:
         available, pending = self._choosable(seat), tuple(seat.pending)
         if self._exposure == 1:
             return self._policy.select(j, available, pending, price)
-        return select_among(
-            lambda mask: self._policy.select(j, mask, pending, price),
-            available,
-            self._exposure,
-            self.seed,
-            j,
-            seat.asked,
-        )
+        best = self._policy.shortlist(j, available, pending, price, self._exposure)
+        return draw_one(best, self.seed, j, seat.asked)
 
     def _choose(self, candidates: Sequence[int]) -> int:
         if len(candidates) == 1 or self._seats[candidates[0]].load < self._warmup:
@@ -209,7 +210,7 @@ class Turns:
         seat, test = self._seats[j], self._policy.tests[j]
         if not self._audit or not is_due(seat.asked, self._audit):
             return None
-        if float(price[seat.available].max()) > self.budget - self.committed:
+        if float(price[seat.available].max()) > self._left:
             return None
         item = draw(seat.available, self.seed, j, seat.asked)
         mu = test.expected()
