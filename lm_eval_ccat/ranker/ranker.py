@@ -391,8 +391,10 @@ class Ranker(Turns):
             return "every adjacent pair is decided" if len(order) > 1 else "the target is reached"
         seats = [self._seats[j] for j in (self._unsettled() or self._warming() or order)]
         left = self.budget - self.committed
+        if left < 1e-9 * self.budget:
+            left = 0.0  # what the rounding of a sum leaves
         if any(s.load < self._cap and s.available.any() for s in seats):
-            return f"the budget is used up ({max(left, 0.0):.4g} of {self.budget:.6g} left)"
+            return f"the budget is used up ({left:.4g} of {self.budget:.6g} left)"
         if all(not s.available.any() for s in seats):
             return "every item was administered"
         return f"the limit of {self._cap} items per model is reached"

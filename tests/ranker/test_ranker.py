@@ -233,6 +233,14 @@ def test_the_budget_is_never_passed_by_more_than_the_last_items(method, seed, pr
         )
 
 
+@pytest.mark.parametrize("price, budget", [(0.001, 0.01), (0.1, 1.0)])
+def test_the_rounding_of_a_sum_of_prices_costs_no_item(bank, price, budget):
+    # In floating point ten times 0.001 is a little above 0.01, ten times 0.1 a little below 1.
+    ranker = Ranker(bank, {"a": price}, budget=budget, warmup=1)
+    assert len(drive(ranker).result().items["a"]) == 10
+    assert f"(0 of {budget} left)" in ranker.result().stopped_because.replace("of 1 ", "of 1.0 ")
+
+
 _BANKS: dict[str, ItemBank] = {}
 
 
