@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from .audit import Draw, draw, is_due
-from .exposure import select_among
+from .exposure import draw_one
 from .known import KnownModels
 from .policy import Policy
 from .seat import Seat
@@ -177,14 +177,8 @@ class Turns:
         available, pending = self._choosable(seat), tuple(seat.pending)
         if self._exposure == 1:
             return self._policy.select(j, available, pending, price)
-        return select_among(
-            lambda mask: self._policy.select(j, mask, pending, price),
-            available,
-            self._exposure,
-            self.seed,
-            j,
-            seat.asked,
-        )
+        best = self._policy.shortlist(j, available, pending, price, self._exposure)
+        return draw_one(best, self.seed, j, seat.asked)
 
     def _choose(self, candidates: Sequence[int]) -> int:
         if len(candidates) == 1 or self._seats[candidates[0]].load < self._warmup:
