@@ -152,13 +152,19 @@ def suite(folds: int, method: str, each: int) -> None:
     common = sorted(set.intersection(*(set(t.models) for t in tables.values())))
     tables = {t: x.select(common) for t, x in tables.items()}
     print(f"\nsuite: {', '.join(tables)}; {len(common)} models, {each} items per model")
-    rows: dict[str, list[tuple[float, float]]] = {"one budget": [], "half each": []}
+    # The harness weighs tasks by size, these two alike; a suite may also weigh one four times more.
+    uneven = dict(zip(tables, (4.0, 1.0)))
+    kinds = {
+        f"{what}, {label}": (limit, weights)
+        for label, weights in (("weights equal", "size"), ("weights 4:1", uneven))
+        for what, limit in (("one budget", None), ("half each", each // len(tables)))
+    }
+    rows: dict[str, list[tuple[float, float]]] = {label: [] for label in kinds}
     for seed in range(folds):
         new, _ = fold(next(iter(tables.values())), seed)
         banks = {t: calibrate(x.without(new), method) for t, x in tables.items()}
         scores = {t: {m: x.select([m]).model_scores()[0] for m in new} for t, x in tables.items()}
-        for label in rows:
-            limit = None if label == "one budget" else each // len(tables)
+        for label, (limit, weights) in kinds.items():
             ranker = SuiteRanker(
                 banks,
                 dict.fromkeys(new, 1.0),
@@ -166,6 +172,7 @@ def suite(folds: int, method: str, each: int) -> None:
                 max_items=limit,
                 stop_when_decided=False,
                 seed=seed,
+                weights=weights,
             )
             while not ranker.done:
                 for model, task, item in ranker.ask():
@@ -181,7 +188,7 @@ def suite(folds: int, method: str, each: int) -> None:
             rows[label].append((tau(result.order, truth), float(np.sqrt(error))))
     for label, found in rows.items():
         taus, errors = zip(*found)
-        print(f"{label:12} tau {shown(list(taus))}   RMS error {shown(list(errors))}")
+        print(f"{label:26} tau {shown(list(taus))}   RMS error {shown(list(errors))}")
 
 
 def main() -> None:

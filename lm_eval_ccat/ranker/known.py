@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+_SHOWN = 6  # models of a long tie that are named in words
+
 
 @dataclass(frozen=True)
 class Place:
@@ -71,7 +73,13 @@ class Place:
         elif self.below:
             words.append(f"above {self.below}")
         if self.tied_with:
-            words.append(f"tied with {', '.join(self.tied_with)}")
+            # The nearest ones: they stand around the model's own place among those tied with it.
+            start = min(
+                max(self.rank - self.best - _SHOWN // 2, 0), max(len(self.tied_with) - _SHOWN, 0)
+            )
+            near = self.tied_with[start : start + _SHOWN]
+            more = len(self.tied_with) - len(near)
+            words.append(f"tied with {', '.join(near)}" + (f" and {more:,} more" if more else ""))
         return ", ".join(words)
 
     def to_dict(self) -> dict[str, Any]:

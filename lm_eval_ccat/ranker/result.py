@@ -13,6 +13,8 @@ from .audit import AuditResult
 from .known import Place
 from .ties import order_in_words
 
+_ALL_PAIRS = 100  # models up to which every pair is written down
+
 
 def signature(parts: dict[str, Any]) -> str:
     """One line that lets a reader reproduce a number: ``task:gsm|metric:acc|...``.
@@ -138,7 +140,7 @@ class Ranking:
                 }
                 for m in self.estimates
             },
-            "pairwise": [{"a": a, "b": b, "p": p} for (a, b), p in self.pairwise.items()],
+            "pairwise": [{"a": a, "b": b, "p": p} for (a, b), p in self._telling_pairs()],
             "ties": [list(g) for g in self.ties],
             "separated_within_ties": [list(p) for p in self.separated_within_ties],
             "confidence": self.confidence,
@@ -148,6 +150,22 @@ class Ranking:
             "stopped_because": self.stopped_because,
             "signature": self.signature,
         }
+
+    def _telling_pairs(self) -> list[tuple[tuple[str, str], float]]:
+        """All pairs; of many known models only those that are open, or neighbours.
+
+        A leaderboard has thousands of known models, nearly all of them far from a new one.
+        """
+        if len(self.order) <= _ALL_PAIRS:
+            return list(self.pairwise.items())
+        known = set(self.known)
+        tail = (1.0 - self.confidence) / 2.0
+        place = {m: i for i, m in enumerate(self.order)}
+        return [
+            ((a, b), p)
+            for (a, b), p in self.pairwise.items()
+            if not {a, b} & known or tail <= p <= 1.0 - tail or abs(place[a] - place[b]) == 1
+        ]
 
     def _audit_dict(self, model: str) -> dict[str, Any] | None:
         if model not in self.audits:

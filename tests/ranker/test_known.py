@@ -179,3 +179,19 @@ def test_exposure_spreads_the_items(method):
 def test_exposure_below_one_is_refused():
     with pytest.raises(UsageError, match="exposure"):
         Ranker(bank_of("paper"), {"new": 1.0}, exposure=0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_large_board_stays_readable(method):
+    known = {f"k{i:04d}": m for i, m in enumerate(np.linspace(0.05, 0.95, 3000))}
+    scores = {"new": draw(0.0, 2)[0]}
+    result = drive(Ranker(bank_of(method), {"new": 1.0}, known=known, max_items=12), scores)
+    place = result.places["new"]
+    assert len(place.tied_with) > 20
+    words = place.in_words()
+    assert len(words) < 300 and f"and {len(place.tied_with) - 6:,} more" in words
+    shown = words.split("tied with ")[1].split(" and ")[0].split(", ")
+    ranks = [result.order.index(m) + 1 for m in shown]
+    assert max(abs(r - place.rank) for r in ranks) <= 6
+    pairs = result.to_dict()["pairwise"]
+    assert len(pairs) < 2 * 3000 and {p["a"] for p in pairs} >= {"new", *place.tied_with}
