@@ -290,9 +290,9 @@ def slope(sizes: list[int], seconds: list[float]) -> float:
 def growth(
     title: str, sizes: list[int], one: Callable[[int], dict[str, Any]]
 ) -> tuple[str, list[int], list[float]]:
-    """Cost at several sizes, and the power with which it grows."""
+    """Processor time at several sizes, and the power with which it grows."""
     found = [one(n) for n in sizes]
-    seconds = [f["seconds"] / f.get("decisions", 1) for f in found]
+    seconds = [f["cpu"] / f.get("decisions", 1) for f in found]
     values = ", ".join(f"{n:,}: {1e3 * s:.3g} ms" for n, s in zip(sizes, seconds))
     print(f"{title:58} grows with power {slope(sizes, seconds):.2f}   ({values})", flush=True)
     return title, sizes, seconds
@@ -312,7 +312,7 @@ def plot(curves: list[tuple[str, list[int], list[float]]], path: str) -> None:
         axis.loglog(sizes, linear, ":", color="grey", label="linear")
         axis.set_title(title, fontsize=9)
         axis.set_xlabel(title.rsplit(" ", 1)[-1])
-        axis.set_ylabel("seconds")
+        axis.set_ylabel("seconds of processor time")
         axis.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
