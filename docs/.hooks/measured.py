@@ -1,9 +1,16 @@
-"""Puts measured figures into the page of limits while the documentation is built."""
+"""Puts measured figures into the page of limits while the documentation is built.
+
+    python benchmarks/ranking_quality.py --sections quality --out quality.json
+    python docs/.hooks/measured.py quality.json COMMIT
+
+keeps new figures in docs/measured, with the commit at which they were made.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +83,27 @@ def _figures(of: dict[str, Any]) -> list[str]:
         number("coverage", "{:.0%}"),
         number("rmse", "{:.3f}"),
     ]
+
+
+def keep(path: Path, commit: str) -> None:
+    """Keep the figures of a run of the benchmark for the page."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    tables = {part: found[part] for part in ("quality", "triple")}
+    made = {
+        "command": "python benchmarks/ranking_quality.py --sections quality --out quality.json",
+        "commit": commit,
+        "runs": tables["quality"]["overall"]["default"]["runs"],
+        "tables": len(tables["quality"]) - 1,
+    }
+    kept = {"made": made, "left_out": found["left_out"], **_rounded(tables)}
+    MEASURED.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    keep(Path(sys.argv[1]), sys.argv[2])
