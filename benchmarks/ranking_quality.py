@@ -63,6 +63,7 @@ ABLATIONS = [
     variant("no pairing", pairing=False),
     variant("allocate by variance", allocation="variance"),
     variant("no random draws", probe=False),
+    variant("gain whatever the price", item_price=0.0),
     variant("gain per price", item_price=1.0),
 ]
 

@@ -13,6 +13,9 @@ from ..response.posterior import ScorePosterior
 from .base import AdaptiveTest, Floats, Mask, largest
 from .probe import Probe
 
+ITEM_PRICE = 0.5
+_CAUTION = 0.6  # from replays of items priced by length
+
 
 class DefaultTest(AdaptiveTest):
     """Adaptive test by the fractional logit model.
@@ -28,7 +31,8 @@ class DefaultTest(AdaptiveTest):
     bank : ItemBank
         A bank of method "default".
     item_price : float, optional
-        Power of an item's price that its gain is divided by; 0 ignores prices.
+        Power of an item's price that its gain is divided by; 0 ignores prices. The square root
+        is between buying whatever tells most and buying only what is cheap.
     model : DefaultModel, optional
         What `model_of` read from the bank, where several tests share it.
     order : ndarray of int, shape (n_items,), optional
@@ -43,7 +47,7 @@ class DefaultTest(AdaptiveTest):
         self,
         bank: ItemBank,
         *,
-        item_price: float = 0.0,
+        item_price: float = ITEM_PRICE,
         model: DefaultModel | None = None,
         order: NDArray[np.intp] | None = None,
         seed: int = 0,
@@ -53,6 +57,7 @@ class DefaultTest(AdaptiveTest):
         self._model = model_of(bank) if model is None else model
         self._posterior = ScorePosterior(self._model.items)
         self._item_price = item_price
+        self._uneven: float | None = None  # relative spread of the items' prices, at most 1
         if order is None:
             order = np.random.default_rng(seed).permutation(bank.n_items)
         self._probing = probe and self._model.misfit.m > 0.0
@@ -65,7 +70,7 @@ class DefaultTest(AdaptiveTest):
     @property
     def ability_se(self) -> float:
         variance = float(self._posterior.covariance[0, 0])
-        return (self._model.misfit.c * self._level() * variance) ** 0.5
+        return (self._caution * self._model.misfit.c * self._level() * variance) ** 0.5
 
     @property
     def estimate(self) -> float:
@@ -80,7 +85,7 @@ class DefaultTest(AdaptiveTest):
     def error_variance(self) -> float:
         """Expected squared error of `estimate`."""
         p = self._posterior
-        return self._model.misfit.variance(
+        return self._caution * self._model.misfit.variance(
             p.variance, p.unseen_share, self._position(), self._probe.variance
         )
 
@@ -89,9 +94,9 @@ class DefaultTest(AdaptiveTest):
         """What more items lower of `error_variance`: about ``n + 1`` times what the next does."""
         p, c = self._posterior, self._model.misfit.c
         if not self._probing:
-            return self._level() * c * p.variance
+            return self._caution * self._level() * c * p.variance
         by_draws = p.unseen_share**2 * self._probe.worth(0, self._spread) * (len(self.items) + 1)
-        return self._level() * (c * p.variance + by_draws)
+        return self._caution * self._level() * (c * p.variance + by_draws)
 
     def error_profile(self, influence: Floats) -> Floats:
         """Which items the estimate's error comes from: a unit vector of shape (n_items,).
@@ -141,8 +146,8 @@ class DefaultTest(AdaptiveTest):
     ) -> list[int]:
         """As the base class has it; a random draw stands alone, whatever `k`."""
         gain = self._posterior.gains(pending, shared)
-        if self._item_price and price is not None and (price > 0.0).all():
-            gain = gain / price**self._item_price
+        if self._item_price and price is not None:
+            gain = gain / self._relative(price) ** self._item_price
         left = np.where(available, gain, -np.inf)
         best = int(np.argmax(left))
         if self._probing:
@@ -152,6 +157,23 @@ class DefaultTest(AdaptiveTest):
             if scale * float(gain[available].mean()) + worth > scale * float(gain[best]):
                 return [self._probe.draw(available)]
         return [best] if k == 1 else largest(left, k)
+
+    def _relative(self, price: Floats) -> Floats | float:
+        """Prices relative to their mean; 1 where they do not differ or some item is free."""
+        mean = float(price.mean())
+        if self._uneven is None:
+            low = float(price.min())
+            spread = float(price.std()) / mean if low > 0.0 else 0.0
+            self._uneven = min(spread, 1.0) if spread > 1e-9 else 0.0
+        return price / mean if self._uneven else 1.0
+
+    @property
+    def _caution(self) -> float:
+        """Growth of variances where prices had a say in which items were asked.
+
+        Cheap items are of another kind than those the calibration's self-check asked for.
+        """
+        return 1.0 + _CAUTION * self._item_price * (self._uneven or 0.0)
 
     def _learn(self, item: int, score: float) -> None:
         p = self._posterior

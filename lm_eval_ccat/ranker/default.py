@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from ..adaptive.base import AdaptiveTest
-from ..adaptive.default import DefaultTest
+from ..adaptive.default import ITEM_PRICE, DefaultTest
 from ..bank import ItemBank
 from ..bank.default import model_of
 from ..errors import UsageError
@@ -65,7 +65,7 @@ class DefaultPolicy(Policy):
         pairing: bool = True,
         estimand: str = "score",
         allocation: str = "loss",
-        item_price: float = 0.0,
+        item_price: float = ITEM_PRICE,
         probe: bool = True,
     ) -> None:
         if estimand not in ("score", "ability"):

@@ -136,13 +136,32 @@ def test_the_gain_is_the_fall_of_the_variance_it_promises():
         assert promised == pytest.approx(posterior.variance - after / bank.n_items**2, rel=1e-9)
 
 
-def test_prices_move_the_choice_only_where_asked(bank):
+def test_a_dear_item_has_to_tell_more(bank):
     price = np.ones(bank.n_items)
     free = np.ones(bank.n_items, dtype=bool)
     best = DefaultTest(bank).select(free, (), price)
     price[best] = 50.0
+    assert DefaultTest(bank, item_price=0.0).select(free, (), price) == best
+    assert DefaultTest(bank).select(free, (), price) != best
+    # Only ratios matter: a model ten times as dear is asked the same items.
+    assert DefaultTest(bank).select(free, (), price) == DefaultTest(bank).select(
+        free, (), 10.0 * price
+    )
+    # A free item has no ratio; prices then have no say.
+    price[3] = 0.0
     assert DefaultTest(bank).select(free, (), price) == best
-    assert DefaultTest(bank, item_price=1.0).select(free, (), price) != best
+
+
+def test_prices_that_had_a_say_make_it_less_sure(bank):
+    price = np.linspace(0.2, 3.0, bank.n_items)
+    free = np.ones(bank.n_items, dtype=bool)
+    usual, priced = DefaultTest(bank), DefaultTest(bank)
+    priced.select(free, (), price)
+    for i in range(12):
+        for test in (usual, priced):
+            test.update(i, float(SCORES["m10"][i]))
+    assert priced.estimate == usual.estimate
+    assert priced.standard_error > usual.standard_error
 
 
 def test_standard_errors_are_true_for_models_of_another_generator():
