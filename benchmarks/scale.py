@@ -299,14 +299,16 @@ def growth(
 
 
 def plot(curves: list[tuple[str, list[int], list[float]]], path: str) -> None:
-    """Cost against size, both logarithmic, one panel per curve."""
+    """Cost against size, both logarithmic: one panel per curve, one row per method."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
-    figure, axes = plt.subplots(1, len(curves), figsize=(3.4 * len(curves), 3.2))
-    for axis, (title, sizes, seconds) in zip(axes, curves):
+    rows = -(-len(curves) // 4)
+    figure, axes = plt.subplots(rows, 4, figsize=(13.6, 3.2 * rows), squeeze=False)
+    for axis, (title, sizes, seconds) in zip(axes.flat, curves):
         axis.loglog(sizes, seconds, "o-")
         linear = [seconds[-1] * n / sizes[-1] for n in sizes]
         axis.loglog(sizes, linear, ":", color="grey", label="linear")
@@ -314,6 +316,8 @@ def plot(curves: list[tuple[str, list[int], list[float]]], path: str) -> None:
         axis.set_xlabel(title.rsplit(" ", 1)[-1])
         axis.set_ylabel("seconds of processor time")
         axis.legend(fontsize=8)
+        for side in (axis.xaxis, axis.yaxis):
+            side.set_minor_formatter(NullFormatter())
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     print(f"plot: {path}")
