@@ -1,6 +1,6 @@
 """Make docs/experiments.md from what `lm-eval-ccat experiments` wrote.
 
-    python benchmarks/paper_experiments/page.py OUT
+    python benchmarks/paper_experiments/page.py OUT [COMMIT of the code that measured]
 
 The tables are taken as they are; what is added is where the scores come from, what the paper
 prints, and why the two are not the same figures.
@@ -66,15 +66,19 @@ Where the data differ, plainly:
   what can be compared is how methods stand to each other on the same data.
 - The tables here have one configuration per model. Several temperatures of a model, which the
   paper calibrates on, are supported but not in these data.
-- Several tables hold few models (12 to 17): 8 to 13 calibrate. REALSumm has 100 items only, so 20
+- Several tables hold few models (12 to 14): 8 to 10 calibrate. REALSumm has 100 items only, so 20
   items per model are a fifth of it, and *share used* says little there.
 - Prices are drawn log-uniformly from 0.1 to 3.2; the paper has prices of its own.
 - The share of truly tied pairs, and with it precision and F1 of ties, depends on how close the
   models of a leaderboard are and on how many items it has.
 - `random` gives each model its own items. Giving all models the *same* random items (`common`), or the
   first ones (`limit`, what `--limit` does), costs the same and is the stronger baseline.
-- Full information selects extreme items where the noise k is large (judge scores, 0/1 scores,
-  MQM): its second term then outweighs the first, and tau falls.
+- Full information selects extreme items where the noise k is large (discrimination of about 1 and
+  less: AlpacaEval's win rate, 0/1 scores, MQM): its second term then outweighs the first, and tau
+  falls.
+- Budgets below ten items per model are spent on the warm-up of ten all the same, so the first two
+  points of the sweep are one.
+{below}
 
 """
 
@@ -108,7 +112,15 @@ def figures(out: Path) -> dict[str, str]:
     def above(method: str) -> str:
         return f"{float(main[f'tau {method}']) - float(main['tau random']):+.2f}"
 
+    lower = [
+        f"{r['table']} {r['metric']} ({float(r['default - paper']):+.2f}, standard error "
+        f"{float(r['default +-']):.2f})"
+        for r in tables
+        if "default" in methods and round(float(r["default - paper"]), 3) < 0
+    ]
+    below = f"- `default` ranks below `paper` on {', '.join(lower)}." if lower else ""
     return {
+        "below": below,
         "others": "".join(f", then `{m}`" for m in methods[1:]),
         "used": each(used),
         "above": each(above),
@@ -120,7 +132,8 @@ def figures(out: Path) -> dict[str, str]:
 def main() -> None:
     out = Path(sys.argv[1])
     page = (out / "README.md").read_text(encoding="utf-8").splitlines()
-    text = [HEAD.format(settings=page[2], **figures(out))]
+    settings = page[2] + (f" Measured by the code of commit {sys.argv[2]}." if sys.argv[2:] else "")
+    text = [HEAD.format(settings=settings, **figures(out))]
     images = DOCS / "experiments"
     images.mkdir(exist_ok=True)
     for name in ORDER:

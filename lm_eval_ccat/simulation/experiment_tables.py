@@ -61,6 +61,7 @@ def _mean_row(label: str, rows: Sequence[Sequence[Any]], first: int) -> list[Any
 def main_table(measured: Measured, methods: Sequence[str]) -> Table:
     """Discrimination, tau of every method at equal cost, items and share used."""
     shown = [*methods, *BASELINES]
+    against = [m for m in methods if m != "paper"] if "paper" in methods else []
     rows = []
     for facts, found in _usable(measured, "replay"):
         summary = found["summary"]
@@ -72,24 +73,40 @@ def main_table(measured: Measured, methods: Sequence[str]) -> Table:
                 facts["table"], facts["metric"], facts["models"], facts["items"],
                 paper.get("discrimination"),
                 *[summary[m]["tau"] for m in shown],
+                *[
+                    summary[m][key]
+                    for m in against
+                    for key in ("tau_minus_paper", "tau_minus_paper_se")
+                ],
                 lead["items_per_model"], 100.0 * lead["share_of_items"],
             ]
         )  # fmt: skip
     if rows:
-        rows.append(_mean_row("mean", rows, 4))
+        mean = _mean_row("mean", rows, 4)
+        first = 5 + len(shown) + 1  # where the standard errors stand, every other column
+        for n in range(first, first + 2 * len(against), 2):
+            errors = np.array([row[n] for row in rows], dtype=np.float64)
+            mean[n] = float(np.sqrt((errors**2).sum()) / len(errors))
+        rows.append(mean)
     return Table(
         "main",
         "Ranking at equal cost",
         "Kendall's tau with the order by full scores, mean over hold-out sets. All methods of a "
         "hold-out set spend what `paper` spent. Discrimination is 1/sqrt(k) of a `paper` bank of "
-        f"all models; items per model and share used are those of `{methods[0]}`.",
+        f"all models; items per model and share used are those of `{methods[0]}`; +- is the "
+        "standard error of the paired difference over hold-out sets.",
         (
             "table", "metric", "models", "items", "discrimination",
-            *[f"tau {m}" for m in shown], "items per model", "% used",
+            *[f"tau {m}" for m in shown],
+            *[title for m in against for title in (f"{m} - paper", f"{m} +-")],
+            "items per model", "% used",
         ),
         rows,
-        {"models": "{:.0f}", "items": "{:.0f}", "discrimination": "{:.2f}",
-         "items per model": "{:.1f}", "% used": "{:.2f}"},
+        {
+            "models": "{:.0f}", "items": "{:.0f}", "discrimination": "{:.2f}",
+            "items per model": "{:.1f}", "% used": "{:.2f}",
+            **{f"{m} - paper": "{:+.3f}" for m in against},
+        },
     )  # fmt: skip
 
 
