@@ -86,7 +86,8 @@ def main_table(measured: Measured, methods: Sequence[str]) -> Table:
         first = 5 + len(shown) + 1  # where the standard errors stand, every other column
         for n in range(first, first + 2 * len(against), 2):
             errors = np.array([row[n] for row in rows], dtype=np.float64)
-            mean[n] = float(np.sqrt((errors**2).sum()) / len(errors))
+            known = np.isfinite(errors).all()  # one fold has no standard error
+            mean[n] = float(np.sqrt((errors**2).sum()) / len(errors)) if known else None
         rows.append(mean)
     return Table(
         "main",
