@@ -232,7 +232,10 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
                 results = read_results(beside)
             except ScoreTableError as error:
                 warnings.append(f"{error}; the model is named after its directory")
-        runs.append(Run(samples, task, date, _model_name(results, samples.parent.name), results))
+        folder = samples.parent
+        # The harness files a model object that has no name under "None".
+        directory = folder.parent.name if folder.name == "None" else folder.name
+        runs.append(Run(samples, task, date, _model_name(results, directory), results))
     if alone:
         warnings.append(
             f"no results_<date>.json beside {_some([str(p) for p in alone], 3)}: the model is "

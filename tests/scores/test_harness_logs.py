@@ -292,3 +292,12 @@ def test_a_name_that_looks_made_up_is_kept_where_it_is_an_argument_or_a_word(wri
     write, logs = write_run
     write(name, rows_of([1, 0]), model_source="my-system", config={"model_args": {"system": name}})
     assert ScoreTable.read(logs).models == (name,)
+
+
+def test_nameless_model_objects_are_told_apart_by_the_directories_they_were_saved_in(write_run):
+    write, logs = write_run
+    for model, scores in (("first", [1, 0]), ("second", [0, 0])):
+        write(f"{model}/None", rows_of(scores), model_name=None, model_source=None, config={})
+    table = ScoreTable.read(logs)
+    assert table.models == ("first", "second")
+    assert table.raw.tolist() == [[1, 0], [0, 0]]
