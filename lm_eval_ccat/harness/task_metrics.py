@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import MetricError
 from ..metrics import Metric, find_metric
 from . import internals
 
@@ -59,8 +60,16 @@ def metric_of_task(
     Raises
     ------
     MetricError
-        If it cannot become one score per document; names metric, task and remedy.
+        If it cannot become one score per document, or the task surely does not report it; names
+        metric, task and remedy.
     """
+    reported = internals.reported_metrics(task)
+    if reported is not None and name not in reported:
+        raise MetricError(
+            f"task {task.task_name} does not report metric {name}; it reports "
+            f"{', '.join(reported)}: calibrate a bank for one of these, or add {name} to the "
+            "task's metric_list"
+        )
     return find_metric(
         name,
         range=range,

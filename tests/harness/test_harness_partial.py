@@ -11,7 +11,7 @@ from lm_eval.utils import make_table
 from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate, simple_evaluate
-from lm_eval_ccat.errors import BankMismatchError, CcatError, HarnessError, UsageError
+from lm_eval_ccat.errors import BankMismatchError, CcatError, HarnessError, MetricError, UsageError
 
 
 def run(bench, tasks, bank, lm=None, **arguments):
@@ -234,3 +234,19 @@ def test_documents_for_which_the_task_leaves_the_metric_out_are_passed_over(benc
         assert full["results"]["patchy"][key] == value
     part = run(bench, ["patchy"], bank, max_items=4)["adaptive"]["patchy"]
     assert part["items"] > 4 and "length,none" in part["not_estimated"]
+
+
+@pytest.mark.parametrize(
+    "task, there", [("texts", "bleu, chrf, ter"), ("choices", "acc, acc_norm")]
+)
+def test_a_bank_of_a_metric_that_the_task_never_reports_costs_no_call(bench, task, there):
+    words = ["a", "b", "c", "d"]
+    scores = np.linspace(0, 1, 4 * N_DOCS).reshape(N_DOCS, 4).T
+    table = ScoreTable.from_arrays(
+        scores, models=words, doc_ids=list(range(N_DOCS)), metric="ten", task=task
+    )
+    lm = Copyist()
+    with pytest.raises(MetricError, match=f"task {task} does not report metric ten") as said:
+        run(bench, [task], calibrate(table), lm)
+    assert f"it reports {there}:" in str(said.value) and "calibrate a bank" in str(said.value)
+    assert not lm.calls

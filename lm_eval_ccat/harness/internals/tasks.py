@@ -150,6 +150,25 @@ def metric_names(task: Any) -> list[str]:
     return list(task.aggregation())
 
 
+def reported_metrics(task: Any) -> list[str] | None:
+    """Every metric that a task can report for a document, None where that shows only in a run.
+
+    The stock scoring reports a metric under its own name, unless the metric is a function of
+    the user's or of HF `evaluate` that returns several names.
+    """
+    functions = getattr(task, "_metric_fn_list", None)
+    if not functions or scores_by_itself(task):
+        return None
+    fixed = task.OUTPUT_TYPE in ("loglikelihood", "multiple_choice")
+    if not fixed and any(not _of_the_harness(function) for function in functions.values()):
+        return None
+    return list(functions)
+
+
+def _of_the_harness(function: Any) -> bool:
+    return getattr(function, "__module__", None) == "lm_eval.api.metrics"
+
+
 def document_hash(document: Any) -> str:
     """The harness's ``doc_hash`` of one document."""
     return hash_text(
