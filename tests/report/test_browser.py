@@ -295,6 +295,7 @@ def test_a_large_run_opens_and_answers_at_once(browser, large):
 
 
 def test_it_is_readable_without_javascript(browser, page):
+    show(browser, page)  # back from whatever another test looked at: paper, a phone
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.get(page.as_uri())
