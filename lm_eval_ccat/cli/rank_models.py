@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import re
 import sys
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ..bank import ItemBank
     from ..harness import Administered, TaskSession
     from ..metrics.registry import Metric
+
+log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
 #: Settings of the harness's --config that decide how requests are built.
 SESSION_KEYS = (
@@ -125,12 +128,17 @@ def session_options(config: RankConfig) -> dict[str, Any]:
 def probe_session(config: RankConfig) -> TaskSession:
     """The task's documents and requests, without any model and without its chat template."""
     from ..harness import open_session
+    from ..harness.session import ignored_fewshot
 
     options = session_options(config)
     options.pop("apply_chat_template", None)
     options.pop("fewshot_as_multiturn", None)
     name, folders = task_and_path(config)
-    return open_session(name, PlaceholderLM(), include_path=folders, **options)
+    probe = open_session(name, PlaceholderLM(), include_path=folders, **options)
+    ignored = ignored_fewshot(probe.task, options.get("num_fewshot"))
+    if ignored is not None:
+        log.warning(ignored)
+    return probe
 
 
 def require_model_types(config: RankConfig) -> None:

@@ -190,7 +190,10 @@ def run(args: argparse.Namespace) -> int:
         value = getattr(args, name, None)
         refuse_subsets(**{"limit": None, "samples": None, name: value or file.get(name)})
     internals.set_up_logging()
-    with adaptively(options) as blocks:
+    num_fewshot = getattr(args, "num_fewshot", None)
+    if num_fewshot is None:
+        num_fewshot = file.get("num_fewshot")
+    with adaptively(options, num_fewshot) as blocks:
         command(args)
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")

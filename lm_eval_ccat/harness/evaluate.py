@@ -21,7 +21,7 @@ from . import internals
 from .loop import AdaptiveRun, require_bank
 from .options import AdaptiveOptions
 from .results import assemble, in_words
-from .session import TaskSession
+from .session import TaskSession, ignored_fewshot
 from .together import group_weights, run_together
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
@@ -32,6 +32,7 @@ class _Call:
     """One call under `adaptively`: its options, and the blocks it has given."""
 
     options: AdaptiveOptions
+    num_fewshot: int | None = None
     blocks: dict[str, Any] = field(default_factory=dict)
 
 
@@ -130,7 +131,7 @@ def adaptive_evaluate(
         arguments["task_manager"] = internals.task_manager(
             tasks or [], arguments.pop("include_path"), metadata
         )
-    with adaptively(options):
+    with adaptively(options, arguments.get("num_fewshot")):
         return internals.stock_simple_evaluate(
             model=model, model_args=model_args, tasks=tasks, **arguments
         )
@@ -166,15 +167,23 @@ def simple_evaluate(
         )
     options = AdaptiveOptions.from_mapping(adaptive)
     refuse_subsets(arguments.get("limit"), arguments.get("samples"))
-    with adaptively(options):
+    with adaptively(options, arguments.get("num_fewshot")):
         return internals.stock_simple_evaluate(
             model=model, model_args=model_args, tasks=tasks, **arguments
         )
 
 
 @contextmanager
-def adaptively(options: AdaptiveOptions) -> Iterator[dict[str, Any]]:
+def adaptively(
+    options: AdaptiveOptions, num_fewshot: int | None = None
+) -> Iterator[dict[str, Any]]:
     """While this lasts, every task that the harness evaluates in this thread is adaptive.
+
+    Parameters
+    ----------
+    options : AdaptiveOptions
+    num_fewshot : int, optional
+        What the harness is asked for; a task that ignores it is warned of.
 
     Yields
     ------
@@ -182,7 +191,7 @@ def adaptively(options: AdaptiveOptions) -> Iterator[dict[str, Any]]:
         Filled with the ``adaptive`` block of each task as it is evaluated.
     """
     install_hook()
-    call = _Call(options)
+    call = _Call(options, num_fewshot)
     token = _CURRENT.set(call)
     try:
         yield call.blocks
@@ -246,6 +255,7 @@ def _evaluate(
     lm = arguments["lm"]
     session_options = {key: arguments[key] for key in _SESSION_OPTIONS}
     runs: dict[str, AdaptiveRun] = {}
+    call = _CURRENT.get()
     for name, options in chosen.items():  # everything that can be refused is, before a request
         task = tasks[name]
         if getattr(task, "UNSAFE_CODE", False) and not arguments["confirm_run_unsafe_code"]:
@@ -256,6 +266,9 @@ def _evaluate(
         bank = require_bank(options.bank_for(name, only_task=len(chosen) == 1), name)
         session = TaskSession(task, lm, session_options, count_tokens=options.model_price.by_tokens)
         runs[name] = AdaptiveRun.prepare(session, bank, options)
+        ignored = ignored_fewshot(task, call.num_fewshot if call is not None else None)
+        if ignored is not None:
+            log.warning(ignored)
     ordinary = None
     if len(chosen) < len(tasks):
         rest = {name: task for name, task in tasks.items() if name not in chosen}
@@ -274,7 +287,6 @@ def _evaluate(
         bootstrap_iters=arguments["bootstrap_iters"],
         log_samples=arguments["log_samples"],
     )
-    call = _CURRENT.get()
     if call is not None:
         call.blocks.update(results["adaptive"])
     else:

@@ -349,6 +349,19 @@ def apply_overrides(
         task.set_config(key="num_fewshot", value=0)
 
 
+def ignored_fewshot(task: Any, num_fewshot: int | None) -> str | None:
+    """A warning where a few-shot number was asked for and the task's YAML fixes none at all.
+
+    The harness then leaves the task as it is and says so only at a verbose level.
+    """
+    if not num_fewshot or task.get_config("num_fewshot") != 0:
+        return None
+    return (
+        f"num_fewshot {num_fewshot} is ignored, as lm_eval does: the YAML of task "
+        f"{task.task_name} says num_fewshot: 0; take that line out to set it from outside"
+    )
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -151,6 +152,23 @@ def test_what_cannot_be_meant_ends_in_one_line(common, banks, capsys, flags, cod
     assert main(["run", *map(str, common), "--tasks", "texts", *flags]) == code
     errors = capsys.readouterr().err.strip().splitlines()[-1]
     assert errors.startswith("lm-eval-ccat: error:") and words in errors
+
+
+@pytest.mark.parametrize("task, shots, warned", [("sums", 2, True), ("choices", 3, False)])
+def test_a_few_shot_number_that_the_task_ignores_is_warned_of(
+    common, banks, caplog, task, shots, warned
+):
+    log = logging.getLogger("lm_eval.ccat")  # the harness lets nothing through to the root
+    log.addHandler(caplog.handler)
+    flags = ["--tasks", task, "--num_fewshot", str(shots), "--max_items", "4"]
+    bank = ["--adaptive", "--bank", str(banks / f"{task}.bank.json")]
+    try:
+        assert main(["run", *map(str, common), *flags, *bank]) == 0
+    finally:
+        log.removeHandler(caplog.handler)
+    said = {r.getMessage() for r in caplog.records if "is ignored" in r.getMessage()}
+    assert len(said) == warned
+    assert all("num_fewshot 2" in s and "task sums says num_fewshot: 0" in s for s in said)
 
 
 def test_a_config_file_of_the_harness_counts(common, banks, capsys):

@@ -215,6 +215,22 @@ def test_a_misspelled_model_type_is_named_before_anything_is_loaded(
     assert "local-completions" in capsys.readouterr().err
 
 
+def test_a_few_shot_number_that_the_task_ignores_is_warned_of(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    own = bench.folder / "own"
+    own.mkdir()
+    text = (bench.folder / "tasks" / f"{TASK}.yaml").read_text()
+    (own / f"{TASK}.yaml").write_text(f"{text}num_fewshot: 0\n")
+    (own / "scoring.py").symlink_to(bench.folder / "tasks" / "scoring.py")
+    harness = {"include_path": str(own), "num_fewshot": 2}
+    config = bench.config(server.url, ["m01", "m11"], harness=harness)
+    assert main(["rank", str(config), "--dry_run"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("num_fewshot 2 is ignored") == 1
+    assert f"task {TASK} says num_fewshot: 0; take that line out" in said
+
+
 def test_a_configuration_beside_its_task_is_not_taken_for_a_task(
     bench: Bench, server: CompletionsServer
 ) -> None:
