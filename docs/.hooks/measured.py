@@ -1,9 +1,9 @@
-"""Puts measured figures into the page of limits while the documentation is built.
+"""Keeps measured figures, and writes them into the page of limits.
 
     python benchmarks/ranking_quality.py --sections quality --out quality.json
     python docs/.hooks/measured.py quality.json COMMIT
 
-keeps new figures in docs/measured, with the commit at which they were made.
+keeps new figures in docs/measured, with the commit at which they were made, and writes the tables.
 """
 
 from __future__ import annotations
@@ -18,9 +18,16 @@ from typing import Any
 MEASURED = Path(__file__).resolve().parents[1] / "measured" / "quality.json"
 
 
-def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Put measured figures into the page of limits."""
-    return re.sub(r"<!-- quality: (\w+) -->", lambda m: quality(m[1]), markdown)
+#: The page, and where its tables stand in it.
+PAGE = Path(__file__).resolve().parents[1] / "limits.md"
+_PLACE = re.compile(r"<!-- quality: (\w+) -->\n.*?<!-- end -->", re.S)
+
+
+def filled(page: str) -> str:
+    """The page with its tables as the figures have them."""
+    return _PLACE.sub(
+        lambda m: f"<!-- quality: {m[1]} -->\n\n{quality(m[1])}\n\n<!-- end -->", page
+    )
 
 
 _HEAD = [
@@ -97,6 +104,7 @@ def keep(path: Path, commit: str) -> None:
     }
     kept = {"made": made, "left_out": found["left_out"], **_rounded(tables)}
     MEASURED.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _rounded(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -61,6 +62,15 @@ def test_the_reference_has_every_command_and_every_key(site):
         assert key in config
     directory = text_of(site / "reference" / "run-directory.html")
     assert '"op": "tell"' in directory and '"stopped_because"' in directory
+
+
+def test_the_tables_of_the_page_of_limits_are_the_figures_that_were_measured():
+    spec = importlib.util.spec_from_file_location("measured", DOCS / ".hooks" / "measured.py")
+    measured = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(measured)
+    page = (DOCS / "limits.md").read_text(encoding="utf-8")
+    assert measured.filled(page) == page
+    assert "| `default` | " in page and "The worst of them" in page
 
 
 def test_no_page_loads_anything_from_elsewhere(site):
