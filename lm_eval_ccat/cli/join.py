@@ -80,12 +80,14 @@ def join(
         return _show(folder)
     console = make_console(quiet=True)
     with quiet_harness(folder / f"run.{_file_name(ranker.owner)}.log", console):
+        from ..harness import internals
         from .rank_models import require_model_types
         from .rank_plan import make_plan
 
         require_model_types(replace(config, models=(entry,)))
         plan = make_plan(config)
         _require_same_task(header, plan, folder)
+        internals.require_backends([str(entry.model)])
         try:
             _work(plan, directory, ranker, entry, console)
         except KeyboardInterrupt:

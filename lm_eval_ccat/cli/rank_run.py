@@ -70,6 +70,7 @@ def rank(
         log_file = folder / "run.log"
     try:
         with quiet_harness(log_file, console), contextlib.redirect_stdout(sys.stderr):
+            from ..harness import internals
             from .rank_models import require_model_types
             from .rank_plan import make_plan
 
@@ -81,6 +82,8 @@ def rank(
 
                 print_forecast(plan, switches.as_json, out)
                 return 0
+            if not prepare and switches.executor == "local":
+                internals.require_backends(str(entry.model) for entry in config.models)
             _begin(directory, plan, resume, shared=prepare)
             if prepare:
                 print(f"{folder} is ready; join with: lm-eval-ccat run --model ... --adaptive "

@@ -174,7 +174,8 @@ def run(args: argparse.Namespace) -> int:
         if given:
             raise UsageError(f"--{given[0]} means nothing without --adaptive")
         internals.set_up_logging()
-        command(args)
+        with internals.naming_extras():
+            command(args)
         return 0
 
     if ours.pop("ranking") is None and ours.pop("name") is not None:
@@ -193,7 +194,7 @@ def run(args: argparse.Namespace) -> int:
     num_fewshot = getattr(args, "num_fewshot", None)
     if num_fewshot is None:
         num_fewshot = file.get("num_fewshot")
-    with adaptively(options, num_fewshot) as blocks:
+    with internals.naming_extras(), adaptively(options, num_fewshot) as blocks:
         command(args)
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")

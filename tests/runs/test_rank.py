@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from bench import TASK, Bench
 from loopback import CompletionsServer
 
@@ -13,6 +16,23 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.runs.journal import Journal
 
 FOUR = ["m01", "m05", "m07", "m11"]
+#: The command line in a Python that lacks a package: its name, then the arguments.
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+package = sys.argv.pop(1)
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        lacks = name.split(".")[0] == package
+        return None if lacks else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+from lm_eval_ccat.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 def result(config: Path) -> dict:
@@ -213,6 +233,26 @@ def test_a_misspelled_model_type_is_named_before_anything_is_loaded(
     config = bench.config(server.url, ["m01", "m11"], entry={"model": "local-completion"})
     assert main(["rank", str(config)]) == 2
     assert "local-completions" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("package", "last", "extra"),
+    [("tenacity", "local-completions", "api"), ("torch", "hf", "hf")],
+)
+def test_a_model_type_without_its_package_costs_no_call(
+    bench: Bench, server: CompletionsServer, package: str, last: str, extra: str
+) -> None:
+    config = bench.config(server.url, ["m01", "m11"])
+    content = yaml.safe_load(config.read_text())
+    content["models"][1]["model"] = last
+    config.write_text(yaml.safe_dump(content))
+    command = [sys.executable, "-c", WITHOUT, package, "rank", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    said = done.stderr.strip().splitlines()[-1]
+    assert package in said and f"pip install 'lm-eval-ccat[{extra}]'" in said
+    assert not server.asked
+    assert not (config.with_suffix(".run") / "journal.jsonl").exists()
 
 
 def test_a_few_shot_number_that_the_task_ignores_is_warned_of(

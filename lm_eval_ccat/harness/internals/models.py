@@ -3,19 +3,70 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from ...errors import HarnessError
 from .names import resolve
+
+#: Packages that model types import, by the extra that installs them.
+_EXTRAS = {
+    "hf": ("torch", "transformers", "accelerate", "peft"),
+    "api": ("aiohttp", "tenacity", "requests", "tiktoken"),
+}
+#: What every model type behind a server needs; the harness finds out when a model is made.
+_API_PACKAGES = ("aiohttp", "tenacity", "requests")
+
+
+@contextmanager
+def naming_extras() -> Iterator[None]:
+    """Turn a missing package of a model type into an error that names the extra to install.
+
+    Raises
+    ------
+    HarnessError
+        With the remedy.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        for extra, packages in _EXTRAS.items():
+            for package in packages:
+                if error.name == package or f"'{package}'" in str(error):
+                    raise HarnessError(
+                        f"the model needs the package {package}, which is not installed; "
+                        f"pip install 'lm-eval-ccat[{extra}]'"
+                    ) from error
+        raise
+
+
+def require_backends(models: Iterable[str]) -> None:
+    """Refuse registered model types whose packages are not installed; makes no model.
+
+    Raises
+    ------
+    HarnessError
+        With the extra to install.
+    """
+    for model in models:
+        with naming_extras():
+            model_class = resolve("lm_eval.api.registry:get_model")(model)
+            kinds = {f"{kind.__module__}.{kind.__name__}" for kind in model_class.__mro__}
+            if "lm_eval.models.api_models.TemplateAPI" in kinds:
+                for package in _API_PACKAGES:
+                    if find_spec(package) is None:
+                        raise ModuleNotFoundError(f"No module named '{package}'", name=package)
 
 
 def make_lm(
     model: str, model_args: Mapping[str, Any] | None, additional: Mapping[str, Any] | None = None
 ) -> Any:
     """Instantiate a registered model type as the harness's own command does."""
-    model_class = resolve("lm_eval.api.registry:get_model")(model)
-    return model_class.create_from_arg_obj(dict(model_args or {}), dict(additional or {}))
+    with naming_extras():
+        model_class = resolve("lm_eval.api.registry:get_model")(model)
+        return model_class.create_from_arg_obj(dict(model_args or {}), dict(additional or {}))
 
 
 def model_types() -> list[str]:
