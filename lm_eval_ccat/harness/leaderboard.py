@@ -70,6 +70,19 @@ class KnownResults:
         UsageError
             They are of no other model than the one that is run.
         """
+        table = self.read_task(task, bank)
+        if table is not None:
+            self.scales[task] = scale
+        return table
+
+    def read_task(self, task: str, bank: ItemBank) -> ScoreTable | None:
+        """What `of_task` gives, which needs neither task nor model; read once.
+
+        Raises
+        ------
+        ScoreTableError, ScaleError, UsageError
+            As `of_task`.
+        """
         if task not in self.tables:
             source = self.source
             if isinstance(source, Mapping):
@@ -82,7 +95,6 @@ class KnownResults:
                     raise UsageError(f"the leaderboard holds no other model than {self.model!r}")
                 table = table.without([self.model])
             self.tables[task] = table
-            self.scales[task] = scale
         return self.tables[task]
 
     @staticmethod

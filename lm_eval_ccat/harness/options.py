@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
-from ..errors import UsageError
+from ..errors import BankError, UsageError
 from ..runs.prices import Price
 from .leaderboard import KnownResults
 
@@ -97,15 +97,24 @@ class AdaptiveOptions:
         return Price.parse(self.price, "price")
 
     def require_files(self) -> None:
-        """Refuse a bank path that does not exist, before a model is loaded.
+        """Refuse banks and full results that cannot be read, before a model is loaded.
 
         Raises
         ------
         BankError
+            A bank is missing or damaged, or a directory holds none.
+        ScoreTableError, ScaleError, UsageError
+            See `KnownResults.of_task`.
         """
-        for bank in self.bank.values() if isinstance(self.bank, Mapping) else [self.bank]:
-            if isinstance(bank, (str, Path)) and not Path(bank).is_dir():
-                ItemBank.load(bank)
+        several = isinstance(self.bank, Mapping)
+        for task, bank in self.bank.items() if several else [(None, self.bank)]:
+            if isinstance(bank, (str, Path)):
+                if Path(bank).is_dir():
+                    _require_banks(Path(bank))
+                    continue  # which of its banks are meant, the tasks say
+                bank = ItemBank.load(bank)
+            if self.leaderboard is not None:
+                self.leaderboard.read_task(task or bank.task or "", bank)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any], folder: Path | None = None) -> AdaptiveOptions:
@@ -217,6 +226,14 @@ def bank_file(bank: Any, task: str) -> Path | None:
     if not path.is_dir():
         return path
     return next((file for file in sorted(path.glob("*.json")) if _task_of(file) == task), None)
+
+
+def _require_banks(folder: Path) -> None:
+    if not any(_task_of(file) for file in folder.glob("*.json")):
+        raise BankError(
+            f"{folder} holds no item bank (a .json file that names its task); name a bank file, "
+            "or make one with `lm-eval-ccat calibrate`"
+        )
 
 
 def _task_of(file: Path) -> str | None:

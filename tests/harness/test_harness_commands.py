@@ -12,7 +12,7 @@ from functools import partial
 import lm_eval.tasks
 import pytest
 from lm_eval.__main__ import cli_evaluate
-from local_bench import N_DOCS
+from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat.cli.main import main
 
@@ -169,6 +169,31 @@ def test_a_few_shot_number_that_the_task_ignores_is_warned_of(
     said = {r.getMessage() for r in caplog.records if "is ignored" in r.getMessage()}
     assert len(said) == warned
     assert all("num_fewshot 2" in s and "task sums says num_fewshot: 0" in s for s in said)
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        (["--bank", "EMPTY"], "holds no item bank"),
+        (["--bank", "texts=EMPTY"], "holds no item bank"),
+        (["--bank", "BANK", "--leaderboard", "EMPTY"], "empty"),
+        (["--bank", "BANK", "--leaderboard", "broken.csv"], "broken.csv"),
+    ],
+)
+def test_files_that_cannot_serve_are_refused_before_the_model_is_made(
+    common, banks, capsys, monkeypatch, flags, words
+):
+    def never(*args, **kwargs):
+        raise AssertionError("the model was made")
+
+    monkeypatch.setattr(Copyist, "__init__", never)
+    monkeypatch.chdir(banks)
+    (banks / "empty").mkdir()
+    (banks / "broken.csv").write_text("model,doc_id\na,1\n")
+    flags = [flag.replace("BANK", "texts.bank.json").replace("EMPTY", "empty") for flag in flags]
+    assert main(["run", *map(str, common), "--tasks", "texts", "--adaptive", *flags]) in (1, 2)
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.startswith("lm-eval-ccat: error:") and words in said and "was made" not in said
 
 
 def test_a_config_file_of_the_harness_counts(common, banks, capsys):
