@@ -26,7 +26,8 @@ example (models.yaml):
   lm-eval-ccat rank models.run                   the state of a run, at any time
 
 exit codes: 0 every pair decided, 3 ties left, 4 partial (a model failed, or interrupted),
-2 usage, 1 error
+2 usage, 1 error; for RUN_DIR the same, 3 also while the ranking is not finished (--json says
+`finished`)
 """
 
 

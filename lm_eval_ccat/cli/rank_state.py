@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..metrics.scale import Scale
 from ..runs.rebuild import rebuild
-from .rank_output import exit_code, print_result, to_json
+from .rank_output import TIES, print_result, to_json
 
 
 def show_state(folder: Path, as_json: bool) -> int:
@@ -17,7 +17,7 @@ def show_state(folder: Path, as_json: bool) -> int:
     Returns
     -------
     int
-        The ranking's exit code once it has ended, 0 while it is running.
+        The ranking's exit code; 3 rather than 0 while it has not ended.
     """
     from rich.console import Console
 
@@ -39,6 +39,8 @@ def show_state(folder: Path, as_json: bool) -> int:
         run_dir=str(folder),
     )
     content["finished"] = ranker.done
+    if not ranker.done:  # pairs that are decided so far need not stay so
+        content["exit_code"] = content["exit_code"] or TIES
     content["in_flight"] = [
         {"model": model, "doc_id": doc, "by": claim.owner}
         for (model, doc), claim in ranker.claims.items()
@@ -49,4 +51,4 @@ def show_state(folder: Path, as_json: bool) -> int:
         print_result(Console(highlight=False), content)
         if not ranker.done:
             print(f"Not finished; {len(ranker.claims)} document(s) in flight.")
-    return exit_code(ranking) if ranker.done else 0
+    return int(content["exit_code"])

@@ -159,6 +159,16 @@ def half_run(bench: Bench, server: CompletionsServer, name: str = "half") -> tup
     return config, journal
 
 
+def test_the_state_of_an_unfinished_ranking_is_no_success(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config, _ = half_run(bench, server)
+    capsys.readouterr()
+    assert main(["rank", str(config.with_suffix(".run")), "--json"]) == 3
+    state = json.loads(capsys.readouterr().out)
+    assert state["finished"] is False and state["exit_code"] == 3
+
+
 def test_a_torn_last_line_is_dropped_and_reported(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
