@@ -92,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
             f"median {value['median']:.4g}"
         )
     provenance = {k: v for k, v in facts["provenance"].items() if k not in ("report", "sources")}
+    if "rows" in provenance:  # of the score table: each is one model in one configuration
+        provenance["model configs"] = provenance.pop("rows")
     provenance["sources"] = len(facts["provenance"].get("sources") or [])
     for title, block in (
         ("settings", facts["settings"]),

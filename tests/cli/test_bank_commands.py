@@ -50,6 +50,12 @@ def test_show_tells_of_use(files, capsys):
     assert facts["sha256"] == ItemBank.load("t.bank.json").sha256
 
 
+def test_show_says_what_the_rows_of_the_score_table_were(files, capsys):
+    assert main(["bank", "show", "t.bank.json"]) == 0
+    out = capsys.readouterr().out
+    assert "model configs: 10\n" in out and "rows" not in out
+
+
 def test_check_by_new_results(files, capsys):
     assert main(["bank", "check", "t.bank.json", "--scores", "new.parquet"]) == 0
     assert "nothing wrong found" in capsys.readouterr().out
