@@ -16,7 +16,7 @@ from ..scores.table import ScoreTable
 from .bank import ItemBank
 from .default_check import fit_misfit, leave_out, summary
 from .default_items import FitOptions, fit_items
-from .fitted import Fitted
+from .fitted import Fitted, require_scores
 
 Floats = NDArray[np.float64]
 
@@ -189,17 +189,7 @@ def _config_noise(table: ScoreTable, scores: Floats) -> float:
 
 
 def _require_scores(table: ScoreTable, scores: Floats) -> None:
-    seen = np.isfinite(scores)
-    empty = np.flatnonzero(~seen.any(axis=0))
-    if len(empty):
-        raise BankError(
-            f"no model has a score on doc_id {table.doc_ids[empty[0]]!r}"
-            + (f" and {len(empty) - 1} more" if len(empty) > 1 else "")
-            + ": calibrate on items that were run"
-        )
-    if not seen.any(axis=1).all():
-        name = table.models[int(np.flatnonzero(~seen.any(axis=1))[0])]
-        raise BankError(f"model {name!r} has no score at all: leave it out")
+    require_scores(table, np.isfinite(scores))
     if not np.nanmax(scores) > np.nanmin(scores):
         raise BankError(
             f"every score of {table.metric!r} is {np.nanmax(scores):.6g}: there is nothing to "

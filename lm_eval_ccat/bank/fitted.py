@@ -1,4 +1,4 @@
-"""What a calibration method returns; `calibrate` puts the provenance around it."""
+"""What a calibration method needs and returns; `calibrate` puts the provenance around it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..errors import BankError
+from ..scores.table import ScoreTable
 
 
 @dataclass(frozen=True)
@@ -31,3 +34,29 @@ class Fitted:
     report: dict[str, Any] = field(default_factory=dict)
     self_check: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+
+def require_scores(table: ScoreTable, seen: NDArray[np.bool_]) -> None:
+    """Refuse a table in which an item or a model has no score at all.
+
+    Parameters
+    ----------
+    table : ScoreTable
+    seen : ndarray of bool, shape (n_models, n_items)
+        Where a model has a score.
+
+    Raises
+    ------
+    BankError
+        Naming the item or model.
+    """
+    empty = np.flatnonzero(~seen.any(axis=0))
+    if len(empty):
+        raise BankError(
+            f"no model has a score on doc_id {table.doc_ids[empty[0]]!r}"
+            + (f" and {len(empty) - 1} more" if len(empty) > 1 else "")
+            + ": calibrate on items that were run"
+        )
+    if not seen.any(axis=1).all():
+        name = table.models[int(np.flatnonzero(~seen.any(axis=1))[0])]
+        raise BankError(f"model {name!r} has no score at all: leave it out")

@@ -13,7 +13,7 @@ from scipy.special import logit
 from ..errors import BankError
 from ..response.logistic import expected_score
 from ..scores.table import ScoreTable
-from .fitted import Fitted
+from .fitted import Fitted, require_scores
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def fit(table: ScoreTable) -> Fitted:
     """
     scores = table.model_scores()
     seen = np.isfinite(scores)
-    _require_scores(table, seen)
+    require_scores(table, seen)
     mean = _masked_mean(scores, seen, axis=0)
     low, high = mean.min(), mean.max()
     if not high > low:
@@ -97,19 +97,6 @@ def fit(table: ScoreTable) -> Fitted:
 
 def _one_if_equal(counts: NDArray[np.intp]) -> int | list[int]:
     return int(counts[0]) if (counts == counts[0]).all() else counts.tolist()
-
-
-def _require_scores(table: ScoreTable, seen: NDArray[np.bool_]) -> None:
-    empty = np.flatnonzero(~seen.any(axis=0))
-    if len(empty):
-        raise BankError(
-            f"no model has a score on doc_id {table.doc_ids[empty[0]]!r}"
-            + (f" and {len(empty) - 1} more" if len(empty) > 1 else "")
-            + ": calibrate on items that were run"
-        )
-    if not seen.any(axis=1).all():
-        name = table.models[int(np.flatnonzero(~seen.any(axis=1))[0])]
-        raise BankError(f"model {name!r} has no score at all: leave it out")
 
 
 def _masked_mean(values: Floats, seen: NDArray[np.bool_], axis: int) -> Floats:
