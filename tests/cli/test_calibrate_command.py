@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -163,7 +162,5 @@ def test_it_starts_at_once_and_imports_nothing_heavy(tmp_path):
         "heavy = {'torch', 'datasets', 'pandas', 'scipy.stats', 'lm_eval'} & set(sys.modules); "
         "sys.exit(f'imported {heavy}' if heavy else code)"
     )
-    start = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert time.perf_counter() - start < 10  # seconds; about 0.7 on an idle machine

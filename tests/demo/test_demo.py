@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -46,9 +45,7 @@ def test_systems_really_differ(documents: list[Document]) -> None:
 
 def test_the_demo_is_right_where_it_is_sure(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     folder = tmp_path / "demo"
-    started = time.monotonic()
     code = main(["demo", "--dir", str(folder), "--documents", "500", "--quiet"])
-    assert time.monotonic() - started < 120
     out = capsys.readouterr().out
     # The command itself ends with 1 if full evaluation contradicts a confident pair.
     assert code == 0, out
