@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BankError, ScaleError, ScoreTableError
+from ..files import replace_text
 from ..metrics.scale import Scale
 from ..scores.table import sorted_ids
 from .required import require_parts
@@ -110,17 +109,7 @@ class ItemBank:
         text = file_text({k: as_text(v) for k, v in head.items()} | parts, items)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as f:
-                    f.write(text)
-                    f.flush()
-                    os.fsync(f.fileno())
-                os.chmod(name, 0o644)
-                os.replace(name, path)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
+            replace_text(path, text)
         except OSError as e:
             raise BankError(f"{path}: cannot write the bank ({e.strerror or e})") from e
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,6 +20,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..errors import RunError
+from ..files import replace_text
 from ..metrics.scale import Scale
 
 FORMAT = "lm-eval-ccat/leaderboard"
@@ -214,7 +213,7 @@ def update_board(base: str | Path, full: Board, new: Sequence[Row]) -> Board:
                 ("csv", board.to_csv()),
                 ("json", board.to_json()),  # last: it is what counts
             ):
-                _replace(stem.with_name(f"{stem.name}.{ending}"), text)
+                replace_text(stem.with_name(f"{stem.name}.{ending}"), text)
             return board
     except Timeout:
         raise RunError(f"{stem}: locked by another process for {_LOCK_SECONDS} s") from None
@@ -264,20 +263,6 @@ def _row(value: Mapping[str, Any]) -> Row:
     if not np.isfinite(numbers).all() or row.standard_error < 0.0:
         raise ValueError(f"the row of {row.model!r} holds no numbers")
     return row
-
-
-def _replace(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as f:
-            f.write(text)
-            f.flush()
-            os.fsync(f.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _cell(text: str) -> str:
