@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .bank import ItemBank, calibrate
-    from .harness import AdaptiveTask, adaptive_evaluate, simple_evaluate
+    from .bank import ItemBank
+    from .live import AdaptiveTask, adaptive_evaluate, simple_evaluate
+    from .methods import calibrate
     from .ranker import Ranker, Ranking
     from .scores import ScoreTable
     from .simulation import simulate
@@ -21,13 +22,13 @@ __version__ = "0.1.0"
 _HOME = {
     "ScoreTable": "scores",
     "ItemBank": "bank",
-    "calibrate": "bank",
+    "calibrate": "methods",
     "Ranker": "ranker",
     "Ranking": "ranker",
     "simulate": "simulation",
-    "AdaptiveTask": "harness",
-    "adaptive_evaluate": "harness",
-    "simple_evaluate": "harness",
+    "AdaptiveTask": "live",
+    "adaptive_evaluate": "live",
+    "simple_evaluate": "live",
 }
 
 __all__ = [

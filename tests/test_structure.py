@@ -12,17 +12,28 @@ import pytest
 import lm_eval_ccat
 
 ROOT = Path(lm_eval_ccat.__file__).parent
-PARTS = [
-    {"cli", "demo"},
-    {"harness", "runs", "simulation", "report"},
-    {"ranker"},
-    {"adaptive"},
-    {"bank"},
-    {"response", "scores", "metrics"},
-]
-LAYER = {part: i for i, parts in enumerate(PARTS) for part in parts}
-CORE = {"ranker", "adaptive", "bank", "response", "scores", "metrics"}
+ROOMS = (  # from the top of the house to its ground; a room imports only from rooms below it
+    "cli",
+    "report",
+    "experiments",
+    "live",
+    "upkeep",
+    "simulation",
+    "runs",
+    "harness",
+    "ranker",
+    "methods",
+    "bank",
+    "scores",
+    "metrics",
+)
+FLOOR = {room: i for i, room in enumerate(ROOMS)}
+BESIDE = {"demo", "integrations", "testing"}
+CORE = {"ranker", "methods", "bank", "scores", "metrics"}
 HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers", "evaluate")
+#: Imports that still run upward. The list may only grow shorter.
+STILL_UPWARD: set[str] = {"live -> cli", "live -> report"}
+STILL_CIRCLES = {("ranker", "known"), ("scores", "long_form"), ("scores", "harness_logs")}
 
 
 def imports(path: Path, top_level_only: bool = False):
@@ -39,34 +50,96 @@ def imports(path: Path, top_level_only: bool = False):
             yield from (f"{stem}.{a.name}" for a in node.names)
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_part_imports_only_from_parts_to_its_right(path):
-    part = path.relative_to(ROOT).parts[0]
+def modules(*rooms: str):
+    """Every module of the package, or of some rooms, with the room that it lies in."""
+    for path in sorted(ROOT.rglob("*.py")):
+        room = path.relative_to(ROOT).parts[0]
+        if not rooms or room in rooms:
+            yield room, path
+
+
+def own_imports(path: Path):
+    """The rooms that a module imports from."""
     for name in imports(path):
         pieces = name.split(".")
-        if pieces[0] != "lm_eval_ccat" or len(pieces) < 2 or pieces[1] not in LAYER:
-            continue
-        if part in LAYER:
-            assert pieces[1] == part or LAYER[pieces[1]] >= LAYER[part], f"{part} imports {name}"
-        if part in CORE:
-            assert pieces[1] in CORE
+        if pieces[0] == "lm_eval_ccat" and len(pieces) > 1:
+            yield pieces[1], name
 
 
-@pytest.mark.parametrize("part", sorted(CORE))
-def test_the_core_knows_no_harness_clock_or_network(part):
+def test_every_room_has_its_floor():
+    found = {p.name for p in ROOT.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    assert found - BESIDE - {"task_configs"} <= set(ROOMS)
+
+
+def test_a_room_imports_only_from_rooms_below_it():
+    upward = {
+        f"{room} -> {other}": f"{path.relative_to(ROOT)} imports {name}"
+        for room, path in modules(*ROOMS)
+        for other, name in own_imports(path)
+        if other in FLOOR and FLOOR[other] < FLOOR[room]
+    }
+    assert set(upward) == STILL_UPWARD, {k: upward.get(k) for k in set(upward) ^ STILL_UPWARD}
+
+
+def test_the_core_knows_nothing_outside_itself():
     banned = {"lm_eval", "time", "datetime", "requests", "urllib", "socket", "http", "asyncio"}
-    for path in (ROOT / part).rglob("*.py"):
-        for name in imports(path):
-            assert name.split(".")[0] not in banned, f"{path.name} imports {name}"
+    rooms = set(ROOMS) | BESIDE
+    found = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for room, path in modules(*CORE)
+        for name in imports(path)
+        if name.split(".")[0] in banned
+        or (name.startswith("lm_eval_ccat.") and name.split(".")[1] in rooms - CORE)
+    ]
+    assert not found
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
-def test_only_the_harness_part_knows_the_harness(path):
-    part = path.relative_to(ROOT).parts[0]
-    if part in {"harness", "demo"}:
-        return
-    top = [n for n in imports(path, top_level_only=True) if n.split(".")[0] == "lm_eval"]
-    assert not top, f"{path.name} imports {top}"
+def test_only_the_harness_room_knows_the_harness():
+    found = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for room, path in modules()
+        if room not in {"harness", "demo", "live"}
+        for name in imports(path, top_level_only=True)
+        if name.split(".")[0] == "lm_eval"
+    ]
+    assert not found
+
+
+def _known_circle(circle: str) -> bool:
+    return any(f".{room}." in circle and name in circle for room, name in STILL_CIRCLES)
+
+
+def test_no_two_modules_import_each_other_in_a_circle():
+    names = {
+        path: ".".join(path.relative_to(ROOT.parent).with_suffix("").parts) for _, path in modules()
+    }
+    names = {p: n.removesuffix(".__init__") for p, n in names.items()}
+    known = set(names.values())
+    edges = {}
+    for path, name in names.items():
+        wanted = set()
+        for target in imports(path):
+            pieces = target.split(".")
+            hit = next(
+                (t for k in range(len(pieces), 0, -1) if (t := ".".join(pieces[:k])) in known), None
+            )
+            if hit and hit != name and not name.startswith(f"{hit}."):
+                wanted.add(hit)
+        edges[name] = wanted if not path.name == "__init__.py" else set()
+    done: set[str] = set()
+    circles: list[str] = []
+
+    def walk(name: str, trail: list[str]) -> None:
+        if name in trail:
+            circles.append(" -> ".join([*trail[trail.index(name) :], name]))
+        elif name not in done:
+            for other in sorted(edges[name]):
+                walk(other, [*trail, name])
+            done.add(name)
+
+    for name in sorted(edges):
+        walk(name, [])
+    assert {c for c in circles if not _known_circle(c)} == set()
 
 
 LIGHT = [

@@ -22,8 +22,8 @@ from mkdocs.structure.files import File, Files
 
 import lm_eval_ccat
 from lm_eval_ccat.cli import main as command_line
-from lm_eval_ccat.runs import config as run_config
-from lm_eval_ccat.runs.prices import Price
+from lm_eval_ccat.harness.prices import Price
+from lm_eval_ccat.live import config as run_config
 
 CONFIG_WORDS = {
     "task": "Name of a harness task, or the path of its YAML file.",

@@ -1,6 +1,5 @@
 """Item banks: calibrated items and the provenance to trust them."""
 
 from .bank import ItemBank
-from .calibration import calibrate
 
-__all__ = ["ItemBank", "calibrate"]
+__all__ = ["ItemBank"]

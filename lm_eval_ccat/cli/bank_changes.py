@@ -63,7 +63,7 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
 def run_diff(args: argparse.Namespace) -> int:
     """Print what differs."""
     from ..bank import ItemBank
-    from ..bank.diff import diff_banks
+    from ..upkeep.diff import diff_banks
 
     found = diff_banks(ItemBank.load(args.old), ItemBank.load(args.new))
     if args.json:
@@ -99,7 +99,7 @@ def run_diff(args: argparse.Namespace) -> int:
 def run_update(args: argparse.Namespace) -> int:
     """Add models and write the new bank."""
     from ..bank import ItemBank
-    from ..bank.update import update
+    from ..upkeep.update import update
 
     bank = ItemBank.load(args.bank)
     for name in ("metric", "task", "filter"):

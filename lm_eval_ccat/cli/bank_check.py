@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .reading import add_reading_arguments, read_scores
 
 if TYPE_CHECKING:
-    from ..bank.findings import Finding
+    from ..upkeep.findings import Finding
 
 EPILOG = """\
 examples:
@@ -48,7 +48,7 @@ def add_action(actions: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check and print what was found."""
     from ..bank import ItemBank
-    from ..bank.checks import check_scores
+    from ..upkeep.check import check_scores
 
     bank = ItemBank.load(args.bank)
     found: list[Finding] = []
@@ -91,9 +91,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _documents(bank: Any, args: argparse.Namespace) -> list[Finding]:
-    from ..bank.checks import check_documents
-    from ..bank.findings import Finding
     from ..harness.documents import task_documents
+    from ..upkeep.check import check_documents
+    from ..upkeep.findings import Finding
 
     task = task_documents(args.documents_of, args.include_path)
     found = check_documents(bank, task.doc_ids, task.doc_hashes)

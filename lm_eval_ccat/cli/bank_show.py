@@ -32,7 +32,7 @@ def summary(path: str) -> dict[str, Any]:
     import numpy as np
 
     from ..bank import ItemBank
-    from ..bank.usage import read_usage
+    from ..upkeep.usage import read_usage
 
     bank = ItemBank.load(path)
     spread = {}

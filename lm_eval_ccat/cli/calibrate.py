@@ -66,7 +66,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Calibrate, save, report."""
-    from ..bank import calibrate
+    from ..methods import calibrate
     from ..metrics import check_column
 
     table = read_scores(args.scores, args)

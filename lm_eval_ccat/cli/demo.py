@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the demo; 0 if every confident pair agrees with full evaluation."""
     from ..demo.corpus import collect, write_task
     from ..demo.summarisers import CALIBRATING, RANKED
+    from ..live.ranking import Switches, rank
     from .live import make_console, quiet_harness
-    from .rank_run import Switches, rank
 
     started = time.monotonic()
     folder = Path(args.dir)
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     config_file = folder / "rank.yaml"
     config_file.write_text(_config_text(bank_file.name, RANKED), encoding="utf-8")
     _say(f"\nlm-eval-ccat rank {config_file}\n")
-    from ..runs.config import load_config
+    from ..live.config import load_config
 
     run_dir = folder / "rank.run"
     rank(load_config(config_file), run_dir, Switches(quiet=args.quiet))
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _calibrate(logs: Path, bank_file: Path, method: str) -> None:
-    from ..bank import calibrate
+    from ..methods import calibrate
     from ..scores import ScoreTable
 
     table = ScoreTable.read(logs, metric="rougeL", task="ccat_demo")

@@ -73,9 +73,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, write, and name what was written."""
-    from ..simulation.experiments import Setup, run_experiments
+    from ..experiments.run import Setup, run_experiments
+    from ..experiments.studies import Design
     from ..simulation.methods import chosen_methods
-    from ..simulation.studies import Design
 
     methods = tuple(name for name in args.methods.split(",") if name)
     for method in chosen_methods(methods):
@@ -126,13 +126,13 @@ def write_report(
     list of str
         Lines for the user: the summary, and where it lies.
     """
-    from ..simulation.experiment_tables import all_tables, markdown, write_csv
+    from ..experiments.tables import all_tables, markdown, write_csv
 
     tables = all_tables(measured, methods)
     drawn: list[str] = []
     notes = []
     try:
-        from ..simulation.experiment_plots import draw
+        from ..experiments.plots import draw
 
         drawn = draw(tables, measured, methods, out)
     except ImportError:

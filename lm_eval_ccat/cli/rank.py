@@ -97,11 +97,11 @@ def run(args: argparse.Namespace) -> int:
         from .rank_state import show_state
 
         return show_state(path, as_json=args.json)
-    from ..runs.config import load_config
+    from ..live.config import load_config
 
     config = load_config(path, _overrides(args))
     folder = Path(args.run_dir) if args.run_dir else path.with_suffix(".run")
-    from .rank_run import Switches, rank
+    from ..live.ranking import Switches, rank
 
     return rank(
         config,

@@ -164,7 +164,7 @@ def run(args: argparse.Namespace) -> int:
     command = internals.run_command()._execute
     ranking, name = ours.pop("ranking"), ours.pop("name")
     if ranking is not None and ours["adaptive"]:
-        from .join import join
+        from ..live.join import join
 
         internals.set_up_logging()
         return join(args, ranking, name, [n for n, v in ours.items() if v and n != "adaptive"])
@@ -180,8 +180,8 @@ def run(args: argparse.Namespace) -> int:
 
     if ours.pop("ranking") is None and ours.pop("name") is not None:
         raise UsageError("--name is the model's name in a ranking; it needs --ranking RUN_DIR")
-    from ..harness.evaluate import adaptively, refuse_subsets
-    from ..harness.results import in_words
+    from ..live.evaluate import adaptively, refuse_subsets
+    from ..live.harness_results import in_words
 
     file = _config_file(args)
     out = ours["leaderboard_out"]
@@ -206,7 +206,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(given: dict[str, Any]) -> Any:
-    from ..harness.options import AdaptiveOptions, parse_banks
+    from ..live.options import AdaptiveOptions, parse_banks
 
     values = {key: value for key, value in given.items() if value is not None}
     if "bank" not in values:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BankError, UsageError
 
 if TYPE_CHECKING:
-    from ..harness.leaderboard import KnownResults
+    from ..live.leaderboard import KnownResults
 
 #: Arguments of models that name them, as the harness has it.
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
@@ -56,8 +56,8 @@ def known_results(
             if value is not None:
                 raise UsageError(f"--{flag} means nothing without --leaderboard")
         return None
-    from ..harness.leaderboard import KnownResults
-    from ..harness.options import parse_banks
+    from ..live.leaderboard import KnownResults
+    from ..live.options import parse_banks
 
     found = KnownResults.of(parse_banks(given))
     assert found is not None
@@ -81,7 +81,7 @@ def model_name(args: argparse.Namespace, file: Mapping[str, Any]) -> str:
 
 def count_items(banks: Any, blocks: Mapping[str, Mapping[str, Any]]) -> None:
     """Count each task's documents beside its bank file."""
-    from ..harness.options import bank_file
+    from ..live.options import bank_file
 
     for task, block in blocks.items():
         file = bank_file(banks, task) if "documents" in block else None
@@ -98,7 +98,7 @@ def count_new_items(
 
 def _count(bank: str | Path, tests: list[list[Any]]) -> None:
     """Add to a bank's counts; one that cannot be kept is told, and no more than that."""
-    from ..bank.usage import record_usage
+    from ..upkeep.usage import record_usage
 
     try:
         record_usage(bank, tests)

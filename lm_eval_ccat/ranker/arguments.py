@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from ..errors import UsageError
-from .policy import Policy
+from ..methods.policy import Policy
 
-_POLICIES = {"paper": ("paper", "PaperPolicy"), "default": ("default", "DefaultPolicy")}
+_POLICIES = {"paper": "PaperPolicy", "default": "DefaultPolicy"}
 
 
 def make_policy(bank: ItemBank, n_models: int, seed: int, options: dict[str, Any]) -> Policy:
     """The policy of the bank's method; options that it does not take are an error."""
-    module, name = _POLICIES[bank.method]
-    kind = getattr(import_module(f"{__package__}.{module}"), name)
+    module = import_module(f"lm_eval_ccat.methods.{bank.method}.policy")
+    kind = getattr(module, _POLICIES[bank.method])
     given = {k: v for k, v in options.items() if v is not None}
     if bank.method != "paper":
         given.setdefault("seed", seed)

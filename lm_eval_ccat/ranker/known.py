@@ -22,7 +22,7 @@ from ..scores.table import ScoreTable
 from .ties import tie_groups
 
 if TYPE_CHECKING:
-    from .policy import Policy
+    from ..methods.policy import Policy
     from .result import Ranking
 
 Floats = NDArray[np.float64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .policy import Floats
+from ..methods.policy import Floats
 from .ranker import Ranker
 
 _NEARLY_FREE = 1e-12

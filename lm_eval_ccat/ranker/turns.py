@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bank import ItemBank
+from ..methods.policy import Policy
 from .audit import Draw, draw, is_due
 from .exposure import draw_one
 from .known import KnownModels
-from .policy import Policy
 from .seat import Seat
 
 #: How much more an item of another model must be worth before a model that is asked for by itself

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..bank import ItemBank
-from ..bank.default import model_of
+from ..methods.default.calibration import model_of
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bank import ItemBank, calibrate
+from ..bank import ItemBank
+from ..methods import calibrate
 from ..ranker import Ranker, Ranking
 from ..scores import ScoreTable
 from ..scores.item_scaling import ItemScaling

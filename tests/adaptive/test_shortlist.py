@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.adaptive.base import AdaptiveTest, largest
-from lm_eval_ccat.adaptive.paper import PaperTest
+from lm_eval_ccat.methods.adaptive_test import AdaptiveTest, largest
+from lm_eval_ccat.methods.paper.test import PaperTest
 
 
 def bank():
@@ -53,7 +53,7 @@ def test_exposure_of_the_default_method_draws_nothing_twice():
     skill, ease = np.linspace(-1.5, 1.5, 16)[:, None], rng.normal(size=60)
     raw = 1 / (1 + np.exp(-skill - ease - 0.6 * rng.normal(size=(16, 60))))
     made = calibrate(ScoreTable.from_arrays(raw, [f"m{j}" for j in range(16)]), "default")
-    from lm_eval_ccat.adaptive.default import DefaultTest
+    from lm_eval_ccat.methods.default.test import DefaultTest
 
     test = DefaultTest(made)
     available = made.kept.copy()

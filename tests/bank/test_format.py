@@ -15,9 +15,9 @@ from jsonschema import Draft202012Validator
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank import versions
 from lm_eval_ccat.bank.schema import as_text, schema
-from lm_eval_ccat.bank.usage import Usage, read_usage, record_usage, usage_path
 from lm_eval_ccat.errors import BankError, CcatError
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.upkeep.usage import Usage, read_usage, record_usage, usage_path
 
 METHODS = ["paper", "default"]
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lm_eval_ccat.bank.trust import table_warnings
+from lm_eval_ccat.methods.trust import table_warnings
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
 

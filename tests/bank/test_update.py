@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.bank.diff import diff_banks
 from lm_eval_ccat.bank.names import hashed_name
-from lm_eval_ccat.bank.update import update
 from lm_eval_ccat.errors import BankError, BankMismatchError
+from lm_eval_ccat.upkeep.diff import diff_banks
+from lm_eval_ccat.upkeep.update import update
 
 METHODS = ["paper", "default"]
 

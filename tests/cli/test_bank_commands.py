@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
-from lm_eval_ccat.bank.usage import record_usage
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.upkeep.usage import record_usage
 
 N = 80
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.experiments import studies
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
-from lm_eval_ccat.simulation import studies
 
 TABLES = [
     "main", "ties", "fixed_length", "families", "conformance", "spend", "calibration_cost",

@@ -12,7 +12,7 @@ from worlds import held_out, world
 
 from lm_eval_ccat import ItemBank, Ranker, calibrate
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.ranker.default import DefaultPolicy
+from lm_eval_ccat.methods.default.policy import DefaultPolicy
 
 NAMES = ["m4", "m9", "m14", "m19"]
 CALIBRATION, SCORES = held_out(world(24, 90, seed=7), NAMES)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from worlds import held_out, world
 
 from lm_eval_ccat import ItemBank, calibrate
-from lm_eval_ccat.adaptive.default import DefaultTest
-from lm_eval_ccat.bank.default import model_of
 from lm_eval_ccat.errors import BankError
-from lm_eval_ccat.response.basis import AbilityBasis
-from lm_eval_ccat.response.posterior import ScorePosterior
+from lm_eval_ccat.methods.default.basis import AbilityBasis
+from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat.methods.default.posterior import ScorePosterior
+from lm_eval_ccat.methods.default.test import DefaultTest
 
 TABLE = world(24, 80, seed=2)
 CALIBRATION, SCORES = held_out(TABLE, ["m3", "m10", "m16", "m22"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.adaptive.probe import Probe
+from lm_eval_ccat.methods.default.probe import Probe
 
 
 def world(seed: int, n_models: int = 16, n_items: int = 400):

@@ -12,7 +12,7 @@ import pytest
 from pages import DOCS, SHOWN, blocks, run_page
 
 from lm_eval_ccat.cli.main import available_commands
-from lm_eval_ccat.runs.config import RankConfig
+from lm_eval_ccat.live.config import RankConfig
 
 OTHER_PAGES = sorted(
     p.relative_to(DOCS).as_posix()

@@ -14,7 +14,7 @@ from lm_eval.tasks import TaskManager
 from local_bench import Copyist, write_bench
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.harness import simple_evaluate
+from lm_eval_ccat.live import simple_evaluate
 
 
 class Bench:

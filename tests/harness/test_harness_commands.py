@@ -248,7 +248,7 @@ def test_plain_lm_eval_is_adaptive_with_our_task_class(bench, banks):
 def test_our_task_class_without_options_runs_in_full(bench, monkeypatch, tmp_path):
     (bench.tasks / "texts_class.yaml").write_text(
         "include: texts.yaml\ntask: texts_class\n"
-        "class: !function lm_eval_ccat.harness.task.AdaptiveTask\n"
+        "class: !function lm_eval_ccat.live.task.AdaptiveTask\n"
     )
     results = bench.stock(["texts_class"], bootstrap_iters=0)
     full = bench.stock(["texts"], bootstrap_iters=0)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ScoreTable
-from lm_eval_ccat.bank.usage import read_usage
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.upkeep.usage import read_usage
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from lm_eval.tasks import TaskManager
 from local_bench import COMMON, Copyist, documents
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.harness import adaptive_evaluate, simple_evaluate
+from lm_eval_ccat.live import adaptive_evaluate, simple_evaluate
 
 TASK = """
 task: NAME

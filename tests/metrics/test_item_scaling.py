@@ -111,8 +111,8 @@ def test_a_replay_scales_by_each_folds_calibration_models():
 
 
 def test_experiments_scale_the_metrics_they_are_told_to(tmp_path):
-    from lm_eval_ccat.simulation.experiments import Setup, run_experiments
-    from lm_eval_ccat.simulation.studies import Design
+    from lm_eval_ccat.experiments.run import Setup, run_experiments
+    from lm_eval_ccat.experiments.studies import Design
 
     rng = np.random.default_rng(4)
     skill = np.linspace(0.2, 0.8, 8)[:, None]

@@ -81,7 +81,7 @@ class Turns:
         Turns.loaded.discard(self.name)
 
     def administer(self, doc_ids: list) -> list:
-        from lm_eval_ccat.runs.worker import Answer
+        from lm_eval_ccat.live.worker import Answer
 
         assert self.name in Turns.loaded
         return [Answer(doc_id=d, unit=self.score, raw=self.score) for d in doc_ids]
@@ -89,9 +89,9 @@ class Turns:
 
 def test_weights_that_do_not_fit_take_turns_with_few_swaps(bench: Bench, tmp_path: Path) -> None:
     from lm_eval_ccat import ItemBank, Ranker
+    from lm_eval_ccat.live.scheduler import Scheduler
     from lm_eval_ccat.runs.journal import Journal
     from lm_eval_ccat.runs.journaled import JournaledRanker
-    from lm_eval_ccat.runs.scheduler import Scheduler
 
     log: list[str] = []
     names = {"a": 0.4, "b": 0.5, "c": 0.6}

@@ -8,8 +8,8 @@ import yaml
 from bench import Bench
 from loopback import CompletionsServer
 
-from lm_eval_ccat.bank.usage import read_usage
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.upkeep.usage import read_usage
 
 
 def test_items_are_counted_beside_the_bank_and_once(

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import RunError
-from lm_eval_ccat.runs.config import FailureRule, parse_config
-from lm_eval_ccat.runs.failures import Verdict, attempts_for, http_status, judge, pause
+from lm_eval_ccat.harness.prices import Price, Tokens, estimate_tokens
+from lm_eval_ccat.live.config import FailureRule, parse_config
+from lm_eval_ccat.live.failures import Verdict, attempts_for, http_status, judge, pause
 from lm_eval_ccat.runs.journal import Journal
-from lm_eval_ccat.runs.prices import Price, Tokens, estimate_tokens
 
 TEXTS = st.text(max_size=30)
 RECORDS = st.lists(

@@ -35,7 +35,7 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("transformers")
-    from lm_eval_ccat.cli import rank_models
+    from lm_eval_ccat.live import models as rank_models
 
     names = ["one", "two"]
     for seed, name in enumerate(names):

@@ -39,7 +39,7 @@ class Children:
     def __init__(self) -> None:
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(
-            ["lm_eval_ccat.cli.rank_models", "lm_eval_ccat.harness.save", "lm_eval.evaluator",
+            ["lm_eval_ccat.live.models", "lm_eval_ccat.live.save", "lm_eval.evaluator",
              "lm_eval.models.openai_completions", "datasets", "aiohttp", "requests"]
         )  # fmt: skip
 
@@ -225,7 +225,7 @@ def test_a_changed_task_or_version_is_refused(
     assert "task.prompts_sha256" in capsys.readouterr().err
     for name, text in changed.items():
         (tasks / name).write_text(text)
-    monkeypatch.setattr("lm_eval_ccat.cli.rank_plan.__version__", "9.9.9")
+    monkeypatch.setattr("lm_eval_ccat.live.plan.__version__", "9.9.9")
     assert main(["rank", str(config), "--resume"]) == 1
     assert 'versions.lm_eval_ccat: "0.1.0" -> "9.9.9"' in capsys.readouterr().err
 

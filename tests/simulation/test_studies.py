@@ -7,10 +7,7 @@ import pytest
 from scipy.special import expit
 
 from lm_eval_ccat import ScoreTable, calibrate, simulate
-from lm_eval_ccat.simulation import Method
-from lm_eval_ccat.simulation.protocol import drawn_prices
-from lm_eval_ccat.simulation.replay import Outcome
-from lm_eval_ccat.simulation.studies import (
+from lm_eval_ccat.experiments.studies import (
     Design,
     _jaccard,
     break_even,
@@ -21,6 +18,9 @@ from lm_eval_ccat.simulation.studies import (
     replay,
     residuals,
 )
+from lm_eval_ccat.simulation import Method
+from lm_eval_ccat.simulation.protocol import drawn_prices
+from lm_eval_ccat.simulation.replay import Outcome
 
 DESIGN = Design(methods=("paper",), folds=3, items_per_model=15, levels=(15.0,))
 

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat.simulation.truth import (
-    bootstrap_intervals,
-    full_means,
-    kendall_tau,
-    true_ties,
-)
+from lm_eval_ccat.simulation.truth import bootstrap_intervals, full_means, kendall_tau, true_ties
 
 
 @settings(max_examples=60, deadline=None)

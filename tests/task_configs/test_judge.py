@@ -13,7 +13,7 @@ from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness.judge import Judge, JudgeSettings, parse_rating
 from lm_eval_ccat.harness.judge.backends import Endpoint
 from lm_eval_ccat.harness.judge.identity import families, relatives, same_models
-from lm_eval_ccat.runs.prices import Price
+from lm_eval_ccat.harness.prices import Price
 
 FIELDS = {"question": "Q?", "correct": "- yes", "incorrect": "- no", "answer": "yes"}
 

@@ -15,8 +15,8 @@ from threading import Lock
 from typing import Any, Protocol
 
 from ...errors import HarnessError, UsageError
-from ...runs.prices import Tokens, estimate_tokens
 from .. import internals
+from ..prices import Tokens, estimate_tokens
 from .settings import JudgeSettings
 
 Messages = list[dict[str, str]]

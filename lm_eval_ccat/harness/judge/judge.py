@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from threading import Lock, local
 
 from ...errors import UsageError
-from ...runs.prices import Tokens
+from ..prices import Tokens
 from .backends import Backend, Messages, backend_of
 from .cache import ReplyCache
 from .identity import relatives, same_models

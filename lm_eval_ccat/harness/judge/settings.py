@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UsageError
-from ...runs.prices import Price
+from ..prices import Price
 
 SHIPPED_PROMPT = Path(__file__).parent / "prompts" / "truthfulness.txt"
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...bank import ItemBank
-from ...bank.curves import curves, fit_abilities
 from ...errors import UsageError
+from ...methods.curves import curves, fit_abilities
 from ...scores import ScoreTable
 from ..information import information_curve, item_curves
 from .style import ACCENT, SOFT, title

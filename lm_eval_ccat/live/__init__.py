@@ -1,0 +1,18 @@
+"""Live runs: models that are really asked, through the harness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .evaluate import adaptive_evaluate, simple_evaluate
+
+__all__ = ["AdaptiveTask", "adaptive_evaluate", "simple_evaluate"]
+
+
+def __getattr__(name: str) -> Any:
+    # Its base class is the harness's, which is imported only where it is needed.
+    if name == "AdaptiveTask":
+        from .task import AdaptiveTask
+
+        return AdaptiveTask
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,398 @@
+"""The configuration of a ranking: read, checked, and turned into plain values.
+
+The file is YAML; its keys are fixed by the design.  Every mistake is reported with the key's path
+(``models[1].price.input``) and what may stand there, before anything is loaded or spent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+from ..harness.prices import Price
+
+SECRET_WORDS = ("token", "key", "secret", "password", "header")
+BUDGET_KINDS = ("items", "usd", "seconds")
+#: Settings of the harness that `rank` decides itself.
+OWN_HARNESS_KEYS = {
+    "tasks": "write `task:` at the top level",
+    "model": "list the models under `models:`",
+    "model_args": "write them with each model under `models:`",
+    "limit": "an adaptive run chooses its documents; use `budget:` or `max_items:`",
+    "samples": "an adaptive run chooses its documents; use `budget:` or `max_items:`",
+    "output_path": "use --run_dir",
+}
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """One model of the ranking: how the harness builds it, and what it costs."""
+
+    name: str
+    model: str | None
+    model_args: dict[str, Any] = field(default_factory=dict)
+    price: Price = field(default_factory=Price)
+    batch_size: int | str | None = None
+    device: str | None = None
+    concurrency: int | None = None
+    memory: float | None = None
+    num_gpus: float = 0.0
+    num_cpus: float = 1.0
+
+
+@dataclass(frozen=True)
+class FailureRule:
+    """When a failed request is tried again, and when a model is set aside.
+
+    A document is tried ``attempts`` times, waiting ``backoff`` seconds before the second and twice
+    as long before each further one, at most ``max_backoff``; where the code that reads or scores
+    the answer fails, it is tried only once more, as every answer is paid for.  A document that
+    fails every time is recorded, is not scored and is not offered to that model again; the estimate
+    treats it as an item not seen.  After ``in_a_row`` such documents without a success between
+    them, when of ten or more documents a larger share than ``share`` failed, or after an answer
+    that no repetition can mend (401, 402, 403, 404), the model is set aside.
+    """
+
+    attempts: int = 4
+    backoff: float = 1.0
+    max_backoff: float = 30.0
+    in_a_row: int = 3
+    share: float = 0.5
+
+
+@dataclass(frozen=True)
+class RankConfig:
+    """Everything that decides a ranking, in plain values."""
+
+    task: str
+    bank: str
+    models: tuple[ModelConfig, ...]
+    confidence: float = 0.95
+    budget: dict[str, float] = field(default_factory=dict)
+    warmup: int = 10
+    max_items: int | None = None
+    seed: int = 0
+    information: str = "first"
+    familywise: bool = False
+    stop_when_decided: bool = True
+    audit: float = 0.0
+    exposure: int = 1
+    known: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    target_se: float | None = None
+    one_at_a_time: bool = False
+    memory: float | None = None
+    judge: Price = field(default_factory=Price)
+    failures: FailureRule = field(default_factory=FailureRule)
+    lease: float = 600.0
+    harness: dict[str, Any] = field(default_factory=dict)
+
+    def model(self, name: str) -> ModelConfig:
+        """The entry of ``models`` with this name."""
+        for entry in self.models:
+            if entry.name == name:
+                return entry
+        known = ", ".join(m.name for m in self.models)
+        raise UsageError(f"no model named {name!r} in this ranking; it has: {known}")
+
+    def public_dict(self) -> dict[str, Any]:
+        """JSON values for files and comparison; secrets of ``model_args`` are masked."""
+        values = asdict(self)
+        values["models"] = [
+            {**asdict(m), "model_args": mask_secrets(m.model_args)} for m in self.models
+        ]
+        return values
+
+
+def from_public(values: Mapping[str, Any], bank: str) -> RankConfig:
+    """The configuration that :meth:`RankConfig.public_dict` was made of, without its secrets."""
+    given = dict(values)
+    models = tuple(
+        ModelConfig(**{**entry, "price": Price(**entry["price"])}) for entry in given.pop("models")
+    )
+    given["judge"] = Price(**given["judge"])
+    given["failures"] = FailureRule(**given["failures"])
+    return RankConfig(**{**given, "bank": bank, "models": models})
+
+
+def mask_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace the values of arguments that look like credentials by ``"***"``."""
+    return {
+        key: "***" if _is_secret(key) and value is not None else value
+        for key, value in arguments.items()
+    }
+
+
+def _is_secret(key: str) -> bool:
+    # `tokenizer`, `tokenized_requests` and `max_gen_toks` are ordinary settings.
+    parts = key.lower().replace("-", "_").split("_")
+    return any(part in SECRET_WORDS or part in ("apikey", "headers") for part in parts)
+
+
+def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RankConfig:
+    """Read and check a configuration file.
+
+    Parameters
+    ----------
+    path : path
+        A YAML file.  A relative ``bank`` and ``harness.include_path`` are looked up beside it
+        first, then from the working directory.
+    overrides : mapping, optional
+        Top-level values that replace those of the file (from command line flags).
+
+    Raises
+    ------
+    UsageError
+        Naming the key and what may stand there.
+    """
+    import yaml
+
+    file = Path(path)
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"no configuration file {file}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the configuration {file}: {error}") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file} is not valid YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"{file} must hold keys such as task:, bank: and models: at the top level")
+    content = {**content, **(overrides or {})}
+    try:
+        return parse_config(content, folder=file.parent)
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
+
+
+def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> RankConfig:
+    """Check the values of a configuration; see :func:`load_config`."""
+    known = set(RankConfig.__dataclass_fields__)
+    _refuse_unknown(content, known, "")
+    for required in ("task", "bank", "models"):
+        if content.get(required) in (None, "", []):
+            raise UsageError(f"`{required}:` is missing")
+    task = _text(content["task"], "task")
+    bank = _text(content["bank"], "bank")
+    if folder is not None and task.endswith((".yaml", ".yml")) and (folder / task).is_file():
+        task = str(folder / task)
+    if folder is not None and (folder / bank).exists():
+        bank = str(folder / bank)
+    harness = _harness(content.get("harness"))
+    if harness and folder is not None and "include_path" in harness:
+        harness["include_path"] = _beside(harness["include_path"], folder)
+    entries = content["models"]
+    if not isinstance(entries, list):
+        raise UsageError("`models:` must be a list of entries with name:, model:, model_args:")
+    models = tuple(_model(entry, f"models[{i}]") for i, entry in enumerate(entries))
+    names = [m.name for m in models]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"`models:` holds two entries named {name!r}; names must differ")
+    optional: dict[str, Any] = {
+        "confidence": _number(content, "confidence", low=0.5, high=1.0, open_ends=True),
+        "budget": _budget(content.get("budget")),
+        "warmup": _integer(content, "warmup", low=0),
+        "max_items": _integer(content, "max_items", low=1),
+        "seed": _integer(content, "seed", low=0),
+        "information": _choice(content, "information", ("first", "full")),
+        "familywise": _flag(content, "familywise"),
+        "stop_when_decided": _flag(content, "stop_when_decided"),
+        "audit": _number(content, "audit", low=0.0, high=0.9),
+        "exposure": _integer(content, "exposure", low=1),
+        "known": _known(content.get("known"), folder),
+        "options": _options(content.get("options")),
+        "target_se": _number(content, "target_se", low=0.0, open_ends=True),
+        "one_at_a_time": _flag(content, "one_at_a_time"),
+        "memory": _number(content, "memory", low=0.0, open_ends=True),
+        "judge": Price.parse(content.get("judge"), "judge"),
+        "failures": _failures(content.get("failures")),
+        "lease": _number(content, "lease", low=0.0, open_ends=True),
+        "harness": harness,
+    }
+    given = {key: value for key, value in optional.items() if value is not None}
+    return RankConfig(task=task, bank=bank, models=models, **given)
+
+
+def _model(entry: Any, where: str) -> ModelConfig:
+    if not isinstance(entry, Mapping):
+        raise UsageError(f"`{where}` must hold name:, model: and model_args:")
+    _refuse_unknown(entry, set(ModelConfig.__dataclass_fields__), where)
+    if not entry.get("name"):
+        raise UsageError(f"`{where}.name` is missing")
+    name = _text(entry["name"], f"{where}.name")
+    kind = entry.get("model")
+    arguments = entry.get("model_args") or {}
+    if isinstance(arguments, str):
+        arguments = _parse_argument_string(arguments, f"{where}.model_args")
+    if not isinstance(arguments, Mapping):
+        raise UsageError(f"`{where}.model_args` must be a mapping or a string a=b,c=d")
+    batch_size = entry.get("batch_size")
+    if batch_size is not None and not isinstance(batch_size, int | str):
+        raise UsageError(f"`{where}.batch_size` must be a number or auto, not {batch_size!r}")
+    return ModelConfig(
+        name=name,
+        model=None if kind is None else _text(kind, f"{where}.model"),
+        model_args=dict(arguments),
+        price=Price.parse(entry.get("price"), f"{where}.price"),
+        batch_size=batch_size,
+        device=None if entry.get("device") is None else str(entry["device"]),
+        concurrency=_integer(entry, "concurrency", low=1, where=where),
+        memory=_number(entry, "memory", low=0.0, where=where, open_ends=True),
+        num_gpus=_number(entry, "num_gpus", low=0.0, where=where) or 0.0,
+        num_cpus=_number(entry, "num_cpus", low=0.0, where=where, default=1.0) or 0.0,
+    )
+
+
+def _parse_argument_string(text: str, where: str) -> dict[str, Any]:
+    import yaml
+
+    values: dict[str, Any] = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"`{where}`: {part!r} is not of the form key=value")
+        values[key.strip()] = yaml.safe_load(value)
+    return values
+
+
+def _budget(value: Any) -> dict[str, float] | None:
+    if value is None:
+        return None
+    form = "`budget:` must be one of {items: n}, {usd: x}, {seconds: s}"
+    if not isinstance(value, Mapping) or len(value) != 1 or next(iter(value)) not in BUDGET_KINDS:
+        raise UsageError(f"{form}, not {value!r}")
+    kind = next(iter(value))
+    amount = _number(value, kind, low=0.0, where="budget", open_ends=True)
+    if amount is None:
+        raise UsageError(f"{form}; the amount is missing")
+    return {kind: amount}
+
+
+def _failures(value: Any) -> FailureRule | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise UsageError(
+            "`failures:` must hold attempts:, backoff:, max_backoff:, in_a_row:, share:"
+        )
+    _refuse_unknown(value, set(FailureRule.__dataclass_fields__), "failures")
+    given = {
+        "attempts": _integer(value, "attempts", low=1, where="failures"),
+        "backoff": _number(value, "backoff", low=0.0, where="failures"),
+        "max_backoff": _number(value, "max_backoff", low=0.0, where="failures"),
+        "in_a_row": _integer(value, "in_a_row", low=1, where="failures"),
+        "share": _number(value, "share", low=0.0, high=1.0, where="failures"),
+    }
+    return FailureRule(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
+
+
+def _harness(value: Any) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise UsageError("`harness:` must hold settings of lm_eval such as num_fewshot: 0")
+    for key, remedy in OWN_HARNESS_KEYS.items():
+        if key in value:
+            raise UsageError(f"`harness.{key}` cannot stand there: {remedy}")
+    return dict(value)
+
+
+def _known(value: Any, folder: Path | None) -> str | None:
+    if value is None:
+        return None
+    path = _text(value, "known")
+    if folder is not None and (folder / path).exists():
+        return str(folder / path)
+    if not Path(path).exists():
+        raise UsageError(f"`known:` names a score table or logs that do not exist: {path}")
+    return path
+
+
+def _options(value: Any) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise UsageError("`options:` must hold options of the method such as pairing: false")
+    return dict(value)
+
+
+def _beside(paths: Any, folder: Path) -> list[str]:
+    """Folders as given where they exist, else those beside the configuration."""
+    given = [paths] if isinstance(paths, str) else list(paths or [])
+    if any(not isinstance(path, str) for path in given):
+        raise UsageError(f"`harness.include_path` must be a folder or several, not {paths!r}")
+    return [str(folder / p) if (folder / p).is_dir() else p for p in given]
+
+
+def _refuse_unknown(values: Mapping[Any, Any], known: set[str], where: str) -> None:
+    for key in values:
+        if key not in known:
+            import difflib
+
+            path = f"{where}.{key}" if where else str(key)
+            close = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(sorted(known))}"
+            raise UsageError(f"unknown key `{path}`; {hint}")
+
+
+def _text(value: Any, path: str) -> str:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise UsageError(f"`{path}` must be a text, not {value!r}")
+    return str(value)
+
+
+def _path(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _number(
+    values: Mapping[str, Any],
+    key: str,
+    low: float,
+    high: float = math.inf,
+    where: str = "",
+    open_ends: bool = False,
+    default: float | None = None,
+) -> float | None:
+    value = values.get(key)
+    if value is None:
+        return default
+    bounds = f"above {low:g}" if open_ends else f"at least {low:g}"
+    if math.isfinite(high):
+        bounds += f" and below {high:g}" if open_ends else f" and at most {high:g}"
+    wrong = UsageError(f"`{_path(where, key)}` must be a number {bounds}, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise wrong
+    inside = low < value < high if open_ends else low <= value <= high
+    if not inside:
+        raise wrong
+    return float(value)
+
+
+def _integer(values: Mapping[str, Any], key: str, low: int, where: str = "") -> int | None:
+    value = values.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        path = _path(where, key)
+        raise UsageError(f"`{path}` must be a whole number of at least {low}, not {value!r}")
+    return value
+
+
+def _choice(values: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> str | None:
+    value = values.get(key)
+    if value is not None and value not in allowed:
+        raise UsageError(f"`{key}` must be one of {', '.join(allowed)}, not {value!r}")
+    return value
+
+
+def _flag(values: Mapping[str, Any], key: str) -> bool | None:
+    value = values.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise UsageError(f"`{key}` must be true or false, not {value!r}")
+    return value

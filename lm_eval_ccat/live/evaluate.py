@@ -1,0 +1,319 @@
+"""Adaptive evaluation inside the harness's own `simple_evaluate`.
+
+`lm_eval.evaluator.simple_evaluate` loads the model and the tasks and then calls `evaluate`. A
+wrapper in the place of `evaluate` runs the adaptive tasks document by document and leaves all
+others to the harness. Which tasks are adaptive is told in one of two ways: by `adaptive_evaluate`
+for the time of one call, or by the task's own class (`lm_eval_ccat.live.task.AdaptiveTask`).
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import UsageError
+from ..harness import internals
+from ..harness.session import TaskSession, ignored_fewshot
+from .harness_results import assemble, in_words
+from .loop import AdaptiveRun, require_bank
+from .options import AdaptiveOptions
+from .together import group_weights, run_together
+
+log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
+
+
+@dataclass
+class _Call:
+    """One call under `adaptively`: its options, and the blocks it has given."""
+
+    options: AdaptiveOptions
+    num_fewshot: int | None = None
+    blocks: dict[str, Any] = field(default_factory=dict)
+
+
+_CURRENT: ContextVar[_Call | None] = ContextVar("adaptive_call", default=None)
+_SESSION_OPTIONS = (
+    "system_instruction",
+    "apply_chat_template",
+    "fewshot_as_multiturn",
+    "cache_requests",
+    "rewrite_requests_cache",
+    "write_out",
+)
+
+
+def adaptive_evaluate(
+    model: Any,
+    model_args: Any = None,
+    tasks: list[Any] | None = None,
+    *,
+    bank: Any,
+    target_se: float | None = None,
+    max_items: int | None = None,
+    budget: Mapping[str, float] | None = None,
+    price: Mapping[str, float] | None = None,
+    adaptive_batch_size: int | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    audit: float = 0.0,
+    exposure: int = 1,
+    **arguments: Any,
+) -> dict[str, Any] | None:
+    """Evaluate a model on the few documents of each task that tell most.
+
+    Parameters
+    ----------
+    model, model_args, tasks, **arguments
+        As `lm_eval.simple_evaluate` takes them; ``include_path`` (a directory of task
+        configurations) as well. ``limit`` and ``samples`` are refused.
+    bank : ItemBank, path, or mapping of task name to either
+        Calibrated items; a path may be a directory of banks.
+    target_se : float, optional
+        Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
+        own, is at most this.
+    max_items : int, optional
+        Most documents per task.
+    budget : mapping, optional
+        One of ``{"items": n}``, ``{"usd": x}`` (with `price`), ``{"seconds": s}``, in all.
+    price : mapping, optional
+        What the model costs: ``input`` and ``output`` ($ per million tokens), ``item``, ``hour``.
+    adaptive_batch_size : int, optional
+        Documents at a time; default what the model takes at once.
+    confidence : float, optional
+        Of the interval that is reported.
+    seed : int, optional
+    audit : float, optional
+        Share of the documents that is drawn at random, to check the estimate by.
+    exposure : int, optional
+        Draw each document at random among this many most informative ones.
+
+    Returns
+    -------
+    dict or None
+        As `lm_eval.simple_evaluate` returns it, figures on the metric's own scale, with an
+        ``adaptive`` block per task. See `lm_eval_ccat.live.harness_results`.
+
+    Raises
+    ------
+    CcatError
+        A bank is missing or does not fit, or a task or model cannot be used adaptively; before
+        the model is asked anything.
+
+    Examples
+    --------
+    >>> results = adaptive_evaluate(                                   # doctest: +SKIP
+    ...     "hf", {"pretrained": "gpt2"}, ["my_task"], bank="my_task.bank.json", target_se=0.02
+    ... )
+    >>> results["adaptive"]["my_task"]["items"]                        # doctest: +SKIP
+    37
+    """
+    options = AdaptiveOptions(
+        bank=bank,
+        target_se=target_se,
+        max_items=max_items,
+        budget=budget,
+        price=price,
+        batch_size=adaptive_batch_size,
+        confidence=confidence,
+        seed=seed,
+        audit=audit,
+        exposure=exposure,
+    )
+    refuse_subsets(arguments.get("limit"), arguments.get("samples"))
+    if "include_path" in arguments:
+        # The metadata that the harness would give a task manager of its own.
+        metadata = {**internals.model_arguments(model_args), **(arguments.get("metadata") or {})}
+        arguments["task_manager"] = internals.task_manager(
+            tasks or [], arguments.pop("include_path"), metadata
+        )
+    with adaptively(options, arguments.get("num_fewshot")):
+        return internals.stock_simple_evaluate(
+            model=model, model_args=model_args, tasks=tasks, **arguments
+        )
+
+
+def simple_evaluate(
+    model: Any,
+    model_args: Any = None,
+    tasks: list[Any] | None = None,
+    *,
+    adaptive: Mapping[str, Any] | None = None,
+    **arguments: Any,
+) -> dict[str, Any] | None:
+    """`lm_eval.simple_evaluate` with an ``adaptive`` argument.
+
+    Parameters
+    ----------
+    model, model_args, tasks, **arguments
+        As the harness takes them.
+    adaptive : mapping, optional
+        Keyword arguments of `adaptive_evaluate` (``bank``, ``target_se``, ...). Without it this
+        is the harness's own function.
+
+    Examples
+    --------
+    >>> simple_evaluate(                                               # doctest: +SKIP
+    ...     "hf", {"pretrained": "gpt2"}, ["my_task"], adaptive={"bank": "my_task.bank.json"}
+    ... )
+    """
+    if adaptive is None:
+        return internals.stock_simple_evaluate(
+            model=model, model_args=model_args, tasks=tasks, **arguments
+        )
+    options = AdaptiveOptions.from_mapping(adaptive)
+    refuse_subsets(arguments.get("limit"), arguments.get("samples"))
+    with adaptively(options, arguments.get("num_fewshot")):
+        return internals.stock_simple_evaluate(
+            model=model, model_args=model_args, tasks=tasks, **arguments
+        )
+
+
+@contextmanager
+def adaptively(
+    options: AdaptiveOptions, num_fewshot: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """While this lasts, every task that the harness evaluates in this thread is adaptive.
+
+    Parameters
+    ----------
+    options : AdaptiveOptions
+    num_fewshot : int, optional
+        What the harness is asked for; a task that ignores it is warned of.
+
+    Yields
+    ------
+    dict
+        Filled with the ``adaptive`` block of each task as it is evaluated.
+    """
+    install_hook()
+    call = _Call(options, num_fewshot)
+    token = _CURRENT.set(call)
+    try:
+        yield call.blocks
+    finally:
+        _CURRENT.reset(token)
+
+
+def refuse_subsets(limit: Any, samples: Any) -> None:
+    """Refuse ``limit`` and ``samples``: an adaptive run chooses its documents itself.
+
+    Raises
+    ------
+    UsageError
+    """
+    for name, value in (("limit", limit), ("samples", samples)):
+        if value is not None:
+            raise UsageError(
+                f"--{name} cannot go with an adaptive run, which chooses its documents itself; "
+                "bound it by --max_items or --budget_items"
+            )
+
+
+# -- the hook -------------------------------------------------------------------------------------
+
+
+def install_hook() -> None:
+    """Put the wrapper in the place of the harness's `evaluate`; doing so again changes nothing."""
+    internals.require_supported_version()
+    internals.install_evaluate(_wrapper_of)
+
+
+def _wrapper_of(stock: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(stock)
+    def evaluate(*positional: Any, **named: Any) -> Any:
+        arguments = internals.bind_evaluate(stock, positional, named)
+        groups, tasks = internals.split_task_dict(arguments["task_dict"])
+        chosen = _adaptive_tasks(tasks)
+        if not chosen:
+            return stock(*positional, **named)
+        return _evaluate(stock, arguments, groups, tasks, chosen)
+
+    return evaluate
+
+
+def _adaptive_tasks(tasks: Mapping[str, Any]) -> dict[str, AdaptiveOptions]:
+    call = _CURRENT.get()
+    if call is not None:
+        return dict.fromkeys(tasks, call.options)
+    found = {name: getattr(task, "adaptive", None) for name, task in tasks.items()}
+    return {name: options for name, options in found.items() if options is not None}
+
+
+def _evaluate(
+    stock: Callable[..., Any],
+    arguments: dict[str, Any],
+    groups: dict[str, Any],
+    tasks: dict[str, Any],
+    chosen: Mapping[str, AdaptiveOptions],
+) -> dict[str, Any] | None:
+    refuse_subsets(arguments["limit"], arguments["samples"])
+    lm = arguments["lm"]
+    session_options = {key: arguments[key] for key in _SESSION_OPTIONS}
+    runs: dict[str, AdaptiveRun] = {}
+    call = _CURRENT.get()
+    for name, options in chosen.items():  # everything that can be refused is, before a request
+        task = tasks[name]
+        if getattr(task, "UNSAFE_CODE", False) and not arguments["confirm_run_unsafe_code"]:
+            raise UsageError(
+                f"task {name} runs code that the model writes; "
+                "pass --confirm_run_unsafe_code if you accept that"
+            )
+        bank = require_bank(options.bank_for(name, only_task=len(chosen) == 1), name)
+        session = TaskSession(task, lm, session_options, count_tokens=options.model_price.by_tokens)
+        runs[name] = AdaptiveRun.prepare(session, bank, options)
+        ignored = ignored_fewshot(task, call.num_fewshot if call is not None else None)
+        if ignored is not None:
+            log.warning(ignored)
+    ordinary = None
+    if len(chosen) < len(tasks):
+        rest = {name: task for name, task in tasks.items() if name not in chosen}
+        ordinary = stock(**{**arguments, "task_dict": {"tasks": rest, "groups": {}}})
+    weights = group_weights(runs, groups)
+    if weights is None:
+        _run_within_budget(runs)
+    else:
+        run_together(runs, weights)
+    results = assemble(
+        lm,
+        tasks,
+        groups,
+        ordinary,
+        runs,
+        bootstrap_iters=arguments["bootstrap_iters"],
+        log_samples=arguments["log_samples"],
+    )
+    if call is not None:
+        call.blocks.update(results["adaptive"])
+    else:
+        for name, block in results["adaptive"].items():
+            log.info("adaptive %s", in_words(block, name))
+    return results
+
+
+def _run_within_budget(runs: Mapping[str, AdaptiveRun]) -> None:
+    """Run the tasks one after the other, each with an equal part of what is left of the budget."""
+    spent = {"items": 0.0, "usd": 0.0, "seconds": 0.0}
+    for position, run in enumerate(runs.values()):
+        share = {
+            kind: _part(kind, amount - spent[kind], len(runs) - position)
+            for kind, amount in (run.options.budget or {}).items()
+        }
+        run.run(share)
+        spent["items"] += len(run.administered)
+        spent["usd"] += run.cost or 0.0
+        spent["seconds"] += run.seconds
+
+
+def _part(kind: str, left: float, tasks: int) -> float:
+    if kind == "items":
+        if left < tasks:
+            raise UsageError(
+                f"the budget leaves {max(left, 0):g} items for {tasks} tasks; raise --budget_items"
+            )
+        return left // tasks
+    return max(left / tasks, 1e-9)

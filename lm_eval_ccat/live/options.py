@@ -1,0 +1,261 @@
+"""What an adaptive run is told: its banks, when to stop, how many documents at a time."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ..bank import ItemBank
+from ..errors import BankError, UsageError
+from ..harness.prices import Price
+from .leaderboard import KnownResults
+
+BUDGET_KINDS = ("items", "usd", "seconds")
+
+
+@dataclass(frozen=True)
+class AdaptiveOptions:
+    """Settings of adaptive runs, for every task of one evaluation.
+
+    Parameters
+    ----------
+    bank : ItemBank, path, or mapping of task name to either
+        A path may be a bank or a directory of banks.
+    target_se : float, optional
+        Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
+        own (so 0.01 is one point of BLEU), is at most this.
+    max_items : int, optional
+        Most documents per task. With at least as many as the task has, and no other rule, every
+        document is run and the result is that of a full run.
+    budget : mapping, optional
+        One of ``{"items": n}``, ``{"usd": x}``, ``{"seconds": s}``, for all tasks together.
+    price : mapping, optional
+        What the model costs: ``input`` and ``output`` ($ per million tokens), ``item``, ``hour``;
+        needed for a budget in dollars.
+    batch_size : int, optional
+        Documents at a time; default what the model takes at once.
+    confidence : float, optional
+        Of the interval that is reported.
+    seed : int, optional
+    audit : float, optional
+        Share of the documents, in [0, 1), that is drawn at random; from them an estimate is
+        reported that holds whatever the response model gets wrong.
+    exposure : int, optional
+        Draw each document at random among this many most informative ones.
+    leaderboard : path, ScoreTable, or mapping of task name to either, optional
+        Full results of other models: each task is run until the model's place among them is
+        decided.
+    """
+
+    bank: Any
+    target_se: float | None = None
+    max_items: int | None = None
+    budget: Mapping[str, float] | None = None
+    price: Mapping[str, float] | None = None
+    batch_size: int | None = None
+    confidence: float = 0.95
+    seed: int = 0
+    audit: float = 0.0
+    exposure: int = 1
+    leaderboard: Any = None
+
+    def __post_init__(self) -> None:
+        if self.bank is None:
+            raise UsageError("an adaptive run needs a bank: --bank FILE (or TASK=FILE ...)")
+        object.__setattr__(self, "leaderboard", KnownResults.of(self.leaderboard))
+        _positive(self.target_se, "target_se")
+        if self.target_se is not None and self.target_se > 0.5:
+            raise UsageError(
+                f"target_se {self.target_se:g} is on the [0, 1] scale, where no standard error "
+                "exceeds 0.5; one point of a metric on 0 to 100 is 0.01"
+            )
+        for name in ("max_items", "batch_size", "exposure"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if not 0.0 <= self.audit < 1.0:
+            raise UsageError(f"audit is a share in [0, 1), not {self.audit!r}")
+        if not 0.5 <= self.confidence < 1.0:
+            raise UsageError(f"confidence must be in [0.5, 1), not {self.confidence!r}")
+        if self.budget is not None:
+            if len(self.budget) != 1 or set(self.budget) - set(BUDGET_KINDS):
+                kinds = ", ".join(BUDGET_KINDS)
+                raise UsageError(f"a budget is one of {kinds}, not {', '.join(self.budget)}")
+            _positive(next(iter(self.budget.values())), "budget")
+            if "usd" in self.budget and not self.model_price.known:
+                raise UsageError(
+                    "a budget in usd needs the model's price: --price input=... output=..."
+                )
+
+    @property
+    def model_price(self) -> Price:
+        """The price as an object that can tell a document's cost."""
+        return Price.parse(self.price, "price")
+
+    def require_files(self) -> None:
+        """Refuse banks and full results that cannot be read, before a model is loaded.
+
+        Raises
+        ------
+        BankError
+            A bank is missing or damaged, or a directory holds none.
+        ScoreTableError, ScaleError, UsageError
+            See `KnownResults.of_task`.
+        """
+        several = isinstance(self.bank, Mapping)
+        for task, bank in self.bank.items() if several else [(None, self.bank)]:
+            if isinstance(bank, (str, Path)):
+                if Path(bank).is_dir():
+                    _require_banks(Path(bank))
+                    continue  # which of its banks are meant, the tasks say
+                bank = ItemBank.load(bank)
+            if self.leaderboard is not None:
+                self.leaderboard.read_task(task or bank.task or "", bank)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any], folder: Path | None = None) -> AdaptiveOptions:
+        """Read options as ``--metadata '{"adaptive": {...}}'`` and ``adaptive=`` give them.
+
+        Parameters
+        ----------
+        values : mapping
+            The fields by name; ``budget_items``, ``budget_seconds`` and ``adaptive_batch_size``
+            as the flags call them are taken as well.
+        folder : Path, optional
+            Where a relative bank path is looked up when it is not found from the working
+            directory.
+
+        Raises
+        ------
+        UsageError
+            An unknown key, or a value out of range.
+        """
+        given = dict(values)
+        for kind in BUDGET_KINDS:
+            amount = given.pop(f"budget_{kind}", None)
+            if amount is not None:
+                given["budget"] = {**(given.get("budget") or {}), kind: amount}
+        if "adaptive_batch_size" in given:
+            given["batch_size"] = given.pop("adaptive_batch_size")
+        known = [f.name for f in fields(cls)]
+        for key in given:
+            if key not in known:
+                raise UsageError(f"unknown adaptive option {key!r}; known: {', '.join(known)}")
+        given.setdefault("bank", None)
+        if folder is not None:
+            for key in ("bank", "leaderboard"):
+                given[key] = _found(given.get(key), folder)
+        return cls(**given)
+
+    def bank_for(self, task: str, only_task: bool) -> ItemBank | None:
+        """The bank of a task, or None when there is none for it.
+
+        Parameters
+        ----------
+        task : str
+        only_task : bool
+            Whether it is the only task; a single bank is then meant for it, whatever task it
+            names, and compared with it later.
+
+        Raises
+        ------
+        BankError
+            A file is missing or damaged.
+        UsageError
+            A directory holds two banks of the task.
+        """
+        bank = self.bank
+        if isinstance(bank, Mapping):
+            if task not in bank:
+                return None
+            bank, only_task = bank[task], True
+        if isinstance(bank, ItemBank):
+            return bank if only_task or bank.task == task else None
+        path = Path(bank)
+        if not path.is_dir():
+            loaded = ItemBank.load(path)
+            return loaded if only_task or loaded.task == task else None
+        found = [file for file in sorted(path.glob("*.json")) if _task_of(file) == task]
+        if len(found) > 1:
+            names = ", ".join(file.name for file in found)
+            raise UsageError(f"{path} holds {len(found)} banks of task {task} ({names}); name one")
+        return ItemBank.load(found[0]) if found else None
+
+
+def parse_banks(values: list[str]) -> str | dict[str, str]:
+    """Read the arguments of ``--bank``: one path, or ``TASK=FILE`` once per task.
+
+    >>> parse_banks(["a.bank.json"])
+    'a.bank.json'
+    >>> parse_banks(["a=a.json", "b=b.json"])
+    {'a': 'a.json', 'b': 'b.json'}
+
+    Raises
+    ------
+    UsageError
+        Several paths without task names, or a task named twice.
+    """
+    if len(values) == 1 and ("=" not in values[0] or Path(values[0]).exists()):
+        return values[0]
+    banks: dict[str, str] = {}
+    for value in values:
+        task, equals, file = value.partition("=")
+        if not (task and equals and file):
+            raise UsageError(f"--bank {value!r}: with several banks, write each as TASK=FILE")
+        if task in banks:
+            raise UsageError(f"--bank names task {task!r} twice")
+        banks[task] = file
+    return banks
+
+
+def bank_file(bank: Any, task: str) -> Path | None:
+    """The file of a task's bank, where `bank` (as `AdaptiveOptions` takes it) is of files.
+
+    >>> bank_file({"a": "x/a.json"}, "a").name
+    'a.json'
+    """
+    if isinstance(bank, Mapping):
+        bank = bank.get(task)
+    if not isinstance(bank, (str, Path)):
+        return None
+    path = Path(bank)
+    if not path.is_dir():
+        return path
+    return next((file for file in sorted(path.glob("*.json")) if _task_of(file) == task), None)
+
+
+def _require_banks(folder: Path) -> None:
+    if not any(_task_of(file) for file in folder.glob("*.json")):
+        raise BankError(
+            f"{folder} holds no item bank (a .json file that names its task); name a bank file, "
+            "or make one with `lm-eval-ccat calibrate`"
+        )
+
+
+def _task_of(file: Path) -> str | None:
+    """The task that a bank file names; None for a file that is no bank."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content.get("task") if isinstance(content, dict) else None
+
+
+def _found(bank: Any, folder: Path) -> Any:
+    if isinstance(bank, Mapping):
+        return {task: _found(one, folder) for task, one in bank.items()}
+    if isinstance(bank, str) and not Path(bank).exists() and (folder / bank).exists():
+        return str(folder / bank)
+    return bank
+
+
+def _positive(value: Any, name: str) -> None:
+    if value is None:
+        return
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value <= 0:
+        raise UsageError(f"{name} must be a number above 0, not {value!r}")

@@ -1,0 +1,198 @@
+"""``rank --executor ray``: each model is an actor of a Ray cluster.
+
+The Ranker and the journal stay with the driver; an actor only runs documents.  When its node is
+lost, the documents that it had are put again to a new actor, which Ray starts where there is room.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CcatError, RunError, UsageError
+from ..runs.journaled import DocId
+from .config import ModelConfig
+from .models import HarnessWorker
+from .plan import check_session
+from .worker import Answer
+
+if TYPE_CHECKING:
+    from ..harness import Administered, TaskSession
+    from .plan import Plan
+
+logger = logging.getLogger(__name__)
+
+#: Seconds that an actor may wait for its resources and load its model.
+OPEN_SECONDS = 1800.0
+#: Times that one model's actor is started again.
+RESTARTS = 5
+#: Threads of an actor; the scheduler never asks for more at once than the model takes.
+ACTOR_THREADS = 256
+
+
+class ActorLost(ConnectionError):
+    """The node or process of an actor died; what it was doing can be done again."""
+
+
+def connect(address: str | None) -> None:
+    """Start a local Ray, or connect to a cluster.
+
+    Raises
+    ------
+    UsageError
+        If Ray is not installed, or there is no cluster at the address.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise UsageError(
+            "--executor ray needs Ray; install it with `pip install lm-eval-ccat[ray]`"
+        ) from None
+    if ray.is_initialized():
+        return
+    try:
+        ray.init(
+            address=address,
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UsageError(f"cannot connect to Ray at {address or 'this machine'}: {error}") from None
+
+
+class ModelActor:
+    """The remote side: a model behind the harness on some node of the cluster."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        import os
+
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        self.warnings: list[str] = []
+        self.bank = arguments["bank"]
+        self.worker = HarnessWorker(**arguments, check=self._check)
+
+    def _check(self, session: TaskSession) -> None:
+        self.warnings = check_session(self.bank, session)
+
+    def open(self) -> tuple[int, int, list[str]]:
+        """Load the model; (calls at the same time, documents per call, warnings)."""
+        self.worker.open()
+        return self.worker.slots, self.worker.batch, self.warnings
+
+    def administer(self, doc_ids: Sequence[DocId]) -> tuple[list[Answer], list[Administered]]:
+        """Run documents; the answers, and what the harness logs of them."""
+        answers = self.worker.administer(doc_ids)
+        return answers, [self.worker.administered.pop(answer.doc_id) for answer in answers]
+
+
+class RayWorker(HarnessWorker):
+    """The driver's side of one actor, as the scheduler drives it."""
+
+    def __init__(self, arguments: Mapping[str, Any], console: Any, told: set[str]) -> None:
+        super().__init__(**arguments, check=lambda session: None)
+        self.memory = None  # Ray places models by their resources
+        self._arguments = dict(arguments)
+        self._console = console
+        self._told = told
+        self._actor: Any = None
+        self._starts = 0
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        """Start the actor and load the model on its node."""
+        with self._lock:
+            self._start()
+
+    def _start(self) -> None:
+        import ray
+
+        self._starts += 1
+        if self._starts > RESTARTS + 1:
+            raise RunError(f"the actor of {self.name} was lost {RESTARTS + 1} times; giving up")
+        remote = ray.remote(ModelActor).options(
+            num_cpus=self.entry.num_cpus,
+            num_gpus=self.entry.num_gpus,
+            max_concurrency=ACTOR_THREADS,
+            max_restarts=0,
+        )
+        actor: Any = remote.remote(self._arguments)
+        try:
+            self.slots, self.batch, warnings = ray.get(actor.open.remote(), timeout=OPEN_SECONDS)
+        except ray.exceptions.GetTimeoutError as error:
+            ray.kill(actor)
+            raise ActorLost(
+                f"no node took {self.name} within {OPEN_SECONDS:g} s: it asks for "
+                f"{self.entry.num_cpus:g} CPUs and {self.entry.num_gpus:g} GPUs"
+            ) from error
+        except ray.exceptions.RayTaskError as error:
+            raise _cause(error) from None
+        except ray.exceptions.RayError as error:
+            raise ActorLost(f"the node of {self.name} was lost while it was loading") from error
+        self._actor = actor
+        for warning in warnings:
+            if warning not in self._told:
+                self._told.add(warning)
+                self._console.print(f"warning: {warning}", highlight=False, markup=False)
+
+    def administer(self, doc_ids: Sequence[DocId]) -> list[Answer]:
+        """Put documents to the actor; a lost actor is replaced and the error says to try again."""
+        import ray
+
+        actor = self._actor
+        try:
+            answers, administered = ray.get(actor.administer.remote(list(doc_ids)))
+        except ray.exceptions.RayTaskError as error:
+            raise _cause(error) from None
+        except ray.exceptions.RayError as error:
+            self._replace(actor)
+            raise ActorLost(f"the node of {self.name} was lost") from error
+        self.administered.update({answer.doc_id: a for answer, a in zip(answers, administered)})
+        return list(answers)
+
+    def _replace(self, lost: Any) -> None:
+        with self._lock:
+            if self._actor is not lost:
+                return  # another thread of this model has done so
+            logger.warning("%s: its node was lost; starting it again", self.name)
+            self._start()
+
+    def close(self) -> None:
+        """End the actor and free its resources."""
+        import ray
+
+        with self._lock:
+            if self._actor is not None:
+                ray.kill(self._actor)
+                self._actor = None
+
+
+def _cause(error: Any) -> BaseException:
+    """What the actor raised, as far as it could be sent here."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, Exception) else CcatError(str(error).splitlines()[-1])
+
+
+def make_ray_workers(
+    plan: Plan, console: Any, entries: Sequence[ModelConfig] | None = None
+) -> list[HarnessWorker]:
+    """One actor per model; none is started yet."""
+    told: set[str] = set()
+    return [
+        RayWorker(
+            {
+                "entry": entry,
+                "config": plan.config,
+                "bank": plan.bank,
+                "metric": plan.metric,
+                "filter": plan.filter,
+                "cost_of": plan.cost_of(entry),
+                "cache": plan.config.harness.get("use_cache"),
+            },
+            console,
+            told,
+        )
+        for entry in (plan.config.models if entries is None else entries)
+    ]

@@ -1,0 +1,5 @@
+"""Methods: everything that one way of calibrating, testing and deciding owns, a folder each."""
+
+from .calibration import calibrate
+
+__all__ = ["calibrate"]

@@ -1,0 +1,110 @@
+"""`calibrate`: from a score table to an item bank, by either method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from .. import __version__
+from ..bank.bank import METHODS, ItemBank
+from ..bank.names import hide_names
+from ..errors import BankError, UsageError
+from ..scores.table import ScoreTable
+from .fitted import Fitted
+from .trust import table_warnings
+
+MIN_MODELS = 2
+
+
+def calibrate(
+    table: ScoreTable, method: str = "default", *, hash_names: bool = False, **options: Any
+) -> ItemBank:
+    """Calibrate an item bank on observed scores.
+
+    Parameters
+    ----------
+    table : ScoreTable
+        Scores of the calibration models. Missing scores are allowed.
+    method : {"default", "paper"}, optional
+        Response model: "default" is the recommended one, "paper" that of arXiv:2601.13885.
+    hash_names : bool, optional
+        Write hashes instead of model names into the bank, and no paths of the scores.
+    **options
+        Options of the method's own calibration.
+
+    Returns
+    -------
+    ItemBank
+
+    Raises
+    ------
+    BankError
+        Fewer than two models, an item or model without scores, or no difference to calibrate.
+    UsageError
+        Unknown method.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat import ScoreTable
+    >>> table = ScoreTable.from_arrays(
+    ...     [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.0, 0.3, 1.0]], models=["a", "b", "c"]
+    ... )
+    >>> calibrate(table, method="paper").n_items
+    3
+    """
+    if method not in METHODS:
+        raise UsageError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
+    if len(table.models) < MIN_MODELS:
+        raise BankError(
+            f"calibration needs the scores of several models, the table has {len(table.models)}"
+        )
+    fit: Callable[..., Fitted] = import_module(f"{__package__}.{method}.calibration").fit
+    fitted = fit(table, **options)
+    bank = ItemBank(
+        method=method,
+        doc_ids=table.doc_ids,
+        kept=fitted.kept,
+        parameters=fitted.parameters,
+        constants=fitted.constants,
+        scale=table.scale,
+        metric=table.metric,
+        task=table.task,
+        filter=table.filter,
+        doc_hashes=table.doc_hashes,
+        models=table.models,
+        settings=dict(table.settings),
+        provenance={
+            "package": __version__,
+            "harness": table.settings.get("lm_eval_version"),
+            "dataset": {
+                part: table.settings.get(f"dataset_{part}") for part in ("path", "name", "revision")
+            },
+            "sources": list(table.sources),
+            "rows": len(table.row_model),
+            "names_hashed": False,
+            "options": dict(options),
+            "report": fitted.report,
+        },
+        self_check=fitted.self_check,
+        warnings=(*table.warnings, *table_warnings(table), *fitted.warnings),
+    )
+    return _anonymous(bank, len(table.warnings)) if hash_names else bank
+
+
+def _anonymous(bank: ItemBank, of_scores: int) -> ItemBank:
+    """The bank with every model name replaced.
+
+    Paths go, and so do the warnings of the scores (the first `of_scores`): they name files, and
+    models that were left out.
+    """
+    if of_scores:
+        note = f"{of_scores} warnings of the scores are not repeated here: they may name models"
+        bank = replace(bank, warnings=(note, *bank.warnings[of_scores:]))
+    hidden = {
+        part: hide_names(getattr(bank, part), bank.models)
+        for part in ("models", "constants", "provenance", "self_check", "warnings")
+    }
+    hidden["provenance"] |= {"names_hashed": True, "sources": []}
+    return replace(bank, **hidden)

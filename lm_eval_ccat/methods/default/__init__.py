@@ -1,0 +1,1 @@
+"""The method "default": fractional logit curves, and an estimate of the full-benchmark mean."""

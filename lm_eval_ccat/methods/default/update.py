@@ -1,0 +1,127 @@
+"""New models in a bank of the method "default": one Bayesian step per item.
+
+The bank keeps the posterior of each curve, ``c_i ~ N(c, k_i C_i)``. With the new models' scores as
+data it becomes the next posterior: the noise cancels, so that the precision ``C_i^-1`` grows by
+``sum_j w_ij f_j f_j' / s_j``. Noise ``k_i`` is the mean of what calibration found and what the new
+residuals show, by their degrees of freedom. Residual factors, prior and misfit stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from ...bank.bank import ItemBank
+from ..curves import curves, fit_abilities
+from .calibration import model_of
+from .fractional import packed, weight
+
+Floats = NDArray[np.float64]
+
+_CLIP = 1e-3  # as in calibration: mean scores are kept this far from 0 and 1 before the logit
+_PRIOR_DF = 10.0  # models' worth of the noise that an item had before any of its own
+_STEPS = 20
+_NOISE_RANGE = (0.2, 5.0)
+
+
+def absorb(
+    bank: ItemBank, scores: Floats, names: Sequence[str]
+) -> tuple[dict[str, Floats], dict[str, Any], dict[str, Any]]:
+    """Parameters, constants and report of the bank with new models in it.
+
+    Parameters
+    ----------
+    bank : ItemBank
+        Of method "default".
+    scores : ndarray of shape (n_models, n_items)
+        Of the new models, on [0, 1], NaN where missing.
+    names : sequence of str
+        Their names, as the bank is to have them.
+
+    Returns
+    -------
+    parameters, constants, report : dict
+    """
+    model = model_of(bank)
+    items, before = model.items, len(model.items.abilities)
+    seen = np.isfinite(scores)
+    # Abilities are logits of mean scores, so that curves describe the estimand; a missing score
+    # counts at its expectation.
+    rough = curves(bank).expected(fit_abilities(curves(bank), scores))
+    mean = np.where(seen, scores, rough).mean(axis=1)
+    x = np.asarray(logit(np.clip(mean, _CLIP, 1.0 - _CLIP))) - model.centre
+    f = items.basis.at(x)
+    y = np.where(seen, scores, 0.0)
+    s = _model_noise(items.coefficients, items.noise, f, y, seen)
+    p = f.shape[1]
+    row, column, _ = packed(p)
+    known: Floats = np.empty((bank.n_items, p, p))
+    known[:, row, column] = items.covariance
+    known[:, column, row] = items.covariance
+    precision = np.linalg.inv(known)
+    products = f[:, row] * f[:, column]
+    c = items.coefficients.copy()
+    inverse: Floats = known
+    for _ in range(_STEPS):
+        mu = expit(f @ c.T)
+        w = np.where(seen, weight(mu), 0.0) / s[:, None]
+        data: Floats = np.empty_like(known)
+        data[:, row, column] = w.T @ products
+        data[:, column, row] = data[:, row, column]
+        inverse = np.asarray(np.linalg.inv(precision + data))
+        residual = np.where(seen, y - mu, 0.0) / s[:, None]
+        gradient = residual.T @ f - np.einsum("npq,nq->np", precision, c - items.coefficients)
+        step = np.clip(np.einsum("npq,nq->np", inverse, gradient), -1.0, 1.0)
+        c = c + step
+        if np.abs(step).max() < 1e-8:
+            break
+    mu = expit(f @ c.T)
+    w = np.where(seen, weight(mu), 0.0)
+    squares = np.where(seen, (y - mu) ** 2, 0.0) / s[:, None]
+    own = squares.sum(axis=0) / np.maximum(w.sum(axis=0), 1e-9)
+    count = seen.sum(axis=0)
+    noise = (items.noise * (_PRIOR_DF + before) + own * count) / (_PRIOR_DF + before + count)
+    abilities = np.concatenate([items.abilities, x])
+    made = replace(
+        items,
+        coefficients=c,
+        covariance=np.asarray(inverse[:, row, column]),
+        noise=noise,
+        abilities=abilities,
+        log_noise=np.concatenate([items.log_noise, np.log(s)]),
+        spread=max(float(abilities.std(ddof=1)), 1e-3),
+    )
+    parameters = {
+        **bank.parameters,
+        "intercept": made.coefficients[:, 0],
+        "slope": made.coefficients[:, 1],
+        "noise": made.noise,
+        "covariance": made.covariance,
+    }
+    if p > 2:
+        parameters["bend"] = made.coefficients[:, 2:]
+    constants = {
+        **bank.constants,
+        "spread": made.spread,
+        "abilities": made.abilities.tolist(),
+        "log_noise": made.log_noise.tolist(),
+    }
+    report = dict(bank.provenance.get("report") or {})
+    report["abilities"] = {
+        **(report.get("abilities") or {}),
+        **dict(zip(names, (x + model.centre).tolist())),
+    }
+    return parameters, constants, report
+
+
+def _model_noise(c: Floats, noise: Floats, f: Floats, y: Floats, seen: NDArray[np.bool_]) -> Floats:
+    """How much noisier than usual each new model is, from its residuals on the bank's curves."""
+    mu = expit(f @ c.T)
+    variance = np.where(seen, weight(mu) * noise, 0.0).sum(axis=1)
+    squares = np.where(seen, (y - mu) ** 2, 0.0).sum(axis=1)
+    return np.asarray(np.clip(squares / np.maximum(variance, 1e-12), *_NOISE_RANGE))

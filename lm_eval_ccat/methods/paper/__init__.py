@@ -1,0 +1,1 @@
+"""The method "paper": exactly arXiv:2601.13885."""

@@ -1,0 +1,382 @@
+"""Whether a bank is still true: against the documents of a task, and against new full results.
+
+What new results can show, each by a test that holds its share of false alarms:
+
+- *Drifted difficulties.* Every item's intercept is fitted again to the new models, the linear trend
+  between old and new is taken out (scales may shift as a whole), and what each item's scores still
+  differ from the trend is studentised by its sampling error and a robust spread: the robust-z
+  test of anchor items, as a score test.
+- *Negative discrimination.* An item's correlation with the new models' abilities, by Fisher's z.
+- *Contamination.* A score far above what a weak model should reach on an item, by the tail of the
+  Beta distribution with the response model's mean and variance (of the Bernoulli one for 0/1
+  scores); and a model that does better on its hardest items than its ability allows.
+- *Too easy, too hard.* Where the models at hand lie on the bank.
+
+Many items are tested at once, so p-values are held against the false discovery rate of Benjamini
+and Hochberg, and an effect must be large as well as certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from ..bank.bank import ItemBank
+from ..errors import BankError
+from ..methods.curves import Curves, curves, fit_abilities, fit_intercepts
+from ..scores.table import ScoreTable
+from .findings import Finding, plural, some
+from .screening import discoveries, robust_line, upper_tail
+
+Floats = NDArray[np.float64]
+
+FALSE_ALARMS = 0.001  # for single scores, whose tails are only as good as the response model
+DRIFT_LOGITS = 0.5  # a smaller shift moves no score by more than an eighth
+EXCESS = 0.3  # score above expectation (of 1) that counts as contamination-like
+HARD = 0.25  # expected score below which an item is hard for a model
+EXTREME_MEAN = 0.9
+LITTLE_INFORMATION = 0.15
+MIN_MODELS = 4  # below this many models a correlation is not tested
+
+
+def check_documents(
+    bank: ItemBank, doc_ids: Sequence[Any], doc_hashes: Sequence[str | None] | None
+) -> list[Finding]:
+    """Compare a bank's documents with those of a task or of new results.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    doc_ids : sequence
+        Documents there are.
+    doc_hashes : sequence of (str or None), or None
+        The hash of each.
+
+    Returns
+    -------
+    list of Finding
+        ``missing_documents``, ``changed_documents``, ``new_documents``, ``unverified_documents``.
+    """
+    found: list[Finding] = []
+    there = dict(zip(doc_ids, doc_hashes or [None] * len(doc_ids)))
+    missing = tuple(d for d in bank.doc_ids if d not in there)
+    if missing:
+        found.append(
+            Finding(
+                "missing_documents",
+                "problem",
+                f"{plural(len(missing), 'item')} of {bank.n_items} are not there "
+                f"(doc_id {some(missing)})",
+                missing,
+            )
+        )
+    changed = changed_documents(bank, there)
+    if changed:
+        found.append(
+            Finding(
+                "changed_documents",
+                "problem",
+                f"{plural(len(changed), 'document')} of {bank.n_items} changed since calibration "
+                f"(doc_hash of doc_id {some(changed)}); calibrate again on the new ones",
+                changed,
+            )
+        )
+    known = set(bank.doc_ids)
+    new = tuple(d for d in doc_ids if d not in known)
+    if new:
+        found.append(
+            Finding(
+                "new_documents",
+                "warning",
+                f"{plural(len(new), 'document')} that the bank does not know "
+                f"(doc_id {some(new)}); estimates are of the mean over its own",
+                new,
+            )
+        )
+    if not missing and not changed and not _verifiable(bank, there):
+        found.append(
+            Finding(
+                "unverified_documents",
+                "note",
+                "no document hashes to compare: that the documents are the same is not verified",
+            )
+        )
+    return found
+
+
+def changed_documents(bank: ItemBank, there: dict[Any, str | None]) -> tuple[Any, ...]:
+    """Items whose document has another hash than at calibration."""
+    return tuple(
+        d
+        for d, h in zip(bank.doc_ids, bank.doc_hashes or ())
+        if h is not None and there.get(d) is not None and there[d] != h
+    )
+
+
+def _verifiable(bank: ItemBank, there: dict[Any, str | None]) -> bool:
+    return any(
+        h is not None and there.get(d) is not None
+        for d, h in zip(bank.doc_ids, bank.doc_hashes or ())
+    )
+
+
+def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
+    """Scores of a table's models in bank order, NaN where missing or the document changed.
+
+    Returns
+    -------
+    ndarray of shape (n_models, n_items)
+        On [0, 1], higher is better.
+
+    Raises
+    ------
+    BankError
+        The table is of another metric, task, filter or scale, or shares no item with the bank.
+    """
+    for what in ("metric", "task", "filter"):
+        a, b = getattr(bank, what), getattr(table, what)
+        if a is not None and b is not None and a != b:
+            raise BankError(f"the scores are of {what} {b!r}, the bank is of {a!r}")
+    if table.scale != bank.scale:
+        raise BankError(
+            f"the scores are on the scale {table.scale.describe()}, the bank was calibrated on "
+            f"{bank.scale.describe()}; state it with --range, and --lower_is_better"
+        )
+    scores = table.model_scores()
+    hashes = dict(zip(table.doc_ids, table.doc_hashes or [None] * table.n_items))
+    changed = set(changed_documents(bank, hashes))
+    pairs = [
+        (i, n)
+        for n, d in enumerate(table.doc_ids)
+        if (i := bank.index.get(d)) is not None and d not in changed
+    ]
+    if not pairs:
+        raise BankError(
+            f"the scores are of other items (doc_id {some(table.doc_ids)}) than the bank's "
+            f"({some(bank.doc_ids)})"
+        )
+    out = np.full((len(scores), bank.n_items), np.nan)
+    to, of = np.array(pairs).T
+    out[:, to] = scores[:, of]
+    return out
+
+
+def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
+    """Check a bank against full results of models, usually ones it was not calibrated on.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    table : ScoreTable
+        Of the same metric, filter and scale; missing scores are allowed.
+
+    Returns
+    -------
+    list of Finding
+        In the order of the module's description, documents first; empty if nothing is wrong.
+
+    Raises
+    ------
+    BankError
+        The scores are not of the bank's benchmark.
+    """
+    scores = aligned_scores(bank, table)
+    found = check_documents(bank, table.doc_ids, table.doc_hashes)
+    scores[:, ~bank.kept] = np.nan
+    rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
+    scores, names = scores[rows], [table.models[j] for j in rows.tolist()]
+    c = curves(bank)
+    theta = fit_abilities(c, scores)
+    shifted, drift = _drift(bank, c, theta, scores)
+    found += drift
+    found += _negative(bank, theta, scores)
+    found += _contamination(bank, shifted, scores, names)
+    found += _targeting(bank, c, theta, scores, names)
+    return found
+
+
+def _drift(
+    bank: ItemBank, c: Curves, theta: Floats, scores: Floats
+) -> tuple[Curves, list[Finding]]:
+    """Items whose difficulty moved, and the curves with the common trend applied."""
+    c = replace(c, noise=c.noise * _overdispersion(c, theta, scores))
+    refit, information = fit_intercepts(c, theta, scores)
+    use = np.isfinite(scores).any(axis=0)
+    if use.sum() < 10:
+        return c, []
+    old, new = c.intercept[use], refit[use]
+    slope, offset = robust_line(old, new, information[use])
+    trend = c.with_intercept(offset + slope * c.intercept)
+    rest = new - trend.intercept[use]
+    # A score test: where an item moved far, the information at its new place is small and a Wald
+    # test would see nothing. The bank's own intercept has an error, too, from its models.
+    own_error = 1.0 + len(scores) / max(len(bank.models), 1)
+    mu = trend.expected(theta)
+    seen = np.isfinite(scores)
+    surprise = np.where(seen, scores - mu, 0.0).sum(axis=0)[use]
+    expected = np.where(seen, c.noise * mu * (1.0 - mu), 0.0).sum(axis=0)[use]
+    z = surprise / np.sqrt(expected * own_error)
+    spread = 1.4826 * float(np.median(np.abs(z - np.median(z))))
+    z = (z - np.median(z)) / max(spread, 1.0)
+    flagged = discoveries(2.0 * ndtr(-np.abs(z))) & (np.abs(rest) > DRIFT_LOGITS)
+    if not flagged.any():
+        return trend, []
+    positions = np.flatnonzero(use)[flagged]
+    by_size = positions[np.argsort(-np.abs(rest[flagged]))]
+    shift = dict(zip(np.flatnonzero(use).tolist(), rest.tolist()))
+    ids = tuple(bank.doc_ids[i] for i in by_size)
+    easier = sum(shift[i] > 0 for i in by_size.tolist())
+    return trend, [
+        Finding(
+            "drifted_items",
+            "warning",
+            f"{plural(len(ids), 'item')} drifted: {easier} became easier, {len(ids) - easier} "
+            f"harder than the others would have it (doc_id {some(ids)}); `bank update` takes "
+            "the new models in",
+            ids,
+            {"shift_in_logits": {str(bank.doc_ids[i]): shift[i] for i in by_size.tolist()}},
+        )
+    ]
+
+
+def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> list[Finding]:
+    seen = np.isfinite(scores)
+    n = seen.sum(axis=0)
+    if len(theta) < MIN_MODELS:
+        return []
+    t = np.where(seen, theta[:, None], 0.0)
+    y = np.where(seen, scores, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        dt = np.where(seen, t - t.sum(axis=0) / n, 0.0)
+        dy = np.where(seen, y - y.sum(axis=0) / n, 0.0)
+        r = (dt * dy).sum(axis=0) / np.sqrt((dt**2).sum(axis=0) * (dy**2).sum(axis=0))
+    tested = np.isfinite(r) & (n >= MIN_MODELS)
+    if not tested.any():
+        return []
+    z = np.arctanh(np.clip(r[tested], -0.999999, 0.999999)) * np.sqrt(n[tested] - 3)
+    flagged = np.flatnonzero(tested)[discoveries(ndtr(z))]
+    if not len(flagged):
+        return []
+    flagged = flagged[np.argsort(r[flagged])]
+    ids = tuple(bank.doc_ids[i] for i in flagged)
+    return [
+        Finding(
+            "negative_items",
+            "warning",
+            f"{plural(len(ids), 'item')} now discriminate negatively: better models score lower "
+            f"(doc_id {some(ids)}); look at them, their reference may be wrong",
+            ids,
+            {"correlation": {str(bank.doc_ids[i]): float(r[i]) for i in flagged}},
+        )
+    ]
+
+
+def _contamination(
+    bank: ItemBank, c: Curves, scores: Floats, names: Sequence[str]
+) -> list[Finding]:
+    theta = fit_abilities(c, scores)
+    mu = c.expected(theta)
+    weak = theta <= np.median(theta) if len(theta) > 1 else np.array([True])
+    seen = np.isfinite(scores) & weak[:, None]
+    far = seen & (scores - mu > EXCESS) & (mu < 0.5)
+    tail = np.ones_like(mu)
+    # A curve of p coefficients fitted to J models predicts a new score with an error of its own.
+    own_error = 1.0 + c.coefficients.shape[1] / max(len(bank.models), 1)
+    noise = np.broadcast_to(np.clip(c.noise * own_error, 1e-6, 1.0), mu.shape)
+    tail[far] = upper_tail(scores[far], mu[far], noise[far])
+    flagged = np.zeros_like(far)
+    flagged[seen] = discoveries(tail[seen], FALSE_ALARMS)
+    found = []
+    if flagged.any():
+        items = np.flatnonzero(flagged.any(axis=0)).tolist()
+        ids = tuple(bank.doc_ids[i] for i in items)
+        who = {
+            str(bank.doc_ids[i]): [names[j] for j in np.flatnonzero(flagged[:, i]).tolist()]
+            for i in items
+        }
+        models = list(dict.fromkeys(m for ms in who.values() for m in ms))
+        found.append(
+            Finding(
+                "contamination",
+                "warning",
+                f"{plural(len(ids), 'item')} on which a weak model scores far above its "
+                f"expectation (doc_id {some(ids)}; {some(models)}): the document may have been "
+                "in its training data, or leak its answer",
+                ids,
+                {"models": who},
+            )
+        )
+    # A model that knows some answers does better on hard items than its other scores allow.
+    hard = np.isfinite(scores) & (mu < HARD)
+    variance = np.where(hard, noise * mu * (1.0 - mu), 0.0).sum(axis=1)
+    excess = np.where(hard, scores - mu, 0.0).sum(axis=1)
+    enough = hard.sum(axis=1) >= 10
+    z = np.divide(excess, np.sqrt(variance), out=np.zeros(len(mu)), where=enough & (variance > 0))
+    z /= max(1.4826 * float(np.median(np.abs(z - np.median(z)))), 1.0)
+    suspects = np.flatnonzero(discoveries(ndtr(-z)) & weak & (z > 3.0)).tolist()
+    if len(suspects):
+        found.append(
+            Finding(
+                "misfitting_models",
+                "warning",
+                f"{plural(len(suspects), 'model')} better on the hardest items than on the rest "
+                f"({some([names[j] for j in suspects])}): contamination, or another kind of model",
+                (),
+                {"z": {names[j]: float(z[j]) for j in suspects}},
+            )
+        )
+    return found
+
+
+def _targeting(
+    bank: ItemBank, c: Curves, theta: Floats, scores: Floats, names: Sequence[str]
+) -> list[Finding]:
+    def information(at: Floats) -> Floats:
+        mu = c.expected(at)
+        return np.asarray((mu * (1.0 - mu) * c.slope(at) ** 2 / c.noise)[:, bank.kept].sum(axis=1))
+
+    most = float(information(c.centre + np.linspace(-6.0, 6.0, 61)).max())
+    share = information(theta) / most
+    seen = np.isfinite(scores)
+    mean = np.where(seen, scores, 0.0).sum(axis=1) / seen.sum(axis=1)
+    found = []
+    for kind, bad, word in (
+        ("too_easy", (mean > EXTREME_MEAN) | ((share < LITTLE_INFORMATION) & (mean > 0.5)), "easy"),
+        (
+            "too_hard",
+            (mean < 1.0 - EXTREME_MEAN) | ((share < LITTLE_INFORMATION) & (mean < 0.5)),
+            "hard",
+        ),
+    ):
+        who = [names[j] for j in np.flatnonzero(bad).tolist()]
+        if who:
+            found.append(
+                Finding(
+                    kind,
+                    "warning" if 2 * len(who) > len(names) else "note",
+                    f"too {word} for {len(who)} of {plural(len(names), 'model')} ({some(who)}): "
+                    "its items tell little about them, so more are needed for the same error",
+                    (),
+                    {
+                        "models": {
+                            names[j]: {"mean": float(mean[j]), "information": float(share[j])}
+                            for j in np.flatnonzero(bad).tolist()
+                        }
+                    },
+                )
+            )
+    return found
+
+
+def _overdispersion(c: Curves, theta: Floats, scores: Floats) -> float:
+    """How much larger the squared residuals are than the curves say, at least 1."""
+    mu = c.expected(theta)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = (scores - mu) ** 2 / (c.noise * mu * (1.0 - mu))
+    per_item = np.nanmean(squares[:, np.isfinite(squares).any(axis=0)], axis=0)
+    return max(1.0, float(np.median(per_item))) if len(per_item) else 1.0
