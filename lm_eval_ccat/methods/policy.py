@@ -4,21 +4,62 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri, stdtrit
 
 from .adaptive_test import AdaptiveTest
 
 Floats = NDArray[np.float64]
+
+#: What `Policy.decisions` says of a pair.
+OPEN, DECIDED, EQUIVALENT = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The item that a model gets next.
+
+    Attributes
+    ----------
+    item : int
+        Position in bank order.
+    probability : float or None
+        Of the draw, among the items left and given all that came before; None for an item that
+        was chosen, not drawn.
+    """
+
+    item: int
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Estimates of full-benchmark means on [0, 1], and how sure their differences are.
+
+    Attributes
+    ----------
+    estimate : ndarray of shape (n_models,)
+    variance : ndarray of shape (n_models, n_models)
+        Of ``estimate[i] - estimate[j]``; symmetric, the diagonal is not used.
+    df : ndarray of shape (n_models, n_models)
+        Degrees of freedom of that variance; infinite where it is known.
+    """
+
+    estimate: Floats
+    variance: Floats
+    df: Floats
 
 
 class Policy(ABC):
     """The statistical side of a `Ranker`: several adaptive tests seen together.
 
     The ranker keeps the books (what was asked, told, spent, what is in flight); the policy
-    answers its questions. Models are positions ``0 .. n_models - 1``.
+    answers its questions. Models are positions ``0 .. n_models - 1``. `place`, `unplace`,
+    `update`, `skip` and `add_model` change its state, everything else only looks at it: a ranking
+    rebuilt from a journal places what was recorded and derives no choice again.
 
     Attributes
     ----------
@@ -66,9 +107,20 @@ class Policy(ABC):
         available: NDArray[np.bool_],
         pending: Sequence[int],
         price: Floats,
-    ) -> int:
-        """The item `model` gets next (a position in bank order)."""
-        return self.tests[model].select(available, pending, price)
+    ) -> Choice:
+        """The item `model` gets next; the state stays as it is.
+
+        Parameters
+        ----------
+        model : int
+        available : ndarray of bool, shape (n_items,)
+            Items that may be asked; at least one.
+        pending : sequence of int
+            Items of `model` in flight.
+        price : ndarray of shape (n_items,)
+            Of each item for this model.
+        """
+        return Choice(self.tests[model].select(available, pending, price))
 
     def shortlist(
         self,
@@ -80,6 +132,44 @@ class Policy(ABC):
     ) -> list[int]:
         """The `k` items of which `model` gets one next, best first."""
         return self.tests[model].shortlist(available, pending, price, k)
+
+    # -- what happened ------------------------------------------------------------------------
+
+    @abstractmethod
+    def add_model(self) -> None:
+        """One more model joins, at position ``n_models``."""
+
+    def place(self, model: int, item: int, probability: float | None = None) -> None:
+        """`model` has been asked `item`, drawn with `probability` or (None) chosen."""
+        return None
+
+    def unplace(self, model: int, item: int) -> None:
+        """`item` was given back and may be asked again."""
+        return None
+
+    def update(self, model: int, item: int, score: float) -> None:
+        """Take in the score, on [0, 1], of `model` on `item`."""
+        self.tests[model].update(item, score)
+
+    def skip(self, model: int, item: int) -> None:
+        """`model` cannot do `item`: it will have no score."""
+        return None
+
+    # -- what is known ------------------------------------------------------------------------
+
+    def estimate(self, model: int) -> tuple[float, float]:
+        """Estimated full-benchmark mean of `model` and its standard error, on [0, 1]."""
+        test = self.tests[model]
+        return test.estimate, test.standard_error
+
+    def expected(self, model: int) -> Floats:
+        """Expected score of `model` on every item, on [0, 1]; shape (n_items,)."""
+        return self.tests[model].expected()
+
+    def ability(self, model: int) -> tuple[float, float]:
+        """Ability of `model` and its standard error, in logits."""
+        test = self.tests[model]
+        return test.ability, test.ability_se
 
     def standing(self, model: int) -> tuple[float, float]:
         """Where `model` stands on the scale of `location`, and the variance of that."""
@@ -96,16 +186,12 @@ class Policy(ABC):
         """
         return mean, standard_error**2
 
-    def score_differences(self) -> tuple[Floats, Floats]:
-        """Estimates of the full-benchmark means, and the variances of their differences.
-
-        Returns
-        -------
-        estimates : ndarray of shape (n_models,)
-        variances : ndarray of shape (n_models, n_models)
-        """
-        v = np.array([t.standard_error**2 for t in self.tests])
-        return np.array([t.estimate for t in self.tests]), v[:, None] + v[None, :]
+    def differences(self) -> Differences:
+        """Estimated means and the variances of their differences; independent unless overridden."""
+        found = np.array([self.estimate(j) for j in range(len(self.tests))]).reshape(-1, 2)
+        v = found[:, 1] ** 2
+        variance = v[:, None] + v[None, :]
+        return Differences(found[:, 0], variance, np.full(variance.shape, np.inf))
 
     def probability(self, z: Floats) -> Floats:
         """``P(better)`` for differences in standard errors."""
@@ -115,8 +201,78 @@ class Policy(ABC):
         """Items per model where the user gives no ``max_items``."""
         return n_kept
 
-    def undecided(self, order: Sequence[int], confidence: float) -> NDArray[np.bool_]:
-        """Which adjacent pairs of `order` are not decided yet; shape (len(order) - 1,)."""
-        tail = (1.0 - confidence) / 2.0
-        p = self.adjacent(order)
-        return np.asarray((p >= tail) & (p <= 1.0 - tail))
+    def decisions(
+        self, confidence: float, min_difference: float = 0.0, familywise: bool = False
+    ) -> NDArray[np.int8]:
+        """What is known of each pair: open (0), decided (1) or equivalent (2).
+
+        Equivalent is a pair whose interval of the difference lies within +-`min_difference`, also
+        where it excludes 0; decided one whose interval excludes 0.
+
+        Parameters
+        ----------
+        confidence : float
+            Two-sided.
+        min_difference : float, optional
+            On [0, 1]; 0 calls no pair equivalent.
+        familywise : bool, optional
+            Whether the confidence is that of all pairs together, by Holm's step-down rule; the
+            intervals of equivalence are then Bonferroni's.
+
+        Returns
+        -------
+        ndarray of int8, shape (n_models, n_models)
+            Symmetric; the diagonal 0.
+        """
+        p = self.pairwise()
+        level = 1.0 - confidence
+        upper = np.triu_indices(len(p), 1)
+        if familywise:
+            bound = holm(2.0 * np.minimum(p, 1.0 - p)[upper], level)
+            level /= max(len(upper[0]), 1)
+        else:
+            tail = level / 2.0
+            bound = ((p < tail) | (p > 1.0 - tail))[upper]
+        out = np.zeros(p.shape, dtype=np.int8)
+        out[upper] = np.where(bound, DECIDED, OPEN)
+        if min_difference > 0.0:
+            d = self.differences()
+            gap = np.abs(d.estimate[:, None] - d.estimate[None, :])
+            half = quantile(1.0 - level / 2.0, d.df) * np.sqrt(d.variance)
+            out[upper] = np.where((gap + half <= min_difference)[upper], EQUIVALENT, out[upper])
+        return out + out.T
+
+
+def holm(wrong: Floats, level: float) -> NDArray[np.bool_]:
+    """Which hypotheses Holm's step-down rule rejects at `level`.
+
+    Parameters
+    ----------
+    wrong : ndarray of shape (n,)
+        Two-sided probabilities.
+
+    References
+    ----------
+    S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of
+    Statistics 6 (1979).
+
+    Examples
+    --------
+    >>> holm(np.array([0.04, 0.001, 0.02]), 0.05).tolist()
+    [True, True, True]
+    >>> holm(np.array([0.04, 0.001, 0.03]), 0.05).tolist()
+    [False, True, False]
+    """
+    ascending = np.argsort(wrong, kind="stable")
+    bound = level / np.arange(len(wrong), 0, -1)
+    passed = np.logical_and.accumulate(wrong[ascending] < bound)
+    out = np.zeros(len(wrong), dtype=bool)
+    out[ascending[passed]] = True
+    return out
+
+
+def quantile(p: float, df: Floats) -> Floats:
+    """Student's quantiles, the normal ones where `df` is infinite; shape of `df`."""
+    different, where = np.unique(df, return_inverse=True)
+    found = np.where(np.isinf(different), ndtri(p), stdtrit(np.minimum(different, 1e9), p))
+    return np.asarray(found[where].reshape(np.shape(df)))

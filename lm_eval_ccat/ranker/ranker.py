@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import __version__
 from ..bank import ItemBank
 from ..errors import ScaleError, UsageError
+from ..methods.policy import Choice
 from ..scores.table import ScoreTable
 from .arguments import check_arguments, make_policy, units_array
 from .audit import AuditResult, audit, scored
@@ -63,6 +64,11 @@ class Ranker(Turns):
         Models with full results: their full-benchmark means on [0, 1], or their scores. They are
         fixed points of the ranking and are never asked; a new model is tested until it is
         separated from its neighbours among them, by default on at most half the items.
+    min_difference : float, optional
+        In the metric's own unit: models whose difference is surely smaller are called equivalent,
+        and their pair holds nothing open. Default 0: no pair is.
+    familywise : bool, optional
+        Whether `confidence` is that of all pairs together instead of each by itself.
     **options
         Options of the method (``information="full"`` of "paper", for instance).
 
@@ -104,6 +110,8 @@ class Ranker(Turns):
         audit: float = 0.0,
         exposure: int = 1,
         known: Mapping[str, float] | ScoreTable | None = None,
+        min_difference: float = 0.0,
+        familywise: bool = False,
         **options: Any,
     ) -> None:
         check_arguments(models, confidence, warmup, budget, max_items, target_se)
@@ -116,6 +124,11 @@ class Ranker(Turns):
         self._audit = float(audit)
         if not 0.0 <= self._audit < 1.0:
             raise UsageError(f"audit {audit!r} is not a share in [0, 1)")
+        if not 0.0 <= min_difference < math.inf:
+            raise UsageError(f"min_difference {min_difference!r} is not a number of at least 0")
+        self._min_difference = float(min_difference) / bank.scale.span
+        self._given_difference = min_difference
+        self._familywise = bool(familywise)
         if exposure < 1:
             raise UsageError(f"exposure {exposure!r} is below 1")
         self._exposure = int(exposure)
@@ -174,16 +187,33 @@ class Ranker(Turns):
             j = self._choose(candidates)
             seat = self._seats[j]
             price = self._price(seat) * self._units
-            item = self._audited(j, price)
-            if item is None:
-                item = self._select(j, price)
-            seat.asked += 1
-            seat.pending[item] = float(price[item])
-            seat.available[item] = False
-            seat.ahead = None
-            self._cached_candidates = None
-            asked.append((seat.name, self.bank.doc_ids[item]))
+            choice = self._audited(j, price) or self._select(j, price)
+            self._place(j, choice)
+            asked.append((seat.name, self.bank.doc_ids[choice.item]))
         return asked
+
+    def impose(self, pairs: Iterable[tuple[str, Any, float | None]]) -> None:
+        """Take pairs as asked, in place of `ask`: what a journal recorded, whoever selected it.
+
+        Parameters
+        ----------
+        pairs : iterable of (str, doc_id, float or None)
+            Model, item, and the probability of the draw (None: the item was chosen).
+
+        Raises
+        ------
+        UsageError
+            Unknown model or item, or one that was asked before.
+        """
+        for model, item, probability in pairs:
+            seat, i = self._seat(model), self._item(item)
+            if not seat.available[i]:
+                raise UsageError(f"model {model!r} cannot be asked doc_id {item!r} again")
+            self._place(self._position[model], Choice(i, probability))
+
+    def probability(self, model: str, item: Any) -> float | None:
+        """Of the draw that asked `item` of `model`; None if it was chosen, or never asked."""
+        return self._seat(model).probability.get(self._item(item))
 
     def tell(self, model: str, item: Any, score: float, cost: float | None = None) -> None:
         """Take in a score.
@@ -217,8 +247,11 @@ class Ranker(Turns):
             raise UsageError(f"model {model!r} already has a score on doc_id {item!r}")
         if not self.bank.kept[i]:
             raise UsageError(f"doc_id {item!r} was removed from the bank by its calibration")
+        asked = set(seat.pending)
         self._charge(seat, i, cost)
-        self._policy.tests[self._position[model]].update(i, value)
+        if i not in asked:
+            self._policy.place(self._position[model], i)  # a score that was at hand
+        self._policy.update(self._position[model], i, value)
         seat.told.append(i)
 
     def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None:
@@ -236,6 +269,7 @@ class Ranker(Turns):
         if i in seat.told:
             raise UsageError(f"model {model!r} already has a score on doc_id {item!r}")
         self._charge(seat, i, 0.0 if cost is None else cost, measured=False)
+        self._policy.skip(self._position[model], i)
         seat.failed[i] = str(reason)
 
     def release(self, model: str, item: Any) -> None:
@@ -246,6 +280,8 @@ class Ranker(Turns):
         seat.available[i] = True
         seat.ahead = None
         seat.draws = [d for d in seat.draws if d.item != i]
+        seat.probability.pop(i, None)
+        self._policy.unplace(self._position[model], i)
         self._cached_candidates = None
 
     def drop(self, model: str, reason: str = "set aside") -> None:
@@ -265,19 +301,18 @@ class Ranker(Turns):
 
     def estimate(self, model: str) -> tuple[float, float]:
         """Estimated full-benchmark mean of one model and its standard error, on [0, 1]."""
-        test = self._policy.tests[self._position[self._seat(model).name]]
-        return test.estimate, test.standard_error
+        return self._policy.estimate(self._position[self._seat(model).name])
 
     def expected(self, model: str) -> NDArray[np.float64]:
         """Expected score of one model on every item, on [0, 1]; shape (n_items,), bank order."""
-        return self._policy.tests[self._position[self._seat(model).name]].expected()
+        return self._policy.expected(self._position[self._seat(model).name])
 
     def result(self) -> Ranking:
         """The ranking as it stands; may be called at any time."""
         policy, names, ids = self._policy, [s.name for s in self._seats], self.bank.doc_ids
         active = self._order()
         matrix = policy.pairwise()
-        undecided = policy.undecided(active, self.confidence).tolist() if len(active) > 1 else []
+        undecided = self._undecided(active).tolist() if len(active) > 1 else []
         order = [names[j] for j in active]
         pairwise = {
             (names[a], names[b]): float(matrix[a, b]) for a in active for b in active if a != b
@@ -319,6 +354,8 @@ class Ranker(Turns):
                 "method": b.method,
                 "confidence": f"{self.confidence:g}",
                 "warmup": self._warmup,
+                "min_difference": self._given_difference or None,
+                "familywise": self._familywise or None,
                 "audit": self._audit or None,
                 "exposure": self._exposure if self._exposure > 1 else None,
                 "known": None if self._known is None else len(self._known.names),
@@ -382,9 +419,7 @@ class Ranker(Turns):
         if not self.done:
             return ""
         order = self._order()
-        open_pairs = (
-            int(np.sum(self._policy.undecided(order, self.confidence))) if len(order) > 1 else 0
-        )
+        open_pairs = int(np.sum(self._undecided(order))) if len(order) > 1 else 0
         if not open_pairs and not self._unsettled():
             if self._known is not None:
                 return "the place of every model is decided"

@@ -24,6 +24,8 @@ class Seat:
         Cost and units of the items told with their cost.
     asked : int
         Items ever asked, those given back included.
+    probability
+        Of the items that were drawn at random, at the moment of the draw.
     ahead : float or None
         Units of the item that must fit the budget, while it stays so.
     """
@@ -38,6 +40,7 @@ class Seat:
     measured: tuple[float, float] = (0.0, 0.0)
     dropped: str | None = None
     asked: int = 0
+    probability: dict[int, float] = field(default_factory=dict)
     draws: list[Draw] = field(default_factory=list)
     ahead: float | None = None
 

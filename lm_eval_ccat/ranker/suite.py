@@ -299,14 +299,14 @@ class SuiteRanker:
 
     def _aggregate(self) -> Floats:
         return np.asarray(
-            sum(w * self._rankers[t].score_differences()[0] for t, w in self.weights.items())
+            sum(w * self._rankers[t].differences().estimate for t, w in self.weights.items())
         )
 
     def _distance(self) -> tuple[Floats, Floats]:
         """Differences of aggregates in standard errors, and the standard errors."""
         where = self._aggregate()
         variance = sum(
-            w * w * self._rankers[t].score_differences()[1] for t, w in self.weights.items()
+            w * w * self._rankers[t].differences().variance for t, w in self.weights.items()
         )
         sd = np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
         return (where[:, None] - where[None, :]) / sd, sd
@@ -314,7 +314,7 @@ class SuiteRanker:
     def _probability(self) -> Floats:
         """P(row better than column); of the tasks' distributions the least sure one counts."""
         z = self._distance()[0]
-        found = np.stack([r.probability(z) for r in self._rankers.values()])
+        found = np.stack([r.likelihood(z) for r in self._rankers.values()])
         return np.where(z >= 0.0, found.min(axis=0), found.max(axis=0))
 
     def _undecided(self, order: Sequence[int], p: Floats) -> list[bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..methods.policy import Floats
+from ..methods.policy import Differences, Floats
 from .ranker import Ranker
 
 _NEARLY_FREE = 1e-12
@@ -39,11 +39,11 @@ class TaskRanker(Ranker):
         price = max(self._price(seat) * units, _NEARLY_FREE)
         return float(curable) / ((seat.load + 1) * price)
 
-    def score_differences(self) -> tuple[Floats, Floats]:
-        """Estimates of shape (n_models,), and variances of their differences, in model order."""
-        return self._policy.score_differences()
+    def differences(self) -> Differences:
+        """Estimates and variances of their differences, in model order."""
+        return self._policy.differences()
 
-    def probability(self, z: Floats) -> Floats:
+    def likelihood(self, z: Floats) -> Floats:
         """``P(better)`` for differences in standard errors, as the method has it."""
         return self._policy.probability(z)
 

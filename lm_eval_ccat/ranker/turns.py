@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bank import ItemBank
-from ..methods.policy import Policy
+from ..methods.policy import OPEN, Choice, Policy
 from .audit import Draw, draw, is_due
 from .exposure import draw_one
 from .known import KnownModels
@@ -37,6 +37,8 @@ class Turns:
     _known: KnownModels | None
     _warmup: int
     _cap: int
+    _min_difference: float
+    _familywise: bool
     _target_se: float | None
     _stop_when_decided: bool
     _audit: float
@@ -144,8 +146,7 @@ class Turns:
             return sorted(order)
         wanted: set[int] = set()
         if len(order) > 1:
-            undecided = self._policy.undecided(order, self.confidence)
-            for i in np.flatnonzero(undecided):
+            for i in np.flatnonzero(self._undecided(order)):
                 wanted |= {order[i], order[i + 1]}
         if self._target_se is not None:
             wanted |= {j for j in order if self._policy.tests[j].standard_error > self._target_se}
@@ -154,6 +155,14 @@ class Turns:
         elif len(order) == 1 and self._target_se is None:
             wanted |= set(order)  # one model, no target: to the budget, or to the last item
         return sorted(wanted)
+
+    def _undecided(self, order: Sequence[int]) -> NDArray[np.bool_]:
+        """Which adjacent pairs of `order` are open; shape (len(order) - 1,)."""
+        decisions = self._policy.decisions(
+            self.confidence, self._min_difference, familywise=self._familywise
+        )
+        o = np.asarray(order, dtype=np.intp)
+        return np.asarray(decisions[o[:-1], o[1:]] == OPEN)
 
     def _affords(self, seat: Seat, left: float, warmup: bool = False) -> bool:
         if not seat.available.any():
@@ -172,13 +181,13 @@ class Turns:
             return seat.available
         return seat.available & (self._price(seat) * self._units <= left)
 
-    def _select(self, j: int, price: NDArray[np.float64]) -> int:
+    def _select(self, j: int, price: NDArray[np.float64]) -> Choice:
         seat = self._seats[j]
         available, pending = self._choosable(seat), tuple(seat.pending)
         if self._exposure == 1:
             return self._policy.select(j, available, pending, price)
         best = self._policy.shortlist(j, available, pending, price, self._exposure)
-        return draw_one(best, self.seed, j, seat.asked)
+        return Choice(draw_one(best, self.seed, j, seat.asked))
 
     def _choose(self, candidates: Sequence[int]) -> int:
         if len(candidates) == 1 or self._seats[candidates[0]].load < self._warmup:
@@ -201,26 +210,41 @@ class Turns:
         weight = float(self._units.mean())  # the price given counts as one item's observation
         return (seat.price * weight + cost) / (weight + units)
 
-    def _audited(self, j: int, price: NDArray[np.float64]) -> int | None:
+    def _audited(self, j: int, price: NDArray[np.float64]) -> Choice | None:
         """The item that the audit draws for model `j` now, if one is due.
 
         Near the end of the budget nothing is drawn once any item left is too dear: drawing among
         the affordable ones only would not be a draw among all.
         """
-        seat, test = self._seats[j], self._policy.tests[j]
+        seat = self._seats[j]
         if not self._audit or not is_due(seat.asked, self._audit):
             return None
         if float(price[seat.available].max()) > self._left:
             return None
         item = draw(seat.available, self.seed, j, seat.asked)
-        mu = test.expected()
-        seat.draws.append(
-            Draw(
-                item=item,
-                asked=(*seat.told, *seat.pending),
-                n_left=int(seat.available.sum()),
-                expected_left=float(mu[seat.available].sum()),
-                expected=float(mu[item]),
+        return Choice(item, 1.0 / int(seat.available.sum()))
+
+    def _place(self, j: int, choice: Choice) -> None:
+        """Put an item of model `j` in flight."""
+        seat, item = self._seats[j], choice.item
+        n_left = int(seat.available.sum())
+        uniform = choice.probability is not None and round(n_left * choice.probability, 9) == 1.0
+        if self._audit and uniform and is_due(seat.asked, self._audit):
+            mu = self._policy.expected(j)
+            seat.draws.append(
+                Draw(
+                    item=item,
+                    asked=(*seat.told, *seat.pending),
+                    n_left=n_left,
+                    expected_left=float(mu[seat.available].sum()),
+                    expected=float(mu[item]),
+                )
             )
-        )
-        return item
+        if choice.probability is not None:
+            seat.probability[item] = choice.probability
+        seat.asked += 1
+        seat.pending[item] = float(self._price(seat) * self._units[item])
+        seat.available[item] = False
+        seat.ahead = None
+        self._cached_candidates = None
+        self._policy.place(j, item, choice.probability)

@@ -97,19 +97,22 @@ def test_pairs_form_a_probability(bank):
 
 
 def test_the_familywise_rule_is_holms(bank):
-    policy = DefaultPolicy(bank, 5, familywise=True)
-    single = DefaultPolicy(bank, 5)
+    policy = DefaultPolicy(bank, 3)
 
-    def undecided(two_sided, chosen=policy):
-        chosen.adjacent = lambda order: 1.0 - np.asarray(two_sided) / 2.0
-        return chosen.undecided(range(5), 0.95).tolist()
+    def decided(two_sided, familywise=True):
+        p = np.full((3, 3), 0.5)
+        p[np.triu_indices(3, 1)] = 1.0 - np.asarray(two_sided) / 2.0
+        policy.pairwise = lambda: p
+        found = policy.decisions(0.95, familywise=familywise)
+        assert (found == found.T).all() and not found.diagonal().any()
+        return found[np.triu_indices(3, 1)].tolist()
 
-    # 0.05 / (4, 3, 2, 1) from the smallest on; the first that fails stops the rest.
-    assert undecided([0.01, 0.012, 0.02, 0.04]) == [False] * 4
-    assert undecided([0.04, 0.02, 0.012, 0.01]) == [False] * 4
-    assert undecided([0.01, 0.02, 0.02, 0.02]) == [False, True, True, True]
-    assert undecided([0.02, 0.02, 0.02, 0.02]) == [True] * 4
-    assert undecided([0.02, 0.02, 0.02, 0.02], single) == [False] * 4
+    # 0.05 / (3, 2, 1) from the smallest on; the first that fails stops the rest.
+    assert decided([0.01, 0.02, 0.04]) == [1, 1, 1]
+    assert decided([0.04, 0.02, 0.01]) == [1, 1, 1]
+    assert decided([0.01, 0.03, 0.03]) == [1, 0, 0]
+    assert decided([0.02, 0.02, 0.02]) == [0, 0, 0]
+    assert decided([0.02, 0.02, 0.02], familywise=False) == [1, 1, 1]
 
 
 def test_familywise_asks_more_before_it_is_sure(bank):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from scipy.special import stdtr
 from ...bank import ItemBank
 from ...errors import UsageError
 from ..adaptive_test import AdaptiveTest
-from ..policy import Floats, Policy
+from ..policy import Choice, Differences, Floats, Policy
 from .calibration import model_of
 from .test import ITEM_PRICE, DefaultTest
 
@@ -40,9 +41,6 @@ class DefaultPolicy(Policy):
     n_models : int
     seed : int, optional
         Of the random draws that measure the misfit; all models share their order.
-    familywise : bool, optional
-        Decide adjacent pairs by Holm's step-down rule, so that the confidence is that of all of
-        them together.
     pairing : bool, optional
         Use the correlation of errors on shared items.
     estimand : {"score", "ability"}, optional
@@ -61,7 +59,6 @@ class DefaultPolicy(Policy):
         n_models: int,
         *,
         seed: int = 0,
-        familywise: bool = False,
         pairing: bool = True,
         estimand: str = "score",
         allocation: str = "loss",
@@ -76,26 +73,42 @@ class DefaultPolicy(Policy):
             raise UsageError(f"item_price {item_price!r} is not a number of at least 0")
         model = model_of(bank)
         order = np.random.default_rng(seed).permutation(bank.n_items)
-        self._default = [
-            DefaultTest(bank, item_price=item_price, model=model, order=order, probe=probe)
-            for _ in range(n_models)
-        ]
-        self.tests: list[AdaptiveTest] = [*self._default]
+        self._new_test = partial(
+            DefaultTest, bank, item_price=item_price, model=model, order=order, probe=probe
+        )
+        self._default: list[DefaultTest] = []
+        self.tests: list[AdaptiveTest] = []
         self._rho = model.misfit.rho if pairing else 0.0
         self._df = model.misfit.df
         self._by_ability = estimand == "ability"
         self._by_variance = allocation == "variance"
-        self._familywise = familywise
-        self._known = [-1] * n_models  # items told when the model's row below was computed
-        self._where = np.zeros(n_models)
-        self._error = np.zeros(n_models)
-        self._curable = np.zeros(n_models)
-        self._profile = np.zeros((n_models, bank.n_items if self._rho else 0))
+        self._known: list[int] = []  # items told when the model's row below was computed
+        self._where = np.zeros(0)
+        self._error = np.zeros(0)
+        self._curable = np.zeros(0)
+        self._profile = np.zeros((0, bank.n_items if self._rho else 0))
         self._influence = np.zeros_like(self._profile)
-        self._shared = np.zeros((n_models, n_models))
+        self._shared = np.zeros((0, 0))
         self._pairs: tuple[Floats, Floats] | None = None
-        self._told = [test.items for test in self._default]
+        self._told: list[list[int]] = []
         self._seen = -1  # items told, of all models, when all of this was computed
+        for _ in range(n_models):
+            self.add_model()
+
+    def add_model(self) -> None:
+        test = self._new_test()
+        self._default.append(test)
+        self.tests.append(test)
+        self._told.append(test.items)
+        self._known.append(-1)
+        self._where, self._error, self._curable = (
+            np.append(a, 0.0) for a in (self._where, self._error, self._curable)
+        )
+        self._profile, self._influence = (
+            np.pad(a, ((0, 1), (0, 0))) for a in (self._profile, self._influence)
+        )
+        self._shared = np.pad(self._shared, (0, 1))
+        self._seen = -1
 
     def item_cap(self, n_kept: int) -> int:
         """Half the items, as the paper has it: who is not told apart by then is called tied.
@@ -126,26 +139,15 @@ class DefaultPolicy(Policy):
         self._refresh()
         return self.probability(self._distance()[0])
 
-    def score_differences(self) -> tuple[Floats, Floats]:
+    def differences(self) -> Differences:
         if self._by_ability:
-            return super().score_differences()
+            return super().differences()
         self._refresh()
-        return self._where, self._distance()[1] ** 2
+        variance = self._distance()[1] ** 2
+        return Differences(self._where.copy(), variance, np.full(variance.shape, self._df))
 
     def probability(self, z: Floats) -> Floats:
         return np.asarray(stdtr(self._df, z))
-
-    def undecided(self, order: Sequence[int], confidence: float) -> NDArray[np.bool_]:
-        if not self._familywise:
-            return super().undecided(order, confidence)
-        p = self.adjacent(order)
-        wrong = 2.0 * np.minimum(p, 1.0 - p)
-        ascending = np.argsort(wrong, kind="stable")
-        bound = (1.0 - confidence) / np.arange(len(wrong), 0, -1)
-        passed = np.logical_and.accumulate(wrong[ascending] < bound)
-        out = np.ones(len(wrong), dtype=bool)
-        out[ascending[passed]] = False
-        return out
 
     def priority(self, model: int, pending: Sequence[int], price: float) -> float:
         self._refresh()
@@ -164,8 +166,8 @@ class DefaultPolicy(Policy):
         available: NDArray[np.bool_],
         pending: Sequence[int],
         price: Floats,
-    ) -> int:
-        return self.shortlist(model, available, pending, price, 1)[0]
+    ) -> Choice:
+        return Choice(self.shortlist(model, available, pending, price, 1)[0])
 
     def shortlist(
         self,

@@ -34,8 +34,15 @@ class PaperPolicy(Policy):
 
     def __init__(self, bank: ItemBank, n_models: int, *, information: str = "first") -> None:
         self._bank = bank
-        self._paper = [PaperTest(bank, information=information) for _ in range(n_models)]
-        self.tests: list[AdaptiveTest] = [*self._paper]
+        self._information = information
+        self._paper: list[PaperTest] = []
+        self.tests: list[AdaptiveTest] = []
+        for _ in range(n_models):
+            self.add_model()
+
+    def add_model(self) -> None:
+        self._paper.append(PaperTest(self._bank, information=self._information))
+        self.tests.append(self._paper[-1])
 
     def location(self, model: int) -> float:
         return self._paper[model].ability
