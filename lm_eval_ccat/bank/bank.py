@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import __version__
 from ..errors import BankError, ScaleError, ScoreTableError
 from ..files import replace_text
+from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
-from ..scores.table import sorted_ids
-from .required import require_parts
+from ..scores.table import DocId, sorted_ids
 from .text import as_text, checksum_of_file, checksum_of_parts, file_text
 from .versions import FORMAT, VERSION, current
 
-METHODS = ("default", "paper")
 MAX_BYTES = 2 << 30
 
 
@@ -30,8 +31,8 @@ class ItemBank:
 
     Attributes
     ----------
-    method : {"default", "paper"}
-        Which response model the parameters are of.
+    method : str
+        Which method the parameters are of.
     doc_ids : tuple of int or tuple of str
         Every item of the benchmark, ascending: the *bank order*.
     kept : ndarray of bool, shape (n_items,)
@@ -90,6 +91,67 @@ class ItemBank:
     def short_hash(self) -> str:
         """The first 12 hex digits of `sha256`, as signatures show it."""
         return self.sha256[:12]
+
+    @classmethod
+    def blank(
+        cls,
+        doc_ids: Sequence[DocId],
+        *,
+        task: str | None = None,
+        metric: str = "score",
+        filter: str | None = None,
+        scale: Scale | None = None,
+        doc_hashes: Sequence[str | None] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        method: str = "sample",
+    ) -> ItemBank:
+        """A bank that knows its items and nothing of them: no calibration, no parameters.
+
+        Parameters
+        ----------
+        doc_ids : sequence of int or sequence of str
+            In any order.
+        task, metric, filter : str, optional
+        scale : Scale, optional
+            Of raw scores; default that of the metric where it is known, else [0, 1].
+        doc_hashes : sequence of (str or None), optional
+            In the order of `doc_ids`.
+        settings : mapping, optional
+            Evaluation settings that a run must have.
+        method : str, optional
+            A method that needs no calibration.
+
+        Raises
+        ------
+        ScoreTableError
+            `doc_ids` are of different types, or one stands twice.
+
+        Examples
+        --------
+        >>> bank = ItemBank.blank(range(3), task="t", metric="bleu")
+        >>> bank.n_items, bank.method, bank.scale.high
+        (3, 'sample', 100.0)
+        """
+        ids, order = sorted_ids(list(doc_ids))
+        if not ids:
+            raise BankError("a bank needs at least one item")
+        hashes = None if doc_hashes is None else list(doc_hashes)
+        if hashes is not None and len(hashes) != len(ids):
+            raise BankError(f"{len(hashes)} doc_hashes do not fit {len(ids)} doc_ids")
+        return cls(
+            method=method,
+            doc_ids=ids,
+            kept=np.ones(len(ids), dtype=bool),
+            parameters={},
+            constants={},
+            scale=scale or known_scale(metric, task=task or "") or Scale(),
+            metric=metric,
+            task=task,
+            filter=filter,
+            doc_hashes=None if hashes is None else tuple(hashes[i] for i in order),
+            settings=dict(settings or {}),
+            provenance={"package": __version__},
+        )
 
     # -- file -----------------------------------------------------------------------------------
 
@@ -179,9 +241,6 @@ class ItemBank:
 
     @classmethod
     def _parse(cls, d: dict[str, Any]) -> ItemBank:
-        method = d["method"]
-        if method not in METHODS:
-            raise ValueError(f"unknown method {method!r}")
         items = d["items"]
         doc_ids = items["doc_id"]
         if not isinstance(doc_ids, list) or not doc_ids:
@@ -215,9 +274,8 @@ class ItemBank:
                 raise ValueError(f"{part} is not a list")
         if not kept.any():
             raise ValueError("no item is kept")
-        require_parts(method, d["constants"], parameters)
         return cls(
-            method=method,
+            method=_text(d["method"], "method"),
             doc_ids=ordered,
             kept=kept,
             parameters=parameters,

@@ -1,18 +1,16 @@
-"""`calibrate`: from a score table to an item bank, by either method."""
+"""`calibrate`: from a score table to an item bank, by any method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 from .. import __version__
-from ..bank.bank import METHODS, ItemBank
+from ..bank.bank import ItemBank
 from ..bank.names import hide_names
-from ..errors import BankError, UsageError
+from ..errors import BankError
 from ..scores.table import ScoreTable
-from .fitted import Fitted
+from . import registry
 from .trust import table_warnings
 
 MIN_MODELS = 2
@@ -27,8 +25,9 @@ def calibrate(
     ----------
     table : ScoreTable
         Scores of the calibration models. Missing scores are allowed.
-    method : {"default", "paper"}, optional
-        Response model: "default" is the recommended one, "paper" that of arXiv:2601.13885.
+    method : str, optional
+        "default" is the recommended one, "paper" that of arXiv:2601.13885; others may be
+        installed (`lm_eval_ccat.methods.registry`).
     hash_names : bool, optional
         Write hashes instead of model names into the bank, and no paths of the scores.
     **options
@@ -43,7 +42,7 @@ def calibrate(
     BankError
         Fewer than two models, an item or model without scores, or no difference to calibrate.
     UsageError
-        Unknown method.
+        Unknown method, or an option that it does not have.
 
     Examples
     --------
@@ -54,14 +53,13 @@ def calibrate(
     >>> calibrate(table, method="paper").n_items
     3
     """
-    if method not in METHODS:
-        raise UsageError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
+    chosen = registry.method(method)
+    chosen.check_options(options, chosen.calibration_options)
     if len(table.models) < MIN_MODELS:
         raise BankError(
             f"calibration needs the scores of several models, the table has {len(table.models)}"
         )
-    fit: Callable[..., Fitted] = import_module(f"{__package__}.{method}.calibration").fit
-    fitted = fit(table, **options)
+    fitted = chosen.calibrate(table, **options)
     bank = ItemBank(
         method=method,
         doc_ids=table.doc_ids,

@@ -8,15 +8,11 @@ that, so checks and updates are written once, on curves.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
-
-from ..bank.bank import ItemBank
-from .default.basis import AbilityBasis
-from .default.calibration import model_of
-from .paper.calibration import SQUEEZE
+from scipy.special import expit
 
 Floats = NDArray[np.float64]
 
@@ -24,6 +20,34 @@ PRIOR_PRECISION = 1.0 / 25.0  # holds a model with all scores 0 or 1 at a finite
 _STEPS = 60
 _LONGEST_STEP = 2.0
 _LEAST_WEIGHT = 1e-9
+
+
+class Basis(Protocol):
+    """Functions ``f`` of ability that an item's curve is a combination of."""
+
+    def at(self, ability: Floats) -> Floats:
+        """``f`` of each ability; shape (n, p)."""
+
+    def value_and_slope(self, ability: float) -> tuple[Floats, Floats]:
+        """``f`` and its derivative at one ability; shapes (p,)."""
+
+
+class Straight:
+    """``f(theta) = (1, theta)``.
+
+    Examples
+    --------
+    >>> Straight().at(np.array([2.0])).tolist()
+    [[1.0, 2.0]]
+    """
+
+    def at(self, ability: Floats) -> Floats:
+        """``f`` of each ability; shape (n, 2)."""
+        return np.column_stack([np.ones_like(ability), ability])
+
+    def value_and_slope(self, ability: float) -> tuple[Floats, Floats]:
+        """``f`` and its derivative at one ability; shapes (2,)."""
+        return np.array([1.0, ability]), np.array([0.0, 1.0])
 
 
 @dataclass(frozen=True)
@@ -35,16 +59,19 @@ class Curves:
     coefficients : ndarray of shape (n_items, p)
         Intercept, slope and what the method has beside them.
     noise : ndarray of shape (n_items,)
-    basis : AbilityBasis
+    basis : Basis
         ``f``, of size p.
     centre : float
         Ability at which a fit starts (logits, on the scale of ``f``).
+    origin : float
+        What an adaptive test adds to an ability on that scale when it states one.
     """
 
     coefficients: Floats
     noise: Floats
-    basis: AbilityBasis
+    basis: Basis
     centre: float
+    origin: float = 0.0
 
     @property
     def intercept(self) -> Floats:
@@ -67,53 +94,6 @@ class Curves:
     def expected(self, theta: Floats) -> Floats:
         """Expected scores; shape (n_models, n_items)."""
         return np.asarray(expit(self.predictor(theta)))
-
-
-def curves(bank: ItemBank) -> Curves:
-    """The item curves of a bank.
-
-    Parameters
-    ----------
-    bank : ItemBank
-        Of either method. Residual factors of the method "default" are left out: a curve is the
-        expectation of a model about which only its ability is known.
-
-    Returns
-    -------
-    Curves
-
-    Examples
-    --------
-    >>> from lm_eval_ccat import ScoreTable, calibrate
-    >>> bank = calibrate(ScoreTable.from_arrays(
-    ...     [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.0, 0.3, 1.0]], models=["a", "b", "c"]
-    ... ), method="paper")
-    >>> curves(bank).expected(np.array([0.0])).shape
-    (1, 3)
-    """
-    if bank.method == "paper":
-        intercept = _unstretched(bank)
-        noise = np.full(bank.n_items, float(bank.constants["k"]))
-        line = AbilityBasis(np.empty(0), np.empty((2, 0)), np.empty((0, 0)))
-        coefficients = np.column_stack([intercept, np.ones(bank.n_items)])
-        return Curves(coefficients, noise, line, -float(np.median(intercept)))
-    items = model_of(bank).items
-    return Curves(items.coefficients, items.noise, items.basis, 0.0)
-
-
-def _unstretched(bank: ItemBank) -> Floats:
-    """Intercepts of the method "paper" for scores as they are.
-
-    Its difficulties are of mean scores stretched over all of [0, 1], which puts the easiest and the
-    hardest item at +-6.9 logits wherever they were.
-    """
-    difficulty = bank.parameters["difficulty"]
-    try:
-        low, high = (float(v) for v in bank.constants["mean_range"])
-    except (KeyError, TypeError, ValueError):
-        return np.asarray(-difficulty)
-    share = (expit(-difficulty) - SQUEEZE) / (1.0 - 2.0 * SQUEEZE)
-    return np.asarray(logit(np.clip(low + share * (high - low), SQUEEZE, 1.0 - SQUEEZE)))
 
 
 def fit_abilities(c: Curves, scores: Floats, precision: float = PRIOR_PRECISION) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,22 +12,15 @@ from numpy.typing import NDArray
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.policy import Policy
-
-_POLICIES = {"paper": "PaperPolicy", "default": "DefaultPolicy"}
+from ..methods.registry import method_of
 
 
 def make_policy(bank: ItemBank, n_models: int, seed: int, options: dict[str, Any]) -> Policy:
     """The policy of the bank's method; options that it does not take are an error."""
-    module = import_module(f"lm_eval_ccat.methods.{bank.method}.policy")
-    kind = getattr(module, _POLICIES[bank.method])
+    chosen = method_of(bank)
     given = {k: v for k, v in options.items() if v is not None}
-    if bank.method != "paper":
-        given.setdefault("seed", seed)
-    try:
-        made: Policy = kind(bank, n_models, **given)
-    except TypeError as e:
-        raise UsageError(f"method {bank.method!r} does not take these options: {e}") from None
-    return made
+    chosen.check_options(given, chosen.policy_options)
+    return chosen.policy(bank, n_models, seed=seed, **given)
 
 
 def units_array(bank: ItemBank, units: Any) -> NDArray[np.float64]:

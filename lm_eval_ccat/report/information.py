@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..bank import ItemBank
-from ..methods.default.calibration import model_of
+from ..methods.curves import Curves
+from ..methods.registry import method_of
 
 Floats = NDArray[np.float64]
 
@@ -40,53 +40,26 @@ class InformationCurve:
     location: Floats
 
 
-@dataclass(frozen=True)
-class ItemCurves:
-    """Curves of a bank's items on the scale on which its tests state abilities.
+def difficulty(bank: ItemBank) -> Floats:
+    """Ability at which an item's expected score is 1/2, by the straight part of its curve (logits).
 
-    Attributes
-    ----------
-    difficulty : ndarray, shape (n_items,)
-        Ability at which the expected score is 1/2, by the straight part of the curve (logits).
-    discrimination : ndarray, shape (n_items,)
-        Slope over the root of the noise, in 1 / logit.
-    predictor : callable
-        ``(rows, abilities)`` to linear predictor and its derivative, each of shape
-        (len(rows), len(abilities)).
-    noise : ndarray, shape (n_items,)
+    NaN where an item has no slope; shape (n_items,).
     """
-
-    difficulty: Floats
-    discrimination: Floats
-    predictor: Callable[[NDArray[np.intp], Floats], tuple[Floats, Floats]]
-    noise: Floats
+    curves = tested_curves(bank)
+    intercept, slope = curves.coefficients[:, 0], curves.coefficients[:, 1]
+    return np.asarray(curves.origin - intercept / np.where(np.abs(slope) > 1e-6, slope, np.nan))
 
 
-def item_curves(bank: ItemBank) -> ItemCurves:
-    """The item curves of a bank of either method."""
-    if bank.method == "paper":
-        difficulty = bank.parameters["difficulty"]
-        noise = np.full(bank.n_items, float(bank.constants["k"]))
+def discrimination(bank: ItemBank) -> Floats:
+    """Slope over the root of the noise, in 1 / logit; shape (n_items,)."""
+    curves = tested_curves(bank)
+    return np.asarray(curves.coefficients[:, 1] / np.sqrt(curves.noise))
 
-        def one_parameter(rows: NDArray[np.intp], ability: Floats) -> tuple[Floats, Floats]:
-            eta = ability[None, :] - difficulty[rows, None]
-            return eta, np.ones_like(eta)
 
-        return ItemCurves(difficulty, noise**-0.5, one_parameter, noise)
-    model = model_of(bank)
-    items = model.items
-    intercept, slope = items.coefficients[:, 0], items.coefficients[:, 1]
-    steep = np.where(np.abs(slope) > 1e-6, slope, np.nan)
-
-    def with_bends(rows: NDArray[np.intp], ability: Floats) -> tuple[Floats, Floats]:
-        basis = [items.basis.value_and_slope(float(x)) for x in ability - model.centre]
-        value = np.column_stack([v for v, _ in basis])
-        derivative = np.column_stack([d for _, d in basis])
-        return items.coefficients[rows] @ value, items.coefficients[rows] @ derivative
-
-    return ItemCurves(
-        model.centre - intercept / steep, slope / np.sqrt(items.noise), with_bends, items.noise
-    )
+def tested_curves(bank: ItemBank) -> Curves:
+    """The item curves on the scale on which the bank's tests state abilities."""
+    method = method_of(bank)
+    return (method.test_curves or method.curves)(bank)
 
 
 def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
@@ -101,9 +74,9 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     abilities : ndarray
         Abilities of the models to be shown; the curve covers them and the bulk of the items.
     """
-    curves = item_curves(bank)
-    usable = bank.kept & np.isfinite(curves.difficulty)
-    ends = np.quantile(curves.difficulty[usable], [0.1, 0.9]) if usable.any() else np.zeros(1)
+    curves, location_of = tested_curves(bank), difficulty(bank)
+    usable = bank.kept & np.isfinite(location_of)
+    ends = np.quantile(location_of[usable], [0.1, 0.9]) if usable.any() else np.zeros(1)
     known = np.array(list(bank.constants.get("abilities", []))) + bank.constants.get("centre", 0.0)
     # Items that no model is near say little of where the scale is of use.
     if known.size:
@@ -112,9 +85,13 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     grid = np.linspace(points.min() - MARGIN, points.max() + MARGIN, GRID)
     total, location = np.zeros(GRID), np.full(bank.n_items, np.nan)
     kept = np.flatnonzero(bank.kept)
+    basis = [curves.basis.value_and_slope(float(x)) for x in grid - curves.origin]
+    value = np.column_stack([v for v, _ in basis])
+    derivative = np.column_stack([d for _, d in basis])
     for start in range(0, len(kept), SLICE):
         rows = kept[start : start + SLICE]
-        eta, slope = curves.predictor(rows, grid)
+        c = curves.coefficients[rows]
+        eta, slope = c @ value, c @ derivative
         mu = expit(eta)
         information = slope**2 * mu * (1.0 - mu) / curves.noise[rows, None]
         total += information.sum(axis=0)

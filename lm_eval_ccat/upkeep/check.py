@@ -28,7 +28,8 @@ from scipy.special import ndtr
 
 from ..bank.bank import ItemBank
 from ..errors import BankError
-from ..methods.curves import Curves, curves, fit_abilities, fit_intercepts
+from ..methods.curves import Curves, fit_abilities, fit_intercepts
+from ..methods.registry import method_of
 from ..scores.table import ScoreTable
 from .findings import Finding, plural, some
 from .screening import discoveries, robust_line, upper_tail
@@ -190,7 +191,7 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
     scores[:, ~bank.kept] = np.nan
     rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
     scores, names = scores[rows], [table.models[j] for j in rows.tolist()]
-    c = curves(bank)
+    c = method_of(bank).curves(bank)
     theta = fit_abilities(c, scores)
     shifted, drift = _drift(bank, c, theta, scores)
     found += drift

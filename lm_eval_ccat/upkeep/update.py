@@ -1,14 +1,8 @@
 """Take new calibration models into a bank without starting over.
 
 Given the scores that the bank was calibrated on, the bank is calibrated again on all of them, which
-is exact. Without them, what the bank itself knows stands for them:
-
-- *paper*: the mean score of each item comes back from its difficulty, so the difficulties are
-  exactly those of a calibration on all models together; residuals of the models before stay, so
-  the noise is pooled from theirs and the new ones; which items are kept stays.
-- *default*: intercepts, slopes and noise move by one Bayesian step. The prior of each item is what
-  the bank says, with the precision that its calibration models gave it; the new models' scores are
-  the data. Residual factors and the inflation of errors stay as calibrated.
+is exact. Without them, what the bank itself knows stands for them, as its method can make use of it
+(`lm_eval_ccat.methods.method.Method.update`).
 
 Documents that changed, and items the bank does not know, are not taken in: that needs a
 calibration.
@@ -16,13 +10,10 @@ calibration.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit, logit
 
 from .. import __version__
 from ..bank.bank import ItemBank
@@ -30,14 +21,10 @@ from ..bank.names import hashed_name
 from ..bank.settings import compare_settings
 from ..errors import BankError, BankMismatchError
 from ..methods.calibration import calibrate
-from ..methods.default.update import absorb
-from ..methods.logistic import expected_score
-from ..methods.paper.calibration import CLIP, SQUEEZE
+from ..methods.registry import method_of
 from ..scores.table import ScoreTable
 from .check import aligned_scores
 from .union import union
-
-Floats = NDArray[np.float64]
 
 
 def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = None) -> ItemBank:
@@ -100,13 +87,11 @@ def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = N
     if not np.isfinite(scores[:, bank.kept]).any(axis=1).all():
         raise BankError("a new model has no score on the items of the bank; leave it out")
     added = [hashed_name(m) if hashed else m for m in fresh]
-    take_in = _paper if bank.method == "paper" else absorb
-    parameters, constants, report = take_in(bank, scores, added)
+    made = method_of(bank).update(bank, scores, added)
     if table.n_items > bank.n_items or set(table.doc_ids) - set(bank.doc_ids):
         notes.append("documents that the bank does not know were passed over")
     provenance = {
-        **bank.provenance,
-        "report": report,
+        **made.provenance,
         "updates": [
             *bank.provenance.get("updates", []),
             {"previous": bank.sha256, "models": added, "package": __version__},
@@ -114,9 +99,7 @@ def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = N
     }
     warnings = [w for w in bank.warnings if not w.startswith(_STALE)]
     return replace(
-        bank,
-        parameters=parameters,
-        constants=constants,
+        made,
         models=(*bank.models, *added),
         provenance=provenance,
         warnings=(*warnings, *notes, f"{_STALE}{plural_models(provenance['updates'])}"),
@@ -163,51 +146,3 @@ def _again(
         },
         warnings=(*made.warnings, *notes),
     )
-
-
-def _paper(
-    bank: ItemBank, scores: Floats, names: Sequence[str]
-) -> tuple[dict[str, Floats], dict[str, Any], dict[str, Any]]:
-    try:
-        low, high = bank.constants["mean_range"]
-        floor, top = bank.constants["score_range"]
-        report = bank.provenance["report"]
-        counts = np.broadcast_to(np.asarray(report["models_per_item"]), bank.n_items)
-        before = np.array(list(report["abilities"].values()), dtype=np.float64)
-    except (KeyError, TypeError, ValueError):
-        raise BankError(
-            "the bank does not hold what an update needs (an older version made it); give the "
-            "scores it was calibrated on as well, or calibrate again"
-        ) from None
-    seen = np.isfinite(scores)
-    b = bank.parameters["difficulty"]
-    mean = low + (expit(-b) - SQUEEZE) / (1.0 - 2.0 * SQUEEZE) * (high - low)
-    total = counts + seen.sum(axis=0)
-    mean = (counts * np.clip(mean, 0.0, 1.0) + np.where(seen, scores, 0.0).sum(axis=0)) / total
-    low, high = float(mean.min()), float(mean.max())
-    difficulty = -logit(SQUEEZE + (1.0 - 2.0 * SQUEEZE) * (mean - low) / (high - low))
-    floor, top = min(floor, float(scores[seen].min())), max(top, float(scores[seen].max()))
-    x = np.clip((scores - floor) / (top - floor), CLIP, 1.0 - CLIP)
-    x_mean = np.where(seen, x, 0.0).sum(axis=1) / seen.sum(axis=1)
-    theta = logit(x_mean)
-    mu = expected_score(theta[:, None], difficulty[None, :])
-    use = seen & bank.kept
-    squares = float(((np.where(use, x, mu) - mu) ** 2).sum())
-    expected = float((mu * (1.0 - mu))[use].sum())
-    mu = expected_score(before[:, None], difficulty[None, bank.kept])
-    weight = float((mu * (1.0 - mu) * (counts[bank.kept] / counts.max())).sum())
-    k = (float(bank.constants["k"]) * weight + squares) / (weight + expected)
-    constants = {
-        **bank.constants,
-        "k": k,
-        "discrimination": float(k**-0.5),
-        "start": float(np.median(difficulty[bank.kept])),
-        "mean_range": [low, high],
-        "score_range": [floor, top],
-    }
-    report = {
-        **report,
-        "abilities": {**report["abilities"], **dict(zip(names, theta.tolist()))},
-        "models_per_item": int(total[0]) if (total == total[0]).all() else total.tolist(),
-    }
-    return {**bank.parameters, "difficulty": np.asarray(difficulty)}, constants, report

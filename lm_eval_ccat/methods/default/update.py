@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from ...bank.bank import ItemBank
-from ..curves import curves, fit_abilities
+from ..curves import fit_abilities
 from .calibration import model_of
+from .curves import item_curves
 from .fractional import packed, weight
 
 Floats = NDArray[np.float64]
@@ -29,30 +29,15 @@ _STEPS = 20
 _NOISE_RANGE = (0.2, 5.0)
 
 
-def absorb(
-    bank: ItemBank, scores: Floats, names: Sequence[str]
-) -> tuple[dict[str, Floats], dict[str, Any], dict[str, Any]]:
-    """Parameters, constants and report of the bank with new models in it.
-
-    Parameters
-    ----------
-    bank : ItemBank
-        Of method "default".
-    scores : ndarray of shape (n_models, n_items)
-        Of the new models, on [0, 1], NaN where missing.
-    names : sequence of str
-        Their names, as the bank is to have them.
-
-    Returns
-    -------
-    parameters, constants, report : dict
-    """
+def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
+    """The bank with new models in it; see `Method.update`."""
     model = model_of(bank)
     items, before = model.items, len(model.items.abilities)
     seen = np.isfinite(scores)
     # Abilities are logits of mean scores, so that curves describe the estimand; a missing score
     # counts at its expectation.
-    rough = curves(bank).expected(fit_abilities(curves(bank), scores))
+    known_curves = item_curves(bank)
+    rough = known_curves.expected(fit_abilities(known_curves, scores))
     mean = np.where(seen, scores, rough).mean(axis=1)
     x = np.asarray(logit(np.clip(mean, _CLIP, 1.0 - _CLIP))) - model.centre
     f = items.basis.at(x)
@@ -105,18 +90,22 @@ def absorb(
     }
     if p > 2:
         parameters["bend"] = made.coefficients[:, 2:]
-    constants = {
-        **bank.constants,
-        "spread": made.spread,
-        "abilities": made.abilities.tolist(),
-        "log_noise": made.log_noise.tolist(),
-    }
     report = dict(bank.provenance.get("report") or {})
     report["abilities"] = {
         **(report.get("abilities") or {}),
         **dict(zip(names, (x + model.centre).tolist())),
     }
-    return parameters, constants, report
+    return replace(
+        bank,
+        parameters=parameters,
+        constants={
+            **bank.constants,
+            "spread": made.spread,
+            "abilities": made.abilities.tolist(),
+            "log_noise": made.log_noise.tolist(),
+        },
+        provenance={**bank.provenance, "report": report},
+    )
 
 
 def _model_noise(c: Floats, noise: Floats, f: Floats, y: Floats, seen: NDArray[np.bool_]) -> Floats:

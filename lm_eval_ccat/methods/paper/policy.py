@@ -26,13 +26,17 @@ class PaperPolicy(Policy):
     ----------
     bank : ItemBank
     n_models : int
+    seed : int, optional
+        Not used: nothing is drawn at random.
     information : {"first", "full"}, optional
     """
 
     warmup_ignores_budget = True
     affords_mean = True
 
-    def __init__(self, bank: ItemBank, n_models: int, *, information: str = "first") -> None:
+    def __init__(
+        self, bank: ItemBank, n_models: int, *, seed: int = 0, information: str = "first"
+    ) -> None:
         self._bank = bank
         self._information = information
         self._paper: list[PaperTest] = []

@@ -8,9 +8,10 @@ import numpy as np
 
 from ...bank import ItemBank
 from ...errors import UsageError
-from ...methods.curves import curves, fit_abilities
+from ...methods.curves import fit_abilities
+from ...methods.registry import method_of
 from ...scores import ScoreTable
-from ..information import information_curve, item_curves
+from ..information import difficulty, discrimination, information_curve
 from .style import ACCENT, SOFT, title
 from .style import subplots as new_figure
 
@@ -54,24 +55,23 @@ def plot_bank(bank: ItemBank, table: ScoreTable | None = None) -> Figure:
 
 
 def _items(ax: Any, bank: ItemBank) -> None:
-    curves = item_curves(bank)
-    difficulty = curves.difficulty[bank.kept]
-    discrimination = curves.discrimination[bank.kept]
+    hard = difficulty(bank)[bank.kept]
+    sharp = discrimination(bank)[bank.kept]
     ax.set_xlabel("difficulty (logits)")
-    if np.ptp(discrimination) < 1e-9:
-        ax.hist(difficulty[np.isfinite(difficulty)], bins=40, color=ACCENT, alpha=0.75)
-        title(ax, f"Difficulty of {len(difficulty):,} items")
+    if np.ptp(sharp) < 1e-9:
+        ax.hist(hard[np.isfinite(hard)], bins=40, color=ACCENT, alpha=0.75)
+        title(ax, f"Difficulty of {len(hard):,} items")
         ax.set_ylabel("items")
         ax.annotate(
-            f"discrimination {discrimination[0]:.2f} for all", (0.98, 0.94), ha="right",
+            f"discrimination {sharp[0]:.2f} for all", (0.98, 0.94), ha="right",
             xycoords="axes fraction", color=SOFT,
         )  # fmt: skip
         return
-    step = max(1, len(difficulty) // MOST_POINTS)
-    low, high = np.nanquantile(difficulty, [0.01, 0.99])
-    ax.scatter(difficulty[::step], discrimination[::step], s=9, color=ACCENT, alpha=0.4, lw=0)
+    step = max(1, len(hard) // MOST_POINTS)
+    low, high = np.nanquantile(hard, [0.01, 0.99])
+    ax.scatter(hard[::step], sharp[::step], s=9, color=ACCENT, alpha=0.4, lw=0)
     ax.set_xlim(low - 0.2, high + 0.2)
-    title(ax, f"Difficulty and discrimination of {len(difficulty):,} items")
+    title(ax, f"Difficulty and discrimination of {len(hard):,} items")
     ax.set_ylabel("discrimination (slope / √noise)")
 
 
@@ -89,7 +89,7 @@ def _fit(level: Any, spread: Any, bank: ItemBank, table: ScoreTable) -> None:
     if table.doc_ids != bank.doc_ids:
         raise UsageError("the table's items are not the bank's; calibrate and plot with one table")
     observed = np.where(bank.kept, table.model_scores(), np.nan)
-    shape = curves(bank)
+    shape = method_of(bank).curves(bank)
     expected = shape.expected(fit_abilities(shape, observed))
     use = np.isfinite(observed) & np.isfinite(expected)
     y, mu = observed[use], expected[use]

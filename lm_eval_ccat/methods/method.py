@@ -1,0 +1,133 @@
+"""`Method`: everything that one way of calibrating, testing and deciding owns, as one object."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from ..bank.bank import ItemBank
+from ..errors import BankError, UsageError
+from ..scores.table import ScoreTable
+from .curves import Curves, Floats
+from .fitted import Fitted
+from .policy import Policy
+
+
+def _needs_no_calibration(table: ScoreTable) -> Fitted:
+    raise UsageError("this method needs no calibration: make its bank by ItemBank.blank(doc_ids)")
+
+
+def _requires_nothing(bank: ItemBank) -> None:
+    pass
+
+
+def _no_curves(bank: ItemBank) -> Curves:
+    raise BankError(f"a bank of method {bank.method!r} has no item curves")
+
+
+def _only_anew(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
+    raise BankError(
+        f"a bank of method {bank.method!r} takes in new models only together with the scores it "
+        "was calibrated on; give them as well (--calibrated_on)"
+    )
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method. The rest of the package knows a method by this object alone.
+
+    Only `policy` must be given; a method that has no item curves, say, leaves `curves` out, and
+    what needs curves refuses its banks. Methods are found by name, in
+    `lm_eval_ccat.methods.registry`.
+
+    Attributes
+    ----------
+    name : str
+        What banks, commands and tables call it.
+    summary : str
+        One line for ``--help``.
+    policy : callable
+        ``(bank, n_models, *, seed=0, ...) -> Policy``: the statistical side of a ranking. What
+        else it takes by keyword are the options of a `Ranker` of this method.
+    calibrate : callable
+        ``(table, *, ...) -> Fitted``: parameters fitted to a score table. What it takes by keyword
+        are the options of a calibration.
+    requires : callable
+        ``(bank) -> None``: raises `BankError` naming what the bank lacks for the method.
+    curves : callable
+        ``(bank) -> Curves``: item curves, for scores as they are.
+    test_curves : callable, optional
+        The same for the scale on which tests state abilities, where that is another one.
+    update : callable
+        ``(bank, scores, names) -> ItemBank``: the bank with new models in it, without the scores
+        it was calibrated on. Scores are of shape (n_models, n_items), on [0, 1], in bank order,
+        NaN where missing. It changes parameters, constants and ``provenance["report"]`` only.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat.methods.registry import method
+    >>> method("paper").policy_options
+    ('information',)
+    """
+
+    name: str
+    summary: str
+    policy: Callable[..., Policy]
+    calibrate: Callable[..., Fitted] = _needs_no_calibration
+    requires: Callable[[ItemBank], None] = _requires_nothing
+    curves: Callable[[ItemBank], Curves] = _no_curves
+    test_curves: Callable[[ItemBank], Curves] | None = None
+    update: Callable[[ItemBank, Floats, Sequence[str]], ItemBank] = _only_anew
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether the method has anything to calibrate."""
+        return self.calibrate is not _needs_no_calibration
+
+    @property
+    def calibration_options(self) -> tuple[str, ...]:
+        """Names of the options of `calibrate`."""
+        return _keywords(self.calibrate)
+
+    @property
+    def policy_options(self) -> tuple[str, ...]:
+        """Names of the options of `policy`; the seed, which is the Ranker's, is none of them."""
+        return tuple(n for n in _keywords(self.policy) if n != "seed")
+
+    def check_options(self, given: Iterable[str], known: Sequence[str]) -> None:
+        """Refuse an option that the method does not have.
+
+        Raises
+        ------
+        UsageError
+            Naming it, and the one that may be meant.
+        """
+        for name in given:
+            if name not in known:
+                raise UsageError(
+                    f"method {self.name!r} has no option {name!r}{did_you_mean(name, known)}"
+                )
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """The end of an error about an unknown name: the nearest known one, or all of them.
+
+    Examples
+    --------
+    >>> did_you_mean("papre", ["default", "paper"])
+    "; did you mean 'paper'?"
+    >>> did_you_mean("x", ["default", "paper"])
+    '; there are default, paper'
+    """
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; there are {', '.join(known)}" if known else "; it has none"
+
+
+def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)

@@ -1,0 +1,27 @@
+"""The method "paper" as the rest of the package sees it."""
+
+from __future__ import annotations
+
+from ...bank.bank import ItemBank
+from ..method import Method
+from ..required import require_parts
+from .calibration import fit
+from .curves import stretched_curves, unstretched_curves
+from .policy import PaperPolicy
+from .update import absorb
+
+
+def _requires(bank: ItemBank) -> None:
+    require_parts(bank, ("difficulty",), ("k", "start"), positive=("k",))
+
+
+METHOD = Method(
+    name="paper",
+    summary="exactly the paper, for comparison: one difficulty per item, one noise per bank",
+    policy=PaperPolicy,
+    calibrate=fit,
+    requires=_requires,
+    curves=unstretched_curves,
+    test_curves=stretched_curves,
+    update=absorb,
+)

@@ -1,0 +1,87 @@
+"""Methods are found by name: the package's own, registered ones and installed ones."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.errors import BankError, UsageError
+from lm_eval_ccat.methods import registry
+from lm_eval_ccat.methods.method import Method
+from lm_eval_ccat.methods.paper.policy import PaperPolicy
+
+TABLE = ScoreTable.from_arrays(
+    [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.0, 0.3, 1.0]], models=["a", "b", "c"]
+)
+
+
+def test_the_packages_own_methods_are_there():
+    assert {"default", "paper"} <= set(registry.names())
+    for name in registry.names():
+        assert registry.method(name).name == name and registry.method(name).summary
+
+
+@pytest.mark.parametrize("wrong", ["papre", "os", "method", "", "a.b", "../paper"])
+def test_an_unknown_name_is_refused(wrong):
+    with pytest.raises(UsageError, match="unknown method"):
+        calibrate(TABLE, wrong)
+
+
+def test_a_misspelt_name_or_option_says_what_may_be_meant():
+    with pytest.raises(UsageError, match="did you mean 'paper'"):
+        calibrate(TABLE, "papre")
+    with pytest.raises(UsageError, match="no option 'factor'; did you mean 'factors'"):
+        calibrate(TABLE, "default", factor=1)
+    with pytest.raises(UsageError, match="no option 'informaton'; did you mean 'information'"):
+        Ranker(calibrate(TABLE, "paper"), {"a": 1.0}, informaton="full")
+
+
+def test_an_entry_point_of_another_package_is_found(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere.py").write_text(
+        "from lm_eval_ccat.methods.method import Method\n"
+        "from lm_eval_ccat.methods.paper.policy import PaperPolicy\n"
+        "METHOD = Method('elsewhere', 'from another package', PaperPolicy)\n"
+        "WRONG = 3\n"
+    )
+    info = tmp_path / "elsewhere-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[lm_eval_ccat.methods]\nelsewhere = elsewhere:METHOD\n"
+        "wrong = elsewhere:WRONG\ngone = elsewhere:GONE\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        assert "elsewhere" in registry.names()
+        assert registry.method("elsewhere").summary == "from another package"
+        with pytest.raises(UsageError, match="not a Method"):
+            registry.method("wrong")
+        with pytest.raises(UsageError, match=r"'gone' .* cannot be loaded"):
+            registry.method("gone")
+    finally:
+        sys.modules.pop("elsewhere", None)
+
+
+def test_a_registered_method_cannot_take_the_name_of_one_of_ours():
+    with pytest.raises(UsageError, match="take another name"):
+        registry.register(Method("paper", "", PaperPolicy))
+
+
+def test_a_bank_of_a_method_that_is_not_installed_loads_and_cannot_be_used(tmp_path):
+    ItemBank.blank([3, 1], task="t", method="gone").save(tmp_path / "b.json")
+    bank = ItemBank.load(tmp_path / "b.json")
+    assert bank.doc_ids == (1, 3) and bank.method == "gone" and bank.kept.all()
+    with pytest.raises(BankError, match="unknown method 'gone'"):
+        Ranker(bank, {"a": 1.0})
+
+
+def test_a_blank_bank_takes_the_scale_of_its_metric():
+    assert ItemBank.blank([0], metric="bleu").scale.high == 100.0
+    assert ItemBank.blank([0], metric="nobody_knows").scale.high == 1.0
+    assert ItemBank.blank([1, 0], doc_hashes=["b", "a"]).doc_hashes == ("a", "b")
+    with pytest.raises(BankError, match="at least one item"):
+        ItemBank.blank([])
+    with pytest.raises(BankError, match="do not fit"):
+        ItemBank.blank([0], doc_hashes=[])
