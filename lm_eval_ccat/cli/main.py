@@ -1,23 +1,22 @@
 """The command line: finds the command, runs it, and turns errors into one line and an exit code.
 
 Each command is a module with ``add_parser(subparsers)``; it is imported only when it is the one
-asked for, so that ``--help`` costs nothing.  Exit codes: 0 done, 2 a command that cannot be meant,
-1 any other error; ``rank`` adds 3 (ties left at the budget) and 4 (a partial ranking).
+asked for, so that ``--help`` costs nothing.  Exit codes, the same in every command: see EXIT_CODES.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .. import __version__
 from ..errors import CcatError, UsageError
+from .parsing import CommandParser, close_names
 
 DEBUG_VARIABLE = "LM_EVAL_CCAT_DEBUG"
 
@@ -48,19 +47,31 @@ COMMANDS: dict[str, Command] = {
     "audit": Command("compare what a run claimed with full results", "audit"),
     "experiments": Command("the paper's experiments on any score tables", "experiments"),
     "report": Command("make an HTML page of a finished or running ranking", "report"),
+    "completion": Command("print a shell's completion script", "completion"),
     "ls": Command("lm_eval's ls: list tasks", "harness_passthrough", raw=True),
     "validate": Command("lm_eval's validate: check task names", "harness_passthrough", raw=True),
 }
 
-EPILOG = """\
+EXIT_CODES = """\
+exit codes:
+  0  done; the goal of the run is met
+  1  an error
+  2  an invalid command, configuration or argument
+  3  not decided: ties at the budget, or no answer yet
+  4  partial: a model failed, or the run was interrupted
+  5  `compare`: worse by more than the margin
+"""
+EPILOG = f"""\
 examples:
   lm-eval-ccat demo
-  lm-eval-ccat calibrate harness_logs/ --task my_task --metric bleu -o my_task.bank.json
+  lm-eval-ccat calibrate logs/ --task my_task --metric bleu -o my_task.bank.json
   lm-eval-ccat rank models.yaml
   lm-eval-ccat run --model hf --model_args pretrained=gpt2 --tasks my_task \\
       --adaptive --bank my_task.bank.json
 
-`lm-eval-ccat COMMAND --help` explains one command.  --debug shows the traceback of an error.
+{EXIT_CODES}
+`lm-eval-ccat COMMAND --help` explains one command. --debug shows the traceback
+of an error. `eval "$(lm-eval-ccat completion bash)"` completes commands and flags.
 """
 
 
@@ -80,8 +91,8 @@ def overview() -> str:
     lines = [
         "usage: lm-eval-ccat [--help] [--version] [--debug] COMMAND ...",
         "",
-        "Adaptive testing for the lm-evaluation-harness: rank language models with a few per cent",
-        "of the items, and know how sure you are.",
+        "Adaptive testing for the lm-evaluation-harness: rank language models with a few",
+        "per cent of the items, and know how sure you are.",
         "",
         "commands:",
         *(f"  {name:<{width}}  {command.summary}" for name, command in commands.items()),
@@ -91,10 +102,12 @@ def overview() -> str:
     return "\n".join(lines)
 
 
-def _command_parser(name: str, command: Command) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lm-eval-ccat", allow_abbrev=False)
+def command_parser(commands: Iterable[Command]) -> CommandParser:
+    """A parser of some commands; their modules are imported."""
+    parser = CommandParser(prog="lm-eval-ccat")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
-    importlib.import_module(f".{command.module}", __package__).add_parser(subparsers)
+    for command in commands:
+        importlib.import_module(f".{command.module}", __package__).add_parser(subparsers)
     return parser
 
 
@@ -113,7 +126,8 @@ def dispatch(argv: Sequence[str]) -> int:
     name = argv[0]
     commands = available_commands()
     if name not in commands:
-        raise UsageError(f"no command {name!r}; there are: {', '.join(commands)}")
+        near = close_names(name, commands) or f"; there are: {', '.join(commands)}"
+        raise UsageError(f"no command {name!r}{near}")
     command = commands[name]
     if command.raw:
         if name == "run":
@@ -123,7 +137,7 @@ def dispatch(argv: Sequence[str]) -> int:
         module = importlib.import_module(f".{command.module}", __package__)
         arguments = argv if command.module == "harness_passthrough" else argv[1:]
         return int(module.main(arguments) or 0)
-    args = _command_parser(name, command).parse_args(_with_negative_ranges(argv))
+    args = command_parser([command]).parse_args(_with_negative_ranges(argv))
     return int(args.func(args) or 0)
 
 

@@ -55,7 +55,7 @@ def test_version(capsys: pytest.CaptureFixture) -> None:
 def test_unknown_command_is_one_line_and_code_2(capsys: pytest.CaptureFixture) -> None:
     assert main(["rnak"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("lm-eval-ccat: error: no command 'rnak'; there are: ")
+    assert error.startswith("lm-eval-ccat: error: no command 'rnak'; did you mean rank")
     assert len(error.splitlines()) == 1
 
 
@@ -90,3 +90,35 @@ def test_validate_passes_through_to_the_harness(tmp_path, monkeypatch: pytest.Mo
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "passthrough_task" in done.stdout + done.stderr
+
+
+def test_a_command_far_from_all_lists_them(capsys: pytest.CaptureFixture) -> None:
+    assert main(["zzzzzz"]) == 2
+    assert "there are: demo, check" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (
+            ["simulate", "--scores", "x", "--mehods", "a"],
+            "unknown option --mehods; did you mean --methods",
+        ),
+        (["bank", "shwo", "x"], "no 'shwo'; did you mean show?"),
+        (["report", "--scores", "x"], "unknown option --scores"),
+    ],
+)
+def test_a_mistyped_word_names_the_closest(
+    argv: list[str], said: str, capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(argv)
+    assert left.value.code == 2
+    error = capsys.readouterr().err
+    assert said in error and len(error.splitlines()) == 1
+
+
+def test_completion_knows_commands_and_flags(capsys: pytest.CaptureFixture) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert "simulate" in script and "--items_per_model" in script

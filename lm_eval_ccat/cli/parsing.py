@@ -1,0 +1,132 @@
+"""What every command's arguments have in common: help that fits, close names, ``--json [FILE]``."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..errors import UsageError
+
+WIDTH = 80
+#: Where ``--json`` without a file writes.
+STANDARD_OUTPUT = "-"
+
+
+def close_names(name: str, known: Iterable[str]) -> str:
+    """``; did you mean a or b?``, or nothing where no name is close.
+
+    Examples
+    --------
+    >>> close_names("rnak", ["rank", "run", "bank"])
+    '; did you mean rank or run?'
+    >>> close_names("xyz", ["rank", "run"])
+    ''
+    """
+    close = difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help within 80 columns; a text of one paragraph is wrapped, examples stay as written."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        options.setdefault("width", min(WIDTH, shutil.get_terminal_size().columns) - 2)
+        super().__init__(prog, **options)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" in text.strip():
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An argument parser that names close flags and never guesses at abbreviations."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options["allow_abbrev"] = False
+        options["formatter_class"] = Help
+        super().__init__(*args, **options)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        found, left = super().parse_known_args(args, namespace)
+        # A parser of subcommands passes on what they did not know; they have complained already.
+        unknown = [a.split("=", 1)[0] for a in left if a.startswith("-")]
+        if unknown:
+            self.error(
+                f"unknown option {unknown[0]}{close_names(unknown[0], self._option_string_actions)}"
+            )
+        return found, left
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = [str(c) for c in action.choices]
+            what = "/".join(action.option_strings) or action.metavar or action.dest
+            raise argparse.ArgumentError(
+                None,
+                f"{what}: no {value!r}{close_names(str(value), choices)} "
+                f"(choose from {', '.join(choices)})",
+            )
+
+    def error(self, message: str) -> NoReturn:
+        """One line and exit code 2; the usage is a ``--help`` away."""
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def add_json(parser: argparse.ArgumentParser, what: str = "the result") -> None:
+    """Add ``--json [FILE]``, which means the same in every command."""
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const=STANDARD_OUTPUT,
+        metavar="FILE",
+        help=f"write {what} as JSON to FILE, or to standard output in place of text",
+    )
+
+
+def prints_json(target: str | None) -> bool:
+    """Whether standard output is for JSON alone."""
+    return target == STANDARD_OUTPUT
+
+
+def write_json(target: str | None, content: Any) -> None:
+    """Write what ``--json`` asks for; nothing where the flag was not given.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be written.
+    """
+    if target is None:
+        return
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    if target == STANDARD_OUTPUT:
+        print(text, flush=True)
+        return
+    try:
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        Path(target).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be written ({error.strerror or error})") from error
+
+
+def add_exclude(parser: argparse.ArgumentParser) -> None:
+    """Add ``--exclude A,B``, which means the same in every command that reads scores."""
+    parser.add_argument("--exclude", default="", metavar="A,B", help="models to leave out")
+
+
+def excluded(text: str | None) -> list[str]:
+    """The names that ``--exclude`` gives."""
+    return [name for name in (part.strip() for part in (text or "").split(",")) if name]
+
+
+def warn(text: str) -> None:
+    """One warning, on standard error."""
+    print(f"warning: {text}", file=sys.stderr)
