@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from ...errors import BankError
+from ...errors import BankError, UsageError
 from ...scores.table import ScoreTable
 from ..fitted import Fitted, require_scores
 from ..logistic import expected_score
+from .rescaling import RESCALE
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +23,7 @@ SQUEEZE = 0.001  # item means are squeezed into [0.001, 0.999] before the logit
 MIN_MODELS = 3  # below this many models a correlation says nothing, so the item stays
 
 
-def fit(table: ScoreTable) -> Fitted:
+def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
     """Calibrate by the paper's closed form.
 
     Parameters
@@ -30,6 +31,11 @@ def fit(table: ScoreTable) -> Fitted:
     table : ScoreTable
         Scores of the calibration models; several configs of a model are averaged for
         difficulties and abilities and counted singly for the noise.
+    rescale : {"range", "none"}, optional
+        Whether the test maps the scores told to it by the range of the calibration scores, as
+        the paper's experiments do, or takes them as given. Without it the method fails on metrics
+        of a narrow range: calibration stretches the scores, so the difficulties span all of
+        [0, 1] whatever the metric does.
 
     Returns
     -------
@@ -41,7 +47,11 @@ def fit(table: ScoreTable) -> Fitted:
     ------
     BankError
         An item or model has no score, all item means are equal, or no noise can be computed.
+    UsageError
+        `rescale` is neither "range" nor "none".
     """
+    if rescale not in RESCALE:
+        raise UsageError(f"rescale {rescale!r} is neither 'range' nor 'none'")
     scores = table.model_scores()
     seen = np.isfinite(scores)
     require_scores(table, seen)
@@ -83,6 +93,7 @@ def fit(table: ScoreTable) -> Fitted:
             # What brings back the mean scores, so that new models can be added to them.
             "mean_range": [float(low), float(high)],
             "score_range": [float(floor), float(floor + span)],
+            "rescale": rescale,
         },
         report={
             "models_per_item": _one_if_equal(seen.sum(axis=0)),

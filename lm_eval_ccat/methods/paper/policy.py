@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -12,6 +13,7 @@ from ..adaptive_test import AdaptiveTest
 from ..logistic import expected_score
 from ..policy import Floats, Policy
 from .calibration import CLIP
+from .rescaling import rescaling_of
 from .test import PaperTest
 
 
@@ -29,23 +31,32 @@ class PaperPolicy(Policy):
     seed : int, optional
         Not used: nothing is drawn at random.
     information : {"first", "full"}, optional
+    score_range : (float, float), optional
+        Rescale scores by this range in place of the bank's.
     """
 
     warmup_ignores_budget = True
     affords_mean = True
 
     def __init__(
-        self, bank: ItemBank, n_models: int, *, seed: int = 0, information: str = "first"
+        self,
+        bank: ItemBank,
+        n_models: int,
+        *,
+        seed: int = 0,
+        information: str = "first",
+        score_range: tuple[float, float] | None = None,
     ) -> None:
         self._bank = bank
-        self._information = information
+        self._rescaling = rescaling_of(bank, score_range)
+        self._options: dict[str, Any] = {"information": information, "score_range": score_range}
         self._paper: list[PaperTest] = []
         self.tests: list[AdaptiveTest] = []
         for _ in range(n_models):
             self.add_model()
 
     def add_model(self) -> None:
-        self._paper.append(PaperTest(self._bank, information=self._information))
+        self._paper.append(PaperTest(self._bank, **self._options))
         self.tests.append(self._paper[-1])
 
     def location(self, model: int) -> float:
@@ -75,11 +86,11 @@ class PaperPolicy(Policy):
     def fixed_points(self, mean: Floats, standard_error: Floats) -> tuple[Floats, Floats]:
         """The abilities at which the bank expects these means.
 
-        That is where a test of every item ends, since its steps solve ``sum (y - mu) = 0``; the
-        abilities of calibration are of scores stretched over [0, 1] and would not compare.
+        That is where a test of every item ends, since its steps solve ``sum (y - mu) = 0``.
         """
         difficulty = self._bank.parameters["difficulty"][self._bank.kept]
-        wanted = np.clip(mean, CLIP, 1.0 - CLIP)
+        by = self._rescaling
+        wanted = np.clip((mean - by.low) / by.span, CLIP, 1.0 - CLIP)
         theta = np.full(len(mean), float(np.median(difficulty)))
         for _ in range(100):
             mu = expected_score(theta[:, None], difficulty[None, :])
@@ -88,7 +99,7 @@ class PaperPolicy(Policy):
             theta = theta + step
             if np.abs(step).max(initial=0.0) < 1e-10:
                 break
-        return theta, (standard_error / np.maximum(slope, 1e-12)) ** 2
+        return theta, (standard_error / by.span / np.maximum(slope, 1e-12)) ** 2
 
     def item_cap(self, n_kept: int) -> int:
         return n_kept // 2

@@ -35,7 +35,7 @@ def bank(case):
         models=[n for n in names for _ in range(scores.shape[1])],
         configs=[f"c{c}" for _ in names for c in range(scores.shape[1])],
     )
-    return calibrate(table, method="paper")
+    return calibrate(table, method="paper", rescale="none")
 
 
 def test_calibration(case, bank):
