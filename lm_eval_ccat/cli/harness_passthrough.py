@@ -21,7 +21,7 @@ def shipped_tasks() -> Path | None:
 
 def main(argv: Sequence[str]) -> int:
     """Hand ``argv`` (``["ls", ...]`` or ``["validate", ...]``) to the harness's command line."""
-    from lm_eval.__main__ import cli_evaluate
+    from ..harness import internals
 
     arguments = list(argv)
     folder = shipped_tasks()
@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     before = sys.argv
     sys.argv = ["lm-eval-ccat", *arguments]
     try:
-        cli_evaluate()
+        internals.command_line()()
     finally:
         sys.argv = before
     return 0

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from lm_eval.api.model import LM
-
 from ..errors import HarnessError
+from ..harness.internals.bases import LM
 from .summarisers import SUMMARISERS
 
 

@@ -191,7 +191,7 @@ def _quiet() -> Iterator[None]:
 def _load(manager: Any, name: str) -> tuple[dict[str, Any] | None, str]:
     try:
         with _quiet():
-            return dict(manager.load([name])["tasks"]), ""
+            return dict(internals.load_from(manager, [name])["tasks"]), ""
     except Exception as error:  # whatever a data set, a metric library or a task's code may raise
         first = " ".join(str(error).split()) or type(error).__name__
         return None, first if len(first) <= 160 else first[:157] + "..."
@@ -201,11 +201,11 @@ Scales = tuple[tuple[float, float] | None, bool | None]
 
 
 def _check_loaded(task: Any, scales: Scales, wanted: str | None, probe: bool) -> TaskCheck:
-    name = str(task.task_name)
+    name = internals.task_name(task)
     config = metric_config(task)
     filters = internals.filter_names(task)
     notes: list[str] = []
-    declared = [metric_name(metric) for metric in task.aggregation()]
+    declared = [metric_name(metric) for metric in internals.metric_names(task)]
     names = _reported_names(config, declared)
     missing = {metric_name(metric) for metric in internals.missing_metrics(task)}
     values: Mapping[str, Any] = {}
@@ -222,7 +222,7 @@ def _check_loaded(task: Any, scales: Scales, wanted: str | None, probe: bool) ->
             name,
             config,
             scales,
-            bool(getattr(task, "multiple_target", 0)),
+            internals.has_several_targets(task),
             values,
         )
         for metric in names
@@ -231,9 +231,9 @@ def _check_loaded(task: Any, scales: Scales, wanted: str | None, probe: bool) ->
     ]
     return TaskCheck(
         name,
-        len(task.eval_docs),
+        len(internals.documents(task)),
         tuple(checks) or _absent(wanted, names, filters),
-        _task_reason(name, task.OUTPUT_TYPE),
+        _task_reason(name, internals.output_type(task)),
         tuple(notes),
     )
 
@@ -362,15 +362,15 @@ def _estimand(metric: Metric) -> str:
 
 def _probe(task: Any) -> tuple[dict[str, Any], str]:
     """What the task reports for its first document when the answer is the document's target."""
-    if getattr(task, "UNSAFE_CODE", False):
+    if internals.runs_written_code(task):
         return {}, "not probed: the task runs code that a model writes"
-    if task.OUTPUT_TYPE != "generate_until":
+    if internals.output_type(task) != "generate_until":
         return {}, "not probed: only generated answers can be made up"
-    doc = task.eval_docs[0]
-    target = task.doc_to_target(doc)
+    doc = internals.documents(task)[0]
+    target = internals.target(task, doc)
     answer = target[0] if isinstance(target, (list, tuple)) and target else target
     try:
         with _quiet():
-            return dict(task.process_results(doc, [str(answer)])), ""
+            return internals.score_document(task, doc, [str(answer)]), ""
     except Exception as error:
         return {}, f"probing failed: {type(error).__name__}: {' '.join(str(error).split())[:160]}"

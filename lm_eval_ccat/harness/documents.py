@@ -30,19 +30,18 @@ def task_documents(
     HarnessError
         No such task, a group of several, or its documents cannot be loaded.
     """
-    internals.require_supported_version()
     try:
         manager = internals.task_manager([name], include_path, metadata)
-        tasks = manager.load([name])["tasks"]
+        tasks = internals.load_from(manager, [name])["tasks"]
     except (KeyError, ValueError, OSError) as error:
         reason = " ".join(str(error.args[0] if error.args else error).split())
         raise HarnessError(f"cannot load task {name!r}: {reason}") from error
     if len(tasks) != 1:
         raise HarnessError(f"{name} is {len(tasks)} tasks; name one of them")
     [task] = tasks.values()
-    docs = list(task.eval_docs)
+    docs = list(internals.documents(task))
     return TaskDocuments(
-        str(task.task_name),
+        internals.task_name(task),
         tuple(range(len(docs))),
         tuple(internals.document_hash(doc) for doc in docs),
         tuple(internals.filter_names(task)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -40,12 +39,8 @@ class BuiltAtOnce(Requests):
     """Every request, built as a full run of the harness builds them."""
 
     def __init__(self, task: Any, lm: Any, options: Mapping[str, Any]) -> None:
-        instances = internals.build_requests(task, lm, options)
-        grouped: dict[int, list[Any]] = defaultdict(list)
-        for instance in instances:
-            grouped[instance.doc_id].append(instance)
-        self._groups = {d: sorted(group, key=lambda i: i.idx) for d, group in grouped.items()}
-        self.docs = task.eval_docs
+        self._groups = internals.by_document(internals.build_requests(task, lm, options))
+        self.docs = internals.documents(task)
 
     def __getitem__(self, doc_id: int) -> list[Any]:
         return self._groups[doc_id]
@@ -57,7 +52,7 @@ class BuiltAtOnce(Requests):
         return len(self._groups)
 
     def documents(self) -> Iterator[Any]:
-        return (group[0].doc for group in self._groups.values())
+        return (internals.document_of(group[0]) for group in self._groups.values())
 
 
 class BuiltOnDemand(Requests):
@@ -66,9 +61,9 @@ class BuiltOnDemand(Requests):
     def __init__(self, task: Any, lm: Any, options: Mapping[str, Any]) -> None:
         self._task, self._lm, self._options = task, lm, options
         self._groups: dict[int, list[Any]] = {}
-        self.docs = task.eval_docs
+        self.docs = internals.documents(task)
         if not len(self.docs):
-            raise ValueError(f"task {task.config.task} has no documents")
+            raise ValueError(f"task {internals.task_name(task)} has no documents")
 
     def __getitem__(self, doc_id: int) -> list[Any]:
         with _BUILDING:
@@ -87,6 +82,6 @@ def requests_of(
     """The requests of a task, each the same as in a full run."""
     with _BUILDING:
         if fewshot_seed is not None:
-            task.set_fewshot_seed(seed=fewshot_seed)
+            internals.set_fewshot_seed(task, fewshot_seed)
         kind = BuiltOnDemand if internals.builds_alone(task, options) else BuiltAtOnce
         return kind(task, lm, options)

@@ -107,7 +107,7 @@ class TaskSession:
     @property
     def name(self) -> str:
         """The task's name."""
-        return str(self.task.task_name)
+        return internals.task_name(self.task)
 
     @property
     def doc_ids(self) -> tuple[int, ...]:
@@ -131,16 +131,16 @@ class TaskSession:
     @cached_property
     def config(self) -> dict[str, Any]:
         """The task's configuration, as the harness dumps it."""
-        return dict(self.task.dump_config())
+        return internals.task_config(self.task)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The evaluation settings that a bank records and a run is compared by."""
         options = self.options
         template = internals.chat_template_text(self.lm, options.get("apply_chat_template", False))
-        generates = self.task.OUTPUT_TYPE == "generate_until"
+        generates = internals.output_type(self.task) == "generate_until"
         return {
-            "task_version": self.task.VERSION,
+            "task_version": internals.task_version(self.task),
             "num_fewshot": int(self.config.get("num_fewshot") or 0),
             # The harness's logs have a text for every run with a template, an empty one too.
             "chat_template": template is not None,
@@ -154,11 +154,11 @@ class TaskSession:
 
     def prompts(self, doc_id: int) -> tuple[str, ...]:
         """The text of each request of a document, as a full run sends it."""
-        return tuple(_text(instance.args[0]) for instance in self._instances[doc_id])
+        return tuple(map(internals.prompt, self._instances[doc_id]))
 
     def n_requests(self, doc_id: int) -> int:
         """How many answers of the model one document takes (choices, repeats)."""
-        return sum(instance.repeats for instance in self._instances[doc_id])
+        return sum(map(internals.repeats, self._instances[doc_id]))
 
     # -- running documents --------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class TaskSession:
             return []
         started = time.perf_counter()
         internals.send(self.lm, requests)
-        share = (time.perf_counter() - started) / sum(i.repeats for i in requests)
+        share = (time.perf_counter() - started) / sum(map(internals.repeats, requests))
         with self._scoring:  # metric objects of HF `evaluate` are not for several threads
             filters = internals.apply_filters(self.task, requests)
             return [
@@ -200,53 +200,26 @@ class TaskSession:
     ) -> Administered:
         values: dict[tuple[str, str], Any] = {}
         samples: dict[str, dict[str, Any]] = {}
-        # The harness hashes the prompt as it stands, so a prompt that is no text fails there too.
-        prompt_hash = internals.hash_text(group[0].arguments[0])
         for name in filters:
             # A fresh row for each pipeline, as the harness reads it: tasks may write into it.
-            doc = self._docs[doc_id]
-            metrics = self.task.process_results(doc, [i.filtered_resps[name] for i in group])
-            target = self.task.doc_to_target(doc)
-            samples[name] = {
-                "doc_id": doc_id,
-                "doc": doc,
-                "target": target,
-                "arguments": [i.args for i in group],
-                "resps": [i.resps for i in group],
-                "filtered_resps": [i.filtered_resps[name] for i in group],
-                "filter": name,
-                "metrics": list(metrics),
-                "doc_hash": self._hash_of[doc_id],
-                "prompt_hash": prompt_hash,
-                "target_hash": internals.hash_text(str(target)),
-                **metrics,
-            }
+            doc, doc_hash = self._docs[doc_id], self._hash_of[doc_id]
+            row, metrics = internals.sample_row(self.task, doc_id, doc, group, name, doc_hash)
+            samples[name] = row
             values.update({(metric, name): value for metric, value in metrics.items()})
-        prompts = tuple(_text(i.args[0]) for i in group)
-        responses = tuple(_text(answer) for i in group for answer in i.resps)
-        read, written = self._count(group, prompts)
+        read = written = None
+        if self._tokens is not None:
+            counts = [internals.count_tokens(request, self._tokens) for request in group]
+            read, written = (sum(part) for part in zip(*counts))
         return Administered(
             doc_id,
             values,
             samples,
-            prompts,
-            responses,
+            tuple(map(internals.prompt, group)),
+            tuple(answer for request in group for answer in internals.answers(request)),
             read,
             written,
-            share * sum(i.repeats for i in group),
+            share * sum(map(internals.repeats, group)),
         )
-
-    def _count(self, group: list[Any], prompts: tuple[str, ...]) -> tuple[int | None, int | None]:
-        if self._tokens is None:
-            return None, None
-        read = written = 0
-        for instance, prompt in zip(group, prompts):
-            if instance.request_type == "generate_until":
-                read += instance.repeats * self._tokens(prompt)
-                written += sum(self._tokens(_text(answer)) for answer in instance.resps)
-            else:  # a likelihood reads the continuation and writes nothing
-                read += instance.repeats * self._tokens(prompt + _text(instance.args[1]))
-        return read, written
 
 
 def refuse_unsupported(task: Any, lm: Any) -> None:
@@ -257,14 +230,14 @@ def refuse_unsupported(task: Any, lm: Any) -> None:
     HarnessError
         Naming the task or model, and the remedy.
     """
-    name = task.task_name
+    name = internals.task_name(task)
     if internals.world_size(lm) > 1:
         raise HarnessError(
             f"the model runs as {internals.world_size(lm)} data-parallel processes, which an "
             "adaptive run cannot steer; start one process (a model too large for one device can "
             "be split with model_args such as parallelize=True)"
         )
-    kind = task.OUTPUT_TYPE
+    kind = internals.output_type(task)
     if kind == "loglikelihood_rolling":
         raise HarnessError(
             f"task {name} is of type loglikelihood_rolling: a perplexity weighs documents by their "
@@ -280,7 +253,7 @@ def refuse_unsupported(task: Any, lm: Any) -> None:
             f"task {name} runs in output-only mode (--predict_only), which scores nothing; "
             "leave the flag out, or run without --adaptive"
         )
-    if getattr(task, "MULTIMODAL", False) and not getattr(lm, "MULTIMODAL", False):
+    if internals.is_multimodal(task) and not internals.is_multimodal(lm):
         raise HarnessError(f"task {name} needs a multimodal model type (such as hf-multimodal)")
 
 
@@ -325,9 +298,9 @@ def open_session(
             some = ", ".join(list(tasks)[:6])
             raise HarnessError(f"{task} is {len(tasks)} tasks ({some}, ...); name one of them")
         [task] = tasks.values()
-    if getattr(task, "UNSAFE_CODE", False) and not confirm_run_unsafe_code:
+    if internals.runs_written_code(task) and not confirm_run_unsafe_code:
         raise HarnessError(
-            f"task {task.task_name} runs code that the model writes; "
+            f"task {internals.task_name(task)} runs code that the model writes; "
             "pass --confirm_run_unsafe_code if you accept that"
         )
     apply_overrides(task, num_fewshot, gen_kwargs)
@@ -340,13 +313,13 @@ def apply_overrides(
     task: Any, num_fewshot: int | None, gen_kwargs: Mapping[str, Any] | None
 ) -> None:
     """Override a task's few-shot number and generation settings as `simple_evaluate` does."""
-    if gen_kwargs and task.get_config("output_type") == "generate_until":
-        task.set_config(key="generation_kwargs", value=dict(gen_kwargs), update=True)
-    default = task.get_config("num_fewshot")
+    if gen_kwargs and internals.setting(task, "output_type") == "generate_until":
+        internals.override(task, "generation_kwargs", dict(gen_kwargs), merge=True)
+    default = internals.setting(task, "num_fewshot")
     if num_fewshot is not None and default != 0:
-        task.set_config(key="num_fewshot", value=num_fewshot)
+        internals.override(task, "num_fewshot", num_fewshot)
     elif num_fewshot is None and default is None:
-        task.set_config(key="num_fewshot", value=0)
+        internals.override(task, "num_fewshot", 0)
 
 
 def ignored_fewshot(task: Any, num_fewshot: int | None) -> str | None:
@@ -354,16 +327,13 @@ def ignored_fewshot(task: Any, num_fewshot: int | None) -> str | None:
 
     The harness then leaves the task as it is and says so only at a verbose level.
     """
-    if not num_fewshot or task.get_config("num_fewshot") != 0:
+    if not num_fewshot or internals.setting(task, "num_fewshot") != 0:
         return None
     return (
         f"num_fewshot {num_fewshot} is ignored, as lm_eval does: the YAML of task "
-        f"{task.task_name} says num_fewshot: 0; take that line out to set it from outside"
+        f"{internals.task_name(task)} says num_fewshot: 0; take that line out to set it from "
+        "outside"
     )
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else str(value)
 
 
 def _one_line(error: BaseException) -> str:

@@ -22,11 +22,11 @@ def metric_config(task: Any) -> dict[str, Any]:
     dict
         What `lm_eval_ccat.metrics.find_metric` takes as `config`.
     """
-    config = dict(task.dump_config())
+    config = internals.task_config(task)
     entries = [dict(entry) for entry in config.get("metric_list") or []]
-    directions = task.higher_is_better()
+    directions = internals.directions(task)
     named = {str(entry.get("metric")) for entry in entries}
-    for metric, aggregation in task.aggregation().items():
+    for metric, aggregation in internals.aggregations(task).items():
         if metric not in named:
             entry = {"metric": metric, "aggregation": aggregation}
             if metric in directions:
@@ -35,7 +35,7 @@ def metric_config(task: Any) -> dict[str, Any]:
             entries.insert(0, entry)
     config["metric_list"] = entries
     config["process_results"] = internals.scores_by_itself(task)
-    config["output_type"] = task.OUTPUT_TYPE
+    config["output_type"] = internals.output_type(task)
     return config
 
 
@@ -66,7 +66,7 @@ def metric_of_task(
     reported = internals.reported_metrics(task)
     if reported is not None and name not in reported:
         raise MetricError(
-            f"task {task.task_name} does not report metric {name}; it reports "
+            f"task {internals.task_name(task)} does not report metric {name}; it reports "
             f"{', '.join(reported)}: calibrate a bank for one of these, or add {name} to the "
             "task's metric_list"
         )
@@ -74,7 +74,7 @@ def metric_of_task(
         name,
         range=range,
         lower_is_better=lower_is_better,
-        task=str(task.task_name),
+        task=internals.task_name(task),
         config=metric_config(task),
-        multiple_targets=bool(getattr(task, "multiple_target", 0)),
+        multiple_targets=internals.has_several_targets(task),
     )

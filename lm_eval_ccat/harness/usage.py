@@ -8,8 +8,9 @@ Listening there changes nothing of what the model does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
+
+from . import internals
 
 
 class UsageMeter:
@@ -31,19 +32,7 @@ class UsageMeter:
 
     def __init__(self, lm: Any) -> None:
         self._local = threading.local()
-        inner = getattr(lm, "lm", lm)  # the response cache wraps a model
-        for name in ("parse_generations", "parse_logprobs"):
-            function = getattr(inner, name, None)
-            if callable(function) and not getattr(function, "_ccat", False):
-                setattr(inner, name, self._listening(function))
-
-    def _listening(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def listen(*args: Any, **kwargs: Any) -> Any:
-            self._take(kwargs.get("outputs", args[0] if args else None))
-            return function(*args, **kwargs)
-
-        listen._ccat = True  # type: ignore[attr-defined]
-        return listen
+        internals.hear_answers(lm, self._take)
 
     def _take(self, outputs: Any) -> None:
         for output in outputs if isinstance(outputs, list) else [outputs]:
@@ -69,26 +58,3 @@ class UsageMeter:
         if getattr(self._local, "answers", 0) < answers:
             return None
         return self._local.read, self._local.written
-
-
-def own_retries(lm: Any, attempts: int) -> None:
-    """Set how often the model itself repeats a failed request, where it has such a setting."""
-    inner = getattr(lm, "lm", lm)
-    if hasattr(inner, "max_retries"):
-        inner.max_retries = attempts
-
-
-def requests_at_once(lm: Any) -> tuple[int, int]:
-    """(calls that may run at the same time, requests of one call) for this model.
-
-    API models take ``num_concurrent`` calls of ``batch_size`` prompts; local ones one call of
-    ``batch_size``; a batch size of ``auto`` counts as 8.
-    """
-    inner = getattr(lm, "lm", lm)
-    size = getattr(inner, "batch_size", 1)
-    if hasattr(inner, "_concurrent"):
-        return max(1, int(inner._concurrent)), max(1, int(getattr(inner, "_batch_size", 1)))
-    try:
-        return 1, max(1, int(size))
-    except (TypeError, ValueError):
-        return 1, 8

@@ -221,12 +221,12 @@ class HarnessWorker:
     def open(self) -> None:
         """Load the model and bind it to the task; the second time only load the model."""
         from ..harness import internals
-        from ..harness.usage import UsageMeter, own_retries, requests_at_once
+        from ..harness.usage import UsageMeter
 
         lm = self._make_lm()
         if "max_retries" not in self.entry.model_args:
             # Retries belong to one place, which journals them and knows when to give up.
-            own_retries(lm, 1)
+            internals.own_retries(lm, 1)
         self._meter = UsageMeter(lm)
         if self._cache:
             lm = internals.with_cache(lm, f"{self._cache}_{_safe_name(self.name)}.db")
@@ -235,7 +235,7 @@ class HarnessWorker:
             self._check(self.session)
         else:
             self.session.lm = lm
-        calls, size = requests_at_once(lm)
+        calls, size = internals.requests_at_once(lm)
         self._requests_per_call = size
         per_document = max(1, self.session.n_requests(self.session.doc_ids[0]))
         if self.entry.concurrency is not None:

@@ -17,9 +17,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lm_eval.api.task import ConfigurableTask
-
 from ..errors import UsageError
+from ..harness.internals.bases import ConfigurableTask
 from .evaluate import install_hook
 from .options import AdaptiveOptions
 

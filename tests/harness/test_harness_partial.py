@@ -12,6 +12,7 @@ from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate, simple_evaluate
 from lm_eval_ccat.errors import BankMismatchError, CcatError, HarnessError, MetricError, UsageError
+from lm_eval_ccat.harness import internals
 
 
 def run(bench, tasks, bank, lm=None, **arguments):
@@ -39,7 +40,8 @@ def test_a_corpus_metric_is_estimated_under_its_sentence_name(bench):
     low, high = block["interval"]
     assert 0 <= low < block["estimate"] < high <= 100
     assert "not the corpus bleu" in block["estimand"]
-    for part in ("metric:bleu", "method:paper", f"bank:{block['bank']}", "lm-eval:0.4.13"):
+    harness = f"lm-eval:{internals.harness_version()}"
+    for part in ("metric:bleu", "method:paper", f"bank:{block['bank']}", harness):
         assert part in block["signature"]
     table = make_table(results)
     assert "adaptive estimate, 12 of 36 docs" in table and "sentence_bleu" in table

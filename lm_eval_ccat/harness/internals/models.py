@@ -79,6 +79,11 @@ def with_cache(lm: Any, path: str) -> Any:
     return resolve("lm_eval.api.model:CachingLM")(lm, path)
 
 
+def unwrapped(lm: Any) -> Any:
+    """The model itself, where the response cache wraps it."""
+    return getattr(lm, "lm", lm)
+
+
 def model_arguments(model_args: Any) -> dict[str, Any]:
     """A model's arguments as a mapping, whichever way they were given."""
     if isinstance(model_args, str):
@@ -127,7 +132,7 @@ def natural_batch(lm: Any) -> int:
 
     A batch size of ``auto``, which the model finds out anew at every call, counts as 8.
     """
-    inner = getattr(lm, "lm", lm)  # the response cache wraps a model
+    inner = unwrapped(lm)
     sizes = []
     for name in ("batch_size", "_concurrent"):
         size = getattr(inner, name, 1)
@@ -140,7 +145,7 @@ def natural_batch(lm: Any) -> int:
 
 def token_counter(lm: Any) -> Callable[[str], int] | None:
     """A function that counts a text's tokens by the model's own tokenizer, or None."""
-    inner = getattr(lm, "lm", lm)
+    inner = unwrapped(lm)
     encode = getattr(inner, "tok_encode", None)
     if encode is None or getattr(inner, "tokenizer", None) is None:
         return None
@@ -167,7 +172,7 @@ def generate(lm: Any, prompts: Sequence[Any], gen_kwargs: Mapping[str, Any]) -> 
 
 def model_name(lm: Any) -> str:
     """The name by which a model is known outside the harness, as far as it tells."""
-    inner = getattr(lm, "lm", lm)
+    inner = unwrapped(lm)
     candidates = (
         getattr(inner, "model", None),  # API models
         getattr(inner, "pretrained", None),
@@ -177,3 +182,44 @@ def model_name(lm: Any) -> str:
         if isinstance(name, str) and name:
             return name
     return type(inner).__name__
+
+
+def hear_answers(lm: Any, listen: Callable[[Any], None]) -> None:
+    """Have a function told of each answer of a server before the model reads it."""
+
+    def listening(function: Callable[..., Any]) -> Callable[..., Any]:
+        def heard(*args: Any, **kwargs: Any) -> Any:
+            listen(kwargs.get("outputs", args[0] if args else None))
+            return function(*args, **kwargs)
+
+        heard._ccat = True  # type: ignore[attr-defined]
+        return heard
+
+    inner = unwrapped(lm)
+    for name in ("parse_generations", "parse_logprobs"):
+        function = getattr(inner, name, None)
+        if callable(function) and not getattr(function, "_ccat", False):
+            setattr(inner, name, listening(function))
+
+
+def own_retries(lm: Any, attempts: int) -> None:
+    """Set how often the model itself repeats a failed request, where it has such a setting."""
+    inner = unwrapped(lm)
+    if hasattr(inner, "max_retries"):
+        inner.max_retries = attempts
+
+
+def requests_at_once(lm: Any) -> tuple[int, int]:
+    """(calls that may run at the same time, requests of one call) for this model.
+
+    API models take ``num_concurrent`` calls of ``batch_size`` prompts; local ones one call of
+    ``batch_size``; a batch size of ``auto`` counts as 8.
+    """
+    inner = unwrapped(lm)
+    size = getattr(inner, "batch_size", 1)
+    if hasattr(inner, "_concurrent"):
+        return max(1, int(inner._concurrent)), max(1, int(getattr(inner, "_batch_size", 1)))
+    try:
+        return 1, max(1, int(size))
+    except (TypeError, ValueError):
+        return 1, 8

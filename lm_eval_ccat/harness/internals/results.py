@@ -10,18 +10,18 @@ from .names import resolve
 
 def collect(accumulated: Mapping[str, Mapping[str, Any]], bootstrap_iters: int | None) -> Any:
     """The harness's accumulator (`EvalAcc`) of tasks, without groups."""
-    function = resolve("lm_eval.evaluator_utils:_collect_results")
+    function = resolve("lm_eval.evaluator_utils:_collect_results|_agg_and_collect")
     return function(dict(accumulated), {}, bootstrap_iters)
 
 
 def aggregate_groups(accumulator: Any) -> None:
     """Add the groups' own scores to an accumulator, as the harness computes them."""
-    resolve("lm_eval.evaluator_utils:aggregate_groups")(accumulator)
+    resolve("lm_eval.evaluator_utils:aggregate_groups|_aggregate_groups")(accumulator)
 
 
 def new_accumulator() -> Any:
     """An empty `EvalAcc`."""
-    return resolve("lm_eval.evaluator_utils:EvalAcc")()
+    return resolve("lm_eval.evaluator_utils:EvalAcc|_EvalAcc")()
 
 
 def to_results(accumulator: Any, lm: Any, log_samples: bool) -> dict[str, Any]:

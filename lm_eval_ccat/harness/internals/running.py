@@ -59,6 +59,19 @@ def run_command() -> Any:
     return resolve("lm_eval._cli.run:Run")
 
 
+def command_line() -> Any:
+    """The harness's own command line, which reads ``sys.argv``."""
+    return resolve("lm_eval.__main__:cli_evaluate")
+
+
+def register_model_type(name: str, target: str) -> None:
+    """Make a model type known to the harness; the class is imported when it is used."""
+    import_module("lm_eval.models")  # registers the harness's own, without loading them
+    registry = resolve("lm_eval.api.registry:model_registry")
+    if name not in registry:
+        registry.register(name, target=target)
+
+
 def set_up_logging() -> None:
     """Log as the harness's own command does."""
     resolve("lm_eval.utils:setup_logging")()

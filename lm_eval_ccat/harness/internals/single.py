@@ -52,7 +52,7 @@ def builds_alone(task: Any, options: Mapping[str, Any]) -> bool:
     """
     if any(options.get(k) for k in ("cache_requests", "rewrite_requests_cache", "write_out")):
         return False
-    stock = resolve("lm_eval.api.task:ConfigurableTask")
+    stock = resolve("lm_eval.api.task:ConfigurableTask|Task")
     if not isinstance(task, stock):
         return False
     if any(getattr(type(task), name, None) is not getattr(stock, name) for name in _BUILDING):

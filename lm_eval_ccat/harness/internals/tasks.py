@@ -1,8 +1,7 @@
-"""What we ask of the harness's tasks: loading, requests, filters, metrics, hashes."""
+"""Finding and loading the harness's tasks, and building their requests."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,11 @@ def load_tasks(
         manager = resolve("lm_eval.tasks:TaskManager")(
             include_path=include_path, metadata=dict(metadata or {})
         )
+    return load_from(manager, names)
+
+
+def load_from(manager: Any, names: Sequence[Any]) -> dict[str, Any]:
+    """Load tasks and groups by an index of them: ``{"tasks": ..., "groups": ...}``."""
     return dict(manager.load(list(names)))
 
 
@@ -89,21 +93,6 @@ def default_metrics(output_type: str) -> list[str]:
     return list(resolve("lm_eval.api.registry:DEFAULT_METRIC_REGISTRY").get(output_type, []))
 
 
-def missing_metrics(task: Any) -> set[str]:
-    """Metrics of a loaded task whose function the harness could not find or load."""
-    if scores_by_itself(task):
-        return set()
-    functions = getattr(task, "_metric_fn_list", {})
-    return {name for name, function in functions.items() if function is None}
-
-
-def scores_by_itself(task: Any) -> bool:
-    """Whether a task computes its documents' metrics in code of its own."""
-    stock = resolve("lm_eval.api.task:ConfigurableTask").process_results
-    own = getattr(type(task), "process_results", None)
-    return own is not stock or callable(task.get_config("process_results"))
-
-
 def split_task_dict(task_dict: Mapping[Any, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(groups, tasks) of what `evaluate` is given, in its new or its old form."""
     if "tasks" in task_dict:
@@ -129,61 +118,8 @@ def build_requests(task: Any, lm: Any, options: Mapping[str, Any]) -> list[Any]:
         tokenizer_name=getattr(lm, "tokenizer_name", "") if chat else "",
     )
     if options.get("write_out"):
-        resolve("lm_eval.evaluator_utils:print_writeout")(task)
+        resolve("lm_eval.evaluator_utils:print_writeout|_print_writeout")(task)
     return list(task.instances)
-
-
-def apply_filters(task: Any, instances: Sequence[Any]) -> list[str]:
-    """Run each of the task's filter pipelines over some requests; the pipelines' names."""
-    for pipeline in task._filters:
-        pipeline.apply(instances)
-    return [pipeline.name for pipeline in task._filters]
-
-
-def filter_names(task: Any) -> list[str]:
-    """Names of the task's filter pipelines, in their order."""
-    return [pipeline.name for pipeline in task._filters]
-
-
-def metric_names(task: Any) -> list[str]:
-    """Metrics the task declares; a metric that reports several names declares only its own."""
-    return list(task.aggregation())
-
-
-def reported_metrics(task: Any) -> list[str] | None:
-    """Every metric that a task can report for a document, None where that shows only in a run.
-
-    The stock scoring reports a metric under its own name, unless the metric is a function of
-    the user's or of HF `evaluate` that returns several names.
-    """
-    functions = getattr(task, "_metric_fn_list", None)
-    if not functions or scores_by_itself(task):
-        return None
-    fixed = task.OUTPUT_TYPE in ("loglikelihood", "multiple_choice")
-    if not fixed and any(not _of_the_harness(function) for function in functions.values()):
-        return None
-    return list(functions)
-
-
-def _of_the_harness(function: Any) -> bool:
-    return getattr(function, "__module__", None) == "lm_eval.api.metrics"
-
-
-def document_hash(document: Any) -> str:
-    """The harness's ``doc_hash`` of one document."""
-    return hash_text(
-        json.dumps(
-            document,
-            indent=2,
-            default=resolve("lm_eval.utils:handle_non_serializable"),
-            ensure_ascii=False,
-        )
-    )
-
-
-def hash_text(text: str) -> str:
-    """The harness's hash of a text (SHA-256, hex)."""
-    return str(resolve("lm_eval.utils:hash_string")(text))
 
 
 def chat_template_text(lm: Any, apply_chat_template: bool | str) -> str | None:
