@@ -320,9 +320,9 @@ class Ranker(Turns):
         ties = tie_groups(order, undecided)
         ranking = Ranking(
             order=order,
-            estimates={n: t.estimate for n, t in zip(names, policy.tests)},
-            standard_errors={n: t.standard_error for n, t in zip(names, policy.tests)},
-            abilities={n: (t.ability, t.ability_se) for n, t in zip(names, policy.tests)},
+            estimates={n: policy.estimate(j)[0] for j, n in enumerate(names)},
+            standard_errors={n: policy.estimate(j)[1] for j, n in enumerate(names)},
+            abilities={n: policy.ability(j) for j, n in enumerate(names)},
             pairwise=pairwise,
             ties=ties,
             separated_within_ties=separated_pairs(ties, pairwise, self.confidence),

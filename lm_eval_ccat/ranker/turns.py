@@ -149,7 +149,7 @@ class Turns:
             for i in np.flatnonzero(self._undecided(order)):
                 wanted |= {order[i], order[i + 1]}
         if self._target_se is not None:
-            wanted |= {j for j in order if self._policy.tests[j].standard_error > self._target_se}
+            wanted |= {j for j in order if self._policy.estimate(j)[1] > self._target_se}
         if self._known is not None:
             wanted |= self._known.open_models(self._policy, order, self.confidence)
         elif len(order) == 1 and self._target_se is None:

@@ -1,0 +1,12 @@
+"""The method "sample" as the rest of the package knows it."""
+
+from __future__ import annotations
+
+from ..method import Method
+from .policy import make_policy
+
+METHOD = Method(
+    name="sample",
+    summary="random items, the same for all models; no bank needed",
+    policy=make_policy,
+)

@@ -1,0 +1,175 @@
+"""Pairs of models on the items that both have had, as a prefix of one shared random sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .rules import Rule, Verdicts
+from .sums import Ints, Sums
+
+
+class SharedSequence:
+    """The order in which every model gets the items.
+
+    The order is random and settled by the seed; a run that is rebuilt from a journal imposes the
+    one it had, item by item. Within strata the order is random; the strata take turns in
+    proportion to their sizes.
+
+    Parameters
+    ----------
+    items : ndarray of int
+        Those that may be drawn, as positions in bank order.
+    stratum : ndarray of int, shape (len(items),)
+        Numbers from 0.
+    seed : int
+    """
+
+    def __init__(self, items: Ints, stratum: Ints, seed: int) -> None:
+        rng = np.random.default_rng([seed, 0x5A])
+        self.sizes = np.bincount(stratum).astype(np.float64)
+        self.stratum_of = dict(zip(items.tolist(), stratum.tolist()))
+        turn = np.empty(len(items))
+        for h, size in enumerate(self.sizes.astype(int).tolist()):
+            turn[stratum == h] = (rng.permutation(size) + rng.random()) / size
+        self.order: Ints = items[np.argsort(turn, kind="stable")]
+        self.position = np.full(int(items.max()) + 1, -1, dtype=np.intp)
+        self.position[self.order] = np.arange(len(items))
+        self.fixed = 0  # so many items of the order have been asked of some model
+
+    def fix(self, item: int, least: int = 0) -> None:
+        """Make `item` the next of the sequence, unless it stands in it or in its `least` first."""
+        at, end = int(self.position[item]), max(self.fixed, least)
+        if at < end:
+            return
+        other = int(self.order[end])
+        self.order[end], self.order[at] = item, other
+        self.position[item], self.position[other] = end, at
+        self.fixed = end + 1
+
+    def probability(self, item: int) -> float:
+        """Of drawing `item` among the items of its stratum that stood after it."""
+        at = int(self.position[item])
+        h = self.stratum_of[item]
+        if len(self.sizes) == 1:
+            return 1.0 / (len(self.order) - at)
+        before = sum(self.stratum_of[int(i)] == h for i in self.order[:at])
+        return 1.0 / (float(self.sizes[h]) - before)
+
+
+class Pairs:
+    """Sums over the items of every pair, kept up to date item by item.
+
+    A pair has seen the longest beginning of the sequence that both models are done with: scored,
+    or failed. What a pair has seen does then not depend on which answer came back first, and the
+    bounds hold for whatever rule divides the items between the models.
+
+    Parameters
+    ----------
+    n_models : int
+    sequence : SharedSequence
+    n_items : int
+        Items in bank order.
+    """
+
+    def __init__(self, n_models: int, sequence: SharedSequence, n_items: int) -> None:
+        self.sequence = sequence
+        self.scores = np.full((n_models, n_items), np.nan)
+        self.done = np.zeros((n_models, n_items), dtype=bool)
+        self._start(n_models)
+
+    def _start(self, n_models: int) -> None:
+        self.first, self.second = np.triu_indices(n_models, 1)
+        self.number = np.zeros((n_models, n_models), dtype=np.intp)
+        self.number[self.first, self.second] = np.arange(len(self.first))
+        self.number += self.number.T
+        self.seen = np.zeros(n_models, dtype=np.intp)  # length of each model's beginning
+        self.shift = np.full(n_models, np.nan)  # first score: own sums are of what departs from it
+        sizes = self.sequence.sizes
+        self.sums, self.own = Sums(len(self.first), sizes), Sums(n_models, sizes)
+        self.verdicts: dict[tuple[float, float], Verdicts] = {}
+
+    @property
+    def n_models(self) -> int:
+        return len(self.scores)
+
+    def add_model(self) -> None:
+        """One more model; the sums are computed anew, and rules look anew."""
+        n_models, n_items = self.n_models + 1, self.scores.shape[1]
+        self.scores = np.vstack([self.scores, np.full(n_items, np.nan)])
+        self.done = np.vstack([self.done, np.zeros(n_items, dtype=bool)])
+        self._start(n_models)
+        for model in range(n_models):
+            self.advance(model)
+
+    def settle(self, model: int, item: int, score: float) -> None:
+        """`model` is done with `item`; NaN is the score of a failure."""
+        self.scores[model, item], self.done[model, item] = score, True
+        self.advance(model)
+
+    def advance(self, model: int) -> None:
+        """Take in what of the sequence `model` is done with by now."""
+        order, done = self.sequence.order, self.done[model]
+        at = int(self.seen[model])
+        while at < len(order) and done[item := int(order[at])]:
+            h = self.sequence.stratum_of[item]
+            self.seen[model] = at + 1
+            own = np.array([model], dtype=np.intp)
+            if np.isnan(self.shift[model]):
+                self.shift[model] = self.scores[model, item]
+            self.own.learn(own, self.scores[own, item] - self.shift[own], h)
+            others = np.flatnonzero(self.seen > at)
+            others = others[others != model]
+            if len(others):
+                # A difference is that of the model of lower number to the other.
+                values = self.scores[model, item] - self.scores[others, item]
+                values = np.where(others < model, -values, values)
+                pairs = self.number[model, others]
+                self.sums.learn(pairs, values, h)
+                for verdicts in self.verdicts.values():
+                    verdicts.look(self.sums, pairs, values)
+            at += 1
+
+    def by(self, key: tuple[float, float], rule: Callable[[], Rule]) -> Verdicts:
+        """Verdicts of a rule at every look so far: it is replayed where it is asked anew."""
+        if key not in self.verdicts:
+            verdicts = Verdicts(rule(), len(self.first))
+            sums = Sums(len(self.first), self.sequence.sizes)
+            length = np.minimum(self.seen[self.first], self.seen[self.second])
+            for at in range(int(length.max(initial=0))):
+                item = int(self.sequence.order[at])
+                pairs = np.flatnonzero(length > at)
+                a, b = self.first[pairs], self.second[pairs]
+                values = self.scores[a, item] - self.scores[b, item]
+                sums.learn(pairs, values, self.sequence.stratum_of[item])
+                verdicts.look(sums, pairs, values)
+            self.verdicts[key] = verdicts
+        return self.verdicts[key]
+
+    def matrix(self, of_pairs: NDArray[np.generic], sign: int = 1) -> NDArray[np.float64]:
+        """Values of pairs as a matrix: symmetric, or antisymmetric with sign -1; 0 on it."""
+        out = np.zeros((self.n_models, self.n_models))
+        out[self.first, self.second] = of_pairs
+        out[self.second, self.first] = sign * np.asarray(of_pairs, dtype=np.float64)
+        return out
+
+
+def strata_of(labels: list[object] | None, items: Ints, least: int) -> Ints:
+    """Number the strata of items; those of fewer than `least` items are taken together.
+
+    Parameters
+    ----------
+    labels : list, or None
+        The stratum of each item, in bank order; None for one stratum.
+    items : ndarray of int
+        Items that may be drawn.
+    least : int
+    """
+    if labels is None:
+        return np.zeros(len(items), dtype=np.intp)
+    own = [str(labels[i]) for i in items]
+    count = {label: own.count(label) for label in set(own)}
+    merged = [label if count[label] >= least else "" for label in own]
+    return np.unique(merged, return_inverse=True)[1].astype(np.intp)
