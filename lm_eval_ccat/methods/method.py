@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from ..bank.bank import ItemBank
 from ..errors import BankError, UsageError
+from ..plugins import did_you_mean
 from ..scores.table import ScoreTable
 from .curves import Curves, Floats
 from .fitted import Fitted
@@ -110,22 +110,6 @@ class Method:
                 raise UsageError(
                     f"method {self.name!r} has no option {name!r}{did_you_mean(name, known)}"
                 )
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """The end of an error about an unknown name: the nearest known one, or all of them.
-
-    Examples
-    --------
-    >>> did_you_mean("papre", ["default", "paper"])
-    "; did you mean 'paper'?"
-    >>> did_you_mean("x", ["default", "paper"])
-    '; there are default, paper'
-    """
-    close = get_close_matches(name, known, n=1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; there are {', '.join(known)}" if known else "; it has none"
 
 
 def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -1,0 +1,122 @@
+"""Things found by name: the package's own, those a program registers, and installed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Generic, Protocol, TypeVar
+
+from .errors import UsageError
+
+
+class Named(Protocol):
+    """What has a name to be found by."""
+
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
+
+
+class Plugins(Generic[T]):
+    """Objects of one kind by name.
+
+    Parameters
+    ----------
+    what : str
+        What one of them is called in errors.
+    kind : type
+        What each must be an instance of; it has a ``name``.
+    own : callable
+        The package's own: name -> ``module:ATTRIBUTE``. A module is imported when it is asked for.
+
+    Attributes
+    ----------
+    group : str
+        Entry-point group by which other packages offer theirs: ``lm_eval_ccat.<what>s``.
+    """
+
+    def __init__(self, what: str, kind: type[T], own: Callable[[], Mapping[str, str]]) -> None:
+        self.what = what
+        self.group = f"lm_eval_ccat.{what.replace(' ', '_')}s"
+        self._kind = kind
+        self._own = own
+        self._registered: dict[str, T] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """All names there are: the package's own, then the others by the alphabet."""
+        own = tuple(self._own())
+        others = set(self._registered) | set(entry_points(group=self.group).names)
+        return own + tuple(sorted(others - set(own)))
+
+    def register(self, thing: T) -> T:
+        """Make something known in this process; it replaces what was registered under its name.
+
+        Raises
+        ------
+        UsageError
+            Of another kind, or one of the package's own has the name.
+        """
+        name = self._checked(thing, f"what is registered as a {self.what}").name
+        if name in self._own():
+            raise UsageError(f"{name!r} is a {self.what} of the package; take another name")
+        self._registered[name] = thing
+        return thing
+
+    def unregister(self, name: str) -> None:
+        """Forget what was registered under a name."""
+        self._registered.pop(name, None)
+
+    def get(self, name: str) -> T:
+        """What goes by a name.
+
+        Raises
+        ------
+        UsageError
+            Nothing does, or what is installed under it cannot be used.
+        """
+        own = self._own()
+        if name in own:
+            return self._checked(_load(own[name]), f"{self.what} {name!r}")
+        if name in self._registered:
+            return self._registered[name]
+        points = entry_points(group=self.group, name=name)
+        if not points:
+            raise UsageError(f"unknown {self.what} {name!r}{did_you_mean(name, self.names())}")
+        point = next(iter(points))
+        try:
+            found = point.load()
+        except (ImportError, AttributeError) as e:
+            raise UsageError(
+                f"{self.what} {name!r} ({point.value}) cannot be loaded: {e}"
+            ) from None
+        return self._checked(found, f"the entry point of {self.what} {name!r}")
+
+    def _checked(self, thing: Any, what: str) -> T:
+        if not isinstance(thing, self._kind):
+            raise UsageError(f"{what} is not a {self._kind.__name__}: {thing!r:.60}")
+        return thing
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """The end of an error about an unknown name: the nearest known one, or all of them.
+
+    Examples
+    --------
+    >>> did_you_mean("papre", ["default", "paper"])
+    "; did you mean 'paper'?"
+    >>> did_you_mean("x", ["default", "paper"])
+    '; there are default, paper'
+    """
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; there are {', '.join(known)}" if known else "; there are none"
+
+
+def _load(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
