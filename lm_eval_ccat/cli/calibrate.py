@@ -5,14 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import UsageError
 from .reading import add_reading_arguments, progress, read_scores
-
-if TYPE_CHECKING:
-    from ..bank import ItemBank
-    from ..scores import ScoreTable
 
 EPILOG = """\
 example:
@@ -21,9 +17,6 @@ example:
 """
 
 _SHOWN_ITEMS = 10
-# Beyond this the replay of the bank's own models takes longer than the calibration.
-_REPLAY_CELLS = 1_500_000
-_REPLAY_FOLDS = 10
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -44,9 +37,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add_reading_arguments(parser)
     parser.add_argument(
         "--method",
-        choices=("default", "paper"),
         default="default",
-        help="response model (default: %(default)s)",
+        help="default (recommended), paper (exactly the paper), or another installed method",
     )
     parser.add_argument("--exclude", default="", metavar="A,B", help="models to leave out")
     parser.add_argument(
@@ -66,8 +58,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Calibrate, save, report."""
-    from ..methods import calibrate
     from ..metrics import check_column
+    from ..upkeep.calibrate import calibrate, replay, report
 
     table = read_scores(args.scores, args)
     if args.exclude:
@@ -77,7 +69,10 @@ def run(args: argparse.Namespace) -> int:
     check_column(table.raw, metric=table.metric, task=table.task or "")
     bank = calibrate(table, method=args.method, hash_names=args.hash_names)
     bank.save(args.output)
-    replayed = None if args.no_replay else replay(table, args.method)
+    replayed = None
+    if not args.no_replay:
+        with progress("replaying", "folds") as show:
+            replayed = replay(table, bank, show)
     facts = report(table, bank, replayed)
     if args.json:
         _write(args.json, facts)
@@ -86,123 +81,6 @@ def run(args: argparse.Namespace) -> int:
     for warning in facts["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
     return 0
-
-
-def replay(table: ScoreTable, method: str) -> dict[str, Any] | None:
-    """Hold the bank's own models out in turn and rank them by banks of the others.
-
-    Returns
-    -------
-    dict or None
-        A summary as ``simulate`` makes it; None where there are too few models, or where it would
-        take longer than the calibration (the method "default" checks itself).
-    """
-    if method != "paper" or len(table.models) < 6 or table.raw.size > _REPLAY_CELLS:
-        return None
-    from ..simulation import simulate
-
-    holdout = min(4, len(table.models) // 3)
-    with progress("replaying", "folds") as show:
-        found = simulate(table, [method], holdout=holdout, folds=_REPLAY_FOLDS, on_progress=show)
-    return found.summary[method]
-
-
-def report(
-    table: ScoreTable, bank: ItemBank, replayed: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Collect what there is to say of a calibration, as JSON values on the metric's own scale."""
-    import numpy as np
-
-    means = np.nanmean(table.model_scores(unit=False), axis=1)
-    order = np.argsort(-means if table.scale.higher_is_better else means, kind="stable")
-    missing = int((~np.isfinite(table.raw)).sum())
-    found = bank.provenance.get("report", {})
-    return {
-        "task": bank.task,
-        "metric": bank.metric,
-        "filter": bank.filter,
-        "scale": bank.scale.describe(),
-        "method": bank.method,
-        "sha256": bank.sha256,
-        "models": {table.models[i]: float(means[i]) for i in order},
-        "configs": len(table.row_model),
-        "items": bank.n_items,
-        "items_kept": int(bank.kept.sum()),
-        "removed": {str(doc_id): why for doc_id, why in found.get("removed", {}).items()},
-        "missing_scores": missing,
-        **_noise(bank),
-        "constants": {
-            name: value
-            for name, value in bank.constants.items()
-            if isinstance(value, (int, float)) and name not in ("k", "discrimination")
-        },
-        "parameters": _spread(bank),
-        "settings": bank.settings,
-        "self_check": bank.self_check,
-        "replay": replayed,
-        "warnings": list(bank.warnings),
-        "trust": trust(bank, replayed),
-    }
-
-
-def _noise(bank: ItemBank) -> dict[str, float]:
-    """Noise ``k`` and discrimination of a bank; of its median item where items differ in them."""
-    import numpy as np
-
-    if "k" in bank.constants:
-        k = float(bank.constants["k"])
-        return {"k": k, "discrimination": float(bank.constants.get("discrimination", k**-0.5))}
-    noise, slope = bank.parameters["noise"], bank.parameters["slope"]
-    return {
-        "k": float(np.nanmedian(noise)),
-        "discrimination": float(np.nanmedian(slope / np.sqrt(noise))),
-    }
-
-
-def _spread(bank: ItemBank) -> dict[str, dict[str, float]]:
-    import numpy as np
-
-    spread = {}
-    for name, values in bank.parameters.items():
-        finite = values[np.isfinite(values)]
-        if values.ndim == 1 and finite.size:
-            low, middle, high = np.quantile(finite, [0.05, 0.5, 0.95]).tolist()
-            spread[name] = {"p05": low, "median": middle, "p95": high}
-    return spread
-
-
-def trust(bank: ItemBank, replayed: dict[str, Any] | None) -> str:
-    """Say in plain words whether the bank can be trusted."""
-    stated = bank.self_check.get("trust") or bank.provenance.get("report", {}).get("trust")
-    if isinstance(stated, str):
-        return stated
-    doubts = len(bank.warnings)
-    opening = (
-        "nothing in the scores speaks against this bank"
-        if not doubts
-        else f"read the {doubts} warning{'s' if doubts > 1 else ''} before relying on this bank"
-    )
-    if replayed is None:
-        return (
-            f"{opening}; how well it ranks is not checked: `lm-eval-ccat simulate` on the same "
-            "scores says"
-        )
-    parts = [f"mean tau {replayed['tau']:.2f} with {replayed['items_per_model']:.0f} items a model"]
-    if replayed["confident_accuracy"] is not None:
-        parts.append(
-            f"{replayed['confident_accuracy']:.1%} of {replayed['confident_pairs']} decided pairs "
-            "right"
-        )
-    wide = (replayed["z_rms"] or 0.0) > 1.5
-    if replayed["coverage"] is not None:
-        parts.append(f"{replayed['coverage']:.0%} of 95% intervals true")
-    ending = (
-        '; its intervals are too narrow to be relied on (the method "paper" knows nothing of '
-        "misfit)"
-        if wide
-        else ""
-    )
-    return f"{opening}; its own models, held out, are ranked with {', '.join(parts)}{ending}"
 
 
 def describe(facts: dict[str, Any], output: str) -> list[str]:
@@ -230,7 +108,9 @@ def describe(facts: dict[str, Any], output: str) -> list[str]:
     if len(removed) > _SHOWN_ITEMS:
         lines.append(("  removed", f"{len(removed) - _SHOWN_ITEMS} more, listed in the bank"))
     of_items = " (median item)" if "noise" in facts["parameters"] else ""
-    lines += [(name, f"{facts[name]:.4g}{of_items}") for name in ("k", "discrimination")]
+    lines += [
+        (name, f"{facts[name]:.4g}{of_items}") for name in ("k", "discrimination") if name in facts
+    ]
     for name, value in facts["constants"].items():
         lines.append((name, f"{value:.4g}"))
     for name, spread in facts["parameters"].items():

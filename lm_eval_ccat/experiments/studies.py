@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from ..bank import ItemBank
 from ..errors import CcatError
 from ..methods import calibrate
-from ..methods.default.calibration import model_of
+from ..methods.registry import method_of
 from ..scores import ScoreTable
 from ..scores.item_scaling import ItemScaling
 from ..simulation.methods import Method
@@ -218,25 +217,10 @@ def residuals(table: ScoreTable, bank: ItemBank) -> tuple[Floats, Floats, Floats
 
     Notes
     -----
-    Abilities are those of the calibration; residual factors are left out. For the method "paper"
-    scores are stretched as in its calibration.
+    Abilities are those of the calibration; a method compares on the scale that it was fitted on.
     """
     use = np.isfinite(table.unit) & bank.kept
-    row = np.array([table.models.index(m) for m in table.row_model])
-    if bank.method == "paper":
-        abilities = bank.provenance["report"]["abilities"]
-        theta = np.array([abilities[m] for m in table.models])[row]
-        low, high = np.nanmin(table.unit), np.nanmax(table.unit)
-        y = np.clip((table.unit - low) / (high - low), _CLIP, 1.0 - _CLIP)
-        mu = expit(theta[:, None] - bank.parameters["difficulty"][None, :])
-        noise = np.full(mu.shape, float(bank.constants["k"]))
-    else:
-        items = model_of(bank).items
-        y = table.unit
-        curves = items.basis.at(items.abilities) @ items.coefficients.T
-        mu = expit(curves)[row]
-        level = np.array([items.model_noise(float(x)) for x in items.abilities])[row]
-        noise = level[:, None] * items.noise[None, :]
+    y, mu, noise = method_of(bank).fitted_scores(bank, table)
     return mu[use], (y[use] - mu[use]) ** 2, noise[use]
 
 

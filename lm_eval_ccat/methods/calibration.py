@@ -36,6 +36,7 @@ def calibrate(
     Returns
     -------
     ItemBank
+        A blank one where the method needs no calibration.
 
     Raises
     ------
@@ -55,6 +56,17 @@ def calibrate(
     """
     chosen = registry.method(method)
     chosen.check_options(options, chosen.calibration_options)
+    if not chosen.calibrates:
+        return ItemBank.blank(
+            table.doc_ids,
+            task=table.task,
+            metric=table.metric,
+            filter=table.filter,
+            scale=table.scale,
+            doc_hashes=table.doc_hashes,
+            settings=table.settings,
+            method=method,
+        )
     if len(table.models) < MIN_MODELS:
         raise BankError(
             f"calibration needs the scores of several models, the table has {len(table.models)}"

@@ -35,6 +35,10 @@ def _only_anew(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank
     )
 
 
+def _fits_nothing(bank: ItemBank, table: ScoreTable) -> tuple[Floats, Floats, Floats]:
+    raise BankError(f"a bank of method {bank.method!r} fits no scores")
+
+
 @dataclass(frozen=True)
 class Method:
     """One method. The rest of the package knows a method by this object alone.
@@ -61,6 +65,10 @@ class Method:
         ``(bank) -> Curves``: item curves, for scores as they are.
     test_curves : callable, optional
         The same for the scale on which tests state abilities, where that is another one.
+    fitted_scores : callable
+        ``(bank, table) -> (score, expected, noise)``: of every single score of the table that the
+        bank was calibrated on, shapes (n_rows, n_items), on the scale that was fitted; a score's
+        variance is noise x expected x (1 - expected).
     update : callable
         ``(bank, scores, names) -> ItemBank``: the bank with new models in it, without the scores
         it was calibrated on. Scores are of shape (n_models, n_items), on [0, 1], in bank order,
@@ -80,12 +88,22 @@ class Method:
     requires: Callable[[ItemBank], None] = _requires_nothing
     curves: Callable[[ItemBank], Curves] = _no_curves
     test_curves: Callable[[ItemBank], Curves] | None = None
+    fitted_scores: Callable[[ItemBank, ScoreTable], tuple[Floats, Floats, Floats]] = _fits_nothing
     update: Callable[[ItemBank, Floats, Sequence[str]], ItemBank] = _only_anew
 
     @property
     def calibrates(self) -> bool:
         """Whether the method has anything to calibrate."""
         return self.calibrate is not _needs_no_calibration
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether banks of the method have item curves."""
+        return self.curves is not _no_curves
+
+    def tested_curves(self, bank: ItemBank) -> Curves:
+        """The item curves on the scale on which tests state abilities."""
+        return (self.test_curves or self.curves)(bank)
 
     @property
     def calibration_options(self) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..bank import ItemBank
-from ..methods.curves import Curves
 from ..methods.registry import method_of
 
 Floats = NDArray[np.float64]
@@ -40,26 +39,25 @@ class InformationCurve:
     location: Floats
 
 
+def has_information(bank: ItemBank | None) -> bool:
+    """Whether there is a bank, and its items have curves."""
+    return bank is not None and method_of(bank).has_curves
+
+
 def difficulty(bank: ItemBank) -> Floats:
     """Ability at which an item's expected score is 1/2, by the straight part of its curve (logits).
 
     NaN where an item has no slope; shape (n_items,).
     """
-    curves = tested_curves(bank)
+    curves = method_of(bank).tested_curves(bank)
     intercept, slope = curves.coefficients[:, 0], curves.coefficients[:, 1]
     return np.asarray(curves.origin - intercept / np.where(np.abs(slope) > 1e-6, slope, np.nan))
 
 
 def discrimination(bank: ItemBank) -> Floats:
     """Slope over the root of the noise, in 1 / logit; shape (n_items,)."""
-    curves = tested_curves(bank)
+    curves = method_of(bank).tested_curves(bank)
     return np.asarray(curves.coefficients[:, 1] / np.sqrt(curves.noise))
-
-
-def tested_curves(bank: ItemBank) -> Curves:
-    """The item curves on the scale on which the bank's tests state abilities."""
-    method = method_of(bank)
-    return (method.test_curves or method.curves)(bank)
 
 
 def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
@@ -74,7 +72,7 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     abilities : ndarray
         Abilities of the models to be shown; the curve covers them and the bulk of the items.
     """
-    curves, location_of = tested_curves(bank), difficulty(bank)
+    curves, location_of = method_of(bank).tested_curves(bank), difficulty(bank)
     usable = bank.kept & np.isfinite(location_of)
     ends = np.quantile(location_of[usable], [0.1, 0.9]) if usable.any() else np.zeros(1)
     known = np.array(list(bank.constants.get("abilities", []))) + bank.constants.get("centre", 0.0)

@@ -10,6 +10,7 @@ import numpy as np
 from .. import __version__
 from .axes import Axis, axis, decimals_for
 from .charts import information_chart, progress, ticks
+from .information import has_information
 from .provenance import bank_facts, command, configuration
 from .replay import history
 from .run import Run
@@ -49,7 +50,7 @@ def view(run: Run) -> dict[str, Any]:
         "n_ranked": len(run.result["order"]),
         "matrix": matrix(run),
         "progress": None if past is None else progress(run, past),
-        "information": None if run.bank is None else information_chart(run),
+        "information": information_chart(run) if has_information(run.bank) else None,
         "spending": spending(run),
         "currency": run.currency,
         "audits": audits(run),

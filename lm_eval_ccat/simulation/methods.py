@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UsageError
+from ..methods import registry
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,10 @@ def chosen_methods(methods: Sequence[str | Method]) -> tuple[Method, ...]:
     chosen: list[Method] = []
     for method in methods:
         if isinstance(method, str):
-            if method not in METHODS:
-                raise UsageError(f"no method {method!r}; there are {', '.join(METHODS)}")
-            method = METHODS[method]
+            if method not in METHODS and method not in registry.names():
+                known = dict.fromkeys([*METHODS, *registry.names()])
+                raise UsageError(f"no method {method!r}; there are {', '.join(known)}")
+            method = METHODS.get(method) or Method(method, "ranker", method)
         if method.as_long_as is not None and method.as_long_as not in {m.name for m in chosen}:
             raise UsageError(f"{method.name!r} needs {method.as_long_as!r} before it")
         if method.name in {m.name for m in chosen}:

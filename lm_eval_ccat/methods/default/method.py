@@ -6,7 +6,7 @@ from ...bank.bank import ItemBank
 from ..method import Method
 from ..required import require_parts
 from .calibration import fit
-from .curves import item_curves
+from .curves import fitted_scores, item_curves
 from .policy import DefaultPolicy
 from .update import absorb
 
@@ -27,5 +27,6 @@ METHOD = Method(
     calibrate=fit,
     requires=_requires,
     curves=item_curves,
+    fitted_scores=fitted_scores,
     update=absorb,
 )

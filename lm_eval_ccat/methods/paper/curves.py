@@ -6,8 +6,10 @@ import numpy as np
 from scipy.special import expit, logit
 
 from ...bank.bank import ItemBank
+from ...scores.table import ScoreTable
 from ..curves import Curves, Floats, Straight
-from .calibration import SQUEEZE
+from ..logistic import expected_score
+from .calibration import CLIP, SQUEEZE
 
 
 def stretched_curves(bank: ItemBank) -> Curves:
@@ -29,6 +31,17 @@ def unstretched_curves(bank: ItemBank) -> Curves:
     share = (expit(-difficulty) - SQUEEZE) / (1.0 - 2.0 * SQUEEZE)
     mean = np.clip(low + share * (high - low), SQUEEZE, 1.0 - SQUEEZE)
     return _curves(bank, np.asarray(logit(mean)))
+
+
+def fitted_scores(bank: ItemBank, table: ScoreTable) -> tuple[Floats, Floats, Floats]:
+    """See `Method.fitted_scores`: scores are stretched as the calibration does."""
+    row = [table.models.index(m) for m in table.row_model]
+    abilities = bank.provenance["report"]["abilities"]
+    theta = np.array([abilities[m] for m in table.models])[row]
+    low, high = np.nanmin(table.unit), np.nanmax(table.unit)
+    y = np.clip((table.unit - low) / (high - low), CLIP, 1.0 - CLIP)
+    mu = expected_score(theta[:, None], bank.parameters["difficulty"][None, :])
+    return np.asarray(y), mu, np.full(mu.shape, float(bank.constants["k"]))
 
 
 def _curves(bank: ItemBank, intercept: Floats) -> Curves:

@@ -6,7 +6,7 @@ from ...bank.bank import ItemBank
 from ..method import Method
 from ..required import require_parts
 from .calibration import fit
-from .curves import stretched_curves, unstretched_curves
+from .curves import fitted_scores, stretched_curves, unstretched_curves
 from .policy import PaperPolicy
 from .update import absorb
 
@@ -23,5 +23,6 @@ METHOD = Method(
     requires=_requires,
     curves=unstretched_curves,
     test_curves=stretched_curves,
+    fitted_scores=fitted_scores,
     update=absorb,
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ...bank import ItemBank
 from ...errors import BankError, UsageError
+from ..information import has_information
 from ..run import Run, read_run
 from .bank import plot_bank
 from .ranking import plot_information, plot_pairwise, plot_progress, plot_ranking
@@ -31,7 +32,8 @@ def plot_run(
         made["pairs"] = plot_pairwise(run)
     if run.bank is not None and run.answers:
         made["course"] = plot_progress(run)
-        made["information"] = plot_information(run)
+        if has_information(run.bank):
+            made["information"] = plot_information(run)
     return [p for name, figure in made.items() for p in save(figure, Path(folder) / name, formats)]
 
 

@@ -1,0 +1,257 @@
+"""What every method must do; see `MethodSuite`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit
+
+from ..bank import ItemBank
+from ..errors import BankError, CcatError, UsageError
+from ..methods import calibrate, registry
+from ..methods.curves import fit_abilities
+from ..methods.method import Method
+from ..methods.policy import Floats, Policy
+from ..ranker import Ranker
+from ..scores import ScoreTable
+from ..simulation import simulate
+
+
+def example_table(n_models: int = 12, n_items: int = 40, seed: int = 0) -> ScoreTable:
+    """Scores in (0, 1) of models that differ clearly, on items that differ clearly."""
+    rng = np.random.default_rng(seed)
+    skill = np.linspace(-1.2, 1.2, n_models)[:, None]
+    mean = expit(skill + rng.normal(size=n_items)[None, :])
+    raw = expit(logit(mean) + 0.4 * rng.normal(size=mean.shape))
+    return ScoreTable.from_arrays(
+        raw,
+        models=[f"m{j:02d}" for j in range(n_models)],
+        doc_ids=[f"d{i:02d}" for i in range(n_items)],
+        doc_hashes=[f"h{i}" for i in range(n_items)],
+        metric="toy",
+        task="toy_task",
+    )
+
+
+Step = tuple[int, int, "float | None"]
+
+
+def follow(policy: Policy, scores: Floats, n: int) -> list[Step]:
+    """Give every model `n` more items as the policy chooses them: (model, item, probability)."""
+    price = np.ones(scores.shape[1])
+    taken: list[Step] = []
+    for _ in range(n):
+        for j, own in enumerate(scores):
+            available = np.ones(scores.shape[1], dtype=bool)
+            available[policy.tests[j].items] = False
+            choice = policy.select(j, available, [], price)
+            policy.place(j, choice.item, choice.probability)
+            policy.update(j, choice.item, float(own[choice.item]))
+            taken.append((j, choice.item, choice.probability))
+    return taken
+
+
+class MethodSuite:
+    """Derive from it and set `method`; `error` where estimates are rough by design.
+
+    Attributes
+    ----------
+    method : Method
+        It must be registered, or installed.
+    error : float
+        Largest error of an estimate, on [0, 1], after all items of `example_table` are told.
+    """
+
+    method: Method
+    error = 0.1
+
+    def table(self) -> ScoreTable:
+        """Scores that the suite works on."""
+        return example_table()
+
+    def bank(self, leave_out: Sequence[str] = ("m02", "m06", "m09")) -> ItemBank:
+        """A bank of all models but some."""
+        return calibrate(self.table().without(leave_out), self.method.name)
+
+    def new_scores(self) -> Floats:
+        """Scores of the models left out of the bank."""
+        return self.table().select(["m02", "m06", "m09"]).model_scores()
+
+    # -- the object ---------------------------------------------------------------------------
+
+    def test_it_is_found_by_its_name(self) -> None:
+        assert registry.method(self.method.name) is self.method
+        assert self.method.name in registry.names() and self.method.summary
+
+    def test_an_unknown_option_is_refused_by_name(self) -> None:
+        for make in (
+            lambda: calibrate(self.table(), self.method.name, no_such_option=1),
+            lambda: Ranker(self.bank(), {"a": 1.0}, no_such_option=1),
+        ):
+            assert "no_such_option" in str(_error_of(make, UsageError))
+
+    # -- the bank -----------------------------------------------------------------------------
+
+    def test_a_bank_comes_back_from_its_file_as_it_was(self) -> None:
+        bank = self.bank()
+        with tempfile.TemporaryDirectory() as folder:
+            bank.save(Path(folder) / "a.bank.json")
+            loaded = ItemBank.load(Path(folder) / "a.bank.json")
+        assert loaded.sha256 == bank.sha256 and loaded.method == self.method.name
+        assert registry.method_of(loaded) is self.method
+        scores = self.new_scores()
+        one, other = (self.method.policy(b, 3, seed=1) for b in (bank, loaded))
+        assert follow(one, scores, 5) == follow(other, scores, 5)
+        assert np.allclose(one.pairwise(), other.pairwise())
+
+    def test_a_bank_that_lacks_a_part_is_refused_or_used_never_crashed_on(self) -> None:
+        bank = self.bank()
+        for part in ("parameters", "constants"):
+            for name in getattr(bank, part):
+                less = {k: v for k, v in getattr(bank, part).items() if k != name}
+                changed: dict[str, Any] = {part: less}
+                broken = replace(bank, **changed)
+                try:
+                    Ranker(broken, {"a": 1.0}).ask()
+                except BankError:
+                    pass
+
+    # -- the policy ---------------------------------------------------------------------------
+
+    def policy(self, n_models: int = 3, seed: int = 0) -> Policy:
+        """A policy on `bank`."""
+        return self.method.policy(self.bank(), n_models, seed=seed)
+
+    def test_choosing_changes_nothing(self) -> None:
+        policy, scores = self.policy(), self.new_scores()
+        follow(policy, scores, 3)
+        available = np.ones(scores.shape[1], dtype=bool)
+        before = [policy.estimate(j) for j in range(3)]
+        choices = [policy.select(0, available, [], np.ones(scores.shape[1])) for _ in range(3)]
+        assert choices[0] == choices[1] == choices[2]
+        assert [policy.estimate(j) for j in range(3)] == before
+
+    def test_only_what_is_available_is_chosen_and_draws_have_a_probability(self) -> None:
+        policy, n = self.policy(), self.new_scores().shape[1]
+        for left in (1, 2, n):
+            available = np.zeros(n, dtype=bool)
+            available[n - left :] = True
+            choice = policy.select(0, available, [], np.ones(n))
+            assert available[choice.item]
+            assert choice.probability is None or 0.0 < choice.probability <= 1.0
+            some = policy.shortlist(0, available, [], np.ones(n), 3)
+            assert len(set(some)) == len(some) and all(available[i] for i in some)
+
+    def test_the_state_is_what_was_placed_and_told(self) -> None:
+        scores = self.new_scores()
+        live, rebuilt = self.policy(), self.policy()
+        for model, item, probability in follow(live, scores, 8):
+            rebuilt.place(model, item, probability)
+            rebuilt.update(model, item, float(scores[model, item]))
+        assert np.array_equal(rebuilt.pairwise(), live.pairwise())
+        for j in range(3):
+            assert rebuilt.estimate(j) == live.estimate(j)
+        assert follow(rebuilt, scores, 2) == follow(live, scores, 2)
+
+    def test_what_is_known_makes_sense_at_every_look(self) -> None:
+        policy, scores = self.policy(), self.new_scores()
+        for _ in range(6):
+            p = policy.pairwise()
+            assert p.shape == (3, 3) and np.allclose(np.diag(p), 0.5)
+            assert np.allclose(p + p.T, 1.0) and (p >= 0.0).all() and (p <= 1.0).all()
+            for j in range(3):
+                mean, error = policy.estimate(j)
+                assert 0.0 <= mean <= 1.0 and error >= 0.0
+                expected = policy.expected(j)
+                assert expected.shape == (scores.shape[1],)
+                assert (expected >= 0.0).all() and (expected <= 1.0).all()
+                assert np.isfinite(policy.ability(j)).all()
+                assert policy.priority(j, [], 2.0) <= policy.priority(j, [], 1.0)
+            d = policy.decisions(0.95, min_difference=0.01)
+            assert (d == d.T).all() and set(np.unique(d)) <= {0, 1, 2} and not np.diag(d).any()
+            follow(policy, scores, 1)
+
+    def test_a_score_outside_the_scale_or_twice_is_refused(self) -> None:
+        policy = self.policy()
+        for score in (-0.1, 1.1, float("nan")):
+            _error_of(lambda s=score: policy.update(0, 0, s), ValueError)
+        policy.place(0, 0)
+        policy.update(0, 0, 0.5)
+        _error_of(lambda: policy.update(0, 0, 0.5), ValueError)
+
+    def test_a_model_may_join_later(self) -> None:
+        policy, scores = self.policy(2), self.new_scores()
+        follow(policy, scores[:2], 3)
+        policy.add_model()
+        assert policy.pairwise().shape == (3, 3)
+        policy.place(2, 0)
+        policy.update(2, 0, float(scores[2, 0]))
+
+    # -- the ranking --------------------------------------------------------------------------
+
+    def rank(self, **options: Any) -> Ranker:
+        """A ranking of the models left out, to its end."""
+        table, bank = self.table(), self.bank()
+        names = ["m02", "m06", "m09"]
+        ranker = Ranker(bank, dict.fromkeys(names, 1.0), **options)
+        unit = {m: table.select([m]).unit[0] for m in names}
+        while not ranker.done:
+            pairs = ranker.ask(4)
+            assert pairs and len(pairs) <= 4
+            for model, item in pairs:
+                ranker.tell(model, item, float(unit[model][bank.index[item]]))
+        return ranker
+
+    def test_models_that_differ_clearly_are_ranked_right(self) -> None:
+        result = self.rank(stop_when_decided=False, max_items=self.table().n_items).result()
+        assert result.order == ["m09", "m06", "m02"]
+        truth = self.table().select(result.order).model_scores().mean(axis=1)
+        for model, mean in zip(result.order, truth):
+            assert abs(result.estimates[model] - mean) < self.error
+
+    def test_a_ranking_is_the_same_each_time_and_keeps_to_its_budget(self) -> None:
+        one, other = (self.rank(budget=45, seed=3).result() for _ in range(2))
+        assert one.items == other.items and one.estimates == other.estimates
+        assert sum(one.cost.values()) <= 45 and one.stopped_because
+
+    def test_simulate_replays_it(self) -> None:
+        found = simulate(self.table(), [self.method.name], folds=2, holdout=3, processes=1)
+        summary = found.summary[self.method.name]
+        assert summary["tau"] > 0.5 and summary["items"] > 0
+
+    # -- upkeep -------------------------------------------------------------------------------
+
+    def test_item_curves_expect_more_of_better_models(self) -> None:
+        if not self.method.has_curves:
+            return
+        bank = self.bank()
+        for curves in (self.method.curves(bank), self.method.tested_curves(bank)):
+            low, high = curves.expected(np.array([-1.0, 1.0]))
+            assert low.shape == (bank.n_items,) and high.mean() > low.mean()
+            assert (curves.noise > 0.0).all()
+        theta = fit_abilities(self.method.curves(bank), self.new_scores())
+        assert np.isfinite(theta).all() and theta[0] < theta[1] < theta[2]
+
+    def test_new_models_are_taken_in_or_refused(self) -> None:
+        bank = self.bank()
+        try:
+            more = self.method.update(bank, self.new_scores(), ["m02", "m06", "m09"])
+        except CcatError as refusal:
+            assert str(refusal)
+            return
+        assert more.doc_ids == bank.doc_ids and set(more.parameters) == set(bank.parameters)
+        self.method.requires(more)
+        assert more.sha256 != bank.sha256
+
+
+def _error_of(call: Any, kind: type[Exception]) -> Exception:
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(f"no {kind.__name__} was raised")
