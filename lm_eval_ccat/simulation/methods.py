@@ -30,6 +30,9 @@ class Method:
     as_long_as : str, optional
         For ``fixed``: give every model as many items as the method of this name, which stands
         before it, gave the model it tested longest on the same fold with the same seed.
+    holdout_range : bool
+        Rescale by the range of the held-out models' own scores, as the paper's authors do. It
+        looks at what is to be predicted; only for ``bank="paper"``, and only to compare.
 
     Examples
     --------
@@ -44,6 +47,7 @@ class Method:
     rank: Mapping[str, Any] = field(default_factory=dict)
     own_budget: bool = False
     as_long_as: str | None = None
+    holdout_range: bool = False
 
     @property
     def bank_key(self) -> tuple[str | None, str]:

@@ -107,14 +107,17 @@ class FoldResult:
     calibration_seconds: dict[str, float]
 
 
-def replay_fold(piece: Piece, whole: ScoreTable) -> FoldResult:
-    """Replay every method on one fold of a table, at every level of spending, with every seed."""
+def replay_fold(piece: Piece, tables: tuple[ScoreTable, ScoreTable]) -> FoldResult:
+    """Replay every method on one fold of a table, at every level of spending, with every seed.
+
+    ``tables`` are the scores to calibrate on and those to test by; often the same.
+    """
     fold, protocol = piece.fold, piece.protocol
-    table = fold.calibration_table(whole)
+    table, tested = fold.calibration_table(tables[0]), tables[1]
     if protocol.item_scaling:
         scaling = ItemScaling.fit(table)  # the held-out models have no part in it
-        table, whole = scaling.apply(table), scaling.apply(whole)
-        low, high = bootstrap_intervals(whole.select(fold.holdout).model_scores())
+        table, tested = scaling.apply(table), scaling.apply(tested)
+        low, high = bootstrap_intervals(tested.select(fold.holdout).model_scores())
         fold = replace(fold, low=low, high=high)
     banks: dict[Any, ItemBank] = {}
     seconds: dict[str, float] = {}
@@ -126,7 +129,7 @@ def replay_fold(piece: Piece, whole: ScoreTable) -> FoldResult:
             seconds[method.name] = time.perf_counter() - start
             banks[method.bank_key] = bank
             warnings += [w for w in bank.warnings if w not in table.warnings]
-    stage = _Stage(fold, protocol, whole, table)
+    stage = _Stage(fold, protocol, tested, table)
     # The paper's method spends first: the others may spend what it spent.
     ordered = sorted(piece.methods, key=lambda m: m.name != "paper")
     outcomes: list[Outcome] = []
@@ -248,6 +251,8 @@ class _Stage:
             if fixed
             else {"warmup": self.protocol.warmup, "budget": budget}
         )
+        if method.holdout_range:
+            own["score_range"] = (np.nanmin(self.scores), np.nanmax(self.scores))
         ranker = Ranker(
             bank,
             models=dict(prices),

@@ -92,6 +92,7 @@ def simulate(
     holdouts: Sequence[Sequence[str]] | None = None,
     calibration_models: int | None = None,
     item_scaling: bool = False,
+    tested: ScoreTable | None = None,
     seed: int = 0,
     processes: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
@@ -139,6 +140,9 @@ def simulate(
     item_scaling : bool
         Scale each item's scores to [0, 1] over the calibration rows of each fold, as the paper does
         for BioLaySumm; what is ranked, and the truth, is then the mean of the scaled scores.
+    tested : ScoreTable, optional
+        What held-out models are tested and judged by, where that is not all of their configs: the
+        same models and items at one temperature, say. Calibration sees all of ``table``.
     seed : int
         Of the partitions and of the draw of calibration models.
     processes : int, optional
@@ -173,16 +177,30 @@ def simulate(
     chosen = chosen_methods(methods)
     protocol = _checked(Protocol(seeds, items_per_model, confidence, warmup, item_scaling))
     table, warnings = _usable(table)
+    if tested is None:
+        tested = table
+    elif set(table.models) - set(tested.models) or tested.doc_ids != table.doc_ids:
+        raise ScoreTableError("the scores to test by are not of the same models and items")
     item_sizes = item_units(table, units, units_column)
     made = _folds(
-        table, holdouts, holdout, folds, seed, item_sizes, prices, seeds, calibration_models
+        tested.select(table.models),
+        holdouts,
+        holdout,
+        folds,
+        seed,
+        item_sizes,
+        prices,
+        seeds,
+        calibration_models,
     )
     all_levels = _levels(levels, items_per_model, table.n_items)
     pieces = [Piece(fold, chosen, protocol, all_levels) for fold in made]
     outcomes: list[Outcome] = []
     fold_warnings: dict[str, int] = {}
     calibration: dict[str, list[float]] = {}
-    for done, result in enumerate(in_processes(replay_fold, pieces, table, processes), start=1):
+    for done, result in enumerate(
+        in_processes(replay_fold, pieces, (table, tested), processes), start=1
+    ):
         outcomes += result.outcomes
         for warning in set(result.warnings):
             fold_warnings[warning] = fold_warnings.get(warning, 0) + 1
