@@ -1,0 +1,141 @@
+"""A finished result in an experiment tracker: Weights & Biases, MLflow or trackio.
+
+Every tracker gets the same: the settings that reproduce the result, one number per model and
+quantity, the ranking as text, and the whole result as a file where the tracker keeps files.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+
+#: Quantities of each model that become numbers in a tracker.
+NUMBERS = ("rank", "estimate", "standard_error", "n_items", "cost")
+#: Longest text that MLflow takes as a parameter.
+_LONGEST_PARAMETER = 500
+
+
+def numbers(result: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a result, flat: ``estimate/model-a``, ``all/cost``.
+
+    Parameters
+    ----------
+    result : mapping
+        The content of a run's ``result.json``.
+
+    Examples
+    --------
+    >>> numbers({"models": {"a": {"estimate": 0.5, "rank": None}}, "cost": 2})
+    {'estimate/a': 0.5, 'all/cost': 2.0}
+    """
+    found = {
+        f"{quantity}/{model}": float(block[quantity])
+        for model, block in result["models"].items()
+        for quantity in NUMBERS
+        if block.get(quantity) is not None
+    }
+    totals = ("cost", "items_administered", "items_of_benchmark", "seconds", "exit_code")
+    # Under a name of their own: MLflow's files cannot hold both "cost" and "cost/model-a".
+    return found | {f"all/{k}": float(result[k]) for k in totals if result.get(k) is not None}
+
+
+def settings(result: Mapping[str, Any]) -> dict[str, str]:
+    """What a reader needs to reproduce a result, as short texts."""
+    keys = ("headline", "signature", "metric", "estimand", "stopped_because", "cost_unit")
+    return {key: str(result[key]) for key in keys if result.get(key)}
+
+
+def log_result(
+    result: Mapping[str, Any],
+    tracker: str,
+    project: str = "lm-eval-ccat",
+    name: str | None = None,
+    **options: Any,
+) -> None:
+    """Log a finished result as one run of a tracker.
+
+    Parameters
+    ----------
+    result : mapping
+        The content of a run's ``result.json``.
+    tracker : {"wandb", "mlflow", "trackio"}
+        Its package must be installed: ``pip install 'lm-eval-ccat[wandb]'``, for instance.
+    project : str, optional
+        W&B's and trackio's project, MLflow's experiment.
+    name : str, optional
+        Of the run; default the tracker's own.
+    **options
+        Passed on to the tracker (``mode="offline"`` of W&B, for instance).
+
+    Raises
+    ------
+    UsageError
+        There is no such tracker, or its package is not installed.
+
+    Examples
+    --------
+    >>> import json
+    >>> log_result(json.load(open("run1/result.json")), "wandb")       # doctest: +SKIP
+    """
+    if tracker not in TRACKERS:
+        raise UsageError(f"no tracker {tracker!r}; there are: {', '.join(TRACKERS)}")
+    try:
+        module = import_module(tracker)
+    except ImportError as error:
+        raise UsageError(
+            f"tracker {tracker!r} needs its package: pip install 'lm-eval-ccat[{tracker}]'"
+        ) from error
+    TRACKERS[tracker](module, result, project, name, options)
+
+
+def _wandb(
+    wandb: Any, result: Mapping[str, Any], project: str, name: str | None, options: dict[str, Any]
+) -> None:
+    run = wandb.init(project=project, name=name, config=settings(result), **options)
+    run.log(numbers(result))
+    table = wandb.Table(columns=["model", *NUMBERS])
+    for model, block in result["models"].items():
+        table.add_data(model, *(block.get(quantity) for quantity in NUMBERS))
+    run.log({"ranking": table})
+    run.summary["headline"] = result.get("headline")
+    run.finish()
+
+
+def _mlflow(
+    mlflow: Any, result: Mapping[str, Any], project: str, name: str | None, options: dict[str, Any]
+) -> None:
+    mlflow.set_experiment(project)
+    with mlflow.start_run(run_name=name, **options):
+        mlflow.log_params({k: v[:_LONGEST_PARAMETER] for k, v in settings(result).items()})
+        # MLflow allows fewer characters in a metric's name than models have in theirs.
+        mlflow.log_metrics({_plain(key): value for key, value in numbers(result).items()})
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "result.json")
+            file.write_text(json.dumps(result, indent=1, default=str), encoding="utf-8")
+            mlflow.log_artifact(str(file))
+
+
+def _trackio(
+    trackio: Any, result: Mapping[str, Any], project: str, name: str | None, options: dict[str, Any]
+) -> None:
+    trackio.init(project=project, name=name, config=settings(result), **options)
+    trackio.log(numbers(result))
+    trackio.finish()
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "_-./ " else "_" for c in name)
+
+
+#: How each tracker takes a result; another is one function and one line here.
+TRACKERS: dict[str, Callable[..., None]] = {
+    "wandb": _wandb,
+    "mlflow": _mlflow,
+    "trackio": _trackio,
+}

@@ -1,0 +1,76 @@
+"""A result in a tracker: the real packages, offline."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.integrations.trackers import log_result, numbers
+
+RESULT = {
+    "headline": "b > a, at 95%, using 5% of the items",
+    "signature": "task:t|metric:bleu",
+    "metric": "sentence_bleu",
+    "stopped_because": "every pair is decided",
+    "models": {
+        "org/b:7": {
+            "rank": 1,
+            "estimate": 31.5,
+            "standard_error": 1.25,
+            "n_items": 40,
+            "cost": 0.2,
+        },
+        "a": {"rank": 2, "estimate": 20.0, "standard_error": 1.0, "n_items": 30, "cost": None},
+    },
+    "cost": 0.2,
+    "items_administered": 70,
+    "exit_code": 0,
+}
+
+
+def test_a_quantity_without_a_value_is_left_out():
+    found = numbers(RESULT)
+    assert found["estimate/org/b:7"] == 31.5 and found["all/items_administered"] == 70
+    assert "cost/a" not in found
+
+
+def test_mlflow_keeps_numbers_settings_and_the_whole_result(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.chdir(tmp_path)
+    mlflow.set_tracking_uri((tmp_path / "store").as_uri())
+    log_result(RESULT, "mlflow", project="ranking")
+    [run] = mlflow.search_runs(experiment_names=["ranking"], output_format="list")
+    assert run.data.metrics["estimate/org/b_7"] == 31.5
+    assert run.data.params["headline"] == RESULT["headline"]
+    [file] = (tmp_path / "store").rglob("result.json")
+    assert json.loads(file.read_text()) == RESULT
+
+
+def test_wandb_offline_writes_a_run(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    log_result(RESULT, "wandb", mode="offline", dir=str(tmp_path))
+    [log] = tmp_path.rglob("run-*.wandb")
+    assert b"estimate/org/b:7" in log.read_bytes()
+
+
+def test_trackio_gets_the_same_numbers(monkeypatch):
+    trackio = pytest.importorskip("trackio")
+    logged: list[dict[str, float]] = []
+    monkeypatch.setattr(trackio, "init", lambda **_: None)
+    monkeypatch.setattr(trackio, "finish", lambda: None)
+    monkeypatch.setattr(trackio, "log", lambda values, step=None: logged.append(values))
+    log_result(RESULT, "trackio")
+    assert logged == [numbers(RESULT)]
+
+
+def test_a_tracker_that_is_missing_or_unknown_is_named(monkeypatch):
+    with pytest.raises(UsageError, match="no tracker 'tensorboard'"):
+        log_result(RESULT, "tensorboard")
+    monkeypatch.setitem(sys.modules, "trackio", None)
+    with pytest.raises(UsageError, match=r"lm-eval-ccat\[trackio\]"):
+        log_result(RESULT, "trackio")
