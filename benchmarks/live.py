@@ -1,33 +1,47 @@
 """What a live ranking costs beyond its requests: speed, the Ranker's share, the journal, a crash.
 
-A loopback server answers after a fixed latency, so the ideal is known: items x latency / requests
-at once.  Four models run at the same time with stopping off.
+A loopback server in a process of its own answers after a fixed latency, so the ideal is known:
+requests at once / latency. Three things are timed beside each other, and their rates printed:
+
+- stock: the harness's own `generate_until` on one model;
+- pooled: the same prompts, one document a call from as many threads, through our transport;
+- rank: four models at the same time, stopping off: the whole way with ranker and journal.
 
     python benchmarks/live.py                          # concurrency 1, 8, 32; then a crash
-    python benchmarks/live.py --latency 0.05 --items 200
+    python benchmarks/live.py --latency 0.2 --items 100
+    python benchmarks/live.py --profile                # where the time of the last one goes
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import cProfile
 import io
 import json
+import logging
 import os
+import pstats
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
-# The bench and the server of the tests are what is measured against.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "runs"))
+os.environ["TQDM_DISABLE"] = "1"
 
-from bench import Bench, make_bench
-from loopback import CompletionsServer
+import loopback
+
+from lm_eval_ccat.harness import internals
+from lm_eval_ccat.harness.transport import Transport
+from lm_eval_ccat.testing.bench import Bench, make_bench
+from lm_eval_ccat.testing.server import CompletionsServer
 
 MODELS = ["m01", "m05", "m07", "m11"]
 
@@ -66,25 +80,66 @@ def measured_run(config: Path) -> dict[str, float]:
     }
 
 
-def speed(bench: Bench, at_once: int, latency: float, items: int) -> None:
-    """One line: items per second against the ideal, and where the time went."""
-    with CompletionsServer(bench.outputs, latency=latency) as server:
-        config = bench.config(
-            server.url,
-            MODELS,
-            name=f"speed{at_once}",
-            model_args={"num_concurrent": at_once},
-            stop_when_decided=False,
-            max_items=items,
+def model(url: str, at_once: int) -> Any:
+    arguments = {"model": "m01", "base_url": url, "tokenizer_backend": "none"}
+    return internals.make_lm("local-completions", {**arguments, "num_concurrent": at_once})
+
+
+def requests(n: int) -> list[Any]:
+    make = internals.resolve("lm_eval.api.instance:Instance")
+    settings = {"until": ["\n"], "max_gen_toks": 64}
+    return [
+        make(
+            request_type="generate_until",
+            doc={},
+            arguments=(f"Repeat the numbers of document {i}.", settings),
+            idx=0,
+            metadata=("task", i, 1),
         )
-        found = measured_run(config)
-    ideal = -(-items // at_once) * latency
+        for i in range(n)
+    ]
+
+
+def stock_rate(url: str, at_once: int, n: int) -> float:
+    """Requests per second of the harness's own loop."""
+    lm, asked = model(url, at_once), requests(n)
+    started = time.perf_counter()
+    lm.generate_until(asked)
+    return n / (time.perf_counter() - started)
+
+
+def pooled_rate(url: str, at_once: int, n: int) -> float:
+    """Requests per second of our transport, one document a call."""
+    lm, asked = model(url, at_once), requests(n)
+    transport = Transport(lm)
+    with ThreadPoolExecutor(at_once) as threads:
+        started = time.perf_counter()
+        list(threads.map(lambda one: internals.send(lm, [one]), asked))
+        seconds = time.perf_counter() - started
+    transport.close()
+    return n / seconds
+
+
+def speed(bench: Bench, url: str, at_once: int, latency: float, items: int) -> None:
+    """One line: requests per second of each way against the ideal, and where rank's time went."""
+    n = max(40, min(len(bench.outputs["m01"]), round(3 * at_once / latency)))
+    stock, pooled = stock_rate(url, at_once, n), pooled_rate(url, at_once, n)
+    config = bench.config(
+        url,
+        MODELS,
+        name=f"speed{at_once}",
+        model_args={"num_concurrent": at_once},
+        stop_when_decided=False,
+        max_items=items,
+    )
+    found = measured_run(config)
+    rate, ideal = found["items"] / found["seconds"], at_once / latency
     print(
-        f"{at_once:>11} {found['items']:>6.0f} {found['items'] / found['seconds']:>9.1f} "
-        f"{found['items'] / ideal:>9.1f} {found['seconds'] / ideal:>7.2f} "
-        f"{100 * found['ranker'] / found['seconds']:>9.1f}% "
-        f"{1e3 * found['ranker'] / found['items']:>10.2f} "
-        f"{1e3 * found['journal'] / found['items']:>11.2f}"
+        f"{at_once:>11} {ideal:>8.0f} {stock:>8.0f} {pooled:>8.0f} {pooled / stock:>8.2f} "
+        f"{len(MODELS) * ideal:>9.0f} {rate:>8.0f} {rate / (len(MODELS) * ideal):>8.2f} "
+        f"{100 * found['ranker'] / found['seconds']:>8.1f}% "
+        f"{1e3 * found['ranker'] / found['items']:>8.2f} "
+        f"{1e3 * found['journal'] / found['items']:>8.2f}"
     )
 
 
@@ -125,22 +180,62 @@ def crash(bench: Bench, latency: float, at_once: int, kills: int) -> None:
 def main() -> None:
     """Print everything."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--latency", type=float, default=0.2, help="seconds (default: 0.2)")
-    parser.add_argument("--items", type=int, default=100, help="items of each model")
+    parser.add_argument("--latency", type=float, default=0.05, help="seconds (default: 0.05)")
+    parser.add_argument("--items", type=int, default=200, help="items of each model")
     parser.add_argument("--documents", type=int, default=1000)
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--profile", action="store_true", help="profile the threads of rank")
     args = parser.parse_args()
+    logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
         bench = make_bench(Path(folder), n_docs=args.documents)
-        print(f"{len(MODELS)} models, {args.latency:g} s latency, bank of {args.documents} items")
+        outputs = Path(folder) / "outputs.json"
+        outputs.write_text(json.dumps(bench.outputs))
+        print(f"{args.latency:g} s latency, bank of {args.documents} items; requests per second")
         print(
-            f"{'concurrency':>11} {'items':>6} {'items/s':>9} {'ideal':>9} {'x ideal':>7} "
-            f"{'in Ranker':>10} {'ms/item':>10} {'journal ms':>11}"
+            f"{'':>11} {'one model':>35} {f'rank, {len(MODELS)} models':>27}\n"
+            f"{'concurrency':>11} {'ideal':>8} {'stock':>8} {'pooled':>8} {'/ stock':>8} "
+            f"{'ideal':>9} {'rank':>8} {'/ ideal':>8} {'Ranker':>9} {'ms/item':>8} {'journal':>8}"
         )
-        for at_once in args.concurrency:
-            speed(bench, at_once, args.latency, args.items)
-        crash(bench, min(args.latency, 0.05), 8, args.kills)
+        with loopback.running(outputs, args.latency) as url:
+            for at_once in args.concurrency:
+                speed(bench, url, at_once, args.latency, args.items)
+            if args.profile:
+                profile(bench, url, args.concurrency[-1], args.items)
+        if args.kills:
+            crash(bench, min(args.latency, 0.05), 8, args.kills)
+
+
+def profile(bench: Bench, url: str, at_once: int, items: int) -> None:
+    """Where the processor time of a ranking's threads goes; profiling itself slows them."""
+    profiles: list[cProfile.Profile] = []
+    genuine = threading.Thread.run
+
+    def profiled(self: threading.Thread) -> None:
+        one = cProfile.Profile(time.thread_time)
+        profiles.append(one)
+        one.runcall(genuine, self)
+
+    threading.Thread.run = profiled  # type: ignore[method-assign]
+    try:
+        config = bench.config(
+            url,
+            MODELS,
+            name="profile",
+            model_args={"num_concurrent": at_once},
+            stop_when_decided=False,
+            max_items=items,
+        )
+        main_thread = cProfile.Profile(time.thread_time)
+        main_thread.runcall(measured_run, config)
+    finally:
+        threading.Thread.run = genuine  # type: ignore[method-assign]
+    stats = pstats.Stats(main_thread)
+    for one in profiles:
+        with contextlib.suppress(TypeError):  # a thread that never ran
+            stats.add(one)
+    stats.sort_stats("tottime").print_stats(25)
 
 
 if __name__ == "__main__":

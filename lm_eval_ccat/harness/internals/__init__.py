@@ -8,6 +8,16 @@ the harness until it is called for.
 
 from __future__ import annotations
 
+from .api import (
+    ServerCall,
+    address,
+    certificates,
+    requests_in_flight,
+    route,
+    talks_to_a_server,
+    time_limit,
+    unroute,
+)
 from .hashes import document_hash, hash_text
 from .instances import answers, by_document, count_tokens, document_of, prompt, repeats, sample_row
 from .loaded import (
@@ -82,6 +92,8 @@ __all__ = [
     "ANY_VERSION",
     "SUPPORTED",
     "USED",
+    "ServerCall",
+    "address",
     "aggregate_groups",
     "aggregations",
     "answers",
@@ -91,6 +103,7 @@ __all__ = [
     "build_single",
     "builds_alone",
     "by_document",
+    "certificates",
     "chat_template_text",
     "collect",
     "command_line",
@@ -130,9 +143,11 @@ __all__ = [
     "repeats",
     "reported_metrics",
     "requests_at_once",
+    "requests_in_flight",
     "require_backends",
     "require_supported_version",
     "resolve",
+    "route",
     "run_command",
     "runs_written_code",
     "sample_row",
@@ -146,13 +161,16 @@ __all__ = [
     "split_task_dict",
     "static_configs",
     "stock_simple_evaluate",
+    "talks_to_a_server",
     "target",
     "task_config",
     "task_manager",
     "task_name",
     "task_version",
+    "time_limit",
     "to_results",
     "token_counter",
+    "unroute",
     "unwrapped",
     "watch_evaluate",
     "with_cache",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -52,7 +53,7 @@ def require_backends(models: Iterable[str]) -> None:
     """
     for model in models:
         with naming_extras():
-            model_class = resolve("lm_eval.api.registry:get_model")(model)
+            model_class = _model_class(model)
             kinds = {f"{kind.__module__}.{kind.__name__}" for kind in model_class.__mro__}
             if "lm_eval.models.api_models.TemplateAPI" in kinds:
                 for package in _API_PACKAGES:
@@ -65,13 +66,20 @@ def make_lm(
 ) -> Any:
     """Instantiate a registered model type as the harness's own command does."""
     with naming_extras():
-        model_class = resolve("lm_eval.api.registry:get_model")(model)
+        model_class = _model_class(model)
         return model_class.create_from_arg_obj(dict(model_args or {}), dict(additional or {}))
 
 
 def model_types() -> list[str]:
     """Names of the registered model types, those of the harness's own and others'."""
+    import_module("lm_eval.models")
     return [str(name) for name in resolve("lm_eval.api.registry:model_registry")]
+
+
+def _model_class(name: str) -> Any:
+    # The harness registers its own only while no other is registered.
+    import_module("lm_eval.models")
+    return resolve("lm_eval.api.registry:get_model")(name)
 
 
 def with_cache(lm: Any, path: str) -> Any:

@@ -41,6 +41,8 @@ USED = (
     "lm_eval.evaluator_utils:aggregate_groups|_aggregate_groups",
     "lm_eval.evaluator_utils:print_writeout|_print_writeout",
     "lm_eval.loggers:EvaluationTracker",
+    "lm_eval.models.api_models:LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER",
+    "lm_eval.models.api_models:TemplateAPI",
     "lm_eval.tasks._index:TaskIndex.entry_from_path",
     "lm_eval.tasks._yaml_loader:load_yaml",
     "lm_eval.tasks:TaskManager",

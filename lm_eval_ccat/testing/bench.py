@@ -1,0 +1,124 @@
+"""A small benchmark with known truth: documents, systems, a task YAML and a bank, on disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+TASK = "loopback_task"
+PROMPT = "Repeat the numbers of document {id}."
+
+
+@dataclass
+class Bench:
+    """``outputs[model][prompt]`` is what the server says; ``truth[model]`` the full F-score."""
+
+    folder: Path
+    outputs: dict[str, dict[str, str]]
+    truth: dict[str, float]
+    bank: Path
+    n_docs: int
+
+    def config(self, url: str, models: list[str], **settings: Any) -> Path:
+        """Write a configuration; ``entry`` holds settings of each model, ``model_args`` theirs."""
+        entry = settings.pop("entry", {})
+        arguments = settings.pop("model_args", {})
+        name = settings.pop("name", "rank")
+        content = {
+            "task": TASK,
+            "bank": self.bank.name,
+            "harness": {"include_path": "tasks"},
+            "models": [
+                {
+                    "name": m,
+                    "model": "local-completions",
+                    "model_args": {
+                        "model": m,
+                        "base_url": url,
+                        "tokenizer_backend": "none",
+                        "timeout": 5,
+                        **arguments,
+                    },
+                    **entry,
+                }
+                for m in models
+            ],
+            **settings,
+        }
+        path = self.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        return path
+
+
+def make_bench(folder: Path, n_docs: int = 120, n_models: int = 12, seed: int = 0) -> Bench:
+    """Systems copy a document's ten numbers with more or fewer mistakes; scored by shared numbers.
+
+    The score of a document is the share of numbers that are right, so it is continuous.
+    """
+    from lm_eval_ccat import ScoreTable, calibrate
+
+    rng = np.random.default_rng(seed)
+    tasks = folder / "tasks"
+    tasks.mkdir(parents=True)
+    numbers = rng.integers(10, 99, size=(n_docs, 10))
+    data = tasks / "docs.jsonl"
+    with data.open("w") as stream:
+        for i, row in enumerate(numbers):
+            stream.write(json.dumps({"id": i, "numbers": " ".join(map(str, row))}) + "\n")
+    (tasks / "scoring.py").write_text(
+        "def process_results(doc, results):\n"
+        "    wanted, given = doc['numbers'].split(), results[0].split()\n"
+        "    right = sum(a == b for a, b in zip(wanted, given))\n"
+        "    return {'share': right / len(wanted)}\n"
+    )
+    (tasks / f"{TASK}.yaml").write_text(
+        f"""\
+task: {TASK}
+dataset_path: json
+dataset_kwargs:
+  data_files: {{test: {json.dumps(str(data))}}}
+  cache_dir: {json.dumps(str(folder / "cache"))}
+test_split: test
+output_type: generate_until
+doc_to_text: "{PROMPT.format(id="{{id}}")}"
+doc_to_target: numbers
+process_results: !function scoring.process_results
+generation_kwargs: {{until: ["\\n"], max_gen_toks: 64}}
+metric_list:
+  - {{metric: share, aggregation: mean, higher_is_better: true}}
+metadata: {{version: 1.0, ccat_scales: {{share: {{range: [0, 1]}}}}}}
+"""
+    )
+    skill = np.linspace(-1.2, 2.2, n_models)
+    ease = rng.normal(0, 0.8, n_docs)
+    right = (
+        rng.random((n_models, n_docs, 10)) < 1 / (1 + np.exp(-(skill[:, None] + ease)))[..., None]
+    )
+    names = [f"m{j:02d}" for j in range(n_models)]
+    outputs: dict[str, dict[str, str]] = {}
+    for j, name in enumerate(names):
+        outputs[name] = {
+            PROMPT.format(id=i): " ".join(
+                str(n) if ok else "0" for n, ok in zip(numbers[i], right[j, i])
+            )
+            for i in range(n_docs)
+        }
+    scores = right.mean(axis=2)
+    held_out = set(names[1::2])
+    table = ScoreTable.from_arrays(
+        scores, models=names, doc_ids=list(range(n_docs)), metric="share"
+    ).without(held_out)
+    bank = folder / "bank.json"
+    calibrate(table, method="paper").save(bank)
+    calibrate(table, method="default").save(folder / "default.bank.json")
+    table.write(folder / "known.parquet")
+    truth = {n: float(s) for n, s in zip(names, scores.mean(axis=1))}
+    return Bench(folder, outputs, truth, bank, n_docs)
+
+
+HELD_OUT = ["m01", "m03", "m05", "m07", "m09", "m11"]

@@ -1,0 +1,171 @@
+"""A loopback server that speaks the OpenAI completions protocol and can misbehave on purpose."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+#: Decides what a request gets: None for the answer, or ("status", 429), ("drop",), ("garbage",),
+#: ("empty",), ("hang", seconds), ("say", status, body, headers).
+Mood = Callable[[str, str, int], tuple | None]
+
+
+class CompletionsServer:
+    """Serves recorded outputs.
+
+    Parameters
+    ----------
+    outputs : mapping of model to mapping of prompt to text
+        A prompt that is not there is answered by itself.
+    latency : float or mapping of model to float
+        Seconds before each answer.
+    mood : callable, optional
+        ``(model, prompt, how many times this prompt was asked before) -> misbehaviour or None``.
+    usage : bool
+        Whether answers carry a ``usage`` block (one token per word).
+    """
+
+    def __init__(
+        self,
+        outputs: Mapping[str, Mapping[str, str]],
+        latency: float | Mapping[str, float] = 0.0,
+        mood: Mood | None = None,
+        usage: bool = True,
+    ) -> None:
+        self.outputs = outputs
+        self.latency = latency
+        self.mood = mood
+        self.usage = usage
+        self.asked: Counter[tuple[str, str]] = Counter()
+        self.answered: Counter[tuple[str, str]] = Counter()
+        self.at_once: Counter[str] = Counter()
+        self.most_at_once: Counter[str] = Counter()
+        self.bodies: list[dict[str, Any]] = []
+        self.connections = 0
+        self._lock = threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def setup(self) -> None:
+                with outer._lock:
+                    outer.connections += 1
+                super().setup()
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer._serve(self, body)
+
+            def do_GET(self) -> None:
+                self.send_error(404)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128
+
+            def handle_error(self, *args: Any) -> None:
+                pass  # clients that were killed
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1/completions"
+
+    def __enter__(self) -> CompletionsServer:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _serve(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        model = body["model"]
+        prompts = body["prompt"] if isinstance(body["prompt"], list) else [body["prompt"]]
+        prompts = [str(prompt) for prompt in prompts]
+        with self._lock:
+            self.bodies.append(body)
+            before = max(self.asked[model, p] for p in prompts)
+            self.asked.update((model, p) for p in prompts)
+            self.at_once[model] += 1
+            self.most_at_once[model] = max(self.most_at_once[model], self.at_once[model])
+        try:
+            delay = self.latency if isinstance(self.latency, float) else self.latency[model]
+            time.sleep(delay)
+            mood = self.mood(model, prompts[0], before) if self.mood else None
+            if mood is not None and not self._misbehave(handler, mood):
+                return
+            said = self.outputs.get(model, {})
+            texts = ["" if mood == ("empty",) else said.get(p, p) for p in prompts]
+            with self._lock:
+                self.answered.update((model, p) for p in prompts)
+            reply: dict[str, Any] = {
+                "choices": [
+                    {"index": i, "text": t, "logprobs": _logprobs(p)}
+                    for i, (p, t) in enumerate(zip(body["prompt"], texts))
+                ]
+                if body.get("echo")
+                else [{"index": i, "text": t} for i, t in enumerate(texts)]
+            }
+            if self.usage:
+                reply["usage"] = {
+                    "prompt_tokens": sum(len(p.split()) for p in prompts),
+                    "completion_tokens": sum(len(t.split()) for t in texts),
+                }
+            self._reply(handler, 200, json.dumps(reply).encode())
+        finally:
+            with self._lock:
+                self.at_once[model] -= 1
+
+    def _misbehave(self, handler: BaseHTTPRequestHandler, mood: tuple) -> bool:
+        """True if a proper answer follows all the same."""
+        kind = mood[0]
+        if kind == "say":
+            self._reply(handler, mood[1], mood[2].encode(), mood[3] if len(mood) > 3 else {})
+        elif kind == "status":
+            self._reply(handler, mood[1], b'{"error": "on purpose"}')
+        elif kind == "garbage":
+            self._reply(handler, 200, b'{"choices": [{"index": 0, "te')
+        elif kind == "drop":
+            handler.connection.shutdown(socket.SHUT_RDWR)
+            handler.close_connection = True
+        elif kind == "hang":
+            time.sleep(mood[1])
+        return kind in ("empty", "hang")
+
+    def _reply(
+        self,
+        handler: BaseHTTPRequestHandler,
+        status: int,
+        body: bytes,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        try:
+            handler.send_response(status)
+            for name, value in (headers or {}).items():
+                handler.send_header(name, value)
+            handler.send_header("Content-Type", "application/json")
+            handler.send_header("Content-Length", str(len(body)))
+            handler.end_headers()
+            handler.wfile.write(body)
+        except OSError:
+            pass  # the client gave up
+
+
+def _logprobs(tokens: Any) -> dict[str, Any]:
+    """Likelihoods of an echoed prompt of tokens, and of one token more."""
+    values = [-float(int(token) % 7) for token in tokens] + [0.0]
+    return {"token_logprobs": values, "top_logprobs": [{"x": -(i % 3)} for i in range(len(values))]}
