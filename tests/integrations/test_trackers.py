@@ -55,7 +55,9 @@ def test_wandb_offline_writes_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_SILENT", "true")
     log_result(RESULT, "wandb", mode="offline", dir=str(tmp_path))
     [log] = tmp_path.rglob("run-*.wandb")
-    assert b"estimate/org/b:7" in log.read_bytes()
+    content, wanted = log.read_bytes(), numbers(RESULT)
+    # The file is cut into blocks, at any place; one key may lie across a cut.
+    assert sum(key.encode() in content for key in wanted) >= len(wanted) - 1
 
 
 def test_trackio_gets_the_same_numbers(monkeypatch):
