@@ -102,7 +102,6 @@ def on_files(files: Files, config: Any) -> Files:
         "reference/commands.md": commands(),
         "reference/config.md": configuration(),
         "reference/run-directory.md": run_directory(),
-        "reference/python.md": python(),
     }
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
@@ -324,41 +323,6 @@ def _shortened(value: Any) -> Any:
         short = [_shortened(v) for v in value[:2]]
         return [*short, "..."] if len(value) > 2 else short
     return round(value, 4) if isinstance(value, float) else value
-
-
-# -- Python -------------------------------------------------------------------------------------
-
-
-def python() -> str:
-    """Every public name with its signature and docstring."""
-    from lm_eval_ccat.report import plots
-
-    parts = ["# Python", "Names are loaded on first use; `import lm_eval_ccat` costs nothing."]
-    for name in sorted(lm_eval_ccat.__all__, key=str.lower):
-        parts += list(_documented(f"lm_eval_ccat.{name}", getattr(lm_eval_ccat, name)))
-    parts.append("## Results as files and plots")
-    parts += list(_documented("lm_eval_ccat.report.write_report",
-                              import_module("lm_eval_ccat.report").write_report, 3))  # fmt: skip
-    for name in plots.__all__:
-        parts += list(_documented(f"lm_eval_ccat.report.plots.{name}", getattr(plots, name), 3))
-    return "\n\n".join(parts) + "\n"
-
-
-def _documented(path: str, value: Any, level: int = 2) -> Iterator[str]:
-    yield f"{'#' * level} `{path}`"
-    try:
-        signature = re.sub(r"<object object at 0x\w+>", "...", str(inspect.signature(value)))
-    except (TypeError, ValueError):
-        signature = ""
-    yield f"```text\n{path.rsplit('.', 1)[1]}{signature}\n```"
-    yield f"```text\n{inspect.getdoc(value) or ''}\n```"
-    if inspect.isclass(value):
-        for name, member in vars(value).items():
-            doc = inspect.getdoc(member)
-            if name.startswith("_") or not doc or not callable(getattr(value, name, None)):
-                continue
-            plain = getattr(value, name)
-            yield f"- `{name}{inspect.signature(plain)}`: {_cell(doc.splitlines()[0])}"
 
 
 # -- words --------------------------------------------------------------------------------------

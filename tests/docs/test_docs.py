@@ -64,6 +64,14 @@ def test_the_reference_has_every_command_and_every_key(site):
     assert '"op": "tell"' in directory and '"stopped_because"' in directory
 
 
+def test_the_python_reference_has_every_public_name(site):
+    import lm_eval_ccat
+
+    page = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    for name in lm_eval_ccat.__all__:
+        assert f'id="lm_eval_ccat.{name}"' in page, name
+
+
 def test_the_tables_of_the_page_of_limits_are_the_figures_that_were_measured():
     spec = importlib.util.spec_from_file_location("measured", DOCS / ".hooks" / "measured.py")
     measured = importlib.util.module_from_spec(spec)
