@@ -47,25 +47,20 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
     """Read a score table or logs as the arguments say, showing progress on long reads."""
-    from ..scores import ScoreTable, harness_logs
+    from ..scores import ScoreTable
 
-    found = Path(path)
-    if not found.exists():
+    if not Path(path).exists():
         raise UsageError(f"{path}: no such file or directory of scores")
-    if found.is_dir() or harness_logs.is_log_file(found):
-        with progress("reading logs", "MB", 1e-6) as show:
-            return harness_logs.read(
-                found,
-                args.metric,
-                args.task,
-                args.filter,
-                args.range,
-                args.lower_is_better,
-                on_progress=show,
-            )
-    return ScoreTable.read(
-        found, args.metric, args.task, args.filter, args.range, args.lower_is_better
-    )
+    with progress("reading logs", "MB", 1e-6) as show:
+        return ScoreTable.read(
+            path,
+            args.metric,
+            args.task,
+            args.filter,
+            args.range,
+            args.lower_is_better,
+            on_progress=show,
+        )
 
 
 @contextmanager

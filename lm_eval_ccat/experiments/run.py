@@ -76,12 +76,16 @@ def find_sources(folder: Path, only: Sequence[str] = ()) -> list[Source]:
     UsageError
         There is none, or a wanted one is missing.
     """
-    from ..scores.long_form import metrics_of
+    from ..scores.readers.long_form import outcomes
 
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such directory of score tables")
     files = sorted(p for p in folder.iterdir() if p.suffix in (".parquet", ".csv"))
-    found = [Source(f.stem, metric, f) for f in files for metric in metrics_of(f)]
+    found = [
+        Source(f.stem, metric, f)
+        for f in files
+        for metric in dict.fromkeys(outcome.metric for outcome in outcomes(f))
+    ]
     if not found:
         raise UsageError(f"{folder}: no .parquet or .csv score tables")
     for wanted in only:

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..errors import ScoreTableError
 from ..metrics import Scale
-from .log_files import Run, find_runs, open_log
-from .log_settings import config_labels, shared_settings
+from .readers.lm_eval.files import Run, find_runs, open_log
+from .readers.lm_eval.settings import config_labels, shared_settings
 from .table import ScoreTable
 
 

@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import ScoreTableError
 from ..metrics.scale import Scale
+from .readers.long_form import write
+from .readers.reader import Progress, RawScores, Wanted
+from .readers.registry import reader_of
 
 Floats = NDArray[np.float64]
 DocId = int | str
@@ -77,15 +80,18 @@ class ScoreTable:
         filter: str | None = None,
         range: tuple[float, float] | None = None,
         lower_is_better: bool | None = None,
+        *,
+        on_progress: Progress = None,
     ) -> ScoreTable:
-        """Read a score table (Parquet or CSV) or harness logs (a directory or a samples file).
+        """Read a score table (Parquet or CSV) or logs (of the harness, or of another tool).
 
         Parameters
         ----------
         path : path-like
             A long-form ``.parquet`` or ``.csv`` file with columns ``model``, ``doc_id``,
             ``metric``, ``score`` and optionally ``config``, ``doc_hash``, ``scale_min``,
-            ``scale_max``, ``higher_is_better``; or a directory of harness outputs.
+            ``scale_max``, ``higher_is_better``; a directory of harness outputs; or what
+            another of the `lm_eval_ccat.scores.readers` can read.
         metric : str, optional
             Which metric; may be omitted where there is only one.
         task, filter : str, optional
@@ -95,6 +101,8 @@ class ScoreTable:
             highest is the cap. Overrides what the file says.
         lower_is_better : bool, optional
             Direction of the raw score. Overrides what the file says.
+        on_progress : callable, optional
+            Called with (bytes read, bytes in all) by readers of large logs.
 
         Returns
         -------
@@ -109,13 +117,8 @@ class ScoreTable:
             The scale is not known, or a score lies outside it.
         """
         path = Path(path)
-        if not path.exists():
-            raise ScoreTableError(f"{path}: no such file or directory of scores")
-        from . import harness_logs, long_form
-
-        if path.is_dir() or harness_logs.is_log_file(path):
-            return harness_logs.read(path, metric, task, filter, range, lower_is_better)
-        return long_form.read(path, metric, task, filter, range, lower_is_better)
+        wanted = Wanted(metric, task, filter, range, lower_is_better)
+        return cls.from_arrays(**vars(reader_of(path).read(path, wanted, on_progress)))
 
     @classmethod
     def from_arrays(
@@ -253,9 +256,18 @@ class ScoreTable:
 
     def write(self, path: str | Path) -> None:
         """Write the long form, Parquet or CSV by the ending of `path`."""
-        from . import long_form
-
-        long_form.write(self, Path(path))
+        scores = RawScores(
+            self.raw,
+            self.row_model,
+            self.row_config,
+            self.doc_ids,
+            self.scale,
+            self.metric,
+            self.task,
+            self.filter,
+            self.doc_hashes,
+        )
+        write(scores, Path(path))
 
 
 def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:

@@ -10,7 +10,8 @@ import pytest
 from sample_rows import sample_row
 
 from lm_eval_ccat.errors import CcatError, MetricError, ScaleError, ScoreTableError
-from lm_eval_ccat.scores import ScoreTable, log_rows
+from lm_eval_ccat.scores import ScoreTable
+from lm_eval_ccat.scores.readers.lm_eval import rows as log_rows
 
 
 def rows_of(scores, metric="exact_match", **fields):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_rows import sample_row
 
-from lm_eval_ccat.scores.log_rows import _row
+from lm_eval_ccat.scores.readers.lm_eval.rows import _row
 
 MARKERS = (b'"filter": ', b'"filtered_resps": ')
 KEYS = st.sampled_from(

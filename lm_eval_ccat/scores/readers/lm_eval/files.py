@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import ScoreTableError
+from ....errors import ScoreTableError
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl(?:\.gz)?")
@@ -179,6 +179,11 @@ def _sample_files(path: Path) -> Iterator[tuple[Path, str, str]]:
             raise ScoreTableError(
                 f"{path}: not a sample file of the harness (samples_<task>_<date>.jsonl)"
             )
+
+
+def tasks_of(path: Path) -> list[str]:
+    """Names of the tasks that have sample files at or below a path."""
+    return sorted({task for _, task, _ in _sample_files(path)})
 
 
 def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import MetricError, ScaleError
-from ..parallel import in_processes
-from .log_files import open_log
-from .log_metric import MetricInLogs
+from ....errors import MetricError, ScaleError
+from ....parallel import in_processes
+from .files import open_log
+from .metric import MetricInLogs
 
 RANGE_BYTES = 16 << 20
 # Below this starting processes costs more than it gains.

@@ -1,9 +1,9 @@
 """Harness outputs of many models, runs and filters, as one score table.
 
-`log_files` finds the runs, `log_rows` reads their rows; here the runs are brought together. Of the
+`files` finds the runs, `rows` reads their rows; here the runs are brought together. Of the
 same (model, config, document) the latest run counts. Runs of one model that differ in how text is
 generated are its configs. Runs whose results are not of every document are no full results: see
-:meth:`~lm_eval_ccat.scores.log_files.Run.why_not_full`.
+:meth:`~lm_eval_ccat.scores.readers.lm_eval.files.Run.why_not_full`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import MetricError, ScoreTableError
-from . import log_rows
-from .log_files import Run, find_runs
-from .log_files import is_log_file as is_log_file  # re-exported: ScoreTable.read asks
-from .log_metric import MetricInLogs, PlainNumber
-from .log_settings import comparable_runs, config_labels, shared_settings
-
-if TYPE_CHECKING:
-    from .table import ScoreTable
+from ....errors import MetricError, ScoreTableError
+from ...scales import choose_scale
+from ..reader import Outcome, Progress, RawScores, Reader, Wanted
+from .files import Run, find_runs, is_log_file, tasks_of
+from .metric import MetricInLogs, PlainNumber
+from .rows import cut, first_row, read_parts
+from .settings import comparable_runs, config_labels, shared_settings
 
 _SHOWN_LINES = 3
 
@@ -44,34 +42,38 @@ class _RunScores:
     without: int = 0
 
 
-def read(
-    path: str | Path,
-    metric: str | None = None,
-    task: str | None = None,
-    filter: str | None = None,
-    range: tuple[float, float] | None = None,
-    lower_is_better: bool | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> ScoreTable:
-    """Read harness logs into a score table.
+def can_read(path: Path) -> bool:
+    """Whether a path is a log of the harness, or a directory with one in it."""
+    if path.is_file():
+        return is_log_file(path)
+    return any(is_log_file(file) for file in path.rglob("samples_*.jsonl*"))
+
+
+def outcomes(path: Path) -> list[Outcome]:
+    """Every (task, metric, filter) of the newest results, by task; what the rows have beside."""
+    found: dict[Outcome, None] = {}
+    for task in tasks_of(path):
+        runs, _ = find_runs(path, task)
+        for run in runs:
+            found |= dict.fromkeys(Outcome(task, m, f) for m, f in run.metric_keys)
+    return list(found)
+
+
+def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
+    """Read harness logs; see `Reader`.
 
     Parameters
     ----------
-    path : path-like
+    path : Path
         A directory searched in depth for ``samples_<task>_<date>.jsonl`` (or ``.jsonl.gz``) with
         ``results_<date>.json`` beside them; or one such file.
-    metric, task, filter : str, optional
-        Needed where the logs hold several.
-    range : (float, float), optional
-        Lowest and highest possible raw score of a metric whose scale is not known.
-    lower_is_better : bool, optional
-        Direction of the raw score, if not the known one.
+    wanted : Wanted
     on_progress : callable, optional
         Called with (bytes read, bytes in all).
 
     Returns
     -------
-    ScoreTable
+    RawScores
         ``settings`` holds what the runs share; ``warnings`` what was left out and why.
 
     Raises
@@ -83,19 +85,19 @@ def read(
     ScaleError
         The metric's scale is not known, or a score lies outside it.
     """
-    path = Path(path)
-    runs, warnings = find_runs(path, task)
+    lower_is_better = wanted.lower_is_better
+    runs, warnings = find_runs(path, wanted.task)
     runs, notes = _full_runs(runs)
     warnings += notes
     runs, notes = comparable_runs(runs)
     warnings += notes
-    name, filter = _choose_metric(path, runs, metric, filter)
+    name, filter = _choose_metric(path, runs, wanted.metric, wanted.filter)
     config = next((run.of_task("configs") for run in runs if run.results), None)
-    wanted = MetricInLogs.of(name, runs[0].task, range, lower_is_better, config)
-    scorer = wanted.find()
+    metric = MetricInLogs.of(name, runs[0].task, wanted.range, lower_is_better, config)
+    scorer = metric.find()
     # A doc_id is the first seen spelling of the document; its hashes in order of appearance.
     hashes: dict[Any, list[str | None]] = {}
-    read_runs = _read_runs(runs, wanted, filter, hashes, on_progress)
+    read_runs = _read_runs(runs, metric, filter, hashes, on_progress)
     warnings += _reading_warnings(runs, read_runs, name)
     filter = _only_filter(read_runs, filter, runs[0].task)
 
@@ -106,9 +108,6 @@ def read(
             f"{path}: no scores of metric {name!r}, filter {filter!r}, in the logs of task "
             f"{runs[0].task}"
         )
-    from .long_form import choose_scale
-    from .table import ScoreTable
-
     if lower_is_better is None and isinstance(scorer, PlainNumber):
         direction = (runs[0].of_task("higher_is_better") or {}).get(name)
         lower_is_better = None if direction is None else not direction
@@ -117,10 +116,10 @@ def read(
         name,
         where=str(path),
         stated=None if isinstance(scorer, PlainNumber) else scorer.scale,
-        range=range,
+        range=wanted.range,
         lower_is_better=lower_is_better,
     )
-    return ScoreTable.from_arrays(
+    return RawScores(
         raw,
         models=[model for model, _ in labels],
         configs=[config for _, config in labels],
@@ -160,7 +159,7 @@ def _choose_metric(
         keys += [key for key in run.metric_keys if key not in keys]
     reported: list[str] = []
     for run in runs:
-        row = log_rows.first_row(run.samples) or {}
+        row = first_row(run.samples) or {}
         reported += [m for m in row.get("metrics") or () if m not in reported]
         if reported:
             break
@@ -197,9 +196,9 @@ def _read_runs(
     on_progress: Callable[[int, int], None] | None,
 ) -> list[_RunScores]:
     """Read every run's rows; ``hashes`` is filled."""
-    parts = log_rows.cut([run.samples for run in runs], metric=metric, filter=filter)
+    parts = cut([run.samples for run in runs], metric=metric, filter=filter)
     found = [_RunScores() for _ in runs]
-    for rows in log_rows.read_parts(parts, on_progress):
+    for rows in read_parts(parts, on_progress):
         run = found[rows.file]
         run.broken += [(run.lines + line + 1, why) for line, why in rows.broken]
         run.unusable += [(run.lines + line + 1, why) for line, why in rows.unusable]
@@ -320,3 +319,12 @@ def _merge(
         warnings.append(f"not all of the {len(doc_ids)} documents are scored for: {shown}")
     hashed = tuple(kept) if any(h is not None for h in kept) else None
     return raw, labels, hashed, doc_ids, warnings
+
+
+READER = Reader(
+    name="lm_eval",
+    summary="logs of the harness (run with --log_samples)",
+    can_read=can_read,
+    read=read,
+    outcomes=outcomes,
+)

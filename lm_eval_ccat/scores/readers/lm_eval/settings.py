@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from .log_files import Run
+from .files import Run
 
 
 def settings_of(run: Run) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ..errors import MetricError
-from ..metrics import Metric, find_metric, known_scale
-from ..metrics.declared import MEANS, read_declaration
-from ..metrics.table import refusal
+from ....errors import MetricError
+from ....metrics import Metric, find_metric, known_scale
+from ....metrics.declared import MEANS, read_declaration
+from ....metrics.table import refusal
 
 # What `read_declaration` looks at; a whole task configuration is long.
 _DECLARING = ("metric_list", "metadata", "process_results", "output_type")

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ScaleError, ScoreTableError
-from ..metrics.scale import Scale
-
-if TYPE_CHECKING:
-    from .table import ScoreTable
+from ...errors import ScaleError, ScoreTableError
+from ...metrics.registry import known_scale
+from ...metrics.scale import Scale
+from ..scales import choose_scale
+from .reader import Outcome, Progress, RawScores, Reader, Wanted
 
 REQUIRED = ("model", "doc_id", "score")
 
 
-def read(
-    path: Path,
-    metric: str | None,
-    task: str | None,
-    filter: str | None,
-    range: tuple[float, float] | None,
-    lower_is_better: bool | None,
-) -> ScoreTable:
-    """Read one metric of a long-form file; see `ScoreTable.read`."""
+def can_read(path: Path) -> bool:
+    """Whether a path is a .parquet or .csv file."""
+    return path.is_file() and path.suffix in (".parquet", ".csv")
+
+
+def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
+    """Read one metric of a long-form file; see `Reader`."""
     data = _open(path)
     missing = [c for c in REQUIRED if c not in data.column_names]
     if missing:
@@ -33,9 +31,9 @@ def read(
             f"{path}: no column {missing[0]!r}; a score table has the columns model, doc_id, "
             f"metric, score (found: {', '.join(data.column_names)})"
         )
-    data, metric = _pick(path, data, "metric", metric)
-    data, task = _pick(path, data, "task", task)
-    data, filter = _pick(path, data, "filter", filter)
+    data, metric = _pick(path, data, "metric", wanted.metric)
+    data, task = _pick(path, data, "task", wanted.task)
+    data, filter = _pick(path, data, "filter", wanted.filter)
     data, _ = _pick(path, data, "dataset", None)
     if data.num_rows == 0:
         raise ScoreTableError(f"{path}: no scores")
@@ -75,13 +73,11 @@ def read(
         metric or "score",
         where=str(path),
         stated=_stated_scale(path, data),
-        range=range,
-        lower_is_better=lower_is_better,
+        range=wanted.range,
+        lower_is_better=wanted.lower_is_better,
     )
-    from .table import ScoreTable
-
     ordered = [divmod(int(p), len(config_names)) for p in rows[by_appearance]]
-    return ScoreTable.from_arrays(
+    return RawScores(
         raw,
         models=[model_names[m] for m, _ in ordered],
         configs=[config_names[c] for _, c in ordered],
@@ -96,39 +92,41 @@ def read(
     )
 
 
-def metrics_of(path: Path) -> list[str]:
-    """Metrics of a long-form file, in alphabetical order; "score" where it names none."""
-    import pyarrow.compute as pc
-
+def outcomes(path: Path) -> list[Outcome]:
+    """Every (task, metric, filter) of the file, in alphabetical order."""
     data = _open(path)
-    if "metric" not in data.column_names:
-        return ["score"]
-    return sorted(str(m) for m in pc.unique(data["metric"]).to_pylist() if m is not None)
+    columns = [
+        data[name].to_pylist() if name in data.column_names else [None] * data.num_rows
+        for name in ("task", "metric", "filter")
+    ]
+    found = dict.fromkeys(zip(*columns))
+    plain = [(t and str(t), str(m or "score"), f and str(f)) for t, m, f in found]
+    return [Outcome(*one) for one in sorted(plain, key=lambda one: tuple(map(str, one)))]
 
 
-def write(table: ScoreTable, path: Path) -> None:
-    """Write `table` in long form; what `read` reads back."""
+def write(scores: RawScores, path: Path) -> None:
+    """Write scores in long form; what `read` reads back."""
     import pyarrow as pa
 
-    r, i = np.nonzero(np.isfinite(table.raw))
+    r, i = np.nonzero(np.isfinite(scores.raw))
     n = len(r)
     columns: dict[str, Any] = {
-        "model": pa.array(table.row_model).take(pa.array(r)),
-        "config": pa.array(table.row_config).take(pa.array(r)),
-        "doc_id": pa.array(table.doc_ids).take(pa.array(i)),
-        "metric": pa.array([table.metric]).take(pa.array(np.zeros(n, dtype=np.int64))),
-        "score": pa.array(table.raw[r, i]),
-        "scale_min": pa.array(np.full(n, table.scale.low)),
+        "model": pa.array(scores.models).take(pa.array(r)),
+        "config": pa.array(scores.configs).take(pa.array(r)),
+        "doc_id": pa.array(scores.doc_ids).take(pa.array(i)),
+        "metric": pa.array([scores.metric]).take(pa.array(np.zeros(n, dtype=np.int64))),
+        "score": pa.array(scores.raw[r, i]),
+        "scale_min": pa.array(np.full(n, scores.scale.low)),
         "scale_max": pa.array(
-            np.full(n, table.scale.high if table.scale.cap is None else table.scale.cap)
+            np.full(n, scores.scale.high if scores.scale.cap is None else scores.scale.cap)
         ),
-        "higher_is_better": pa.array(np.full(n, table.scale.higher_is_better)),
+        "higher_is_better": pa.array(np.full(n, scores.scale.higher_is_better)),
     }
-    for name, value in (("task", table.task), ("filter", table.filter)):
+    for name, value in (("task", scores.task), ("filter", scores.filter)):
         if value is not None:
             columns[name] = pa.array([value]).take(pa.array(np.zeros(n, dtype=np.int64)))
-    if table.doc_hashes is not None:
-        columns["doc_hash"] = pa.array(table.doc_hashes, type=pa.string()).take(pa.array(i))
+    if scores.doc_hashes is not None:
+        columns["doc_hash"] = pa.array(scores.doc_hashes, type=pa.string()).take(pa.array(i))
     data = pa.table(columns)
     if path.suffix == ".csv":
         from pyarrow import csv
@@ -140,71 +138,6 @@ def write(table: ScoreTable, path: Path) -> None:
         parquet.write_table(data, path)
     else:
         raise ScoreTableError(f"{path}: a score table is a .parquet or a .csv file")
-
-
-def choose_scale(
-    raw: NDArray[np.float64],
-    metric: str,
-    *,
-    where: str,
-    stated: Scale | None = None,
-    range: tuple[float, float] | None = None,
-    lower_is_better: bool | None = None,
-) -> tuple[Scale, list[str]]:
-    """The scale of raw scores, by the rules of the format, and what to tell the reader.
-
-    In this order: what the user gave; what the file states (`stated`: its columns, or for
-    harness logs the metric table); [0, 1] if all values lie in it; for a metric known to be
-    unbounded above (ter, wer) the cap 1; else an error that says how to state it.
-
-    Raises
-    ------
-    ScaleError
-        No scale could be found.
-    """
-    from ..metrics.registry import known_scale
-
-    known = known_scale(metric)
-    unbounded = (stated is not None and stated.cap is not None) or (
-        known is not None and known.cap is not None
-    )
-    if lower_is_better is None:
-        if stated is not None:
-            lower = not stated.higher_is_better
-        else:
-            lower = known is not None and not known.higher_is_better
-    else:
-        lower = lower_is_better
-    if range is not None:
-        low, high = float(range[0]), float(range[1])
-        if not (np.isfinite(low) and np.isfinite(high) and low < high):
-            raise ScaleError(f"range {low:g},{high:g}: the lowest score must be below the highest")
-        if unbounded and lower and low == 0.0:
-            return _capped(raw, metric, high)
-        return Scale(low, high, higher_is_better=not lower), []
-    if stated is not None:
-        if stated.cap is not None:
-            return _capped(raw, metric, stated.cap)
-        return Scale(stated.low, stated.high, higher_is_better=not lower), []
-    seen = raw[np.isfinite(raw)]
-    if seen.min() >= 0.0 and seen.max() <= 1.0:
-        return Scale(0.0, 1.0, higher_is_better=not lower), []
-    if unbounded and lower and seen.min() >= 0.0 and np.median(seen) <= 1.0:
-        return _capped(raw, metric, 1.0)
-    raise ScaleError(
-        f"{where}: scores of {metric!r} run from {seen.min():.6g} to {seen.max():.6g} and their "
-        "scale is not known; state it with range (--range LO,HI), and lower_is_better "
-        "(--lower_is_better) if less is better"
-    )
-
-
-def _capped(raw: NDArray[np.float64], metric: str, cap: float) -> tuple[Scale, list[str]]:
-    over = float(np.mean(raw[np.isfinite(raw)] > cap))
-    note = (
-        f"{metric} is unbounded: scores are capped at {cap:g} ({over:.1%} of them lie above) and "
-        "what is estimated is the capped mean"
-    )
-    return Scale(0.0, cap, higher_is_better=False, cap=cap), [note] if over else []
 
 
 def _open(path: Path) -> Any:
@@ -363,8 +296,6 @@ def _stated_scale(path: Path, data: Any) -> Scale | None:
         return Scale(higher_is_better=bool(higher))
     if low is None or high is None:
         raise ScaleError(f"{path}: give both scale_min and scale_max, or neither")
-    from ..metrics.registry import known_scale
-
     known = known_scale(str(data["metric"][0])) if "metric" in names else None
     cap = float(high) if known is not None and known.cap is not None and low == 0 else None
     return Scale(float(low), float(high), higher_is_better=bool(higher), cap=cap)
@@ -378,3 +309,12 @@ def _hashes(data: Any, doc_code: NDArray[np.int64], n: int) -> tuple[str | None,
         if h is not None:
             found[i] = str(h)
     return tuple(found)
+
+
+READER = Reader(
+    name="long_form",
+    summary="a .parquet or .csv score table",
+    can_read=can_read,
+    read=read,
+    outcomes=outcomes,
+)

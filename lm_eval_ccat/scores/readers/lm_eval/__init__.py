@@ -1,0 +1,1 @@
+"""Reader of what the lm-evaluation-harness writes with ``--log_samples``."""

@@ -1,0 +1,89 @@
+"""`Reader`: what reads one kind of log, what it is asked for and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...metrics.scale import Scale
+
+Progress = Callable[[int, int], None] | None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which scores to read, and what the user says of their scale.
+
+    Attributes
+    ----------
+    metric, task, filter : str or None
+        None means the only one there is; where there are several the reader asks for one by name.
+    range : (float, float) or None
+        Lowest and highest possible raw score.
+    lower_is_better : bool or None
+    """
+
+    metric: str | None = None
+    task: str | None = None
+    filter: str | None = None
+    range: tuple[float, float] | None = None
+    lower_is_better: bool | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One metric and filter of one task that a path holds."""
+
+    task: str | None
+    metric: str
+    filter: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RawScores:
+    """What a reader gives back; the arguments of `ScoreTable.from_arrays`, which checks them."""
+
+    raw: NDArray[np.float64]
+    models: Sequence[str]
+    configs: Sequence[str]
+    doc_ids: Sequence[Any]
+    scale: Scale
+    metric: str
+    task: str | None = None
+    filter: str | None = None
+    doc_hashes: Sequence[str | None] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads one kind of log.
+
+    Attributes
+    ----------
+    name : str
+        What commands and errors call the kind.
+    summary : str
+        One line that says what it reads.
+    can_read : callable
+        ``(path) -> bool``: whether an existing file or directory is of this kind, by names and the
+        first bytes. It never raises.
+    read : callable
+        ``(path, wanted, on_progress=None) -> RawScores``. It raises `ScoreTableError`,
+        `MetricError` or `ScaleError`, each naming file and remedy.
+    outcomes : callable
+        ``(path) -> list of Outcome``: what can be asked for.
+    """
+
+    name: str
+    summary: str
+    can_read: Callable[[Path], bool]
+    read: Callable[[Path, Wanted, Progress], RawScores]
+    outcomes: Callable[[Path], list[Outcome]]

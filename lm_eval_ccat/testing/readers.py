@@ -1,0 +1,106 @@
+"""What every reader of logs must do; see `ReaderSuite`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import CcatError
+from ..scores import ScoreTable
+from ..scores.readers.reader import Reader
+from ..scores.readers.registry import READERS, reader_of
+
+
+class ReaderSuite:
+    """Derive from it, set `reader`, and write a log whose scores are known.
+
+    Attributes
+    ----------
+    reader : Reader
+        It must be registered, or installed.
+    wanted : dict
+        Arguments of `ScoreTable.read` by which the log is read.
+    """
+
+    reader: Reader
+    wanted: dict[str, Any] = {}  # noqa: RUF012  a suite overrides it, nobody changes it
+
+    def write(self, folder: Path) -> Path:
+        """Write a log into an empty folder; the path to be read."""
+        raise AssertionError("a suite of a reader writes a log")
+
+    def expected(self) -> ScoreTable:
+        """What reading it must give: models, items, raw scores and scale."""
+        raise AssertionError("a suite of a reader says what its log holds")
+
+    @contextmanager
+    def log(self) -> Iterator[Path]:
+        """The path of a fresh log."""
+        with tempfile.TemporaryDirectory() as folder:
+            yield self.write(Path(folder))
+
+    def test_it_is_found_by_its_name_and_by_its_logs(self) -> None:
+        assert READERS.get(self.reader.name) is self.reader and self.reader.summary
+        with self.log() as path:
+            assert reader_of(path) is self.reader
+
+    def test_it_leaves_the_logs_of_others_alone(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            (root / "empty").mkdir()
+            (root / "a.json").write_text('{"results": [1, 2')
+            (root / "b.jsonl").write_text('{"x": 1}\n')
+            (root / "c.bin").write_bytes(b"\x00\xff" * 50)
+            (root / "d.eval").write_bytes(b"PK\x03\x04 not a zip")
+            (root / "e.parquet.txt").write_text("")
+            for path in (root, *root.iterdir()):
+                assert not self.reader.can_read(path), path.name
+
+    def test_the_scores_are_those_of_the_log(self) -> None:
+        with self.log() as path:
+            table = ScoreTable.read(path, **self.wanted)
+        expected = self.expected()
+        assert set(table.models) == set(expected.models)
+        assert table.doc_ids == expected.doc_ids
+        assert table.scale == expected.scale
+        found = table.select(expected.models).model_scores(unit=False)
+        assert np.allclose(found, expected.model_scores(unit=False), equal_nan=True)
+
+    def test_a_second_reading_gives_the_same(self) -> None:
+        with self.log() as path:
+            one, other = (ScoreTable.read(path, **self.wanted) for _ in range(2))
+        assert np.array_equal(one.raw, other.raw, equal_nan=True)
+        assert (one.row_model, one.row_config) == (other.row_model, other.row_config)
+
+    def test_it_says_what_can_be_asked_for(self) -> None:
+        with self.log() as path:
+            outcomes = self.reader.outcomes(path)
+            table = ScoreTable.read(path, **self.wanted)
+            assert (table.task, table.metric) in {(o.task, o.metric) for o in outcomes}
+            for name in ("metric", "task"):
+                wanted = {**self.wanted, name: "no_such_thing"}
+                assert "no_such_thing" in _error(path, wanted)
+
+    def test_a_log_cut_off_is_read_in_part_or_refused(self) -> None:
+        with self.log() as path:
+            files = [path] if path.is_file() else [f for f in path.rglob("*") if f.is_file()]
+            for file in files:
+                whole = file.read_bytes()
+                for share in (0.0, 0.3, 0.9):
+                    file.write_bytes(whole[: int(len(whole) * share)])
+                    _error(path, self.wanted)
+                file.write_bytes(whole)
+
+
+def _error(path: Path, wanted: dict[str, Any]) -> str:
+    """Message of the package's error that reading ends in; empty where it does not."""
+    try:
+        ScoreTable.read(path, **wanted)
+    except CcatError as error:
+        return str(error)
+    return ""
