@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_eval_ccat.simulation.replay import Outcome
+from lm_eval_ccat.simulation.outcome import Outcome
 
 Key = tuple[str, str]
 

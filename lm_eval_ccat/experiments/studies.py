@@ -20,7 +20,7 @@ from ..methods.registry import method_of
 from ..scores import ScoreTable
 from ..scores.item_scaling import ItemScaling
 from ..simulation.methods import Method
-from ..simulation.replay import Outcome
+from ..simulation.outcome import Outcome
 from ..simulation.run import Simulation, simulate
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import __version__
 from ..bank import ItemBank
 from ..errors import ScaleError, UsageError
-from ..methods.policy import Choice
+from ..methods.policy import DECIDED, EQUIVALENT, Choice, Differences
 from ..scores.table import ScoreTable
 from .arguments import check_arguments, make_policy, units_array
 from .audit import AuditResult, audit, scored
@@ -307,6 +307,10 @@ class Ranker(Turns):
         """Expected score of one model on every item, on [0, 1]; shape (n_items,), bank order."""
         return self._policy.expected(self._position[self._seat(model).name])
 
+    def differences(self) -> Differences:
+        """Estimates of the full-benchmark means, and the variances of their differences."""
+        return self._policy.differences()
+
     def result(self) -> Ranking:
         """The ranking as it stands; may be called at any time."""
         policy, names, ids = self._policy, [s.name for s in self._seats], self.bank.doc_ids
@@ -317,6 +321,8 @@ class Ranker(Turns):
         pairwise = {
             (names[a], names[b]): float(matrix[a, b]) for a in active for b in active if a != b
         }
+        said = policy.decisions(self.confidence, self._min_difference, self._familywise)
+        words = {DECIDED: "decided", EQUIVALENT: "equivalent"}
         ties = tie_groups(order, undecided)
         ranking = Ranking(
             order=order,
@@ -324,6 +330,12 @@ class Ranker(Turns):
             standard_errors={n: policy.estimate(j)[1] for j, n in enumerate(names)},
             abilities={n: policy.ability(j) for j, n in enumerate(names)},
             pairwise=pairwise,
+            decisions={
+                (names[a], names[b]): words.get(int(said[a, b]), "open")
+                for a in active
+                for b in active
+                if a != b
+            },
             ties=ties,
             separated_within_ties=separated_pairs(ties, pairwise, self.confidence),
             items={s.name: [ids[i] for i in s.told] for s in self._seats},

@@ -41,6 +41,8 @@ class Ranking:
         Ability and its standard error, in logits.
     pairwise : dict of (str, str) to float
         ``P(a better than b)`` for every ordered pair.
+    decisions : dict of (str, str) to str
+        What the method says of every ordered pair: "decided", "equivalent" or "open".
     ties : list of tuple of str
         Groups of models that could not be separated (see `separated_within_ties`).
     separated_within_ties : list of (str, str)
@@ -85,6 +87,7 @@ class Ranking:
     n_items: int
     scale: Scale
     signature: str
+    decisions: dict[tuple[str, str], str] = field(default_factory=dict)
     separated_within_ties: list[tuple[str, str]] = field(default_factory=list)
     failed: dict[str, dict[Any, str]] = field(default_factory=dict)
     set_aside: dict[str, str] = field(default_factory=dict)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UsageError
-from ..methods import registry
+from ..methods.method import did_you_mean
+from ..methods.registry import names as registered_names
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,12 @@ class Method:
     ----------
     name : str
         What tables call it.
-    kind : {"ranker", "fixed", "random", "common", "limit", "static"}
+    kind : {"ranker", "fixed", "random", "common", "limit", "static", "paired", "paired_difference"}
         ``ranker`` drives :class:`~lm_eval_ccat.Ranker` as a live run does; ``fixed`` gives every
-        model the same number of adaptively chosen items; the others know no response model.
+        model the same number of adaptively chosen items; the others are no rankers. The last two
+        decide pairs by paired t-tests on common items.
     bank : str, optional
-        The bank's method, for ``ranker`` and ``fixed``.
+        The bank's method, for ``ranker``, ``fixed`` and ``paired_difference``.
     calibrate, rank : dict
         Options of the calibration and of the Ranker.
     own_budget : bool
@@ -50,21 +52,43 @@ class Method:
     holdout_range: bool = False
 
     @property
+    def drives_ranker(self) -> bool:
+        """Whether a `Ranker` asks for the items."""
+        return self.kind in ("ranker", "fixed")
+
+    @property
     def bank_key(self) -> tuple[str | None, str]:
         """Methods with equal keys share one calibration."""
         return self.bank, repr(sorted(self.calibrate.items()))
 
 
 METHODS: dict[str, Method] = {
-    "default": Method("default", "ranker", "default"),
-    "paper": Method("paper", "ranker", "paper"),
     "random": Method("random", "random"),
     "common": Method("common", "common"),
     "limit": Method("limit", "limit"),
     "static": Method("static", "static"),
+    "paired": Method("paired", "paired"),
+    "paired_difference": Method("paired_difference", "paired_difference", "default"),
     "fixed": Method("fixed", "fixed", "paper"),
     "fixed_default": Method("fixed_default", "fixed", "default"),
 }
+
+
+def named(name: str) -> Method:
+    """A baseline, or any method of rankings that is registered or installed.
+
+    Raises
+    ------
+    UsageError
+        There is none of this name.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    known = registered_names()
+    if name not in known:
+        everything = [*known, *METHODS]
+        raise UsageError(f"no method {name!r}{did_you_mean(name, everything)}")
+    return Method(name, "ranker", name)
 
 
 def chosen_methods(methods: Sequence[str | Method]) -> tuple[Method, ...]:
@@ -78,10 +102,7 @@ def chosen_methods(methods: Sequence[str | Method]) -> tuple[Method, ...]:
     chosen: list[Method] = []
     for method in methods:
         if isinstance(method, str):
-            if method not in METHODS and method not in registry.names():
-                known = dict.fromkeys([*METHODS, *registry.names()])
-                raise UsageError(f"no method {method!r}; there are {', '.join(known)}")
-            method = METHODS.get(method) or Method(method, "ranker", method)
+            method = named(method)
         if method.as_long_as is not None and method.as_long_as not in {m.name for m in chosen}:
             raise UsageError(f"{method.name!r} needs {method.as_long_as!r} before it")
         if method.name in {m.name for m in chosen}:

@@ -35,6 +35,11 @@ class Protocol:
         Items every model gets before anything is compared.
     item_scaling : bool
         Whether each item's scores are scaled to [0, 1] over the fold's calibration rows first.
+    spend : {"budget", "fixed"}
+        With "fixed" every method gives every model the same number of items, at equal prices,
+        stops nothing early and looks once.
+    batch : int
+        Items asked at once, before the answers to any are told.
     """
 
     seeds: int = 1
@@ -42,6 +47,8 @@ class Protocol:
     confidence: float = 0.95
     warmup: int = 10
     item_scaling: bool = False
+    spend: str = "budget"
+    batch: int = 1
 
 
 @dataclass(frozen=True)
@@ -86,55 +93,20 @@ class Fold:
         )
 
 
-def hold_out_sets(models: Sequence[str], size: int, folds: int, seed: int) -> list[tuple[str, ...]]:
-    """Cut successive seeded partitions of the models into hold-out sets.
-
-    Parameters
-    ----------
-    models : sequence of str
-    size : int
-        Models per set. What a partition leaves over is held out in no set of it.
-    folds : int
-        How many sets.
-    seed : int
-
-    Returns
-    -------
-    list of tuple of str
-    """
-    if size < 2:
-        raise UsageError(f"holdout {size}: at least 2 models are needed to rank any")
-    if len(models) - size < 2:
-        raise UsageError(
-            f"holding out {size} of {len(models)} models leaves {max(len(models) - size, 0)} to "
-            "calibrate on; at least 2 are needed"
-        )
-    if folds < 1:
-        raise UsageError(f"folds {folds}: at least 1 is needed")
-    sets: list[tuple[str, ...]] = []
-    partition = 0
-    while len(sets) < folds:
-        order = np.random.default_rng([seed, partition]).permutation(len(models))
-        for start in range(0, len(models) - size + 1, size):
-            sets.append(tuple(models[i] for i in order[start : start + size]))
-        partition += 1
-    return sets[:folds]
-
-
 def calibration_set(
-    models: Sequence[str], holdout: Sequence[str], most: int | None, fold: int, seed: int
+    others: Sequence[str], most: int | None, fold: int, seed: int
 ) -> tuple[str, ...]:
-    """Models to calibrate on: all that are not held out, or a seeded draw of them.
+    """Models to calibrate on: all that may, or a seeded draw of them.
 
     Parameters
     ----------
-    models, holdout : sequence of str
+    others : sequence of str
+        Models that may calibrate.
     most : int or None
         How many at most.
     fold, seed : int
         What the draw depends on.
     """
-    others = [model for model in models if model not in set(holdout)]
     if most is None or most >= len(others):
         return tuple(others)
     if most < 2:

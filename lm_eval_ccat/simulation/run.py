@@ -14,22 +14,26 @@ from ..errors import ScoreTableError, UsageError
 from ..metrics import check_column
 from ..parallel import in_processes
 from ..scores import ScoreTable
+from .folds import HoldOut, hold_outs
 from .methods import Method, chosen_methods
+from .outcome import Outcome
 from .protocol import (
     Fold,
     Protocol,
     calibration_set,
     checked_prices,
     drawn_prices,
-    hold_out_sets,
     item_units,
     read_prices,
 )
-from .replay import Outcome, Piece, replay_fold
+from .replay import Piece, replay_fold
 from .summary import advice, run_record, summarise
 from .truth import bootstrap_intervals
 
 DEFAULT_METHODS = ("default", "paper", "random", "common", "limit", "static", "fixed")
+#: Numbers of items per model at which ``spend="fixed"`` looks.
+FIXED_LEVELS = (10.0, 20.0, 50.0, 100.0, 200.0)
+SPENDS = ("budget", "fixed")
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,9 @@ def simulate(
     calibration_models: int | None = None,
     item_scaling: bool = False,
     tested: ScoreTable | None = None,
+    spend: str = "budget",
+    kind: str = "random",
+    batch: int = 1,
     seed: int = 0,
     processes: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
@@ -113,7 +120,8 @@ def simulate(
     holdout : int
         Models per fold that are ranked; the others calibrate.
     folds : int
-        Hold-out sets, from successive seeded partitions of the models.
+        Distinct hold-out sets, from successive seeded partitions of the models; fewer where the
+        models have no more.
     seeds : int
         Runs per fold and method; the seed drives prices and every method's randomness.
     items_per_model : float or None
@@ -143,6 +151,14 @@ def simulate(
     tested : ScoreTable, optional
         What held-out models are tested and judged by, where that is not all of their configs: the
         same models and items at one temperature, say. Calibration sees all of ``table``.
+    spend : {"budget", "fixed"}
+        With "fixed" every method gives every model ``items_per_model`` items, and those of
+        ``levels``, at equal prices and whatever their units, stops nothing early and looks once.
+    kind : {"random", "frontier", "family"}
+        Which models are held out: any; the best third, and only models below it calibrate; whole
+        families by the first part of the models' names.
+    batch : int
+        Items asked at once: what their answers tell is not used to choose among them.
     seed : int
         Of the partitions and of the draw of calibration models.
     processes : int, optional
@@ -175,25 +191,24 @@ def simulate(
     if not isinstance(table, ScoreTable):
         table = ScoreTable.read(table, metric=metric, **reading)
     chosen = chosen_methods(methods)
-    protocol = _checked(Protocol(seeds, items_per_model, confidence, warmup, item_scaling))
+    protocol = _checked(
+        Protocol(seeds, items_per_model, confidence, warmup, item_scaling, spend, batch)
+    )
     table, warnings = _usable(table)
     if tested is None:
         tested = table
     elif set(table.models) - set(tested.models) or tested.doc_ids != table.doc_ids:
         raise ScoreTableError("the scores to test by are not of the same models and items")
     item_sizes = item_units(table, units, units_column)
+    if holdouts is None:
+        means = np.nanmean(table.model_scores(), axis=1)
+        sets = hold_outs(kind, table.models, means, holdout, folds, seed)
+    else:
+        sets = _own_sets(table.models, holdouts)
     made = _folds(
-        tested.select(table.models),
-        holdouts,
-        holdout,
-        folds,
-        seed,
-        item_sizes,
-        prices,
-        seeds,
-        calibration_models,
+        tested.select(table.models), sets, seed, item_sizes, prices, seeds, calibration_models
     )
-    all_levels = _levels(levels, items_per_model, table.n_items)
+    all_levels = _levels(levels, items_per_model, table.n_items, spend)
     pieces = [Piece(fold, chosen, protocol, all_levels) for fold in made]
     outcomes: list[Outcome] = []
     fold_warnings: dict[str, int] = {}
@@ -234,8 +249,15 @@ def simulate(
             "confidence": confidence,
             "warmup": warmup,
             "item_scaling": item_scaling,
-            "prices": "given" if prices is not None else "log-uniform from 0.1 to 3.2",
-            "units": "1 each" if units is None else units_column or "given",
+            "spend": spend,
+            "kind": "given" if holdouts is not None else kind,
+            "batch": batch,
+            "prices": "equal"
+            if spend == "fixed"
+            else "given"
+            if prices is not None
+            else "log-uniform from 0.1 to 3.2",
+            "units": "1 each" if units is None or spend == "fixed" else units_column or "given",
             "seed": seed,
             "calibration_seconds": {m: float(np.mean(s)) for m, s in calibration.items()},
             "sources": list(table.sources),
@@ -251,6 +273,12 @@ def _checked(protocol: Protocol) -> Protocol:
     level = protocol.items_per_model
     if level is not None and not 0 < level < float("inf"):
         raise UsageError(f"items_per_model {level}: a positive number is needed")
+    if protocol.spend not in SPENDS:
+        raise UsageError(f"spend {protocol.spend!r}: choose one of {', '.join(SPENDS)}")
+    if protocol.spend == "fixed" and level is None:
+        raise UsageError("spend 'fixed' needs a number of items per model")
+    if protocol.batch < 1:
+        raise UsageError(f"batch {protocol.batch}: at least 1 is needed")
     if not 0 < protocol.confidence < 1:
         raise UsageError(f"confidence {protocol.confidence}: a number between 0 and 1 is needed")
     return protocol
@@ -268,11 +296,26 @@ def _usable(table: ScoreTable) -> tuple[ScoreTable, list[str]]:
     return table, warnings
 
 
+def _own_sets(models: Sequence[str], holdouts: Sequence[Sequence[str]]) -> list[HoldOut]:
+    sets = []
+    for names in holdouts:
+        unknown = set(names) - set(models)
+        if unknown:
+            raise ScoreTableError(f"no scores of model {sorted(unknown)[0]!r} to hold out")
+        if len(names) < 2 or len(models) - len(names) < 2:
+            raise UsageError(
+                f"hold-out set of {len(names)} models of {len(models)}: at least 2 are needed "
+                "to rank, and 2 to calibrate on"
+            )
+        sets.append((tuple(names), tuple(m for m in models if m not in set(names))))
+    if not sets:
+        raise UsageError("no hold-out set given")
+    return sets
+
+
 def _folds(
     table: ScoreTable,
-    holdouts: Sequence[Sequence[str]] | None,
-    holdout: int,
-    folds: int,
+    sets: Sequence[HoldOut],
     seed: int,
     units: Any,
     prices: Mapping[str, float] | str | Path | None,
@@ -280,21 +323,6 @@ def _folds(
     calibration_models: int | None,
 ) -> list[Fold]:
     models = table.models
-    if holdouts is None:
-        sets = hold_out_sets(models, holdout, folds, seed)
-    else:
-        sets = [tuple(names) for names in holdouts]
-        for names in sets:
-            unknown = set(names) - set(models)
-            if unknown:
-                raise ScoreTableError(f"no scores of model {sorted(unknown)[0]!r} to hold out")
-            if len(names) < 2 or len(models) - len(names) < 2:
-                raise UsageError(
-                    f"hold-out set of {len(names)} models of {len(models)}: at least 2 are needed "
-                    "to rank, and 2 to calibrate on"
-                )
-        if not sets:
-            raise UsageError("no hold-out set given")
     if prices is None:
         by_seed = [drawn_prices(models, s) for s in range(seeds)]
     elif isinstance(prices, Mapping):
@@ -307,22 +335,27 @@ def _folds(
         Fold(
             number=number,
             holdout=names,
-            calibration=calibration_set(models, names, calibration_models, number, seed),
+            calibration=calibration_set(others, calibration_models, number, seed),
             low=low[[row[m] for m in names]],
             high=high[[row[m] for m in names]],
             prices=tuple({m: of_seed[m] for m in names} for of_seed in by_seed),
             units=units,
         )
-        for number, names in enumerate(sets)
+        for number, (names, others) in enumerate(sets)
     ]
 
 
 def _levels(
-    levels: Sequence[float] | None, items_per_model: float | None, n_items: int
+    levels: Sequence[float] | None, items_per_model: float | None, n_items: int, spend: str
 ) -> tuple[float | None, ...]:
     """The levels of spending to replay, the asked one among them."""
     if items_per_model is None:
         return (None,)
+    if spend == "fixed":
+        given = [*(FIXED_LEVELS if levels is None else levels), items_per_model]
+        if bad := [n for n in given if n != int(n) or n < 1]:
+            raise UsageError(f"items per model {bad[0]}: a whole number is needed")
+        return tuple(sorted({float(n) for n in given if n <= n_items or n == items_per_model}))
     if levels is None:
         levels = [items_per_model * share for share in (0.5, 1, 2, 4)]
         levels = [n for n in levels if n <= n_items]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .replay import Outcome
+from .outcome import Outcome, quantiles
 from .truth import half_width, z_scores
 
 # Beyond this standard error of a mean tau the advice says that it is unsure.
@@ -41,6 +41,7 @@ def run_record(outcome: Outcome, confidence: float) -> dict[str, Any]:
         "z_rms": z_rms,
         "coverage": coverage,
         "rmse": float(np.sqrt(np.mean(outcome.errors**2))),
+        **_of_differences([outcome], confidence),
         "seconds": outcome.seconds,
     }
 
@@ -101,6 +102,8 @@ def _pool(
         "z_rms": float(np.sqrt(np.mean(z**2))) if len(z) else None,
         "coverage": float(np.mean(np.abs(z) <= half_width(confidence))) if len(z) else None,
         "rmse": float(np.sqrt(np.mean(errors**2))),
+        "bias": float(np.mean(errors)),
+        **_of_differences(own, confidence),
         "seconds": float(np.mean([o.seconds for o in own])),
     }
     if paper is not None:
@@ -109,6 +112,24 @@ def _pool(
         pooled["tau_minus_paper"] = _mean(differences)
         pooled["tau_minus_paper_se"] = _standard_error(differences)
     return pooled
+
+
+def _of_differences(own: Sequence[Outcome], confidence: float) -> dict[str, float | None]:
+    """How well differences of models are known; null for methods that state no error of them."""
+    stated = [o for o in own if o.difference_errors is not None]
+    keys = ("rmse_differences", "z_rms_differences", "coverage_differences")
+    if not stated:
+        return dict.fromkeys(keys)
+    errors = np.concatenate([o.difference_errors for o in stated])
+    se = np.concatenate([o.difference_standard_errors for o in stated])
+    df = np.concatenate([o.difference_df for o in stated])
+    z = z_scores(errors, se)
+    values = (
+        float(np.sqrt(np.mean(errors**2))),
+        float(np.sqrt(np.mean(z**2))),
+        float(np.mean(np.abs(z) <= quantiles(confidence, df))),
+    )
+    return dict(zip(keys, values))
 
 
 def _fold_means(outcomes: Sequence[Outcome]) -> dict[int, float]:

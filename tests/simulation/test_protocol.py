@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.scores import ScoreTable
-from lm_eval_ccat.simulation.protocol import drawn_prices, hold_out_sets, item_units, read_prices
+from lm_eval_ccat.simulation.folds import hold_out_sets
+from lm_eval_ccat.simulation.protocol import drawn_prices, item_units, read_prices
 
 
 @given(st.integers(6, 30), st.integers(2, 4), st.integers(1, 25), st.integers(0, 3))

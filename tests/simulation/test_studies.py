@@ -19,8 +19,8 @@ from lm_eval_ccat.experiments.studies import (
     residuals,
 )
 from lm_eval_ccat.simulation import Method
+from lm_eval_ccat.simulation.outcome import Outcome
 from lm_eval_ccat.simulation.protocol import drawn_prices
-from lm_eval_ccat.simulation.replay import Outcome
 
 DESIGN = Design(methods=("paper",), folds=3, items_per_model=15, levels=(15.0,))
 

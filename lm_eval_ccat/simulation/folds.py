@@ -1,0 +1,148 @@
+"""Which models are held out together, and which of the others calibrate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+
+#: Ways of holding models out.
+KINDS = ("random", "frontier", "family")
+
+#: Partitions without a new hold-out set after which no more are looked for.
+_PATIENCE = 200
+
+HoldOut = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def hold_outs(
+    kind: str, models: Sequence[str], means: NDArray[np.float64], size: int, folds: int, seed: int
+) -> list[HoldOut]:
+    """Distinct hold-out sets, each with the models that calibrate.
+
+    Parameters
+    ----------
+    kind : {"random", "frontier", "family"}
+        Any models; the best third is new and only the models below it calibrate; models of the
+        same families, of which none calibrates.
+    models : sequence of str
+    means : ndarray of shape (n_models,)
+        Full-benchmark means, higher is better.
+    size : int
+        Models per set.
+    folds : int
+        At most so many sets; fewer where there are no more.
+    seed : int
+
+    Returns
+    -------
+    list of (hold-out set, calibration models)
+
+    Raises
+    ------
+    UsageError
+        An unknown kind, or too few models for it.
+    """
+    if kind == "random":
+        sets = hold_out_sets(models, size, folds, seed)
+        return [(names, tuple(m for m in models if m not in set(names))) for names in sets]
+    if kind == "frontier":
+        best = np.argsort(-means, kind="stable")[: max(-(-len(models) // 3), size)]
+        new = [models[i] for i in sorted(best)]
+        below = tuple(m for m in models if m not in set(new))
+        _check(size, folds, len(below), len(models))
+        return [(names, below) for names in _distinct(new, size, folds, seed)]
+    if kind == "family":
+        return _families(models, size, folds, seed)
+    raise UsageError(f"no kind of folds {kind!r}; there are {', '.join(KINDS)}")
+
+
+def hold_out_sets(models: Sequence[str], size: int, folds: int, seed: int) -> list[tuple[str, ...]]:
+    """Cut successive seeded partitions of the models into distinct hold-out sets.
+
+    Parameters
+    ----------
+    models : sequence of str
+    size : int
+        Models per set. What a partition leaves over is held out in no set of it.
+    folds : int
+        How many sets; fewer where the models have no more.
+    seed : int
+
+    Returns
+    -------
+    list of tuple of str
+    """
+    _check(size, folds, len(models) - size, len(models))
+    return _distinct(models, size, folds, seed)
+
+
+def family_of(model: str) -> str:
+    """Family of a model by its name: what stands before the first separator or digit.
+
+    Examples
+    --------
+    >>> family_of("Qwen2.5-72B-instruct"), family_of("org/llama-3")
+    ('qwen', 'llama')
+    """
+    name = model.rsplit("/", 1)[-1].lower()
+    return re.split(r"[-_ .:0-9]", name)[0] or name
+
+
+def _check(size: int, folds: int, left: int, total: int) -> None:
+    if size < 2:
+        raise UsageError(f"holdout {size}: at least 2 models are needed to rank any")
+    if left < 2:
+        raise UsageError(
+            f"holding out {size} of {total} models leaves {max(left, 0)} to calibrate on; at least "
+            "2 are needed"
+        )
+    if folds < 1:
+        raise UsageError(f"folds {folds}: at least 1 is needed")
+
+
+def _distinct(models: Sequence[str], size: int, folds: int, seed: int) -> list[tuple[str, ...]]:
+    sets: dict[frozenset[str], tuple[str, ...]] = {}
+    partition = idle = 0
+    most = min(folds, comb(len(models), size))
+    while len(sets) < most and idle < _PATIENCE:
+        order = np.random.default_rng([seed, partition]).permutation(len(models))
+        before = len(sets)
+        for start in range(0, len(models) - size + 1, size):
+            names = tuple(models[i] for i in order[start : start + size])
+            sets.setdefault(frozenset(names), names)
+        idle = 0 if len(sets) > before else idle + 1
+        partition += 1
+    return list(sets.values())[:most]
+
+
+def _families(models: Sequence[str], size: int, folds: int, seed: int) -> list[HoldOut]:
+    """Whole families leave; the first `size` of a seeded order of their models are ranked."""
+    groups: dict[str, list[str]] = {}
+    for model in models:
+        groups.setdefault(family_of(model), []).append(model)
+    several = [own for own in groups.values() if len(own) > 1]
+    found: dict[frozenset[str], HoldOut] = {}
+    for attempt in range(_PATIENCE + 10 * folds):
+        rng = np.random.default_rng([seed, attempt, 3])
+        out: list[str] = []
+        for k in rng.permutation(len(several)):
+            if len(out) < size:
+                out += [several[k][i] for i in rng.permutation(len(several[k]))]
+        rest = tuple(m for m in models if m not in set(out))
+        if len(out) >= size and len(rest) >= 2:
+            names = tuple(out[:size])
+            found.setdefault(frozenset(names), (names, rest))
+        if len(found) == folds:
+            break
+    if not found:
+        raise UsageError(
+            f"no {size} models of families of two or more can be held out together: families are "
+            "told by the first part of the models' names"
+        )
+    return list(found.values())

@@ -1,0 +1,216 @@
+"""What a method claimed of the held-out models, judged by their full scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
+
+from ..ranker import Ranker, Ranking
+from .truth import full_means, kendall_tau, true_ties
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one method reached on one fold with one seed.
+
+    Attributes
+    ----------
+    method, fold, seed, holdout
+        Which run this is.
+    items_per_model : float or None
+        What the fold's budget was computed from.
+    tau : float or None
+        Kendall's tau-b with the true order; None where all true means are equal.
+    items : int
+        Scores administered, over all held-out models.
+    cost, budget : float or None
+        Spent, and allowed (None: no budget).
+    pairs, true_ties : int
+        Pairs of held-out models, and those truly tied.
+    ties, tie_hits : int or None
+        Pairs left undecided, and those of them that are truly tied; None for a method that states
+        no confidence.
+    confident, confident_right : int or None
+        Pairs decided, and those of them in the true order.
+    errors : ndarray of shape (n_holdout,)
+        Estimate minus truth of the full-benchmark mean, in [0, 1] units.
+    standard_errors : ndarray of shape (n_holdout,), or None
+    seconds : float
+        Time of asking and telling; calibration is not in it.
+    items_of : dict of str to tuple of doc_id
+        Items of each model, in the order administered; empty for methods that know no bank.
+    stopped_because : str
+    difference_errors, difference_standard_errors, difference_df : ndarray, or None
+        The same of differences of models, shape (pairs,), and the degrees of freedom of the
+        standard errors.
+    """
+
+    method: str
+    fold: int
+    seed: int
+    holdout: tuple[str, ...]
+    items_per_model: float | None
+    tau: float | None
+    items: int
+    cost: float
+    budget: float | None
+    pairs: int
+    true_ties: int
+    ties: int | None
+    tie_hits: int | None
+    confident: int | None
+    confident_right: int | None
+    errors: Floats
+    standard_errors: Floats | None
+    seconds: float
+    items_of: Mapping[str, tuple[Any, ...]]
+    stopped_because: str = ""
+    difference_errors: Floats | None = None
+    difference_standard_errors: Floats | None = None
+    difference_df: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a method says of models in the order of the fold.
+
+    Attributes
+    ----------
+    estimates : ndarray of shape (n_models,)
+        Of the full-benchmark means, on [0, 1].
+    location : ndarray of shape (n_models,), optional
+        What it orders by; default the estimates.
+    standard_errors : ndarray of shape (n_models,), optional
+    ahead : ndarray of int, shape (n_models, n_models), optional
+        1 where a pair is decided for the first model, -1 for the second, 0 where it is not;
+        without it the method decides nothing.
+    variance, df : ndarray of shape (n_models, n_models), optional
+        Of differences of estimates.
+    """
+
+    estimates: Floats
+    location: Floats | None = None
+    standard_errors: Floats | None = None
+    ahead: NDArray[np.int8] | None = None
+    variance: Floats | None = None
+    df: Floats | None = None
+
+    @classmethod
+    def of(cls, ranker: Ranker, ranking: Ranking, names: tuple[str, ...]) -> Claim:
+        """What a ranker says at the moment."""
+        place = {model: n for n, model in enumerate(ranking.order)}
+        ahead = np.zeros((len(names), len(names)), dtype=np.int8)
+        for (a, b), what in ranking.decisions.items():
+            if what == "decided":
+                sign = 1 if ranking.pairwise[a, b] > 0.5 else -1
+                ahead[names.index(a), names.index(b)] = sign
+        known = ranker.differences()
+        return cls(
+            estimates=np.array([ranking.estimates[m] for m in names]),
+            location=np.array([-float(place[m]) for m in names]),
+            standard_errors=np.array([ranking.standard_errors[m] for m in names]),
+            ahead=ahead,
+            variance=known.variance,
+            df=known.df,
+        )
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Full scores of the held-out models.
+
+    Attributes
+    ----------
+    raw : ndarray of shape (n_models,)
+        Full means on the metric's own scale, signed so that higher is better.
+    unit : ndarray of shape (n_models,)
+        Full means on [0, 1].
+    tied : ndarray of bool, shape (n_models, n_models)
+    """
+
+    raw: Floats
+    unit: Floats
+    tied: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, scores: Floats, raw: Floats, sign: float, low: Floats, high: Floats) -> Truth:
+        """From scores of shape (n_models, n_items), and bootstrap intervals of the raw means."""
+        return cls(full_means(raw) * sign, full_means(scores), true_ties(low, high))
+
+
+@dataclass(frozen=True)
+class Run:
+    """Which run an outcome is of, and what it took."""
+
+    method: str
+    fold: int
+    seed: int
+    holdout: tuple[str, ...]
+    items_per_model: float | None
+    budget: float | None
+    cost: float
+    items: int
+    seconds: float
+    stopped_because: str = ""
+    items_of: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+def judge(run: Run, claim: Claim, truth: Truth) -> Outcome:
+    """Compare what was claimed with what is true."""
+    location = claim.estimates if claim.location is None else claim.location
+    upper = np.triu_indices(len(location), 1)
+    tied = truth.tied[upper]
+    ahead = np.sign(truth.raw[:, None] - truth.raw[None, :])[upper]
+    tau: float | None = None
+    if ahead.any():
+        tau = kendall_tau(location, truth.raw) if np.ptp(location) > 0 else 0.0
+    ties = hits = confident = right = None
+    if claim.ahead is not None:
+        said = claim.ahead[upper]
+        ties, hits = int((said == 0).sum()), int(((said == 0) & tied).sum())
+        confident, right = int((said != 0).sum()), int(((said == ahead) & (said != 0)).sum())
+    errors = claim.estimates - truth.unit
+    of_pairs: dict[str, Floats] = {}
+    if claim.variance is not None and claim.df is not None:
+        of_pairs = {
+            "difference_errors": (errors[:, None] - errors[None, :])[upper],
+            "difference_standard_errors": np.sqrt(claim.variance[upper]),
+            "difference_df": claim.df[upper],
+        }
+    return Outcome(
+        method=run.method,
+        fold=run.fold,
+        seed=run.seed,
+        holdout=run.holdout,
+        items_per_model=run.items_per_model,
+        tau=tau,
+        items=run.items,
+        cost=float(run.cost),
+        budget=run.budget,
+        pairs=len(tied),
+        true_ties=int(tied.sum()),
+        ties=ties,
+        tie_hits=hits,
+        confident=confident,
+        confident_right=right,
+        errors=errors,
+        standard_errors=claim.standard_errors,
+        seconds=run.seconds,
+        items_of=run.items_of,
+        stopped_because=run.stopped_because,
+        **of_pairs,
+    )
+
+
+def quantiles(confidence: float, df: Floats) -> Floats:
+    """Two-sided quantiles of Student's distribution, normal where `df` is infinite."""
+    p = (1.0 + confidence) / 2.0
+    finite = np.minimum(df, 1e9)
+    return np.asarray(np.where(np.isinf(df), ndtri(p), stdtrit(finite, p)))
