@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from .parsing import add_exclude, add_json, excluded, prints_json, warn, write_json
 from .reading import add_reading_arguments, progress, read_scores
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _COLUMNS = (
     ("z rms", "z_rms", "{:.2f}"),
     ("coverage", "coverage", "{:.0%}"),
     ("rmse", "rmse", "{:.4f}"),
+    ("z pairs", "z_rms_differences", "{:.2f}"),
+    ("rmse pairs", "rmse_differences", "{:.4f}"),
 )
 
 
@@ -69,7 +72,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Replay logged scores through the ranker that live runs use, and compare it "
         "with baselines at equal cost.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--scores",
@@ -100,7 +102,24 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--familywise",
         action="store_true",
-        help="the confidence of `default` is that of all adjacent pairs together (Holm)",
+        help="the confidence of the methods that rank adaptively is that of all pairs together",
+    )
+    parser.add_argument(
+        "--spend",
+        choices=("budget", "fixed"),
+        default="budget",
+        help="'fixed' gives every method the same number of items per model at equal prices, with "
+        "no early stop and one look (default: the same budget)",
+    )
+    parser.add_argument(
+        "--kind",
+        choices=("random", "frontier", "family"),
+        default="random",
+        help="hold out any models, the best third with only models below it to calibrate, or "
+        "whole families (default: random)",
+    )
+    parser.add_argument(
+        "--batch", type=int, default=1, metavar="B", help="items asked at once (default: 1)"
     )
     parser.add_argument("--warmup", type=int, default=10, help="first items of every model")
     parser.add_argument(
@@ -116,7 +135,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--levels",
         type=_numbers,
         metavar="N,N",
-        help="other budgets, in items per model, for the advice (default: half, 2 and 4 times)",
+        help="other budgets, in items per model, for the advice (default: half, 2 and 4 times; "
+        "with --spend fixed 10,20,50,100,200)",
     )
     parser.add_argument(
         "--holdouts",
@@ -129,10 +149,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="N",
         help="calibrate on a seeded draw of N of the other models",
     )
-    parser.add_argument("--exclude", default="", metavar="A,B", help="models to leave out")
+    add_exclude(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the partitions (default: 0)")
     parser.add_argument("--processes", type=int, help="folds at once (default: one per core)")
-    parser.add_argument("--json", metavar="FILE", help="write all runs and the summary")
+    add_json(parser, "all runs and the summary")
     parser.set_defaults(func=run)
 
 
@@ -143,8 +163,7 @@ def run(args: argparse.Namespace) -> int:
     if (args.items is None) != (args.units_column is None):
         raise UsageError("--items and --units_column go together")
     table = read_scores(args.scores, args)
-    if args.exclude:
-        names = [name for name in args.exclude.split(",") if name]
+    if names := excluded(args.exclude):
         table.select(names)  # an unknown name is an error, not a silent nothing
         table = table.without(names)
     with progress(f"replaying {args.folds} folds", "folds") as show:
@@ -165,29 +184,32 @@ def run(args: argparse.Namespace) -> int:
             holdouts=None if args.holdouts is None else _hold_out_sets(args.holdouts),
             calibration_models=args.calibration_models,
             item_scaling=args.item_scaling,
+            spend=args.spend,
+            kind=args.kind,
+            batch=args.batch,
             seed=args.seed,
             processes=args.processes,
             on_progress=show,
         )
-    if args.json:
-        _write(Path(args.json), found)
-    for line in report(found):
-        print(line)
+    write_json(args.json, found.to_dict())
+    if not prints_json(args.json):
+        for line in report(found):
+            print(line)
     for warning in found.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        warn(warning)
     return 0
 
 
 def _methods(text: str, familywise: bool) -> list[str | Method]:
-    from ..simulation import Method
+    from ..simulation.methods import chosen_methods
 
-    names: list[str | Method] = [name.strip() for name in text.split(",") if name.strip()]
-    if familywise:
-        if "default" not in names:
-            raise UsageError("--familywise is an option of the method default")
-        together = Method("default", "ranker", "default", rank={"familywise": True})
-        names[names.index("default")] = together
-    return names
+    chosen = chosen_methods([name.strip() for name in text.split(",") if name.strip()])
+    if not familywise:
+        return list(chosen)
+    if not any(m.kind == "ranker" for m in chosen):
+        raise UsageError(f"--familywise has no effect on {text}: none of them decides as it goes")
+    together = {"familywise": True}
+    return [replace(m, rank={**m.rank, **together}) if m.kind == "ranker" else m for m in chosen]
 
 
 def _hold_out_sets(path: str) -> list[list[str]]:
@@ -201,22 +223,13 @@ def _hold_out_sets(path: str) -> list[list[str]]:
     return sets
 
 
-def _write(path: Path, found: Simulation) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found.to_dict(), indent=1, allow_nan=False), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({error.strerror})") from error
-
-
 def report(found: Simulation) -> list[str]:
     """Return the printed report: what was replayed, a table, and the advice."""
     s = found.settings
-    spent = (
-        "no budget"
-        if s["items_per_model"] is None
-        else f"budget of {s['items_per_model']:g} items per model"
-    )
+    spent = "no budget"
+    if s["items_per_model"] is not None:
+        sum_of = "" if s["spend"] == "fixed" else "budget of "
+        spent = f"{sum_of}{s['items_per_model']:g} items per model"
     head = (
         f"{s['metric']}: {s['models']} models x {s['items_of_benchmark']} items, "
         f"{s['holdout']} held out in each of {s['folds']} folds, {s['seeds']} seed(s), {spent}, "
@@ -229,9 +242,25 @@ def report(found: Simulation) -> list[str]:
     for method, one in found.summary.items():
         rows.append([method, *(_cell(one.get(key), form) for _, key, form in columns)])
     lines = [head, "", *_aligned(rows)]
+    if s["spend"] == "fixed" and len(next(iter(found.sweep.values()), [])) > 1:
+        lines += ["", *_aligned(_sweep_rows(found))]
     if found.advice:
         lines += ["", *found.advice]
     return lines
+
+
+def _sweep_rows(found: Simulation) -> list[list[str]]:
+    """Mean tau, and the share of pairs decided, by number of items per model."""
+    levels = [f"{p['asked_items_per_model']:g}" for p in next(iter(found.sweep.values()))]
+    rows = [["tau, decided at", *(f"{level} items" for level in levels)]]
+    for method, points in found.sweep.items():
+        shown = [
+            _cell(p["tau"], "{:.3f}")
+            + ("" if p["tied_share"] is None else f", {1.0 - p['tied_share']:.0%}")
+            for p in points
+        ]
+        rows.append([method, *shown])
+    return rows
 
 
 def _cell(value: Any, form: str) -> str:

@@ -10,6 +10,7 @@ model however wrong the response model is.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from ..bank import ItemBank
@@ -36,7 +37,7 @@ def paired(scores: Floats, items: list[int], confidence: float) -> Claim:
 
 
 def paired_difference(
-    scores: Floats, items: list[int], bank: ItemBank, where: Floats, confidence: float
+    scores: Floats, items: list[int], bank: ItemBank, where: NDArray[np.intp], confidence: float
 ) -> Claim:
     """The same for what the bank's predictions leave, its ability fitted on the same items.
 
@@ -50,9 +51,10 @@ def paired_difference(
     """
     known = np.full(scores.shape, np.nan)
     known[:, items] = scores[:, items]
+    known = known[:, where]
     curves = method_of(bank).curves(bank)
-    predicted = curves.expected(fit_abilities(curves, known[:, where.astype(np.intp)]))
-    rest = known[:, where.astype(np.intp)] - predicted
+    predicted = curves.expected(fit_abilities(curves, known))
+    rest = known - predicted
     drawn = np.flatnonzero(np.isfinite(rest).any(axis=0))
     return _claim(rest[:, drawn], predicted.mean(axis=1), scores.shape[1], 2, confidence)
 

@@ -245,7 +245,7 @@ class Stage:
             return paired(np.where(had, self.scores, np.nan), items, self.protocol.confidence)
         if method.kind == "paired_difference" and items:
             assert bank is not None
-            where = np.array([self.column[d] for d in bank.doc_ids])
+            where = np.array([self.column[d] for d in bank.doc_ids], dtype=np.intp)
             asked = np.where(had, self.scores, np.nan)
             return paired_difference(asked, items, bank, where, self.protocol.confidence)
         return Claim(baselines.mean_of_seen(self.scores, had))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
+from math import comb
 
 import numpy as np
 import pytest
@@ -11,20 +13,42 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.scores import ScoreTable
-from lm_eval_ccat.simulation.folds import hold_out_sets
+from lm_eval_ccat.simulation.folds import family_of, hold_out_sets, hold_outs
 from lm_eval_ccat.simulation.protocol import drawn_prices, item_units, read_prices
 
 
 @given(st.integers(6, 30), st.integers(2, 4), st.integers(1, 25), st.integers(0, 3))
-def test_sets_come_from_successive_partitions(n_models, size, folds, seed):
+def test_sets_come_from_successive_partitions_and_are_distinct(n_models, size, folds, seed):
     models = [f"m{n}" for n in range(n_models)]
     sets = hold_out_sets(models, size, folds, seed)
-    assert len(sets) == folds and all(len(set(s)) == size for s in sets)
-    per_partition = n_models // size
-    for start in range(0, folds, per_partition):
-        one = [m for s in sets[start : start + per_partition] for m in s]
-        assert len(one) == len(set(one))  # within a partition nobody is held out twice
+    assert all(len(set(s)) == size for s in sets)
+    assert len({frozenset(s) for s in sets}) == len(sets) == min(folds, comb(n_models, size))
+    first = [m for s in sets[: n_models // size] for m in s]
+    assert len(first) == len(set(first))  # within a partition nobody is held out twice
     assert sets == hold_out_sets(models, size, folds + 3, seed)[:folds]
+
+
+def test_at_the_frontier_only_models_below_the_best_third_calibrate():
+    models, means = [f"m{n}" for n in range(12)], np.linspace(0.2, 0.9, 12)
+    found = hold_outs("frontier", models, means, 3, 20, 0)
+    assert {frozenset(names) for names, _ in found} == {
+        frozenset(c) for c in combinations(models[8:], 3)
+    }
+    assert all(below == tuple(models[:8]) for _, below in found)
+
+
+def test_families_leave_together():
+    models = ["a-1", "a-2", "b-1", "b-2", "b-3", "c", "d", "Org/e-1", "e2"]
+    found = hold_outs("family", models, np.zeros(9), 3, 20, 0)
+    assert len({frozenset(names) for names, _ in found}) == len(found) > 3
+    for names, calibrate in found:
+        assert len(names) == 3 and not {family_of(m) for m in names} & {
+            family_of(m) for m in calibrate
+        }
+    with pytest.raises(UsageError, match="families"):
+        hold_outs("family", ["a", "b", "c", "d", "e"], np.zeros(5), 2, 3, 0)
+    with pytest.raises(UsageError, match="no kind of folds"):
+        hold_outs("best", models, np.zeros(9), 3, 3, 0)
 
 
 @pytest.mark.parametrize("size", [0, 1, 9, 10, 11])

@@ -278,3 +278,64 @@ def test_real_translations(shared):
     assert 0.55 < found.summary["paper"]["tau"] < 0.95
     assert found.summary["common"]["tau"] > found.summary["random"]["tau"]
     assert found.summary["paper"]["z_rms"] > 1  # its errors know nothing of misfit
+
+
+def test_at_fixed_numbers_every_model_has_as_many_items_whatever_it_costs():
+    table = made(n_models=10)
+    names = ["paper", "sample", "paired", "paired_difference", "common", "random", "static"]
+    found = simulate(
+        table,
+        names,
+        spend="fixed",
+        levels=[10, 40],
+        folds=3,
+        units=dict.fromkeys(table.doc_ids, 7.0),
+        processes=1,
+    )
+    for method, points in found.sweep.items():
+        assert [p["items_per_model"] for p in points] == [10, 20, 40], method
+        assert [p["cost"] for p in points] == [40, 80, 160]
+    same = zip(found.sweep["paired"], found.sweep["common"])
+    assert all(a["rmse"] == pytest.approx(b["rmse"]) and a["tau"] == b["tau"] for a, b in same)
+    for method in ("paper", "sample", "paired", "paired_difference"):
+        last = found.sweep[method][-1]
+        assert 0.3 < last["z_rms_differences"] < 3 and 0.5 < last["coverage_differences"] <= 1
+    with pytest.raises(UsageError, match="whole number"):
+        simulate(table, ["common"], spend="fixed", items_per_model=2.5)
+    with pytest.raises(UsageError, match="needs a number of items"):
+        simulate(table, ["common"], spend="fixed", items_per_model=None)
+
+
+def test_a_level_is_looked_at_as_if_it_were_the_end():
+    """Looks at smaller numbers on the way change nothing."""
+    table, how = made(n_models=10), {"spend": "fixed", "folds": 2, "processes": 1}
+    names = ["paper", "sample"]
+    many = simulate(table, names, levels=[10, 20], items_per_model=40, **how)
+    one = simulate(table, names, items_per_model=40, **how)
+    assert [r["tau"] for r in many.runs] == [r["tau"] for r in one.runs]
+
+
+def test_batches_ask_before_they_know(monkeypatch):
+    asked = []
+    original = Ranker.ask
+
+    def ask(self, n=1, model=None):
+        asked.append(n)
+        return original(self, n, model)
+
+    monkeypatch.setattr(Ranker, "ask", ask)
+    found = simulate(made(n_models=8), ["sample"], folds=2, batch=8, processes=1)
+    assert set(asked) == {8} and found.settings["batch"] == 8
+
+
+def test_without_calibration_all_documents_may_be_drawn():
+    """Method `sample` uses items on which no calibration model has a score."""
+    table = made(n_models=8, n_items=40)
+    raw = table.raw.copy()
+    raw[4:, 30:] = np.nan
+    partial = ScoreTable.from_arrays(raw, models=table.models)
+    found = simulate(
+        partial, ["sample"], holdouts=[table.models[:4]], items_per_model=40, spend="fixed",
+        processes=1,
+    )  # fmt: skip
+    assert found.runs[0]["items"] == 160 and found.runs[0]["tau"] == 1.0
