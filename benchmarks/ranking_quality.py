@@ -59,10 +59,8 @@ ABLATIONS = [
     variant("no discrimination", {"discrimination": False}),
     variant("no factors", {"factors": 0}),
     variant("no inflation", {"inflation": False}),
-    variant("rank by ability", estimand="ability"),
-    variant("no pairing", pairing=False),
     variant("allocate by variance", allocation="variance"),
-    variant("no random draws", probe=False),
+    variant("no random draws", draws=False),
     variant("gain whatever the price", item_price=0.0),
     variant("gain per price", item_price=1.0),
 ]

@@ -45,7 +45,7 @@ CONFIG_WORDS = {
     "exposure": "Draw each document among this many most informative ones; 1 takes the best.",
     "known": "Score table or harness logs of models with full results: fixed points of the ranking "
     "that are not asked anything.",
-    "options": "Further options of the method, such as `{pairing: false}`.",
+    "options": "Further options of the method, such as `{item_price: 0}`.",
     "one_at_a_time": "One request in flight in the whole run: slower, and the result is the same "
     "to the last bit after any crash.",
     "memory": "How much local models may hold together, in the unit of the models' `memory`; those "

@@ -317,7 +317,7 @@ def _options(value: Any) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise UsageError("`options:` must hold options of the method such as pairing: false")
+        raise UsageError("`options:` must hold options of the method such as item_price: 0")
     return dict(value)
 
 

@@ -148,7 +148,7 @@ class Policy(ABC):
         return None
 
     def update(self, model: int, item: int, score: float) -> None:
-        """Take in the score, on [0, 1], of `model` on `item`."""
+        """Take in the score, on [0, 1], of `model` on `item`, asked or at hand."""
         self.tests[model].update(item, score)
 
     def skip(self, model: int, item: int) -> None:

@@ -247,10 +247,7 @@ class Ranker(Turns):
             raise UsageError(f"model {model!r} already has a score on doc_id {item!r}")
         if not self.bank.kept[i]:
             raise UsageError(f"doc_id {item!r} was removed from the bank by its calibration")
-        asked = set(seat.pending)
         self._charge(seat, i, cost)
-        if i not in asked:
-            self._policy.place(self._position[model], i)  # a score that was at hand
         self._policy.update(self._position[model], i, value)
         seat.told.append(i)
 

@@ -58,7 +58,7 @@ def test_every_item_seen_leaves_no_error(bank):
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40), st.integers(0, 1000))
 def test_whatever_it_is_told_the_numbers_make_sense(values, seed):
     bank = the_bank()
-    test = DefaultTest(bank, model=model_of(bank))
+    test = DefaultTest(bank)
     items = np.random.default_rng(seed).permutation(bank.n_items)[: len(values)]
     for item, value in zip(items, values):
         test.update(int(item), value)
@@ -150,18 +150,6 @@ def test_a_dear_item_has_to_tell_more(bank):
     # A free item has no ratio; prices then have no say.
     price[3] = 0.0
     assert DefaultTest(bank).select(free, (), price) == best
-
-
-def test_prices_that_had_a_say_make_it_less_sure(bank):
-    price = np.linspace(0.2, 3.0, bank.n_items)
-    free = np.ones(bank.n_items, dtype=bool)
-    usual, priced = DefaultTest(bank), DefaultTest(bank)
-    priced.select(free, (), price)
-    for i in range(12):
-        for test in (usual, priced):
-            test.update(i, float(SCORES["m10"][i]))
-    assert priced.estimate == usual.estimate
-    assert priced.standard_error > usual.standard_error
 
 
 def test_standard_errors_are_true_for_models_of_another_generator():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +11,13 @@ from ...bank.bank import ItemBank
 from ...errors import BankError, UsageError
 from ...scores.table import ScoreTable
 from ..fitted import Fitted, require_scores
+from . import selfcheck
 from .basis import AbilityBasis
+from .departures import VAGUE, Departures
 from .fractional import FractionalItems
 from .items import FitOptions, fit_items
-from .misfit import Misfit, Range
-from .selfcheck import fit_misfit, leave_out, summary
+from .model import DefaultModel
+from .words import summary
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +52,7 @@ def fit(
     Fitted
         Parameters ``intercept`` and ``slope`` (of ability minus constant ``centre``), ``bend``,
         ``noise``, ``covariance`` (packed, in units of the noise), ``loading``; constants of
-        the basis, the prior and the misfit.
+        the basis, the prior and the departures.
 
     Raises
     ------
@@ -68,14 +69,23 @@ def fit(
     extra = _config_noise(table, scores)
     fitted = fit_items(scores, options, extra)
     items = fitted.items
-    records = []
+    centre = float(np.nanmean(scores))
+    departures, judged = replace(VAGUE, centre=centre), None
     if len(scores) >= MIN_MODELS_TO_CHECK:
-        records = leave_out(scores, options, extra)
-    misfit = fit_misfit(records, len(scores))
-    found = summary(records, misfit, fitted.report)
-    warnings = (found["trust"],) if not found["trust"].startswith("yes") else ()
-    if not inflation:
-        misfit = Misfit()
+        stops, known = selfcheck.replay(scores, options, extra)
+        judged = selfcheck.judge(stops, known) if stops else None
+    if judged is not None:
+        departures = replace(
+            selfcheck.fit_departures(stops, known, np.empty(0, dtype=np.intp)), centre=centre
+        )
+        if inflation:
+            n_models = len(np.unique(judged.model))
+            departures = replace(
+                departures,
+                inflation=selfcheck.inflation(judged.model, judged.z2, n_models),
+                inflation_of_pairs=selfcheck.inflation(judged.pair_key, judged.pair_z2, n_models),
+            )
+    found, warnings = summary(table, judged, departures, fitted.report)
     parameters = {
         "intercept": items.coefficients[:, 0],
         "slope": items.coefficients[:, 1],
@@ -96,7 +106,7 @@ def fit(
             "basis": items.basis.to_dict(),
             "abilities": items.abilities.tolist(),
             "log_noise": items.log_noise.tolist(),
-            "misfit": _with_rounded_lists(misfit.to_dict()),
+            "departures": departures.to_dict(),
         },
         report={
             "abilities": dict(
@@ -107,16 +117,6 @@ def fit(
         self_check=found,
         warnings=warnings,
     )
-
-
-@dataclass(frozen=True)
-class DefaultModel:
-    """What a bank of this method holds, as the adaptive test needs it."""
-
-    items: FractionalItems
-    misfit: Misfit
-    range: Range
-    centre: float
 
 
 def model_of(bank: ItemBank) -> DefaultModel:
@@ -149,7 +149,8 @@ def model_of(bank: ItemBank) -> DefaultModel:
             log_noise=np.array(c["log_noise"], dtype=np.float64),
             spread=float(c["spread"]),
         )
-        misfit = Misfit.from_dict(c["misfit"])
+        given = c.get("departures")
+        departures = VAGUE if given is None else Departures.from_dict(given)
         centre = float(c["centre"])
     except (KeyError, TypeError, ValueError) as e:
         raise BankError(f"the bank's response model cannot be read ({e})") from None
@@ -163,8 +164,7 @@ def model_of(bank: ItemBank) -> DefaultModel:
     )
     if not (fits and (items.noise > 0.0).all() and items.prior_sd > 0.0 and items.spread > 0.0):
         raise BankError("the parts of the bank's response model do not fit one another")
-    where = Range(float(abilities.min()), float(abilities.max()), items.spread)
-    return DefaultModel(items, misfit, where, centre)
+    return DefaultModel(items, departures, centre)
 
 
 def _config_noise(table: ScoreTable, scores: Floats) -> float:
@@ -202,9 +202,3 @@ def _rounded(values: Floats) -> Floats:
         size = np.where(values == 0.0, 0.0, np.floor(np.log10(np.abs(values))))
     unit = 10.0 ** (_DIGITS - 1 - size)
     return np.asarray(np.round(values * unit) / unit)
-
-
-def _with_rounded_lists(d: dict[str, Any]) -> dict[str, Any]:
-    return {
-        k: _rounded(np.array(v)).tolist() if isinstance(v, list) and v else v for k, v in d.items()
-    }

@@ -74,29 +74,21 @@ class ScorePosterior:
         """Share of the benchmark not seen."""
         return 1.0 - len(self.seen) / self.n_items
 
-    def learn(self, item: int, score: float) -> None:
-        """Take in the score, on [0, 1], of an item not seen before."""
-        self.seen.append(item)
-        self.scores.append(score)
-        self._unseen[item] = 0.0
+    def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
+        """Take in scores, on [0, 1], of items not seen before."""
+        self.seen.extend(items)
+        self.scores.extend(scores)
+        self._unseen[list(items)] = 0.0
         self._fit()
         self._predict()
 
-    def gains(
-        self,
-        pending: Sequence[int] = (),
-        shared: tuple[float, Floats] | None = None,
-    ) -> Floats:
+    def gains(self, pending: Sequence[int] = ()) -> Floats:
         """Expected fall of the variance of ``N t`` for each item; shape (n_items,).
 
         Parameters
         ----------
         pending : sequence of int
             Items whose scores are on their way; taken as known.
-        shared : (float, ndarray of shape (n_items,)), optional
-            Correlation of the errors of two models on one item, and the influence of each item on
-            the rival's estimate (`influence`). What is then maximised is the fall of the variance
-            of the *difference*: an item the rival has seen takes part of its own error away.
         """
         covariance, g = self.covariance, self._gradient
         if len(pending):
@@ -105,21 +97,28 @@ class ScorePosterior:
         spread = along @ covariance
         own = self.kappa * self.w
         with_sum = spread @ g + own
-        total = own + np.einsum("ij,ij->i", spread, along)
-        gain = with_sum**2 / total
-        if shared is not None:
-            rho, rival = shared
-            gain = gain + 2.0 * rho * self.n_items * rival * own * with_sum / total
-        return np.asarray(gain)
+        total = own + (spread * along).sum(axis=1)
+        return np.asarray(with_sum**2 / total)
 
-    def influence(self) -> Floats:
-        """How much the estimate moves per unit of each seen score; 0 for the others."""
-        out = np.zeros(self.n_items)
-        at = np.array(self.seen, dtype=np.intp)
-        if len(at):
-            by_ability = self._slopes[at] @ (self.covariance @ self._gradient)
-            out[at] = (1.0 + by_ability / self.kappa[at]) / self.n_items
-        return out
+    def is_unseen(self, item: int) -> bool:
+        """Whether an item has no score."""
+        return bool(self._unseen[item] > 0.0)
+
+    def residuals(self, at: NDArray[np.intp], most_leverage: float) -> Floats:
+        """Scores less expectations of items seen, about as if the fit had not known them."""
+        score = dict(zip(self.seen, self.scores))
+        g = self._slopes[at]
+        leverage = ((g @ self.covariance) * g).sum(axis=1) * self.w[at] / self.kappa[at]
+        y = np.array([score[i] for i in at.tolist()])
+        return np.asarray((y - self.mu[at]) / (1.0 - np.minimum(leverage, most_leverage)))
+
+    def open_after(self, items: Sequence[int]) -> float:
+        """Variance of the mean expected score of the items not seen, if only `items` were."""
+        g = self._slopes[items]
+        precision = (g * (self.w[items] / self.kappa[items])[:, None]).T @ g
+        precision.flat[:: len(self.z) + 1] += self._prior
+        along = self._gradient / max(self.n_items - len(self.seen), 1)
+        return float(along @ np.linalg.solve(precision, along))
 
     def predictive_variance(self, item: int) -> float:
         """Variance that the score of `item` is expected to have."""
@@ -166,12 +165,8 @@ class ScorePosterior:
 
     def _after(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
         """Covariance and gradient once `pending` are in, at the present mode."""
-        covariance, g = self.covariance, self._gradient
-        for i in pending:
-            along = self.w[i] * self._slopes[i]
-            spread = covariance @ along
-            total = self.kappa[i] * self.w[i] + along @ spread
-            covariance = covariance - np.outer(spread, spread) / total
-            if self._unseen[i]:
-                g = g - along
-        return covariance, g
+        at = np.asarray(pending, dtype=np.intp)
+        slopes, w = self._slopes[at], self.w[at]
+        data = (slopes * (w / self.kappa[at])[:, None]).T @ slopes
+        covariance = np.linalg.inv(np.linalg.inv(self.covariance) + data)
+        return np.asarray(covariance), self._gradient - (self._unseen[at] * w) @ slopes

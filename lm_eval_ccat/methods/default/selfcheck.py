@@ -1,52 +1,105 @@
-"""Self-check of the method "default": calibration models left out, replayed, compared.
+"""Self-check of the method "default": fields of left-out models, replayed through real selection.
 
-The models are cut into a few groups, each with strong and weak ones; besides, the best
-fifth and the weakest fifth are left out together, because a new model may be better or worse than
-all that is known. Every model left out goes through the real selection on a bank of the others;
-where its estimate stood after 10, 15, ... items is compared with its full-benchmark mean.
+The models are cut into groups, each with strong and weak ones; besides, the best fifth and the
+weakest fifth are left out together, because a new model may be better or worse than all that is
+known. Every group goes through the selection and the draws of a ranking on a bank of the others.
+How far its models departed from that bank, singly and in pairs, gives the prior of departures
+(`Departures`); how far the estimates then lay from the truth, with a prior fitted without the
+models in question, says whether the stated errors are true.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
+from .departures import PRIOR_DF, VAGUE, Departures, fit_components, fit_noise
+from .field import FIRST, Field, Look, Result
 from .items import FitOptions, fit_items
-from .misfit import Misfit, Range
-from .posterior import ScorePosterior
+from .model import DefaultModel
 
 Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
-CHECKPOINTS = (10, 15, 20, 30, 45, 70, 100)
+CHECKPOINTS = (5, 10, 20, 30, 45, 70, 100)
+FINE, BLOCK = FIRST, 5  # items are told one at a time at first, then in blocks
 _GROUPS = 5
 _MOST_REPLAYED = 60  # models; more would only take time
-_ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 8_000_000, 200, 1000  # of a bank for the check
-_LARGE = 2_000_000  # cells; above, the extremes are not left out together
-_USUAL_C, _SPREAD_OF_C = 2.0, 0.7  # prior of log c
-_PRIOR_DF = 2.0 / _SPREAD_OF_C**2  # what that prior is worth: var(log s^2) is about 2 / df
-_PARAMETERS = 2  # c and m
-_RHOS = np.linspace(0.0, 0.8, 17)
+_ENOUGH_ITEMS = 2000  # of a bank for the check: departures are means over items
+_ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 2_000_000, 200, 1000
+_BINS = 8  # of items by noise
+_LEAST_INFLATION = 0.7  # luck in a few replays should not make a bank too sure of itself
 
 
 @dataclass(frozen=True)
-class Record:
-    """One left-out model after some items."""
+class Stop:
+    """A field of left-out models after some items, and the truth about it.
 
-    model: int
+    Attributes
+    ----------
+    models : ndarray of int, shape (h,)
+    group, n : int
+    look : Look
+    truth : ndarray of shape (h,)
+        Full-benchmark means.
+    beta : ndarray of shape (h,)
+        Mean departures over the items not seen.
+    residuals : ndarray of shape (h, h)
+        Covariance of residuals over these items.
+    centre : float
+        Mean score of the bank's models.
+    """
+
+    models: Positions
     group: int
     n: int
-    error: float
-    variance: float
-    unseen_share: float
-    position: float
-    profile: Floats  # which items the error comes from: a unit vector
+    look: Look
+    truth: Floats
+    beta: Floats
+    residuals: Floats
+    centre: float
 
 
-def leave_out(scores: Floats, options: FitOptions, extra: float) -> list[Record]:
-    """Replay models on banks of the others.
+def groups(
+    mean: Floats, families: Sequence[str] | None = None
+) -> list[tuple[Positions, Positions]]:
+    """Models left out together, and those of them that are replayed.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_models,)
+    families : sequence of str, optional
+        Models of one family are left out together, where that leaves half of the models in.
+    """
+    order = np.argsort(-mean, kind="stable")
+    n = len(order)
+    k = min(_GROUPS, n // 2)
+    sets: list[list[int]] = [[] for _ in range(k)]
+    of: dict[str, list[int]] = {}
+    for i in order.tolist():
+        of.setdefault(families[i] if families is not None else str(i), []).append(i)
+    for family in sorted(of.values(), key=lambda f: -len(f)):
+        for part in [family] if len(family) <= n // k + 1 else [[i] for i in family]:
+            min(sets, key=len).extend(part)
+    found = [np.array(sorted(s, key=lambda i: -mean[i]), dtype=np.intp) for s in sets if s]
+    fifth = max(n // 5, 1)
+    if n - fifth >= 4:
+        found += [order[:fifth], order[-fifth:]]
+    most = max(_MOST_REPLAYED // len(found), 2)
+    return [(g, g[np.unique(np.linspace(0, len(g) - 1, most).astype(int))]) for g in found]
+
+
+def replay(
+    scores: Floats,
+    options: FitOptions,
+    extra: float,
+    families: Sequence[str] | None = None,
+) -> tuple[list[Stop], Departures]:
+    """Send left-out models through rankings on banks of the others.
 
     Parameters
     ----------
@@ -55,39 +108,80 @@ def leave_out(scores: Floats, options: FitOptions, extra: float) -> list[Record]
     options : FitOptions
     extra : float
         As `fit_items` has it.
+    families : sequence of str, optional
+        As `groups` has it.
 
     Returns
     -------
-    list of Record
+    list of Stop
+    Departures
+        What was used on the way: the vague prior, with the residuals' noise as found.
     """
+    if scores.shape[1] > _ENOUGH_ITEMS:
+        some = np.random.default_rng(0).permutation(scores.shape[1])[:_ENOUGH_ITEMS]
+        scores = scores[:, np.sort(some)]
     mean = np.nanmean(scores, axis=1)
-    records: list[Record] = []
-    for group, (out, replayed) in enumerate(_groups(mean, scores.size)):
+    fields = []
+    for group, (out, replayed) in enumerate(groups(mean, families)):
         rest = _enough(np.setdiff1d(np.arange(len(scores)), out), mean, scores.shape[1])
         known = np.isfinite(scores[rest]).any(axis=0)
-        items = fit_items(scores[np.ix_(rest, known)], options, extra).items
-        where = Range(float(items.abilities.min()), float(items.abilities.max()), items.spread)
-        for j in replayed:
-            y = scores[j, known]
-            if np.isfinite(y).any():
-                records += _replay(int(j), group, items, where, y)
-    return records
+        fitted = scores[np.ix_(rest, known)]
+        items = fit_items(fitted, options, extra).items
+        model = DefaultModel(items, replace(VAGUE, centre=float(np.nanmean(fitted))))
+        y = _filled(scores[np.ix_(replayed, known)], model, group)
+        fields.append((group, replayed, y, Field(model, len(y), seed=group)))
+    stops, noise = [], []
+    for group, replayed, y, field in fields:
+        for n in (c for c in CHECKPOINTS if c <= min(FIRST, y.shape[1] // 2)):
+            advance(field, y, n)
+            stops.append(_stop(field, y, group, replayed))
+        noise += _noise(field, y)
+    found = fit_noise(*np.array(noise).T)
+    for group, replayed, y, field in fields:
+        here = replace(VAGUE, centre=field.model.departures.centre, noise=found[0], floor=found[1])
+        field.use(here)
+        for n in (c for c in CHECKPOINTS if FIRST < c <= y.shape[1] // 2):
+            advance(field, y, n)
+            stops.append(_stop(field, y, group, replayed))
+    return stops, replace(VAGUE, noise=found[0], floor=found[1])
 
 
-def _groups(mean: Floats, size: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Models left out together, and those of them that are replayed."""
-    order = np.argsort(-mean, kind="stable")
-    n = len(order)
-    k = min(_GROUPS, n // 2)
-    groups = [order[i::k] for i in range(k)]
-    fifth = max(n // 5, 1)
-    if size <= _LARGE and n - fifth >= 4:
-        groups += [order[:fifth], order[-fifth:]]
-    most = max(_MOST_REPLAYED // len(groups), 2)
-    return [(g, g[np.unique(np.linspace(0, len(g) - 1, most).astype(int))]) for g in groups]
+def advance(field: Field, y: Floats, n: int) -> None:
+    """Ask all models the next items of their sequence, until it has `n`."""
+    sequence = field.sequence
+    while len(sequence) < n:
+        start = len(sequence)
+        for _ in range(1 if start < FINE else BLOCK):
+            [item], probability = field.next(0, sequence.left)
+            for a in range(len(y)):
+                field.place(a, item, probability)
+        block = sequence.items[start:]
+        for a in range(len(y)):
+            field.learn(a, block, y[a, block].tolist())
 
 
-def _enough(rest: NDArray[np.intp], mean: Floats, n_items: int) -> NDArray[np.intp]:
+def _filled(y: Floats, model: DefaultModel, seed: int) -> Floats:
+    """Scores without holes: an expected score plus one of the model's own residuals."""
+    missing = ~np.isfinite(y)
+    if not missing.any():
+        return y
+    rng = np.random.default_rng(seed)
+    out = y.copy()
+    for row, holes in zip(out, missing):
+        seen = np.flatnonzero(~holes)
+        expected = model.items.expected(_fit(model, seen.tolist(), row[seen].tolist()))
+        residual = row[seen] - expected[seen]
+        row[holes] = np.clip(expected[holes] + rng.choice(residual, int(holes.sum())), 0.0, 1.0)
+    return out
+
+
+def _fit(model: DefaultModel, items: list[int], scores: list[float]) -> Floats:
+    field = Field(model, 1, draws=False)
+    field.learn(0, items, scores)
+    return field.members[0].posterior.z
+
+
+def _enough(rest: Positions, mean: Floats, n_items: int) -> Positions:
     """Models that a bank for the check is fitted on: all, or an even part of very many.
 
     The bank itself has them all; its curves are a little better than the check's, never worse.
@@ -99,140 +193,145 @@ def _enough(rest: NDArray[np.intp], mean: Floats, n_items: int) -> NDArray[np.in
     return np.sort(by_mean[np.linspace(0, len(rest) - 1, most).astype(int)])
 
 
-def _replay(model: int, group: int, items: Any, where: Range, y: Floats) -> list[Record]:
-    posterior = ScorePosterior(items)
-    free = np.isfinite(y)
-    truth = float(y[free].mean())
-    records = []
-    for n in range(1, min(CHECKPOINTS[-1], int(free.sum()) // 2) + 1):
-        i = int(np.argmax(np.where(free, posterior.gains(), -np.inf)))
-        posterior.learn(i, float(y[i]))
-        free[i] = False
-        if n in CHECKPOINTS:
-            profile = posterior.influence() * np.sqrt(posterior.kappa * posterior.w)
-            records.append(
-                Record(
-                    model=model,
-                    group=group,
-                    n=n,
-                    error=posterior.estimate - truth,
-                    variance=posterior.variance,
-                    unseen_share=posterior.unseen_share,
-                    position=where.position(float(posterior.z[0])),
-                    profile=profile / np.linalg.norm(profile),
-                )
-            )
-    return records
+def _residuals(field: Field, y: Floats) -> Floats:
+    left = field.sequence.left
+    return y[:, left] - np.array([m.posterior.mu[left] for m in field.members])
 
 
-def fit_misfit(records: list[Record], n_models: int) -> Misfit:
-    """Describe the errors of left-out models.
-
-    ``c`` and ``m`` maximise a normal likelihood in which all records of one model count as one,
-    with a log-normal prior of ``c`` about 2. Few models could be lucky, so squared errors are
-    multiplied by ``1 + 2/n_models``.
-    """
-    if not records:
-        return Misfit(c=2.0 * _USUAL_C, df=_PRIOR_DF)
-    error2 = np.array([r.error**2 for r in records]) * (1.0 + 2.0 / n_models)
-    variance = np.array([r.variance for r in records])
-    share2 = np.array([r.unseen_share**2 for r in records])
-    keys = [(r.model, r.group) for r in records]
-    weights = np.array([1.0 / keys.count(k) for k in keys])
-    c, m = _fit_c_and_m(error2, variance, share2, weights)
-    ratios = error2 / (c * variance + m * share2)
-    positions = np.array([r.position for r in records])
-    df = float(len({r.model for r in records}) + _PRIOR_DF - _PARAMETERS)
-    misfit = Misfit(c, m, positions, ratios, weights, df=df)
-    return replace(misfit, rho=_fit_rho(records, misfit))
-
-
-def _fit_c_and_m(
-    error2: Floats, variance: Floats, share2: Floats, weights: Floats
-) -> tuple[float, float]:
-    cs = np.geomspace(0.5, 32.0, 49)
-    typical = float(np.average(error2, weights=weights))
-    ms = np.concatenate([[0.0], typical * np.geomspace(1e-3, 4.0, 45)])
-    best, found = -np.inf, (1.0, 0.0)
-    for c in cs:
-        v = c * variance[None, :] + ms[:, None] * share2[None, :]
-        fit = -0.5 * ((np.log(v) + error2 / v) @ weights)
-        fit = fit - 0.5 * (np.log(c / _USUAL_C) / _SPREAD_OF_C) ** 2
-        i = int(np.argmax(fit))
-        if fit[i] > best:
-            best, found = float(fit[i]), (float(c), float(ms[i]))
-    return found
-
-
-def _fit_rho(records: list[Record], misfit: Misfit) -> float:
-    """Correlation of errors on shared items, from pairs of models left out together."""
-    by_key: dict[tuple[int, int], list[Record]] = {}
-    for r in records:
-        by_key.setdefault((r.group, r.n), []).append(r)
-    d2, total, covariance = [], [], []
-    for group in by_key.values():
-        v = [misfit.variance(r.variance, r.unseen_share, r.position) for r in group]
-        for i, a in enumerate(group):
-            for j in range(i):
-                b = group[j]
-                d2.append((a.error - b.error) ** 2)
-                total.append(v[i] + v[j])
-                shared = float(a.profile @ b.profile)
-                covariance.append(2.0 * shared * (v[i] * v[j]) ** 0.5)
-    if not d2:
-        return 0.0
-    # Pairs of the same models at several checkpoints are one observation, not many.
-    share = len({r.model for r in records}) / len(d2)
-    v = np.array(total) - _RHOS[:, None] * np.array(covariance)
-    fit = -0.5 * share * (np.log(v) + np.array(d2) / v).sum(axis=1) - 0.5 * (_RHOS / 0.3) ** 2
-    return float(_RHOS[int(np.argmax(fit))])
-
-
-def summary(records: list[Record], misfit: Misfit, report: dict[str, Any]) -> dict[str, Any]:
-    """What the self-check found, for a person: scores are on [0, 1]."""
-    if not records:
-        return {"trust": "too few models to check the bank on models left out; do not rely on it"}
-    at = [r for r in records if r.n == 20] or [r for r in records if r.n == records[0].n]
-    error = np.array([r.error for r in at])
-    se = np.array([misfit.variance(r.variance, r.unseen_share, r.position) for r in at]) ** 0.5
-    by_group: dict[int, list[tuple[float, float]]] = {}
-    for r, e in zip(at, error):
-        by_group.setdefault(r.group, []).append((r.variance, float(e)))
-    rms = float(np.sqrt(np.mean(error**2)))
-    plain = np.sqrt([r.variance for r in at])
-    return {
-        "trust": _in_words(len({r.model for r in at}), at[0].n, rms, error / plain, misfit),
-        "models_left_out": len({r.model for r in at}),
-        "items": at[0].n,
-        "rms_error": rms,
-        "mean_error": float(error.mean()),
-        "rms_standard_error": float(np.sqrt(np.mean(se**2))),
-        "z_rms_before_inflation": float(np.sqrt(np.mean((error / plain) ** 2))),
-        "z_rms": float(np.sqrt(np.mean((error / se) ** 2))),
-        "coverage_95": float(np.mean(np.abs(error) < 1.96 * se)),
-        "inflation_c": misfit.c,
-        "inflation_m": misfit.m,
-        "shared_error_correlation": misfit.rho,
-        **{f"fit_{k}": v for k, v in report.items() if k != "centre"},
-    }
-
-
-def _in_words(n_models: int, n: int, rms: float, z: Floats, misfit: Misfit) -> str:
-    typical = float(np.sqrt(np.mean(z**2)))
-    found = (
-        f"{n_models} models left out of the calibration were estimated to {rms:.3f} (root mean "
-        f"square, scores on 0 to 1) from {n} items"
+def _stop(field: Field, y: Floats, group: int, models: Positions) -> Stop:
+    r = _residuals(field, y)
+    covariance = np.cov(r).reshape(len(y), len(y)) if r.shape[1] > 1 else np.zeros((len(y),) * 2)
+    return Stop(
+        models,
+        group,
+        len(field.sequence),
+        field.look(),
+        y.mean(axis=1),
+        r.mean(axis=1),
+        covariance,
+        field.model.departures.centre,
     )
-    if n_models < 8:
-        return f"with care: {found}, but so few models say little about others"
-    if typical > 4.0:
-        return (
-            f"with care: {found}; the response model alone would claim errors {typical:.1f} times "
-            "smaller, so its standard errors were widened; models differ in ways it does not know"
-        )
-    if typical > 1.5:
-        return (
-            f"yes: {found}; standard errors were widened by what the response model misses "
-            f"({typical:.1f} times its own)"
-        )
-    return f"yes: {found}, about as well as the response model claims"
+
+
+def _noise(field: Field, y: Floats) -> list[tuple[float, float]]:
+    """Variance of residuals as the response model says and as found, for classes of items."""
+    out, left = [], field.sequence.left
+    for m, r in zip(field.members, _residuals(field, y)):
+        said = (m.posterior.kappa * m.posterior.w)[left]
+        for part in np.array_split(np.argsort(said, kind="stable"), min(_BINS, len(said))):
+            out.append((float(said[part].mean()), float(np.mean((r[part] - r.mean()) ** 2))))
+    return out
+
+
+def fit_departures(stops: list[Stop], known: Departures, without: Positions) -> Departures:
+    """The prior of departures by what happened to all models but some.
+
+    Parameters
+    ----------
+    stops : list of Stop
+    known : Departures
+        Noise of residuals, and centre.
+    without : ndarray of int
+        Models that do not count.
+    """
+    single, pair, alike = [], [], []
+    for s in stops:
+        own, look = np.diag(s.residuals), s.look
+        keep = [i for i in range(len(s.models)) if s.models[i] not in without]
+        for i in keep:
+            e2 = s.beta[i] ** 2 - own[i] / look.left[i]
+            distance2 = (look.t[i] - s.centre) ** 2
+            single.append((s.models[i], e2, look.v[i], 1.0, distance2, look.level[i]))
+            for j in keep[: keep.index(i)]:
+                key = max(s.models[i], s.models[j]) * 10**6 + min(s.models[i], s.models[j])
+                noise = own[i] + own[j] - 2.0 * s.residuals[i, j]
+                e2 = (s.beta[i] - s.beta[j]) ** 2 - noise / look.left[i]
+                distance2 = (look.t[i] - look.t[j]) ** 2
+                level = min(look.level[i], look.level[j])
+                pair.append((key, e2, look.v[i] + look.v[j], 1.0, distance2, level))
+                alike.append(s.residuals[i, j] / max((own[i] * own[j]) ** 0.5, 1e-12))
+    n_models = len({r[0] for r in single})
+    if not n_models:
+        return known
+    of_one = fit_components(np.array(single), n_models)
+    return replace(
+        known,
+        single=of_one,
+        pair=fit_components(np.array(pair), n_models) if pair else of_one,
+        rho=float(np.clip(np.mean(alike), 0.0, 0.95)) if alike else 0.0,
+        df=n_models + PRIOR_DF - 2.0,
+    )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Left-out models by a prior that does not know them; arrays over models and stops.
+
+    Attributes
+    ----------
+    model, n : ndarray of int
+    error, standard_error, df : ndarray
+    pair_key : ndarray of int
+    pair_z2 : ndarray
+        Squared error of differences over their variance, less what Student's tails add.
+    """
+
+    model: NDArray[np.int64]
+    n: NDArray[np.int64]
+    error: Floats
+    standard_error: Floats
+    df: Floats
+    pair_key: NDArray[np.int64]
+    pair_z2: Floats
+
+    @property
+    def z2(self) -> Floats:
+        """Squared error over variance, less what Student's tails add."""
+        return np.asarray((self.error / self.standard_error) ** 2 * (1.0 - 2.0 / self.df))
+
+
+def judge(stops: list[Stop], known: Departures) -> Judged:
+    """Estimate the left-out models as a ranking would, each group with a prior without it."""
+    single: list[tuple[float, ...]] = []
+    pair: list[tuple[float, float]] = []
+    for group in sorted({s.group for s in stops}):
+        own = [s for s in stops if s.group == group]
+        prior = fit_departures(stops, known, own[0].models)
+        for s in own:
+            result = _result(s, replace(prior, centre=s.centre))
+            e = result.estimate - s.truth
+            for i, model in enumerate(s.models):
+                single.append((model, s.n, e[i], result.variance[i] ** 0.5, result.df[i]))
+                for j in range(i):
+                    z2 = (e[i] - e[j]) ** 2 / result.spread[i, j]
+                    key = max(model, s.models[j]) * 10**6 + min(model, s.models[j])
+                    pair.append((key, z2 * (1.0 - 2.0 / result.df_of_pairs[i, j])))
+    model, n, error, se, df = np.array(single).T
+    key, z2 = np.array(pair).reshape(-1, 2).T
+    return Judged(
+        model.astype(np.int64), n.astype(np.int64), error, se, df, key.astype(np.int64), z2
+    )
+
+
+def _result(s: Stop, prior: Departures) -> Result:
+    left = s.look.left
+    n_items = float(left[0] + s.n)
+    look = replace(s.look, M=prior.prior(s.look.v, s.look.t, s.look.level))
+    return look.result(prior, n_items)
+
+
+def inflation(key: NDArray[np.int64], z2: Floats, n_models: int) -> float:
+    """What true squared errors exceed stated variances by, each model (or pair) counted once.
+
+    ``PRIOR_DF`` models on which they agree stand beside those seen.
+    """
+    if not len(key):
+        return 1.0
+    _, at, count = np.unique(key, return_inverse=True, return_counts=True)
+    mean = float(np.mean(np.bincount(at, z2) / count))
+    return max((n_models * mean + PRIOR_DF) / (n_models + PRIOR_DF), _LEAST_INFLATION)
+
+
+def coverage(error: Floats, standard_error: Floats, df: Floats, confidence: float = 0.95) -> float:
+    """Share of errors within Student's intervals."""
+    return float(np.mean(np.abs(error) < stdtrit(df, 0.5 + confidence / 2.0) * standard_error))

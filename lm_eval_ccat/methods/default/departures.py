@@ -1,0 +1,213 @@
+"""How far models that no bank knows depart from its response model, and what draws say of it.
+
+A response model knows the noise of scores, not that no model follows it. With ``U`` the items that
+a model has not been asked, ``u = |U| / N`` and ``t`` the response model's estimate, the score of
+the whole benchmark is ``t + u beta``, with ``beta`` the model's mean departure over ``U``. The
+departures of all models of a ranking are jointly Student a priori, ``beta ~ t(0, M)``, with
+variances fitted on models left out of the calibration, and those of differences on pairs of them:
+
+    V_a  = c v_a + m + g (t_a - centre)^2,        V_ab = c' (v_a + v_b) + m' + g' (t_a - t_b)^2,
+    M_aa = l_a V_a,        M_ab = min(l_a, l_b) (V_a + V_b - V_ab) / 2;
+
+``v`` is what the chosen items leave open of the mean over ``U`` if the response model is true,
+``l`` grows outside the bank's range, and what it adds to one model alone is no other's. Models
+close to one another depart alike: that is ``g'``.
+Draws measure ``beta``: their weighted mean residual is ``N(beta, T)``, so that
+
+    E beta = M (M + T)^-1 rbar,       Var beta = M - M (M + T)^-1 M,
+
+averaged over scales of ``M`` (the tails of Student's distribution). With few draws the bank speaks,
+with many the sample does: ``M`` drops out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+PRIOR_DF = 4.0  # models that what is usual of a variance counts as
+TAIL_DF = 5.0  # of the distribution of departures
+SCALES = 4.0 ** np.arange(-1.0, 5.0)
+_SCALE_PRIOR = -0.5 * TAIL_DF * np.log(SCALES) - (0.5 * TAIL_DF - 1.0) / SCALES
+PER_DISTANCE = 2.0  # growth of variances per standard deviation outside the bank's range
+_LEAST = 1e-12
+USUAL = (2.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Abilities of the calibration models, to say where another ability stands among them."""
+
+    low: float
+    high: float
+    spread: float
+
+    def position(self, x: float) -> float:
+        """-1 at the weakest model, 1 at the best; beyond them, in standard deviations further.
+
+        Examples
+        --------
+        >>> [Range(-2.0, 2.0, 1.0).position(x) for x in (-2.0, 0.0, 2.0, 3.0)]
+        [-1.0, 0.0, 1.0, 2.0]
+        """
+        if x > self.high:
+            return 1.0 + (x - self.high) / self.spread
+        if x < self.low:
+            return -1.0 - (self.low - x) / self.spread
+        return 2.0 * (x - self.low) / max(self.high - self.low, 1e-12) - 1.0
+
+
+@dataclass(frozen=True)
+class Departures:
+    """Prior of departures; the default is what is usual, where nothing was measured.
+
+    Attributes
+    ----------
+    single, pair : ndarray of shape (3,)
+        ``c, m, g`` of one model and of a difference.
+    centre : float
+        Mean score of the calibration models.
+    noise, floor : float
+        A residual on an item has the variance ``noise`` times the response model's, plus ``floor``.
+    rho : float
+        Correlation of two models' residuals on one item.
+    inflation, inflation_of_pairs : float
+        What squared errors of the whole procedure exceed the stated variances by.
+    df : float
+        Degrees of freedom of all this.
+    """
+
+    single: Floats = field(default_factory=lambda: np.array(USUAL))
+    pair: Floats = field(default_factory=lambda: np.array(USUAL))
+    centre: float = 0.5
+    noise: float = 1.0
+    floor: float = 0.0
+    rho: float = 0.0
+    inflation: float = 1.0
+    inflation_of_pairs: float = 1.0
+    df: float = PRIOR_DF
+
+    def prior(self, v: Floats, t: Floats, level: Floats) -> Floats:
+        """``M``; shape (n_models, n_models).
+
+        Parameters
+        ----------
+        v, t, level : ndarray of shape (n_models,)
+            As above.
+        """
+        c, m, g = self.single
+        single = c * v + m + g * (t - self.centre) ** 2 + _LEAST
+        c, m, g = self.pair
+        pair = c * (v[:, None] + v) + m + g * (t[:, None] - t) ** 2
+        total = single[:, None] + single
+        M = 0.5 * (total - np.minimum(np.maximum(pair, _LEAST), total))
+        M.flat[:: len(v) + 1] = single
+        M *= np.minimum(level[:, None], level)
+        value, vector = np.linalg.eigh(M)
+        return np.asarray((vector * np.maximum(value, 1e-3 * value[-1])) @ vector.T)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            k: v.tolist() if isinstance(v, np.ndarray) else float(v)
+            for k, v in self.__dict__.items()
+        }
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> Departures:
+        """The inverse of `to_dict`.
+
+        Raises
+        ------
+        ValueError
+            A value out of range.
+        """
+        single, pair = (np.array(d[k], dtype=np.float64) for k in ("single", "pair"))
+        rest = {k: float(d[k]) for k in cls.__dataclass_fields__ if k not in ("single", "pair")}
+        positive = ("noise", "inflation", "inflation_of_pairs", "df")
+        if not (
+            single.shape == pair.shape == (3,)
+            and min(single.min(), pair.min()) >= 0.0
+            and all(rest[k] > 0.0 for k in positive)
+            and 0.0 <= rest["rho"] < 1.0
+        ):
+            raise ValueError("the departures are out of range")
+        return cls(single=single, pair=pair, **rest)
+
+
+#: Where nothing could be measured (fewer models than a check needs, or a bank of an older version):
+#: about the largest that tables with enough models showed.
+VAGUE = Departures(
+    single=np.array([4.0, 0.001, 0.04]), pair=np.array([4.0, 0.001, 0.04]), floor=0.02
+)
+
+
+def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
+    """Mean and covariance of departures, given the draws' mean residuals.
+
+    Parameters
+    ----------
+    M, T : ndarray of shape (n_models, n_models)
+        Prior scale, and covariance of `rbar`.
+    rbar : ndarray of shape (n_models,)
+    """
+    A = SCALES[:, None, None] * M
+    total = A + T
+    right = np.broadcast_to(rbar[:, None], (len(A), len(rbar), 1))
+    solved = np.linalg.solve(total, np.concatenate([A, right], axis=2))
+    by_r = solved[:, :, -1]
+    gain = solved[:, :, :-1].transpose(0, 2, 1)  # A (A + T)^-1, both symmetric
+    log = _SCALE_PRIOR - 0.5 * (np.linalg.slogdet(total)[1] + by_r @ rbar)
+    w = np.exp(log - log.max())
+    w /= w.sum()
+    means = gain @ rbar
+    mean = w @ means
+    off = means - mean
+    covariance = np.tensordot(w, A - gain @ A, 1) + (off.T * w) @ off
+    return mean, 0.5 * (covariance + covariance.T)
+
+
+def spread(V: Floats) -> Floats:
+    """Variances of all differences, from a covariance matrix."""
+    d = np.diag(V)
+    return np.asarray(np.maximum(d[:, None] + d - 2.0 * V, _LEAST))
+
+
+def fit_components(records: Floats, n_models: int) -> Floats:
+    """``c, m, g`` of ``E e2 = level (c v + m + g distance^2)`` by quasi-likelihood.
+
+    Records of one model (or pair) count as one, all together as `n_models`. Two pseudo-records
+    stand for what is usual: ``c`` about 2, and a scale wrong by a tenth.
+
+    Parameters
+    ----------
+    records : ndarray of shape (n_records, 6)
+        Key of the model or pair, squared error, ``v``, 1, squared distance, level.
+    n_models : int
+    """
+    _, at, count = np.unique(records[:, 0], return_inverse=True, return_counts=True)
+    weight = np.append(n_models / len(count) / count[at], [2.0, 1.0])
+    e2 = np.maximum(records[:, 1], 0.0) * (1.0 + 2.0 / n_models) / records[:, 5]
+    X = np.vstack([records[:, 2:5], np.diag(records[:, 2:5].mean(0))[[0, 2]]])
+    e2 = np.append(e2, [2.0 * X[-2, 0], 0.01 * X[-1, 2]])
+    theta = np.array([2.0, max(e2[:-2].mean(), 1e-9), 0.01])
+    for _ in range(200):
+        V = X @ theta
+        theta = theta * np.sqrt((weight * e2 / V**2) @ X / np.maximum((weight / V) @ X, 1e-300))
+    return np.asarray(theta)
+
+
+def fit_noise(said: Floats, found: Floats) -> tuple[float, float]:
+    """``a, b`` of ``found = a said + b`` by quasi-likelihood; arrays of shape (n_records,)."""
+    X = np.column_stack([said, np.ones(len(said))])
+    found = np.maximum(found, _LEAST)
+    theta = np.array([0.9, 0.1 * max(float(said.mean()), 1e-9)])
+    for _ in range(200):
+        V = X @ theta
+        theta = theta * np.sqrt((found / V**2) @ X / ((1.0 / V) @ X))
+    return max(float(theta[0]), 1e-3), float(theta[1])

@@ -1,0 +1,307 @@
+"""What is known of all models of a ranking together: model first, then sample.
+
+The estimate of a model is what the response model makes of its scores, plus the mean departure
+over the items it was not asked, which has the bank's prior and is measured by the draws of the
+shared sequence (`departures`, `member`): ``Var t = u^2 ( Var beta + S / |U| )``. Here stands also
+which item makes the sequence grow: a chosen one, or a draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..adaptive_test import Mask, largest
+from .departures import Departures, posterior, spread
+from .member import NU0, Member
+from .model import DefaultModel
+from .sequence import Sequence
+
+Floats = NDArray[np.float64]
+
+#: Items before the first draw, and the least share of draws among those that follow: found by
+#: replays of real tables (with fewer first items the ability is too rough to choose by; with half
+#: draws long tests end as samples).
+FIRST, SHARE = 10, 0.5
+#: Mean distance from the middle of the bank's range, 1 at its edge, from which on draws take over.
+EDGE = 0.8
+_UNKNOWN = 1e6  # variance of a mean residual without draws
+_LEAST_WEIGHT = 0.05  # of a pair whose order is clear
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is known of the full-benchmark means.
+
+    Attributes
+    ----------
+    estimate, variance, df : ndarray of shape (n_models,)
+    spread, df_of_pairs : ndarray of shape (n_models, n_models)
+        Variances of all differences, and their degrees of freedom.
+    """
+
+    estimate: Floats
+    variance: Floats
+    df: Floats
+    spread: Floats
+    df_of_pairs: Floats
+
+
+@dataclass(frozen=True)
+class Look:
+    """The field before draws are weighed against the bank; arrays by model."""
+
+    t: Floats
+    v: Floats
+    level: Floats
+    left: Floats
+    q: Floats
+    rbar: Floats
+    S: Floats
+    T: Floats
+    M: Floats
+
+    def result(self, d: Departures, n_items: float) -> Result:
+        """What the draws make of the prior."""
+        u = self.left / n_items
+        if self.q.any():
+            beta, C = posterior(self.M, self.T, self.rbar)
+        else:
+            beta, C = np.zeros(len(u)), self.M
+        left = np.maximum(self.left, 1.0)
+        V = np.outer(u, u) * (C + self.S / np.maximum(left[:, None], left))
+        q = np.minimum(self.q[:, None], self.q)
+        return Result(
+            np.clip(self.t + u * beta, 0.0, 1.0),
+            d.inflation * np.maximum(np.diag(V), 0.0),
+            _freedom(np.diag(C), np.diag(self.M), d.df, self.q),
+            d.inflation_of_pairs * spread(V),
+            _freedom(spread(C), spread(self.M), d.df, q),
+        )
+
+
+class Field:
+    """The models of one ranking.
+
+    Parameters
+    ----------
+    model : DefaultModel
+        Of the bank.
+    n_models : int
+    seed : int, optional
+        Of the draws.
+    item_price : float, optional
+        Power of an item's price that the gain of a chosen item is divided by.
+    draws : bool, optional
+        Whether items are drawn at all.
+    """
+
+    def __init__(
+        self,
+        model: DefaultModel,
+        n_models: int,
+        seed: int = 0,
+        item_price: float = 0.0,
+        draws: bool = True,
+    ) -> None:
+        self.model = model
+        self.sequence = Sequence(model.items.n_items, seed)
+        self.members = [Member(model) for _ in range(n_models)]
+        self._item_price, self._draws = item_price, draws
+        self._forget()
+
+    # -- what happened --------------------------------------------------------------------------
+
+    def add_model(self) -> None:
+        """One more model joins; it gets the sequence from its beginning."""
+        self.members.append(Member(self.model))
+        self._forget()
+
+    def place(self, a: int, item: int, probability: float | None) -> None:
+        """Model `a` has been asked `item`; see `Policy.place`."""
+        member, sequence = self.members[a], self.sequence
+        own = item not in sequence.where and self._next_shared(member) is not None
+        if probability is None:
+            weight = 0.0
+        elif item in sequence.where:
+            weight = sequence.weights[sequence.where[item]]
+        else:
+            weight = sequence.weight(self.sizes())
+        if not own and item not in sequence.where:
+            sequence.append(item, probability, weight)
+        member.place(item, probability, weight)
+
+    def learn(self, a: int, items: Several[int], scores: Several[float]) -> None:
+        """Model `a` has scores on `items`, asked or at hand."""
+        self.members[a].learn(items, scores)
+        self._forget()
+
+    def use(self, departures: Departures) -> None:
+        """Go on with another prior of departures."""
+        self.model = replace(self.model, departures=departures)
+        for member in self.members:
+            member.use(self.model)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._look: Look | None = None
+        self._result: Result | None = None
+        self._size: Floats | None = None
+
+    # -- what next ------------------------------------------------------------------------------
+
+    def next(
+        self,
+        a: int,
+        available: Mask,
+        price: Floats | None = None,
+        k: int = 1,
+        pending: Several[int] = (),
+    ) -> tuple[list[int], float | None]:
+        """The items of which model `a` gets one next, best first, and the probability of a draw.
+
+        Parameters
+        ----------
+        a : int
+        available : ndarray of bool, shape (n_items,)
+        price : ndarray of shape (n_items,), optional
+        k : int, optional
+            How many; an item of the sequence stands alone.
+        pending : sequence of int, optional
+            Items of `a` in flight that it was not placed on.
+        """
+        member, sequence = self.members[a], self.sequence
+        item = self._next_shared(member, available)
+        if item is not None:
+            return [item], sequence.probabilities[sequence.where[item]]
+        free = available & sequence.left
+        if not free.any():
+            free = available
+        chosen = largest(np.where(free, self._gains(a, price, pending), -np.inf), k)
+        # A draw is one among all that is left, or none: not one among what happens to fit a budget.
+        whole = not (sequence.left & ~available & member.unasked).any()
+        if self._draws and whole and self._draw_is_next(chosen[0]):
+            item, probability = sequence.draw(self.sizes())
+            if available[item]:
+                return [item], probability
+        return chosen, None
+
+    def _next_shared(self, member: Member, available: Mask | None = None) -> int | None:
+        """The first item of the sequence that a model was not asked (and may be asked)."""
+        items = self.sequence.items
+        while member.passed < len(items) and not member.unasked[items[member.passed]]:
+            member.passed += 1
+        for item in items[member.passed :]:
+            if member.unasked[item] and (available is None or available[item]):
+                return item
+        return None
+
+    def _gains(self, a: int, price: Floats | None, pending: Several[int]) -> Floats:
+        """What each item tells of all models; those that are far behind `a` count less."""
+        far = len(self.members[a].asked) + 1
+        gain = np.zeros(self.model.items.n_items)
+        for b, member in enumerate(self.members):
+            weight = 1.0 if b == a else min((len(member.asked) + 1) / far, 1.0)
+            if weight > 0.2:
+                ahead = member.pending(self.sequence.items)
+                if b == a:
+                    ahead += [i for i in pending if member.unasked[i]]
+                gain += weight * member.posterior.gains(ahead)
+        if self._item_price and price is not None:
+            low, mean = float(price.min()), float(price.mean())
+            if low > 0.0 and float(price.max()) > low:  # a free item has no ratio
+                gain /= (price / mean) ** self._item_price
+        return gain
+
+    def _draw_is_next(self, chosen: int) -> bool:
+        look, n = self.look(), len(self.sequence) + 1
+        edge = 0.0
+        if min(m.n_told for m in self.members) >= FIRST // 2:
+            position = np.mean([abs(m.position) for m in self.members])
+            edge = float(np.clip((position - EDGE) / (1.0 - EDGE), 0.0, 1.0))
+        first = FIRST * (1.0 - 0.5 * edge)
+        if n <= first:
+            return False
+        q = self.sequence.n_drawn
+        if q < (SHARE + (1.0 - SHARE) * edge) * (n - first):
+            return True
+        after = np.array([m.left_by_chosen(chosen) for m in self.members])
+        return self._left_open(look, look.v, q + 1) < self._left_open(look, after, q)
+
+    def _left_open(self, look: Look, v: Floats, q: int) -> float:
+        """Mean variance of scores, and of differences where the order is open, after `q` draws."""
+        M = self.model.departures.prior(v, look.t, look.level)
+        size = self.sizes()
+        T = look.S * float(size.mean() ** 2 / ((size @ size) / len(size))) / max(q, 1e-9)
+        C = M - M @ np.linalg.solve(M + T, M) + look.S / max(look.left.mean(), 1.0)
+        out = float(np.diag(C).mean())
+        if len(v) > 1:
+            upper = np.triu_indices(len(v), 1)
+            gap2 = (look.t[:, None] - look.t)[upper] ** 2
+            usual = spread(look.M + look.S / len(size))[upper]
+            w = np.exp(-0.5 * gap2 / usual) + _LEAST_WEIGHT
+            out += 0.5 * float(w @ spread(C)[upper] / w.sum())
+        return out
+
+    def sizes(self) -> Floats:
+        """Standard deviation of a residual on each item, over all models; shape (n_items,)."""
+        if self._size is None:
+            d, v = self.model.departures, np.zeros(self.model.items.n_items)
+            for member in self.members:
+                v += member.posterior.kappa * member.posterior.w
+            floor = d.floor * float(np.mean(self.look().level))
+            self._size = np.sqrt(d.noise / len(self.members) * v + floor)
+        return self._size
+
+    # -- what is known --------------------------------------------------------------------------
+
+    def look(self) -> Look:
+        """The field as it stands."""
+        if self._look is not None:
+            return self._look
+        ms, d = self.members, self.model.departures
+        for m in ms:
+            m.refresh()
+        t, v, level, left, q, rbar, noise = np.array(
+            [(m.t, m.v, m.level, m.left, m.q, m.rbar, m.noise) for m in ms], dtype=np.float64
+        ).T
+        h = len(ms)
+        alike = np.full((h, h), d.rho)
+        alike.flat[:: h + 1] = 1.0
+        sd = np.sqrt(d.noise * noise + d.floor * level)
+        S = np.outer(sd, sd) * alike
+        T = np.diag(np.where(q > 0, 0.0, _UNKNOWN))
+        if q.any():
+            column: dict[int, int] = {}
+            for m in ms:
+                for i in m.drawn:
+                    column.setdefault(i, len(column))
+            c, e, s = np.zeros((3, h, len(column)))
+            for a, m in enumerate(ms):
+                if m.q:
+                    at = [column[i] for i in m.drawn]
+                    c[a, at], e[a, at], s[a, at] = m.c, m.e, m.sd
+            weight = NU0 + np.maximum(q - 1.0, 0.0)
+            before, own = np.sqrt(NU0 / weight)[:, None], np.sqrt(q / weight)[:, None]
+            X, Y = c * e * own, c * s * before
+            T = T + (Y @ Y.T) * alike + X @ X.T
+            X = np.sqrt(c) * e * own
+            S = S * (before * before.T) + X @ X.T
+        self._look = Look(t, v, level, left, q, rbar, S, T, d.prior(v, t, level))
+        return self._look
+
+    def result(self) -> Result:
+        """Estimates and their errors."""
+        if self._result is not None:
+            return self._result
+        self._result = self.look().result(self.model.departures, self.model.items.n_items)
+        return self._result
+
+
+def _freedom(after: Floats, before: Floats, df: float, q: Floats) -> Floats:
+    """Degrees of freedom of a variance of which the bank tells one part and the draws the other."""
+    told = np.clip(1.0 - after / before, 0.0, 1.0)
+    return np.asarray(1.0 / ((1.0 - told) ** 2 / df + told**2 / (NU0 + np.maximum(q - 1.0, 0.0))))

@@ -1,0 +1,90 @@
+"""What the self-check of the method "default" found, in figures and in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...scores.table import ScoreTable
+from ..trust import ENOUGH_MODELS, FEW_MODELS
+from .departures import Departures
+from .selfcheck import Judged, coverage
+
+_CONSTANT = 0.1  # share of items that no calibration model tells apart, from which on to say so
+_AT = 20  # items at which errors are quoted
+
+
+def summary(
+    table: ScoreTable, judged: Judged | None, departures: Departures, report: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The bank's ``self_check`` (scores on [0, 1]) and its warnings.
+
+    Parameters
+    ----------
+    table : ScoreTable
+    judged : Judged or None
+        None where there were too few models to leave any out.
+    departures : Departures
+        Of the bank.
+    report : dict
+        Of the fit.
+    """
+    scores = table.model_scores()
+    reach = _reach(table, np.nanmean(scores, axis=1))
+    warnings = _constant_items(scores)
+    if judged is None:
+        trust = (
+            f"no: {len(scores)} models and {scores.shape[1]} items are too few to leave models "
+            f"out, so its errors are guesses on the safe side; {reach}"
+        )
+        return {"trust": trust, "range": reach}, (trust, *warnings)
+    n = _AT if (judged.n == _AT).any() else int(judged.n.max())
+    at = judged.n == n
+    error, se = judged.error[at], judged.standard_error[at] * departures.inflation**0.5
+    n_models = len(np.unique(judged.model))
+    rms = float(np.sqrt(np.mean(error**2)))
+    found = f"{n_models} models left out of the calibration were estimated to {rms:.3f} (root mean "
+    found += f"square, scores on 0 to 1) from {n} items"
+    if n_models < FEW_MODELS:
+        trust = f"with care: {found}, but so few models say little about others; {reach}"
+    elif departures.inflation > 2.0:
+        trust = f"with care: {found}; models differ in ways that the bank does not know; {reach}"
+    else:
+        trust = f"yes: {found}; {reach}"
+    if not trust.startswith("yes"):
+        warnings = (trust, *warnings)
+    return {
+        "trust": trust,
+        "range": reach,
+        "models_left_out": n_models,
+        "items": n,
+        "rms_error": rms,
+        "mean_error": float(error.mean()),
+        "rms_standard_error": float(np.sqrt(np.mean(se**2))),
+        "z_rms": float(np.sqrt(np.mean((error / se) ** 2))),
+        "coverage_95": coverage(error, se, judged.df[at]),
+        "inflation": departures.inflation,
+        "inflation_of_pairs": departures.inflation_of_pairs,
+        "noise_of_residuals": departures.noise,
+        "least_variance_of_residuals": departures.floor,
+        **{f"fit_{k}": v for k, v in report.items() if k != "centre"},
+    }, warnings
+
+
+def _reach(table: ScoreTable, means: np.ndarray) -> str:
+    low, high = sorted(table.scale.restore([float(means.min()), float(means.max())]).tolist())
+    few = "" if len(means) >= ENOUGH_MODELS else f", {len(means)} of them"
+    return f"it speaks for models that score {low:.4g} to {high:.4g}, as its models do{few}"
+
+
+def _constant_items(scores: np.ndarray) -> tuple[str, ...]:
+    with np.errstate(invalid="ignore"):
+        constant = np.nanmax(scores, axis=0) - np.nanmin(scores, axis=0) < 1e-9
+    share = float(constant.mean())
+    if share < _CONSTANT:
+        return ()
+    return (
+        f"{share:.0%} of the items have the same score for every model of the calibration; what "
+        "another model scores there only draws can tell",
+    )

@@ -1,0 +1,180 @@
+"""Draws of known probability find out what the bank does not know, and say it without bias."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat.methods.default.departures import SCALES, Departures, posterior
+from lm_eval_ccat.methods.default.field import Field
+from lm_eval_ccat.methods.default.sequence import Sequence
+
+
+def world(seed: int, n_models: int = 16, n_items: int = 400):
+    """Scores with a large departure per model that hits half of the items only.
+
+    Half of the items are much more discriminating, so selection prefers them; what a model does on
+    the others differs from model to model in a way that no calibration can foresee.
+    """
+    rng = np.random.default_rng(seed)
+    skill = rng.normal(size=(n_models, 1))
+    dull = np.arange(n_items) % 2 == 0
+    slope = np.where(dull, 0.2, 1.6)
+    departure = np.where(dull, rng.normal(size=(n_models, 1)), 0.0)
+    eta = skill * slope + rng.normal(size=n_items) + departure
+    mu = 1.0 / (1.0 + np.exp(-eta - 0.3 * rng.normal(size=eta.shape)))
+    return ScoreTable.from_arrays(mu, [f"m{j}" for j in range(n_models)])
+
+
+def run(bank, scores, n, **options):
+    ranker = Ranker(bank, {"m": 1.0}, max_items=n, seed=1, **options)
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, scores[item])
+    result = ranker.result()
+    return result.estimates["m"] - scores.mean(), result.standard_errors["m"], result.items["m"]
+
+
+def test_the_error_falls_where_selected_items_alone_would_not_show_it():
+    table = world(0)
+    selected_only, error, z, share_dull = [], [], [], []
+    for j in range(6):
+        name = f"m{j}"
+        bank, scores = calibrate(table.without([name]), factors=0), table.select([name]).unit[0]
+        selected_only.append(run(bank, scores, 140, draws=False)[0])
+        e, se, items = run(bank, scores, 140)
+        error.append(e)
+        z.append(e / se)
+        share_dull.append(np.mean(np.array(items) % 2 == 0))
+    rms = [float(np.sqrt(np.mean(np.square(e)))) for e in (selected_only, error, z)]
+    assert rms[1] < 0.6 * rms[0]
+    assert 0.2 < rms[2] < 1.8
+    assert np.mean(share_dull) > 0.2  # the draws reach the items selection does not like
+
+
+def test_models_of_one_ranking_are_asked_the_same_items():
+    table = world(1)
+    bank = calibrate(table.without(["m0", "m1"]), factors=0)
+    ranker = Ranker(bank, {"m0": 1.0, "m1": 1.0}, max_items=120, stop_when_decided=False)
+    scores = {m: table.select([m]).unit[0] for m in ("m0", "m1")}
+    while not ranker.done:
+        for model, item in ranker.ask(4):
+            ranker.tell(model, item, scores[model][item])
+    a, b = ranker.result().items.values()
+    assert set(a) == set(b)
+
+
+TINY = calibrate(world(2, 12, 7))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.floats(0.0, 1.0), min_size=7, max_size=7), st.integers(0, 10**6))
+def test_the_estimate_from_draws_is_unbiased_whatever_rule_chose(scores, rule):
+    """Over all outcomes of three draws, exactly; the rule sees every score before."""
+    model, n = model_of(TINY), 7
+
+    def expectation(path: list[tuple[int, float | None]]) -> float:
+        field = Field(model, 1)
+        for item, p in path:
+            field.place(0, item, p)
+            field.learn(0, [item], [scores[item]])
+        if sum(p is not None for _, p in path) == 3:
+            return field.members[0].sample()[0]
+        left = np.flatnonzero(field.sequence.left)
+        told = round(sum(scores[i] for i, _ in path), 6)
+        if len(left) > 3 and hash((rule, told, len(path))) % 3 == 0:  # chooses, by what it saw
+            item = int(left[hash((rule, told)) % len(left)])
+            return expectation([*path, (item, None)])
+        size = field.sizes()[left]
+        p = size / size.sum()
+        return sum(q * expectation([*path, (int(i), float(q))]) for i, q in zip(left, p))
+
+    assert expectation([]) == pytest.approx(sum(scores) / n, abs=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(0.01, 5.0), min_size=2, max_size=12), st.integers(0, 1000))
+def test_draws_fall_with_the_probability_that_they_state(size, seed):
+    sequence = Sequence(len(size), seed)
+    p = np.array(size) / sum(size)
+    for _ in range(len(size)):
+        item, probability = sequence.draw(np.array(size))
+        assert sequence.left[item]
+        assert probability == pytest.approx(p[item] / p[sequence.left].sum())
+        sequence.append(item, probability, 1.0)
+
+
+def test_draws_are_as_frequent_as_they_state():
+    size = np.array([1.0, 2.0, 5.0])
+    count = np.zeros(3)
+    for seed in range(4000):
+        count[Sequence(3, seed).draw(size)[0]] += 1
+    assert count / 4000 == pytest.approx(size / 8.0, abs=0.03)
+
+
+def test_the_posterior_of_departures():
+    M = np.array([[0.04, 0.02], [0.02, 0.05]])
+    T = np.array([[0.01, 0.001], [0.001, 0.02]])
+    rbar = np.array([0.2, -0.1])
+    mean, covariance = posterior(M, T, rbar)
+    # Independent figures: the mixture summed directly, by densities of scipy's.
+    from scipy.stats import invgamma, multivariate_normal
+
+    weight = np.array(
+        [
+            invgamma.pdf(s, 2.5, scale=1.5) * s * multivariate_normal.pdf(rbar, cov=s * M + T)
+            for s in SCALES
+        ]
+    )
+    weight /= weight.sum()
+    means = np.array([s * M @ np.linalg.inv(s * M + T) @ rbar for s in SCALES])
+    assert mean == pytest.approx(weight @ means)
+    parts = [np.linalg.inv(np.linalg.inv(s * M) + np.linalg.inv(T)) for s in SCALES]
+    expected = sum(w * (p + np.outer(m - mean, m - mean)) for w, p, m in zip(weight, parts, means))
+    assert covariance == pytest.approx(expected)
+
+
+def test_with_many_draws_the_bank_has_no_say():
+    far = np.array([[1.0]])
+    mean, covariance = posterior(far, np.array([[1e-6]]), np.array([0.3]))
+    assert mean[0] == pytest.approx(0.3, abs=1e-5) and covariance[0, 0] == pytest.approx(1e-6, 0.01)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.floats(0.0, 0.1), st.floats(0.0, 1.0), st.floats(1.0, 9.0)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_prior_is_a_covariance(models):
+    v, t, level = (np.array(x) for x in zip(*models))
+    d = Departures(single=np.array([2.0, 0.001, 0.02]), pair=np.array([1.0, 0.0, 0.05]))
+    M = d.prior(v, t, level)
+    assert pytest.approx(M.T) == M and np.linalg.eigvalsh(M).min() > 0.0
+
+
+def test_a_model_out_of_range_is_drawn_for_and_its_interval_holds():
+    rng = np.random.default_rng(5)
+    skill = np.r_[np.linspace(-2.0, -0.5, 20), 2.5][:, None]
+    mu = 1.0 / (1.0 + np.exp(-skill - rng.normal(size=300)))
+    scores = rng.beta(6 * mu, 6 * (1 - mu))
+    table = ScoreTable.from_arrays(scores, [f"m{j}" for j in range(21)])
+    bank, y = calibrate(table.without(["m20"])), scores[20]
+    ranker = Ranker(bank, {"m": 1.0}, max_items=40)
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, y[item])
+    result = ranker.result()
+    n_drawn = ranker._policy.sample(0)[2]
+    assert n_drawn > 25
+    assert abs(result.estimates["m"] - y.mean()) < 2.5 * result.standard_errors["m"]
+    mean, error, _ = ranker._policy.sample(0)
+    assert abs(mean - y.mean()) < 4.0 * error and math.isfinite(error)
