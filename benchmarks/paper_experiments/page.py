@@ -1,32 +1,37 @@
 """Make docs/experiments.md from what `lm-eval-ccat experiments` wrote.
 
-    python benchmarks/paper_experiments/page.py OUT [COMMIT of the code that measured]
+    python benchmarks/paper_experiments/page.py [OUT [COMMIT of the code that measured]]
 
-The tables are taken as they are; what is added is where the scores come from, what the paper
-prints, and why the two are not the same figures.
+With OUT, its `experiments.json` and plots are copied into docs/ first. The tables are taken as they
+are; what is added is where the scores come from, and why they are not the paper's figures.
 """
 
 # ruff: noqa: E501
 from __future__ import annotations
 
+import json
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from lm_eval_ccat.experiments.printed import printed
+from lm_eval_ccat.experiments.report import dump, section
+from lm_eval_ccat.experiments.tables import Table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-ORDER = (
-    "main", "ties", "fixed_length", "families", "conformance", "spend", "calibration_cost",
-    "budget_sweep", "information",
-)  # fmt: skip
+MEASURED = DOCS / "measured" / "experiments.json"
 
 HEAD = """\
 # The paper's experiments on published scores
 
-Made by `benchmarks/paper_experiments/run.sh DATA OUT` with `lm-eval-ccat experiments`; every figure
-below can be made again with that one command on the same score tables. Each table is also written
-as CSV, with numbers unrounded.
+Made by one command, `benchmarks/paper_experiments/run.sh DATA`, with `lm-eval-ccat experiments`.
+Every figure on this page stands in `docs/measured/experiments.json`, which that command writes, or
+in `lm_eval_ccat/experiments/paper.json`, which holds what the paper prints. Each table has the rows
+that the paper prints first, then ours.
 
-{settings}
+{settings} {measured_by}
 
 ## Where the scores come from
 
@@ -46,108 +51,135 @@ AlpacaEval that are flagged as gamed or constant (gpt4_1106_preview, gpt4_gamed,
 models whose scores all equal those of another (CycleL2, and duplicates on the Open LLM
 Leaderboard). Every item costs one unit.
 
-## What the paper prints
+## The paper's headline figures
 
-arXiv:2601.13885 evaluates other benchmarks: BioLaySumm (ROUGE-L, BERTScore, FKGL), GovReport
-(ROUGE-L), FLORES Turkish to English (BLEU, COMET), TruthfulQA (LLM judge, differential BERTScore)
-and Nemotron-PII (span score), with models at several temperatures. Its scores are not among the
-tables here.
+arXiv:2601.13885 evaluates BioLaySumm (ROUGE-L, BERTScore, FKGL), GovReport (ROUGE-L), FLORES Turkish
+to English (BLEU, COMET), TruthfulQA (LLM judge, differential BERTScore) and Nemotron-PII (span
+score), with 21 models at four temperatures. The scores of these runs are listed in the authors'
+repository (trismik/continuous-cat, `data/scores.json`) but could not be had here, so every row of the
+paper says *no scores to be had*. With score tables named like our tasks (`ccat_govreport.parquet`,
+for instance) the same command puts ours below them.
 
-| figure | printed in the paper | here, method `paper`{others} |
-| --- | --- | --- |
-| share of the items used | 2% | {used} |
-| tau above random sampling | +0.12 | {above} |
-| decided pairs that are right | 95% | {right} |
-| F1 of ties | 0.51 | {ties} |
+| figure | printed | where | {columns} |
+| --- | ---: | --- |{rule}
+{headline}
 
 Where the data differ, plainly:
 
-- The benchmarks, metrics and models above are not the paper's, so single figures cannot be compared;
-  what can be compared is how methods stand to each other on the same data.
-- The tables here have one configuration per model. Several temperatures of a model, which the
-  paper calibrates on, are supported but not in these data.
-- Several tables hold few models (12 to 14): 8 to 10 calibrate. REALSumm has 100 items only, so 20
-  items per model are a fifth of it, and *share used* says little there.
-- Prices are drawn log-uniformly from 0.1 to 3.2; the paper has prices of its own.
+- The benchmarks, metrics and models here are not the paper's, so single figures cannot be compared.
+  What can be compared is how methods stand to each other on the same data.
+- The tables here have one config per model. Calibration on all temperatures and tests at T = 0 are
+  what the command does where a table has several.
+- Several tables hold few models (12 to 14), of which 8 to 10 calibrate. REALSumm has 100 items only,
+  so 20 items per model are a fifth of it.
+- The paper's prices are its models' API prices; these are drawn. `--prices` takes a file of them.
 - The share of truly tied pairs, and with it precision and F1 of ties, depends on how close the
   models of a leaderboard are and on how many items it has.
-- `random` gives each model its own items. Giving all models the *same* random items (`common`), or the
-  first ones (`limit`, what `--limit` does), costs the same and is the stronger baseline.
-- Full information selects extreme items where the noise k is large (discrimination of about 1 and
-  less: AlpacaEval's win rate, 0/1 scores, MQM): its second term then outweighs the first, and tau
-  falls.
-- Budgets below ten items per model are spent on the warm-up of ten all the same, so the first two
-  points of the sweep are one.
-{below}
+- `random` gives each model its own items. Giving all models the *same* random items (`common`), or
+  the first ones (`limit`, what `--limit` does), costs the same and is the stronger baseline.
+- The authors' code rescales the scores of the held-out models by their own range, which looks at
+  what is to be predicted. Here the range of the calibration scores is used; `--rescale holdout` does
+  as they do.
+- The paper lets each run of random sampling rank by scores rescaled in that way, which does not
+  change an order; it draws 10,000 bootstrap resamples for the true ties, we draw 1,000.
 
 """
 
 
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows of one written table."""
-    import csv
-
-    with open(path, newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
+def rows_of(document: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Rows of one table, by column."""
+    table = next(t for t in document["tables"] if t["name"] == name)
+    return [dict(zip(table["columns"], row)) for row in table["rows"]]
 
 
-def figures(out: Path) -> dict[str, str]:
-    """The headline figures, of every method with a bank."""
-    main = next(row for row in read_csv(out / "main.csv") if row["table"] == "mean")
-    tables = [row for row in read_csv(out / "main.csv") if row["table"] != "mean"]
-    pooled = {r["method"]: r for r in read_csv(out / "ties.csv") if r["table"] == "all pairs"}
-    spend = [r for r in read_csv(out / "spend.csv")]
-    methods = list(pooled)
+def pooled(document: Mapping[str, Any], name: str, method: str) -> dict[str, Any]:
+    """The row of a table that is pooled over all score tables."""
+    return next(r for r in rows_of(document, name) if not r["metric"] and r["figures"] == method)
 
-    def each(value) -> str:
-        return ", ".join(value(method) for method in methods)
 
-    def used(method: str) -> str:
-        large = {row["table"] for row in tables if int(row["items"]) >= 500}
-        own = [
-            float(r["% of full"]) for r in spend if r["method"] == method and r["table"] in large
-        ]
-        return f"{sum(own) / len(own):.1f}% (tables of 500 items and more)"
-
-    def above(method: str) -> str:
-        return f"{float(main[f'tau {method}']) - float(main['tau random']):+.2f}"
-
-    lower = [
-        f"{r['table']} {r['metric']} ({float(r['default - paper']):+.2f}, standard error "
-        f"{float(r['default +-']):.2f})"
-        for r in tables
-        if "default" in methods and round(float(r["default - paper"]), 3) < 0
+def headline(document: Mapping[str, Any], method: str, first: str) -> dict[str, str]:
+    """The headline figures of one method, as the page shows them."""
+    main, ties = (pooled(document, name, method) for name in ("main", "ties"))
+    fixed = pooled(document, "fixed_length", method)
+    large = [
+        r["% used"]
+        for r in rows_of(document, "main")
+        if r["metric"] and r["figures"] == method and r["items"] >= 500
     ]
-    below = f"- `default` ranks below `paper` on {', '.join(lower)}." if lower else ""
-    return {
-        "below": below,
-        "others": "".join(f", then `{m}`" for m in methods[1:]),
-        "used": each(used),
-        "above": each(above),
-        "right": each(lambda m: f"{float(pooled[m]['confident accuracy']):.1%}"),
-        "ties": each(lambda m: f"{float(pooled[m]['F1']):.2f}"),
+    shown = {
+        "tau_above_random": f"{main['tau'] - pooled(document, 'main', first)['random']:+.2f}",
+        "confident_accuracy": f"{ties['confident accuracy']:.1%}",
+        "share_used": f"{sum(large) / len(large):.1f}% (of 500 items and more)",
+        "tie_f1": f"{ties['F1']:.2f}",
+        "item_savings": f"{fixed['item savings']:.0%}",
+        "cost_savings": f"{fixed['cost savings']:.0%}",
     }
+    if method == first:
+        shown["break_even"] = f"{pooled(document, 'break_even', method)['break-even']:.0f}"
+    return shown
+
+
+NAMES = {
+    "tau_above_random": ("tau above random sampling", "{:+.2f}"),
+    "confident_accuracy": ("decided pairs in the true order", "{:.0%}"),
+    "share_used": ("share of the items used", "{:.0%}"),
+    "tie_f1": ("F1 of ties", "{:.2f}"),
+    "item_savings": ("items saved against fixed length", "{:.0%}"),
+    "cost_savings": ("cost saved against fixed length", "{:.0%}"),
+    "break_even": ("new models until calibration has paid", "{:.0f}"),
+}
+
+
+def page(document: Mapping[str, Any], plots: set[str]) -> str:
+    """The page, from the document and the names of the plots that there are."""
+    methods = list(
+        dict.fromkeys(
+            r["figures"] for r in rows_of(document, "ties") if "printed" not in r["figures"]
+        )
+    )
+    ours = {m: headline(document, m, methods[0]) for m in methods}
+    lines = []
+    for key, stated in printed()["headline"].items():
+        name, form = NAMES[key]
+        cells = [ours[m].get(key, "–") for m in methods]
+        lines.append(
+            f"| {name} | {form.format(stated['value'])} | {stated['where']} | {' | '.join(cells)} |"
+        )
+    text = [
+        HEAD.format(
+            settings=document["settings"],
+            measured_by=document.get("measured_by", ""),
+            columns=" | ".join(f"here, `{m}`" for m in methods),
+            rule=" ---: |" * len(methods),
+            headline="\n".join(lines),
+        )
+    ]
+    for one in document["tables"]:
+        table = Table(**one)
+        if table.name == "budget_sweep":
+            # Hundreds of rows: the plot shows them, the JSON holds them.
+            rows = [row for row in table.rows if not row[1]]
+            table = Table(**{**one, "rows": rows})
+        text.append(section(table, plots, "experiments/"))
+    if document["left_out"]:
+        text.append("\n".join(["## Left out", "", *(f"- {t}" for t in document["left_out"]), ""]))
+    return "\n".join(text)
 
 
 def main() -> None:
-    out = Path(sys.argv[1])
-    page = (out / "README.md").read_text(encoding="utf-8").splitlines()
-    settings = page[2] + (f" Measured by the code of commit {sys.argv[2]}." if sys.argv[2:] else "")
-    text = [HEAD.format(settings=settings, **figures(out))]
-    images = DOCS / "experiments"
-    images.mkdir(exist_ok=True)
-    for name in ORDER:
-        file = out / f"{name}.md"
-        if not file.is_file():
-            continue
-        table = file.read_text(encoding="utf-8")
-        if name == "budget_sweep":
-            # 500 rows: the plot shows them, the CSV holds them.
-            table = table[: table.index("\n| ")] + f"\n![Budget sweep]({name}.png)\n"
-        text.append(table.replace(f"]({name}.png)", f"](experiments/{name}.png)"))
-        if (out / f"{name}.png").is_file():
-            shutil.copy(out / f"{name}.png", images / f"{name}.png")
-    (DOCS / "experiments.md").write_text("\n".join(text), encoding="utf-8")
+    if sys.argv[1:]:
+        out = Path(sys.argv[1])
+        document = json.loads((out / "experiments.json").read_text(encoding="utf-8"))
+        if sys.argv[2:]:
+            document["measured_by"] = f"Measured by the code of commit {sys.argv[2]}."
+        MEASURED.write_text(dump(document), encoding="utf-8")
+        for old in (DOCS / "experiments").glob("*.png"):
+            old.unlink()
+        for plot in out.glob("*.png"):
+            shutil.copy(plot, DOCS / "experiments" / plot.name)
+    document = json.loads(MEASURED.read_text(encoding="utf-8"))
+    plots = {p.stem for p in (DOCS / "experiments").glob("*.png")}
+    (DOCS / "experiments.md").write_text(page(document, plots), encoding="utf-8")
     print(DOCS / "experiments.md")
 
 

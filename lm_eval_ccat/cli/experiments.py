@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from .parsing import add_exclude, excluded
+
+RESCALE = ("range", "none", "holdout")
 
 EPILOG = """\
 example:
@@ -16,13 +19,16 @@ example:
   lm-eval-ccat experiments --scores tables/ --out results/ --families families.json \\
       --scales scales.json --items items/ --units_columns source_chars,input_chars
 
+prices.json    {"model": price of one unit, ...}
 families.json  {"family": ["model", ...], ...}
 scales.json    {"metric": {"range": [0, 25], "lower_is_better": true, "item_scaling": true}, ...}
                (item_scaling: each item over the fold's calibration models, as for BioLaySumm)
-exclude.json   {"table": ["model", ...], ...}
+exclude_from   {"table": ["model", ...], ...}
 
-Every result is written as CSV, Markdown and a plot (with matplotlib, the extra `plot`). An
-interrupted run goes on where it was.
+The defaults are the paper's: 5 hold-out sets of 4 models, 20 seeds. Every table
+holds the rows that the paper prints beside the ones measured here. All results
+are in OUT/experiments.json, and as CSV, Markdown and plots (with matplotlib, the
+extra `plot`). An interrupted run goes on where it was.
 """
 
 
@@ -34,23 +40,43 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Run the experiments of arXiv:2601.13885 on any directory of score tables "
         "(several models, also at several temperatures), for each method with a bank.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--scores", required=True, metavar="DIR", help=".parquet or .csv tables")
     parser.add_argument("--out", required=True, metavar="DIR", help="where to write")
     parser.add_argument("--methods", default="paper,default", help="default: %(default)s")
-    parser.add_argument("--holdout", type=int, default=4, help="models per fold (default: 4)")
-    parser.add_argument("--folds", type=int, default=20, help="hold-out sets (default: 20)")
-    parser.add_argument("--seeds", type=int, default=1, help="runs per fold (default: 1)")
+    parser.add_argument("--holdout", type=int, default=4, help="models per set (default: 4)")
+    parser.add_argument("--folds", type=int, default=5, help="hold-out sets (default: 5)")
+    parser.add_argument("--seeds", type=int, default=20, help="runs per set (default: 20)")
     parser.add_argument("--items_per_model", type=float, default=20.0, help="budget (default: 20)")
     parser.add_argument(
-        "--levels", default="5,10,20,40,80", help="budgets of the sweep (default: %(default)s)"
+        "--levels", default="5,10,20,40,70,100", help="budgets of the sweep (default: %(default)s)"
     )
     parser.add_argument("--confidence", type=float, default=0.95, help="default: 0.95")
+    parser.add_argument(
+        "--temperature",
+        default="0",
+        metavar="T",
+        help="test held-out models at this temperature where they have several; 'all': at the mean "
+        "of their configs (default: 0). All configs of the others calibrate",
+    )
+    parser.add_argument(
+        "--rescale",
+        default="range",
+        choices=RESCALE,
+        help="what the method `paper` rescales scores by: the range of the calibration scores, "
+        "nothing, or the range of the held-out scores, as the authors do, which looks at what is "
+        "to be predicted (default: range)",
+    )
+    parser.add_argument(
+        "--prices",
+        metavar="FILE",
+        help="price of one unit of each model (default: drawn from 0.1 to 3.2, by the seed)",
+    )
     parser.add_argument("--only", default="", metavar="TABLE[:METRIC],...", help="not all tables")
     parser.add_argument("--families", metavar="FILE", help="families, for the family hold-out")
     parser.add_argument("--scales", metavar="FILE", help="scales of metrics that are not known")
-    parser.add_argument("--exclude", metavar="FILE", help="models to leave out, per table")
+    add_exclude(parser)
+    parser.add_argument("--exclude_from", metavar="FILE", help="models to leave out, per table")
     parser.add_argument(
         "--drop_duplicates",
         action="store_true",
@@ -73,28 +99,34 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, write, and name what was written."""
+    from ..experiments.design import Design
+    from ..experiments.report import markdown, report
     from ..experiments.run import Setup, run_experiments
-    from ..experiments.studies import Design
     from ..simulation.methods import chosen_methods
 
     methods = tuple(name for name in args.methods.split(",") if name)
     for method in chosen_methods(methods):
         if method.kind != "ranker":
             raise UsageError(f"{method.name!r} has no bank; name paper, default or both")
-    families = None if args.families is None else _mapping(args.families, list)
     design = Design(
         methods=methods,
         holdout=args.holdout,
         folds=args.folds,
         seeds=args.seeds,
         items_per_model=args.items_per_model,
-        levels=_numbers(args.levels),
+        levels=_numbers("levels", args.levels),
         confidence=args.confidence,
-        families=families,
+        rescale=args.rescale,
+        temperature=_temperature(args.temperature),
+        prices=None if args.prices is None else _mapping(args.prices, (int, float)),
+        families=None if args.families is None else _mapping(args.families, list),
     )
     setup = Setup(
         scales={} if args.scales is None else _mapping(args.scales, dict),
-        exclude={} if args.exclude is None else _mapping(args.exclude, list),
+        exclude={
+            "*": excluded(args.exclude),
+            **({} if args.exclude_from is None else _mapping(args.exclude_from, list)),
+        },
         drop_duplicates=args.drop_duplicates,
         max_models=args.max_models,
         only=tuple(part for part in args.only.split(",") if part),
@@ -107,72 +139,12 @@ def run(args: argparse.Namespace) -> int:
         for file in (out / "measured").glob("*.json"):
             file.unlink()
     measured = run_experiments(args.scores, out, design, setup, on_progress=_show)
-    written = write_report(measured, methods, out, _settings(args, design))
-    for line in written:
+    document, tables, notes = report(measured, design, out)
+    for line in (markdown(tables[0]), *notes, f"{len(tables)} tables: {out / 'README.md'}"):
         print(line)
-    for label, entry in measured.items():
-        for text in _skipped(entry):
-            print(f"warning: {label}: {text}", file=sys.stderr)
+    for text in document["left_out"]:
+        print(f"warning: {text}", file=sys.stderr)
     return 0
-
-
-def write_report(
-    measured: dict[str, dict[str, Any]], methods: tuple[str, ...], out: Path, settings: list[str]
-) -> list[str]:
-    """Write every table as CSV and Markdown, the plots, and one page of it all.
-
-    Returns
-    -------
-    list of str
-        Lines for the user: the summary, and where it lies.
-    """
-    from ..experiments.tables import all_tables, markdown, write_csv
-
-    tables = all_tables(measured, methods)
-    drawn: list[str] = []
-    notes = []
-    try:
-        from ..experiments.plots import draw
-
-        drawn = draw(tables, measured, methods, out)
-    except ImportError:
-        notes.append("no plots: matplotlib is not installed (pip install 'lm-eval-ccat[plot]')")
-    page = ["# Experiments", "", *settings, ""]
-    for table in tables:
-        write_csv(table, out)
-        text = markdown(table)
-        if table.name in drawn:
-            text += f"\n![{table.title}]({table.name}.png)\n"
-        (out / f"{table.name}.md").write_text(text, encoding="utf-8")
-        page.append(text)
-    left_out = [
-        f"- {label}: {text}" for label, entry in measured.items() for text in _skipped(entry)
-    ]
-    if left_out:
-        page += ["## Left out", "", *left_out, ""]
-    (out / "README.md").write_text("\n".join(page), encoding="utf-8")
-    lines = [line for line in markdown(tables[0]).splitlines() if line.startswith("|")]
-    return [*lines, "", *notes, f"{len(tables)} tables: {out / 'README.md'}"]
-
-
-def _settings(args: argparse.Namespace, design: Any) -> list[str]:
-    from .. import __version__
-
-    return [
-        f"lm-eval-ccat {__version__}; {design.folds} hold-out sets of {design.holdout} models, "
-        f"{design.seeds} seed(s), budget of {design.items_per_model:g} items per model, confidence "
-        f"{design.confidence:g}; prices log-uniform from 0.1 to 3.2 per model.",
-    ]
-
-
-def _skipped(entry: dict[str, Any]) -> list[str]:
-    if "skipped" in entry:
-        return [entry["skipped"]]
-    return [
-        f"{study}: {found['skipped']}"
-        for study, found in entry.items()
-        if isinstance(found, dict) and "skipped" in found
-    ]
 
 
 def _show(what: str, done: int, total: int) -> None:
@@ -183,20 +155,35 @@ def _show(what: str, done: int, total: int) -> None:
     sys.stderr.flush()
 
 
-def _numbers(text: str) -> tuple[float, ...]:
+def _numbers(flag: str, text: str) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in text.split(",") if part)
+        found = tuple(float(part) for part in text.split(",") if part)
     except ValueError:
-        raise UsageError(f"--levels {text!r} is not a list of numbers") from None
+        raise UsageError(f"--{flag} {text!r} is not a list of numbers") from None
+    if not found:
+        raise UsageError(f"--{flag} names no number")
+    twice = [n for n in found if found.count(n) > 1]
+    if twice:
+        raise UsageError(f"--{flag} names {twice[0]:g} twice")
+    return found
 
 
-def _mapping(path: str, kind: type) -> dict[str, Any]:
+def _temperature(text: str) -> float | None:
+    if text == "all":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--temperature {text!r} is neither a number nor 'all'") from None
+
+
+def _mapping(path: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
     """Read a JSON object whose values are all of one kind."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read as JSON ({error})") from error
     if not isinstance(content, dict) or not all(isinstance(v, kind) for v in content.values()):
-        shape = "a list of models" if kind is list else "an object"
+        shape = {list: "a list of models", dict: "an object"}.get(kind, "a number")  # type: ignore[call-overload]
         raise UsageError(f"{path}: a JSON object whose values are each {shape} is needed")
     return content

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from .studies import BASELINES
-from .tables import Table
+from .tables import NO_SCORES, PRINTED, Table
 
 # Distinguishable in grey and to the colour-blind: line style and marker differ as well.
 _STYLES = {
+    PRINTED: ("#56B4E9", "-", "D"),
     "default": ("#0072B2", "-", "o"),
     "paper": ("#D55E00", "-", "s"),
     "common": ("#009E73", "--", "^"),
     "random": ("#666666", ":", "v"),
-    "limit": ("#CC79A7", "-.", "D"),
+    "limit": ("#CC79A7", "-.", "+"),
     "static": ("#E69F00", "--", "x"),
 }
 
@@ -44,80 +44,106 @@ def draw(
         if name not in by_name:
             continue
         figure = plot(by_name[name], measured, methods)
-        figure.savefig(folder / f"{name}.png", dpi=120, bbox_inches="tight")
+        figure.savefig(folder / f"{name}.png", dpi=100, bbox_inches="tight")
         figure.clear()
         drawn.append(name)
     return drawn
-
-
-def _column(table: Table, name: str) -> int:
-    return table.columns.index(name)
 
 
 def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(1, columns)
+    return figure, np.atleast_1d(figure.subplots(1, columns))
 
 
-def _label(row: Sequence[Any]) -> str:
-    return f"{row[0]} {row[1]}".strip()
+def _records(table: Table) -> list[dict[str, Any]]:
+    """Rows by column, those of single score tables only, each with a label of its place."""
+    rows = [dict(zip(table.columns, row)) for row in table.rows]
+    return [
+        {
+            **r,
+            "figures": PRINTED if r["figures"] == NO_SCORES else r["figures"],
+            "place": f"{r['table']} {r['metric']}",
+        }
+        for r in rows
+        if r["metric"]
+    ]
 
 
-def _by_method(table: Table, columns: Sequence[str]) -> Any:
-    """One panel per column: a dot per method at each table."""
-    places = list(dict.fromkeys(_label(row) for row in table.rows))
-    at_method = _column(table, "method")
-    figure, axes = _figure(3.0 * len(columns) + 2.5, 1.5 + 0.24 * len(places), len(columns))
-    for column, panel in zip(columns, np.atleast_1d(axes)):
-        at = _column(table, column)
-        for method in dict.fromkeys(row[at_method] for row in table.rows):
-            own = {_label(r): r[at] for r in table.rows if r[at_method] == method}
-            there = [(v, places.index(p)) for p, v in own.items() if v is not None]
-            colour, _, marker = _STYLES.get(method, ("black", "-", "."))
-            if there:
-                panel.plot(*zip(*there), marker, color=colour, label=method)
-        panel.set_yticks(range(len(places)), places if panel is np.atleast_1d(axes)[0] else [])
+def _dots(
+    table: Table,
+    panels: Mapping[str, Mapping[str, tuple[str, str | None]]],
+) -> Any:
+    """A row per score table; in each panel a dot per series.
+
+    ``panels``: for each axis label the series, by the column and the rows (by whose figures they
+    are, all if None) that they are taken from.
+    """
+    rows = _records(table)
+    places = list(dict.fromkeys(r["place"] for r in rows))
+    figure, axes = _figure(3.2 * len(panels) + 3.0, 1.5 + 0.22 * len(places), len(panels))
+    for (label, series), panel in zip(panels.items(), axes):
+        for name, (column, whose) in series.items():
+            own = [r for r in rows if whose in (None, r["figures"]) and r[column] is not None]
+            colour, _, marker = _STYLES.get(name, ("black", "-", "."))
+            if own:
+                panel.plot(
+                    [r[column] for r in own],
+                    [places.index(r["place"]) for r in own],
+                    marker,
+                    color=colour,
+                    label=name,
+                    alpha=0.85,
+                )
+        panel.set_yticks(range(len(places)), places if panel is axes[0] else [])
         panel.set_ylim(len(places) - 0.5, -0.5)
-        panel.set_xlabel(column)
+        panel.set_xlabel(label)
         panel.grid(alpha=0.3)
-    np.atleast_1d(axes)[-1].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes[-1].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 
-def _main(table: Table, measured: Any, methods: Sequence[str]) -> Any:
-    """A row per table, a dot per method."""
-    rows = table.rows
-    figure, axes = _figure(7.5, 1.5 + 0.24 * len(rows))
-    for method in (*methods, *BASELINES):
-        at = _column(table, f"tau {method}")
-        there = [(row[at], n) for n, row in enumerate(rows) if row[at] is not None]
-        colour, _, marker = _STYLES.get(method, ("black", "-", "."))
-        axes.plot(*zip(*there), marker, color=colour, label=method, alpha=0.85)
-    axes.set_yticks(range(len(rows)), [_label(row) for row in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlabel("Kendall's tau")
-    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    axes.grid(alpha=0.3)
-    return figure
+def _each(*columns: str) -> Any:
+    """Panels of one column each, a series per method beside what is printed."""
+
+    def plot(table: Table, measured: Any, methods: Sequence[str]) -> Any:
+        return _dots(table, {c: {m: (c, m) for m in (PRINTED, *methods)} for c in columns})
+
+    return plot
+
+
+def _against_baselines(*baselines: str) -> Any:
+    def plot(table: Table, measured: Any, methods: Sequence[str]) -> Any:
+        series: dict[str, tuple[str, str | None]] = {m: ("tau", m) for m in (PRINTED, *methods)}
+        return _dots(
+            table, {"Kendall's tau": {**series, **{b: (b, methods[0]) for b in baselines}}}
+        )
+
+    return plot
+
+
+def _information(table: Table, measured: Any, methods: Sequence[str]) -> Any:
+    return _dots(
+        table,
+        {
+            "Kendall's tau": {c: (c, "paper") for c in ("tau first", "tau full")},
+            "share": {c: (c, "paper") for c in ("same ranking", "overlap")},
+        },
+    )
 
 
 def _sweep(table: Table, measured: Any, methods: Sequence[str]) -> Any:
     """Mean over tables against the budget: tau, and precision and recall of ties."""
     figure, axes = _figure(11, 3.6, 3)
-    budget = _column(table, "budget per model")
-    for panel, column in zip(axes, ("tau", "tie precision", "tie recall")):
-        at = _column(table, column)
-        for method in (*methods, *BASELINES):
-            own = [row for row in table.rows if row[_column(table, "method")] == method]
-            # A level that small tables do not have would compare different tables.
-            levels = _common_levels(table)
-            points = []
-            for level in levels:
-                values = [r[at] for r in own if r[budget] == level and r[at] is not None]
-                if values:
-                    points.append((level, float(np.mean(values))))
+    rows = [dict(zip(table.columns, row)) for row in table.rows]
+    for panel, column in zip(axes, ("tau", "precision", "recall")):
+        for method in (*methods, "random"):
+            points = sorted(
+                (r["budget"], r[column])
+                for r in rows
+                if r["table"] == "mean" and r["figures"] == method and r[column] is not None
+            )
             if points:
                 colour, line, marker = _STYLES.get(method, ("black", "-", "."))
                 panel.plot(*zip(*points), line, marker=marker, color=colour, label=method)
@@ -130,24 +156,15 @@ def _sweep(table: Table, measured: Any, methods: Sequence[str]) -> Any:
     return figure
 
 
-def _common_levels(table: Table) -> list[float]:
-    """Levels of spending that every table was replayed at."""
-    budget = _column(table, "budget per model")
-    levels: dict[str, set[float]] = {}
-    for row in table.rows:
-        levels.setdefault(_label(row), set()).add(row[budget])
-    return sorted(set.intersection(*levels.values()))
-
-
 def _conformance(table: Table, measured: Any, methods: Sequence[str]) -> Any:
     """Observed against predicted variance, a point per bin and table."""
     from matplotlib.ticker import NullFormatter
 
     figure, axes = _figure(4.6 * len(methods), 4.2, len(methods))
-    for method, panel in zip(methods, np.atleast_1d(axes)):
+    for method, panel in zip(methods, axes):
         seen: list[float] = []
         for entry in measured.values():
-            bins = entry.get("calibration", {}).get(method, {}).get("bins", ())
+            bins = entry.get("conformance", {}).get(method, {}).get("bins", ())
             pairs = [(b["predicted"], b["observed"]) for b in bins]
             pairs = [p for p in pairs if min(p) > 0]  # the axes are logarithmic
             if pairs:
@@ -160,39 +177,19 @@ def _conformance(table: Table, measured: Any, methods: Sequence[str]) -> Any:
             axis.set_minor_formatter(NullFormatter())
         panel.set_title(method)
         panel.set_xlabel("predicted variance")
-        panel.set_ylabel("observed variance")
-        panel.grid(alpha=0.3)
-    return figure
-
-
-def _information(table: Table, measured: Any, methods: Sequence[str]) -> Any:
-    """A panel for overlap and one for tau."""
-    rows = table.rows
-    figure, axes = _figure(9.5, 1.5 + 0.24 * len(rows), 2)
-    for panel, columns in zip(axes, (("identical runs", "Jaccard"), ("tau first", "tau full"))):
-        for column, marker in zip(columns, "os"):
-            at = _column(table, column)
-            there = [(row[at], n) for n, row in enumerate(rows) if row[at] is not None]
-            panel.plot(*zip(*there), marker, label=column, alpha=0.8)
-        panel.set_yticks(
-            range(len(rows)), [_label(row) for row in rows] if panel is axes[0] else []
-        )
-        panel.set_ylim(len(rows) - 0.5, -0.5)
-        panel.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        panel.set_ylabel("mean squared residual")
         panel.grid(alpha=0.3)
     return figure
 
 
 _PLOTS = {
-    "main": _main,
-    "ties": lambda t, m, k: _by_method(t, ("precision", "recall", "F1", "confident accuracy")),
-    "fixed_length": lambda t, m, k: _by_method(
-        t, ("tau difference", "item savings", "cost savings")
-    ),
-    "families": lambda t, m, k: _by_method(t, ("tau", "tau mixed")),
+    "main": _against_baselines("random", "static", "common"),
+    "ties": _each("precision", "recall", "F1", "confident accuracy"),
+    "fixed_length": _each("fixed - adaptive", "item savings", "cost savings"),
+    "families": _against_baselines("random", "static"),
     "conformance": _conformance,
-    "spend": lambda t, m, k: _by_method(t, ("items", "% of full")),
-    "calibration_cost": lambda t, m, k: _by_method(t, ("break-even models", "items per new model")),
+    "spend": _each("share"),
+    "break_even": lambda t, m, k: _each("break-even")(t, m, k[:1]),
     "budget_sweep": _sweep,
     "information": _information,
 }

@@ -17,10 +17,12 @@ from ..errors import CcatError, ScoreTableError, UsageError
 from ..scores import ScoreTable
 from ..simulation.protocol import item_units
 from . import studies
-from .studies import Design
+from .conformance import conformance_study
+from .design import Design
 
 # Part of the key of what is stored: a study that measures something else gets a new number.
-_STUDIES_VERSION = 3
+_STUDIES_VERSION = 4
+_STUDIES = ("replay", "families", "sweep", "information", "conformance")
 
 
 @dataclass(frozen=True)
@@ -179,15 +181,15 @@ def run_experiments(
     sources = find_sources(Path(folder), setup.only)
     store = Path(out) / "measured"
     store.mkdir(parents=True, exist_ok=True)
-    names = ("replay", "families", "information", "calibration")
     measured: dict[str, dict[str, Any]] = {}
-    steps = len(sources) * len(names)
+    steps = len(sources) * len(_STUDIES)
     for number, source in enumerate(sources):
         entry: dict[str, Any] = {}
         measured[source.label] = entry
         try:
             table = load(source, setup)
             units, unit_name = units_of(source, setup, table)
+            design.tested(table)  # refuses configs of which none is at the temperature
         except CcatError as error:
             entry["skipped"] = str(error)
             continue
@@ -195,9 +197,9 @@ def run_experiments(
         own = replace(design, item_scaling=scaled)
         entry["facts"] = {**_facts(source, table, unit_name), "item_scaling": scaled}
         key = _key(table, units, own)
-        for step, name in enumerate(names):
+        for step, name in enumerate(_STUDIES):
             if on_progress is not None:
-                on_progress(f"{source.label}: {name}", number * len(names) + step, steps)
+                on_progress(f"{source.label}: {name}", number * len(_STUDIES) + step, steps)
             file = store / f"{source.name}.{_safe(source.metric)}.{name}.json"
             entry[name] = _stored(file, key, partial(_study, name, table, own, units))
     if on_progress is not None:
@@ -206,10 +208,12 @@ def run_experiments(
 
 
 def _study(name: str, table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
-    if name == "calibration":
-        return studies.try_study(lambda: studies.calibration(table, design))
+    if name == "conformance":
+        return studies.try_study(lambda: conformance_study(table, design))
+    if name == "information" and "paper" not in design.methods:
+        return {}
     study = getattr(studies, name)
-    return studies.try_study(lambda: study(table, design, units, None))
+    return studies.try_study(lambda: study(table, design, units))
 
 
 def _facts(source: Source, table: ScoreTable, unit_name: str) -> dict[str, Any]:
@@ -246,10 +250,7 @@ def _key(table: ScoreTable, units: Any, design: Design) -> str:
     digest.update(np.ascontiguousarray(table.unit).tobytes())
     digest.update(b"" if units is None else np.ascontiguousarray(units).tobytes())
     digest.update(json.dumps([table.row_model, table.row_config]).encode())
-    settings = asdict(design)
-    if not settings["item_scaling"]:
-        del settings["item_scaling"]  # measurements from before there was such a setting
-    digest.update(json.dumps(settings, sort_keys=True, default=list).encode())
+    digest.update(json.dumps(asdict(design), sort_keys=True, default=list).encode())
     digest.update(f"{__version__}, studies {_STUDIES_VERSION}".encode())
     return digest.hexdigest()
 

@@ -1,18 +1,22 @@
-"""The tables of `experiments`: rows from what was measured, written as CSV and Markdown."""
+"""The tables of `experiments`: what the paper prints and what was measured, row by row."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .studies import BASELINES, break_even
+from .printed import pair_of, printed
 
 Measured = Mapping[str, Mapping[str, Any]]
+Row = list[Any]
+
+PRINTED = "printed"
+NO_SCORES = "printed; no scores to be had"
+_FIRST = ("table", "metric", "figures")
+_COUNTS = ("models", "items", "sets", "calibrated on")  # not averaged over tables
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Table:
     title, note : str
         What it shows, and how to read it.
     columns : tuple of str
+        The first are table, metric and whose the figures are: printed in the paper, or the method
+        that was measured here. A column "x sd" holds the standard deviation of "x" over runs.
     rows : list of list
         Numbers unrounded; None where there is nothing to tell.
     formats : dict of str to str
@@ -36,8 +42,8 @@ class Table:
     title: str
     note: str
     columns: tuple[str, ...]
-    rows: list[list[Any]]
-    formats: Mapping[str, str]
+    rows: list[Row]
+    formats: Mapping[str, str] = field(default_factory=dict)
 
 
 def _usable(measured: Measured, study: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -49,290 +55,300 @@ def _usable(measured: Measured, study: str) -> list[tuple[Mapping[str, Any], Map
     ]
 
 
-def _mean_row(label: str, rows: Sequence[Sequence[Any]], first: int) -> list[Any]:
-    """Mean of each column from ``first`` on over the rows that have it."""
-    means: list[Any] = [label, *[""] * (first - 1)]
-    for n in range(first, len(rows[0]) if rows else first):
-        values = [row[n] for row in rows if isinstance(row[n], (int, float))]
-        means.append(float(np.mean(values)) if values else None)
-    return means
+def _beside(
+    name: str,
+    title: str,
+    note: str,
+    columns: Sequence[str],
+    here: Sequence[Row],
+    formats: Mapping[str, str],
+    mean: str = "mean",
+    pool: Callable[[Any], Any] = np.mean,
+) -> Table:
+    """A table of the paper's rows, each followed by ours of the same data, then all other rows.
+
+    Parameters
+    ----------
+    here : list of list
+        Ours: table, metric, method, then a value for each of `columns`.
+    mean : str
+        Label of the row that `pool` makes of each column, for each method.
+    """
+    known = printed()
+    theirs = known["tables"][name]
+    where = [theirs["columns"].index(c) if c in theirs["columns"] else None for c in columns]
+
+    def shown(values: Sequence[Any]) -> Row:
+        return [None if n is None else values[n] for n in where]
+
+    rows: list[Row] = []
+    for number, (pair, values) in enumerate(zip(known["pairs"], theirs["rows"])):
+        label = [pair["dataset"], pair["metric"]]
+        own = [row for row in here if pair_of(row[0], row[1]) == number]
+        rows += [[*label, PRINTED if own else NO_SCORES, *shown(values)], *own]
+    rows += [row for row in here if pair_of(row[0], row[1]) is None]
+    for kind in ("mean", "total"):
+        if theirs.get(kind):
+            rows.append([kind, "", PRINTED, *shown(theirs[kind])])
+    for method in dict.fromkeys(row[2] for row in here):
+        own = [row for row in here if row[2] == method]
+        pooled = [
+            None if c in _COUNTS or c.endswith(" sd") else _pooled(own, n + 3, pool)
+            for n, c in enumerate(columns)
+        ]
+        rows.append([mean, "", method, *pooled])
+    note = f"{note} Printed: {theirs['where']}."
+    return Table(name, title, note, (*_FIRST, *columns), rows, formats)
+
+
+def _pooled(rows: Sequence[Row], n: int, pool: Callable[[Any], Any]) -> float | None:
+    values = [row[n] for row in rows if isinstance(row[n], (int, float))]
+    return float(pool(values)) if values else None
 
 
 def main_table(measured: Measured, methods: Sequence[str]) -> Table:
-    """Discrimination, tau of every method at equal cost, items and share used."""
-    shown = [*methods, *BASELINES]
-    against = [m for m in methods if m != "paper"] if "paper" in methods else []
-    rows = []
+    """Discrimination, tau of every method at equal cost, items asked and share used."""
+    rows: list[Row] = []
     for facts, found in _usable(measured, "replay"):
-        summary = found["summary"]
-        entry = next(e for e in measured.values() if e.get("facts") is facts)
-        paper = entry.get("calibration", {}).get("paper", {})
-        lead = summary[methods[0]]
-        rows.append(
-            [
-                facts["table"], facts["metric"], facts["models"], facts["items"],
-                paper.get("discrimination"),
-                *[summary[m]["tau"] for m in shown],
-                *[
-                    summary[m][key]
-                    for m in against
-                    for key in ("tau_minus_paper", "tau_minus_paper_se")
-                ],
-                lead["items_per_model"], 100.0 * lead["share_of_items"],
+        s = found["summary"]
+        for method in methods:
+            first = method == methods[0]
+            others = [
+                s[b][key] if first else None
+                for b in ("random", "static")
+                for key in ("tau", "tau_sd")
             ]
-        )  # fmt: skip
-    if rows:
-        mean = _mean_row("mean", rows, 4)
-        first = 5 + len(shown) + 1  # where the standard errors stand, every other column
-        for n in range(first, first + 2 * len(against), 2):
-            errors = np.array([row[n] for row in rows], dtype=np.float64)
-            known = np.isfinite(errors).all()  # one fold has no standard error
-            mean[n] = float(np.sqrt((errors**2).sum()) / len(errors)) if known else None
-        rows.append(mean)
-    return Table(
+            rows.append(
+                [
+                    facts["table"], facts["metric"], method, facts["models"], facts["items"],
+                    found["discrimination"] if method == "paper" else None,
+                    s[method]["tau"], s[method]["tau_sd"], *others,
+                    *[s[b]["tau"] if first else None for b in ("common", "limit")],
+                    s[method]["asked"], s[method]["asked_sd"],
+                    100.0 * s[method]["asked"] / (found["holdout"] * facts["items"]),
+                ]
+            )  # fmt: skip
+    return _beside(
         "main",
         "Ranking at equal cost",
-        "Kendall's tau with the order by full scores, mean over hold-out sets. All methods of a "
-        "hold-out set spend what `paper` spent. Discrimination is 1/sqrt(k) of a `paper` bank of "
-        f"all models; items per model and share used are those of `{methods[0]}`; +- is the "
-        "standard error of the paired difference over hold-out sets.",
+        "Kendall's tau with the order by full scores, ± its standard deviation over runs. All "
+        "methods of a hold-out set spend what `paper` spent; `random` and `static` are the paper's "
+        "baselines, `common` gives all models the same random items, `limit` the first ones. "
+        "*a* is 1/sqrt(k), the mean over hold-out sets; *asked* counts the items of all held-out "
+        "models.",
         (
-            "table", "metric", "models", "items", "discrimination",
-            *[f"tau {m}" for m in shown],
-            *[title for m in against for title in (f"{m} - paper", f"{m} +-")],
-            "items per model", "% used",
+            "models", "items", "a", "tau", "tau sd", "random", "random sd", "static", "static sd",
+            "common", "limit", "asked", "asked sd", "% used",
         ),
         rows,
-        {
-            "models": "{:.0f}", "items": "{:.0f}", "discrimination": "{:.2f}",
-            "items per model": "{:.1f}", "% used": "{:.2f}",
-            **{f"{m} - paper": "{:+.3f}" for m in against},
-        },
+        {"models": "{:.0f}", "items": "{:.0f}", "a": "{:.2f}", "asked": "{:.0f}",
+         "asked sd": "{:.0f}", "% used": "{:.1f}", "tau sd": "{:.2f}", "random sd": "{:.2f}",
+         "static sd": "{:.2f}"},
     )  # fmt: skip
 
 
 def tie_table(measured: Measured, methods: Sequence[str]) -> Table:
     """Pairs left undecided against true ties, and how often decided pairs are right."""
-    rows = []
-    totals: dict[str, dict[str, float]] = {}
-    for facts, found in _usable(measured, "replay"):
-        for method in methods:
-            s = found["summary"][method]
-            pairs = s["ties"] + s["confident_pairs"]
-            hits = (s["tie_precision"] or 0.0) * s["ties"]
-            right = (s["confident_accuracy"] or 0.0) * s["confident_pairs"]
-            total = totals.setdefault(method, dict.fromkeys(("h", "s", "t", "p", "c", "r"), 0.0))
-            for key, value in zip(
-                "hstpcr",
-                (hits, s["ties"], s["true_ties"], pairs, s["confident_pairs"], right),
-            ):
-                total[key] += value
-            rows.append(
-                [
-                    facts["table"], facts["metric"], method, s["tie_precision"], s["tie_recall"],
-                    s["tie_f1"], s["confident_accuracy"], s["ties"] / pairs, s["true_ties"] / pairs,
-                ]
-            )  # fmt: skip
-    for method, t in totals.items():
-        rows.append(
-            [
-                "all pairs", "", method, _ratio(t["h"], t["s"]), _ratio(t["h"], t["t"]),
-                _ratio(2 * t["h"], t["s"] + t["t"]), _ratio(t["r"], t["c"]),
-                _ratio(t["s"], t["p"]), _ratio(t["t"], t["p"]),
-            ]
-        )  # fmt: skip
-    return Table(
+    keys = ("tied", "truly_tied", "precision", "recall", "F1", "confident_accuracy")
+    rows = [
+        [facts["table"], facts["metric"], method, *(found["summary"][method][k] for k in keys)]
+        for facts, found in _usable(measured, "replay")
+        for method in methods
+    ]
+    return _beside(
         "ties",
         "Tie detection",
         "A pair counts as tied where the method leaves it undecided, and as truly tied where the "
-        "95% bootstrap intervals of the full means overlap.",
-        (
-            "table", "metric", "method", "precision", "recall", "F1", "confident accuracy",
-            "tied share", "true tied share",
-        ),
+        "95% bootstrap intervals of the full means overlap. Precision, recall and F1 are means "
+        "over runs, as the paper's are: recall is 1 in a run without true ties.",
+        tuple(k.replace("_", " ") for k in keys),
         rows,
-        {},
-    )  # fmt: skip
+        {"tied": "{:.0%}", "truly tied": "{:.0%}"},
+    )
 
 
 def fixed_table(measured: Measured, methods: Sequence[str]) -> Table:
     """Adaptive stopping and allocation against fixed length."""
-    keys = (
-        "tau_adaptive", "tau_equal_cost", "tau_equal_length", "length", "tau_difference",
-        "item_savings", "cost_savings",
-    )  # fmt: skip
+    columns = ("tau", "tau fixed", "fixed - adaptive", "item savings", "cost savings")
     rows = [
-        [facts["table"], facts["metric"], method, *[found["fixed_length"][method][k] for k in keys]]
+        [facts["table"], facts["metric"], m, *(found["fixed_length"][m][c] for c in columns)]
         for facts, found in _usable(measured, "replay")
-        for method in methods
+        for m in methods
     ]
-    for method in methods:
-        own = [row for row in rows if row[2] == method and row[0] != "mean"]
-        if own:
-            rows.append(["mean", "", method, *_mean_row("", own, 3)[3:]])
-    return Table(
+    return _beside(
         "fixed_length",
         "Adaptive against fixed length",
-        "A fixed-length test gives every model the same number of items. At *equal cost* it may "
-        "spend what the ranker may. At *equal length* every model gets as many items as the ranker "
-        "gave the one it tested longest (*length*), so that the closest pairs are tested as long; "
-        "tau difference (adaptive - fixed) and savings are against this one.",
-        ("table", "metric", "method", *(k.replace("_", " ") for k in keys)),
+        "The fixed-length test gives every model as many items as the ranker gave the one it "
+        "tested longest in the same run; savings are shares of what it used.",
+        columns,
         rows,
-        {"item savings": "{:.1%}", "cost savings": "{:.1%}", "tau difference": "{:+.3f}",
-         "length": "{:.1f}"},
-    )  # fmt: skip
+        {"item savings": "{:.0%}", "cost savings": "{:.0%}", "fixed - adaptive": "{:+.3f}"},
+    )
 
 
 def family_table(measured: Measured, methods: Sequence[str]) -> Table:
-    """Whole families held out."""
-    rows = []
+    """Three models of three unseen families."""
+    rows: list[Row] = []
     for facts, found in _usable(measured, "families"):
-        entry = next(e for e in measured.values() if e.get("facts") is facts)
-        mixed = entry.get("replay", {}).get("summary", {})
-        for method in [*methods, "common"]:
-            s = found["summary"][method]
+        s = found["summary"]
+        for method in methods:
+            first = method == methods[0]
+            others = [
+                s[b][key] if first else None
+                for b in ("random", "static")
+                for key in ("tau", "tau_sd")
+            ]
             rows.append(
                 [
-                    facts["table"], facts["metric"], len(found["families"]), method, s["tau"],
-                    mixed.get(method, {}).get("tau"), s["confident_accuracy"], s["z_rms"],
-                    s["coverage"],
+                    facts["table"], facts["metric"], method, len(found["sets"]),
+                    float(np.mean([one["calibration"] for one in found["sets"]])),
+                    s[method]["tau"], s[method]["tau_sd"], *others,
+                    s["common"]["tau"] if first else None, s[method]["confident_accuracy"],
                 ]
             )  # fmt: skip
-    return Table(
+    return _beside(
         "families",
-        "Family hold-out",
-        "Every family held out as a whole, so that calibration has seen no relative; beside it tau "
-        "of the mixed hold-out sets of the main table.",
+        "Unseen families",
+        "Three models are ranked, one from each of three families of which calibration has seen no "
+        "member. The paper has one such set; here there are several (*sets*), and *calibrated on* "
+        "is the mean number of models left.",
         (
-            "table", "metric", "families", "method", "tau", "tau mixed", "confident accuracy",
-            "z rms", "coverage",
+            "sets", "calibrated on", "tau", "tau sd", "random", "random sd", "static", "static sd",
+            "common", "confident accuracy",
         ),
         rows,
-        {"families": "{:.0f}", "z rms": "{:.2f}"},
+        {"sets": "{:.0f}", "calibrated on": "{:.0f}", "tau sd": "{:.2f}", "random sd": "{:.2f}",
+         "static sd": "{:.2f}"},
     )  # fmt: skip
 
 
 def conformance_table(measured: Measured, methods: Sequence[str]) -> Table:
     """Observed against predicted variance."""
-    rows = [
-        [facts["table"], facts["metric"], method, found[method]["r2"],
-         found[method]["correlation2"]]
-        for facts, found in _usable(measured, "calibration")
-        for method in methods
-        if method in found
-    ]  # fmt: skip
-    return Table(
+    rows: list[Row] = []
+    for facts, found in _usable(measured, "conformance"):
+        entry = next(e for e in measured.values() if e.get("facts") is facts)
+        summary = entry.get("replay", {}).get("summary", {})
+        for method in methods:
+            own = found[method]
+            rows.append(
+                [
+                    facts["table"], facts["metric"], method, own["discrimination"], own["r2"],
+                    own["r2_residual"], own["r2_configs"], summary.get(method, {}).get("tau"),
+                ]
+            )  # fmt: skip
+    return _beside(
         "conformance",
         "Distributional conformance",
-        "R2 between observed and predicted variance of the scores, in ten bins of the expected "
-        "score with equally many observations: 1 - residual / total sum of squares, so it is "
-        "negative where a constant would predict better, and the squared correlation.",
-        ("table", "metric", "method", "R2", "squared correlation"),
+        "All models calibrate. *R2* is the paper's definition: in ten bins of the expected score, "
+        "1 - residual / total sum of squares between the variance of the scores within a bin and "
+        "k mu (1 - mu). The paper does not say how it cuts the bins; here they hold equally many "
+        "observations. R2 is negative where a constant would predict better. *R2 residual* takes "
+        "the mean squared residual as what is observed. The released code computes something else "
+        "(*r2 configs*): the squared correlation, over pairs of model and item, of the variance "
+        "over temperatures with k m (1 - m), where m is the mean score of the pair. It cannot be "
+        "negative, so the printed table was not made by it; and it needs several temperatures.",
+        ("a", "R2", "R2 residual", "r2 configs", "tau"),
         rows,
-        {},
+        {"a": "{:.2f}", "R2": "{:.4g}", "R2 residual": "{:.3g}", "r2 configs": "{:.3g}"},
+        pool=np.median,
+        mean="median",
     )
 
 
 def spend_table(measured: Measured, methods: Sequence[str]) -> Table:
-    """What each method spends for one ranking."""
+    """Spend per ranking, adaptive and in full."""
     rows = []
     for facts, found in _usable(measured, "replay"):
-        for method in [*methods, *BASELINES]:
-            s = found["summary"][method]
-            rows.append(
-                [
-                    facts["table"], facts["metric"], facts["units"], method, s["items"], s["cost"],
-                    100.0 * s["share_of_items"], s["seconds"],
-                ]
-            )  # fmt: skip
-    return Table(
+        full = found["cost"]["full / model"] * found["holdout"]
+        for method in methods:
+            spent = found["summary"][method]["spent"]
+            rows.append([facts["table"], facts["metric"], method, spent, full, spent / full])
+    return _beside(
         "spend",
-        "Spend per method",
-        "Items and cost (price x units) of one ranking, share of the items of full runs, and the "
-        "time of choosing them.",
-        ("table", "metric", "units", "method", "items", "cost", "% of full", "seconds"),
+        "Spend per ranking",
+        "Price x units of one ranking, adaptive and by full runs of the held-out models. Printed "
+        "figures are USD; ours are USD where --prices states USD per unit, else multiples of a "
+        "drawn price.",
+        ("spent", "full", "share"),
         rows,
-        {"items": "{:.1f}", "cost": "{:.1f}", "% of full": "{:.2f}"},
+        {"spent": "{:.4g}", "full": "{:.4g}", "share": "{:.1%}"},
+        mean="total",
+        pool=np.sum,
     )
 
 
 def break_even_table(measured: Measured, methods: Sequence[str]) -> Table:
     """When calibration has paid for itself."""
-    rows = []
-    for facts, found in _usable(measured, "replay"):
-        entry = next(e for e in measured.values() if e.get("facts") is facts)
-        calibrated = entry.get("calibration", {})
-        models = facts["models"] - found["settings"]["holdout"]
-        for method in methods:
-            per_model = found["summary"][method]["items_per_model"]
-            rows.append(
-                [
-                    facts["table"], facts["metric"], method, models, models * facts["items"],
-                    calibrated.get(method, {}).get("seconds"), per_model,
-                    break_even(models, facts["items"], per_model),
-                ]
-            )  # fmt: skip
-    return Table(
-        "calibration_cost",
+    columns = ("calibration", "full / model", "adaptive / model", "break-even")
+    rows = [
+        [facts["table"], facts["metric"], methods[0], *(found["cost"][c] for c in columns)]
+        for facts, found in _usable(measured, "replay")
+    ]
+    return _beside(
+        "break_even",
         "Calibration cost and break-even",
-        "Items it takes to run the calibration models in full, seconds of the calibration itself, "
-        "and the number of new models from which on calibrating and testing adaptively takes fewer "
-        "items than running them in full. With full results at hand the break-even is at once.",
-        (
-            "table", "metric", "method", "calibration models", "calibration items", "seconds",
-            "items per new model", "break-even models",
-        ),
+        "*Calibration* is the cost of running the calibration models on all items, in all their "
+        "configs; *break-even* the number of new models after which that is paid: calibration / "
+        "(full - adaptive). With full results at hand calibration costs nothing.",
+        columns,
         rows,
-        {"calibration models": "{:.0f}", "calibration items": "{:.0f}", "seconds": "{:.2f}",
-         "items per new model": "{:.1f}", "break-even models": "{:.0f}"},
-    )  # fmt: skip
-
-
-def sweep_table(measured: Measured, methods: Sequence[str]) -> Table:
-    """Tau and tie detection against the budget."""
-    rows = []
-    for facts, found in _usable(measured, "replay"):
-        for method in [*methods, *BASELINES]:
-            for s in found["sweep"].get(method, ()):
-                rows.append(
-                    [
-                        facts["table"], facts["metric"], method, s["asked_items_per_model"],
-                        s["items_per_model"], s["tau"], s["tie_precision"], s["tie_recall"],
-                        s["tie_f1"], s["tied_share"],
-                    ]
-                )  # fmt: skip
-    return Table(
-        "budget_sweep",
-        "Budget sweep",
-        "Tau, and precision and recall of ties, against the budget in items per model.",
-        (
-            "table", "metric", "method", "budget per model", "items per model", "tau",
-            "tie precision", "tie recall", "tie F1", "tied share",
-        ),
-        rows,
-        {"budget per model": "{:.0f}", "items per model": "{:.1f}"},
-    )  # fmt: skip
+        dict.fromkeys(columns[:3], "{:.4g}") | {"break-even": "{:.0f}"},
+        mean="median",
+        pool=np.median,
+    )
 
 
 def information_table(measured: Measured) -> Table:
     """Full against first-term information."""
-    rows = [
-        [facts["table"], facts["metric"], found["runs"], found["identical_runs"],
-         found["jaccard"], found["tau_first"], found["tau_full"]]
-        for facts, found in _usable(measured, "information")
-    ]  # fmt: skip
-    if rows:
-        rows.append(_mean_row("mean", rows, 3))
-    return Table(
+    columns = (
+        "a", "tau first", "tau first sd", "tau full", "tau full sd", "same ranking", "overlap",
+    )  # fmt: skip
+    rows: list[Row] = []
+    for facts, found in _usable(measured, "information"):
+        entry = next(e for e in measured.values() if e.get("facts") is facts)
+        a = entry.get("replay", {}).get("discrimination")
+        rows.append([facts["table"], facts["metric"], "paper", a, *(found[c] for c in columns[1:])])
+    return _beside(
         "information",
         "Full against first-term information",
-        "Method `paper`: share of runs that ask the same items in the same order, Jaccard overlap "
-        "of the items of a model, and tau of both.",
-        ("table", "metric", "runs", "identical runs", "Jaccard", "tau first", "tau full"),
+        "Item selection by the first term of the information and by both. *Same ranking* is the "
+        "share of runs with the same final ranking, *overlap* the mean Jaccard overlap of the "
+        "items of a model. For a above sqrt(2) = 1.41 both order items alike.",
+        columns,
         rows,
-        {"runs": "{:.0f}"},
+        {"a": "{:.2f}", "tau first sd": "{:.2f}", "tau full sd": "{:.2f}",
+         "same ranking": "{:.0%}", "overlap": "{:.2f}"},
+    )  # fmt: skip
+
+
+def sweep_table(measured: Measured, methods: Sequence[str]) -> Table:
+    """Tau and tie detection against the budget, with stopping disabled."""
+    rows: list[Row] = []
+    sums: dict[tuple[str, float], list[Row]] = {}
+    usable = _usable(measured, "sweep")
+    for facts, found in usable:
+        for method in (*methods, "random"):
+            for s in found.get(method, ()):
+                values = [
+                    s["asked"] / s["holdout"], s["tau"], s["tau_sd"], s["precision"], s["recall"],
+                ]  # fmt: skip
+                rows.append([facts["table"], facts["metric"], method, s["budget"], *values])
+                sums.setdefault((method, s["budget"]), []).append(values)
+    # A level that small tables do not have would compare different tables.
+    for (method, budget), values in sums.items():
+        if len(values) == len(usable):
+            means = [_pooled(values, n, np.mean) for n in range(len(values[0]))]
+            rows.append(["mean", "", method, budget, *means])
+    note = (
+        "Stopping is disabled, selection of models and items is as ever. Tau, and precision and "
+        "recall of ties, against the budget in items per model; `random` goes on to all items. "
+        f"The paper has {printed()['tables']['budget_sweep']['where']}."
     )
+    columns = ("budget", "asked per model", "tau", "tau sd", "precision", "recall")
+    return Table(
+        "budget_sweep", "Budget sweep", note, (*_FIRST, *columns), rows,
+        {"budget": "{:.0f}", "asked per model": "{:.1f}", "tau sd": "{:.2f}"},
+    )  # fmt: skip
 
 
 def all_tables(measured: Measured, methods: Sequence[str]) -> list[Table]:
@@ -347,45 +363,4 @@ def all_tables(measured: Measured, methods: Sequence[str]) -> list[Table]:
         break_even_table(measured, methods),
         sweep_table(measured, methods),
     ]
-    if "paper" in methods:
-        tables.append(information_table(measured))
-    return tables
-
-
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
-
-
-def write_csv(table: Table, folder: Path) -> Path:
-    """Write one table as CSV, numbers unrounded."""
-    path = folder / f"{table.name}.csv"
-    with open(path, "w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(table.columns)
-        writer.writerows([["" if v is None else v for v in row] for row in table.rows])
-    return path
-
-
-def markdown(table: Table) -> str:
-    """Return one table as Markdown, with its title and note."""
-    lines = [f"## {table.title}", "", table.note, ""]
-    if not table.rows:
-        return "\n".join([*lines, "Nothing to show for these tables.", ""])
-    numeric = [
-        any(isinstance(row[n], (int, float)) for row in table.rows)
-        for n in range(len(table.columns))
-    ]
-    lines.append("| " + " | ".join(table.columns) + " |")
-    lines.append("|" + "|".join(" ---: " if is_number else " --- " for is_number in numeric) + "|")
-    for row in table.rows:
-        cells = [
-            _shown(value, table.formats.get(c, "{:.3f}")) for value, c in zip(row, table.columns)
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, ""])
-
-
-def _shown(value: Any, form: str) -> str:
-    if value is None:
-        return "-"
-    return form.format(value) if isinstance(value, (int, float)) else str(value)
+    return [*tables, information_table(measured)] if "paper" in methods else tables

@@ -50,6 +50,8 @@ class Outcome:
     difference_errors, difference_standard_errors, difference_df : ndarray, or None
         The same of differences of models, shape (pairs,), and the degrees of freedom of the
         standard errors.
+    order : tuple of str
+        The held-out models, best first.
     """
 
     method: str
@@ -75,6 +77,7 @@ class Outcome:
     difference_errors: Floats | None = None
     difference_standard_errors: Floats | None = None
     difference_df: Floats | None = None
+    order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,7 @@ def judge(run: Run, claim: Claim, truth: Truth) -> Outcome:
         seconds=run.seconds,
         items_of=run.items_of,
         stopped_because=run.stopped_because,
+        order=tuple(run.holdout[i] for i in np.argsort(-location, kind="stable")),
         **of_pairs,
     )
 

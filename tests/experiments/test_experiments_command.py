@@ -14,7 +14,7 @@ from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
 
 TABLES = [
-    "main", "ties", "fixed_length", "families", "conformance", "spend", "calibration_cost",
+    "main", "ties", "fixed_length", "families", "conformance", "spend", "break_even",
     "budget_sweep", "information",
 ]  # fmt: skip
 
@@ -24,7 +24,10 @@ def scores(tmp_path_factory):
     """Two tables: one of models at two temperatures, one on a scale of its own."""
     folder = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(0)
-    for name, n_items, scale in (("warm", 80, Scale()), ("errors", 60, Scale(0, 25, False))):
+    for name, n_items, scale in (
+        ("flores200", 80, Scale(0, 100)),
+        ("errors", 60, Scale(0, 25, False)),
+    ):
         eta = np.linspace(-1.3, 1.3, 11)[:, None] + rng.normal(size=n_items)[None]
         rows = [
             np.clip(1 / (1 + np.exp(-eta)) + 0.1 * rng.normal(size=eta.shape), 0, 1)
@@ -35,7 +38,7 @@ def scores(tmp_path_factory):
             models=[f"m{n:02d}" for n in range(11)] * 2,
             configs=["t=0"] * 11 + ["t=1"] * 11,
             scale=scale,
-            metric=f"{name}_score",
+            metric="bleu" if name == "flores200" else f"{name}_score",
         )
         table.write(folder / f"{name}.parquet")
     # A metric of unknown scale is left out with a reason, and does not end the run.
@@ -50,10 +53,11 @@ def scores(tmp_path_factory):
 def ran(scores, tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
     families = out / "families.json"
-    families.write_text(json.dumps({"low": ["m00", "m01", "m02"], "high": ["m09", "m10"]}))
+    groups = {"low": ["m00", "m01", "m02"], "mid": ["m05"], "high": ["m09", "m10"]}
+    families.write_text(json.dumps(groups))
     command = [
         "experiments", "--scores", str(scores), "--out", str(out), "--methods", "paper",
-        "--folds", "3", "--items_per_model", "12", "--levels", "6,12,24",
+        "--folds", "3", "--seeds", "1", "--items_per_model", "12", "--levels", "6,12,24",
         "--families", str(families),
     ]  # fmt: skip
     return command, out, main(command)
@@ -74,31 +78,51 @@ def test_every_table_is_written_three_times(ran):
     page = (out / "README.md").read_text()
     assert all(f"{name}.png" in page for name in TABLES)
     assert "odd odd" in page and "--range LO,HI" in page
+    document = json.loads((out / "experiments.json").read_text())
+    assert [table["name"] for table in document["tables"]] == TABLES
+    assert "temperature 0 where" in document["settings"]
+
+
+def test_printed_rows_stand_beside_ours(ran):
+    _, out, _ = ran
+    for name in TABLES:
+        rows = read(out, name)
+        printed = [r for r in rows if r["figures"].startswith("printed") and r["metric"]]
+        assert len(printed) == (0 if name == "budget_sweep" else 9), name
+        if name == "budget_sweep":
+            continue
+        # FLORES BLEU is among the tables under a name of ours, the others are not.
+        says = {(r["table"], r["metric"]): r["figures"] for r in printed}
+        assert says["FLORES", "BLEU"] == "printed"
+        assert {v for k, v in says.items() if k != ("FLORES", "BLEU")} == {
+            "printed; no scores to be had"
+        }
+        at = rows.index(next(r for r in printed if r["metric"] == "BLEU"))
+        assert rows[at + 1]["table"] == "flores200" and rows[at + 1]["figures"] == "paper"
 
 
 def test_what_the_tables_say_fits_together(ran):
     _, out, _ = ran
-    main_rows = {row["table"]: row for row in read(out, "main")}
-    assert set(main_rows) == {"warm", "errors", "mean"}
-    for name in ("warm", "errors"):
+    ours = [r for r in read(out, "main") if r["figures"] == "paper"]
+    main_rows = {row["table"]: row for row in ours}
+    assert set(main_rows) == {"flores200", "errors", "mean"}
+    for name in ("flores200", "errors"):
         row = main_rows[name]
         assert row["models"] == "11"
         sweep = [
-            r for r in read(out, "budget_sweep") if r["table"] == name and r["method"] == "paper"
+            r for r in read(out, "budget_sweep") if r["table"] == name and r["figures"] == "paper"
         ]
-        assert [float(r["budget per model"]) for r in sweep] == [6, 12, 24]
-        assert sweep[1]["tau"] == row["tau paper"]
-        spend = next(r for r in read(out, "spend") if r["table"] == name and r["method"] == "paper")
-        assert float(spend["items"]) == pytest.approx(4 * float(row["items per model"]))
-        n_items = int(row["items"])
-        cost = next(r for r in read(out, "calibration_cost") if r["table"] == name)
-        assert int(cost["calibration items"]) == 7 * n_items
-        per_model = float(cost["items per new model"])
-        new = int(cost["break-even models"])
-        assert new * n_items > 7 * n_items + new * per_model
-    mean = np.mean([float(main_rows[n]["tau paper"]) for n in ("warm", "errors")])
-    assert float(main_rows["mean"]["tau paper"]) == pytest.approx(mean)
-    assert {r["families"] for r in read(out, "families")} == {"2"}
+        assert [float(r["budget"]) for r in sweep] == [6, 12, 24]
+        asked, n_items = float(row["asked"]), int(row["items"])
+        assert float(row["% used"]) == pytest.approx(100 * asked / (4 * n_items))
+        spend, cost = (
+            next(r for r in read(out, t) if r["table"] == name) for t in ("spend", "break_even")
+        )
+        assert float(spend["full"]) == pytest.approx(4 * float(cost["full / model"]))
+        assert float(spend["spent"]) == pytest.approx(4 * float(cost["adaptive / model"]))
+    mean = np.mean([float(main_rows[n]["tau"]) for n in ("flores200", "errors")])
+    assert float(main_rows["mean"]["tau"]) == pytest.approx(mean)
+    assert {r["sets"] for r in read(out, "families") if r["figures"] == "paper"} >= {"1"}
 
 
 def test_a_second_run_measures_nothing_again(ran, monkeypatch, capsys):
@@ -108,7 +132,7 @@ def test_a_second_run_measures_nothing_again(ran, monkeypatch, capsys):
     def refuse(*args, **kwargs):
         raise AssertionError("measured again")
 
-    for name in ("replay", "families", "information", "calibration"):
+    for name in ("replay", "families", "sweep", "information"):
         monkeypatch.setattr(studies, name, refuse)
     assert main(command) == 0
     assert (out / "main.csv").read_text() == before
@@ -119,7 +143,7 @@ def test_a_second_run_measures_nothing_again(ran, monkeypatch, capsys):
 
 def test_a_broken_store_is_measured_again(ran):
     command, out, _ = ran
-    file = out / "measured" / "warm.warm_score.information.json"
+    file = out / "measured" / "flores200.bleu.information.json"
     held = file.read_text()
     file.write_text(held[: len(held) // 2])
     assert main(command) == 0
@@ -134,6 +158,8 @@ def test_a_broken_store_is_measured_again(ran):
         (["--only", "cold"], "no table or table:metric 'cold'"),
         (["--families", "nowhere.json"], "cannot be read as JSON"),
         (["--levels", "a,b"], "not a list of numbers"),
+        (["--levels", "5,10,5"], "--levels names 5 twice"),
+        (["--temperature", "cold"], "neither a number nor 'all'"),
     ],
 )
 def test_errors_are_one_line(ran, tmp_path, capsys, changes, said):
@@ -145,13 +171,15 @@ def test_errors_are_one_line(ran, tmp_path, capsys, changes, said):
 
 def test_scales_exclusions_and_samples(scores, tmp_path):
     (tmp_path / "s.json").write_text(json.dumps({"odd": {"range": [-10, 10]}}))
-    (tmp_path / "e.json").write_text(json.dumps({"warm": ["m03"]}))
+    (tmp_path / "e.json").write_text(json.dumps({"flores200": ["m03"]}))
     code = main([
         "experiments", "--scores", str(scores), "--out", str(tmp_path / "o"), "--methods", "paper",
-        "--folds", "2", "--levels", "20", "--scales", str(tmp_path / "s.json"), "--holdout", "2",
-        "--exclude", str(tmp_path / "e.json"), "--max_models", "9", "--only", "odd,warm:warm_score",
+        "--folds", "2", "--seeds", "1", "--levels", "20", "--holdout", "2",
+        "--scales", str(tmp_path / "s.json"),
+        "--exclude_from", str(tmp_path / "e.json"), "--max_models", "9",
+        "--only", "odd,flores200:bleu",
     ])  # fmt: skip
     assert code == 0
-    rows = {row["table"]: row for row in read(tmp_path / "o", "main")}
-    assert rows["odd"]["models"] == "6" and rows["warm"]["models"] == "9"
+    rows = {r["table"]: r for r in read(tmp_path / "o", "main") if r["figures"] == "paper"}
+    assert rows["odd"]["models"] == "6" and rows["flores200"]["models"] == "9"
     assert "errors" not in rows

@@ -1,0 +1,94 @@
+"""How the studies of `experiments` replay: the paper's protocol unless told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..scores import ScoreTable
+from ..simulation.folds import hold_out_sets
+from ..simulation.methods import METHODS, Method
+from ..simulation.run import Simulation, simulate
+from .temperature import at_temperature
+
+BASELINES = ("random", "common", "limit", "static")
+
+
+@dataclass(frozen=True)
+class Design:
+    """Settings that are the same for every table; the defaults are the paper's.
+
+    Attributes
+    ----------
+    methods : tuple of str
+        Methods with a bank: "paper", "default".
+    holdout, folds, seeds : int
+        Models per hold-out set, hold-out sets, runs per set.
+    items_per_model : float
+        Budget.
+    levels : tuple of float
+        Budgets of the sweep.
+    confidence : float
+    rescale : {"range", "none", "holdout"}
+        How the method "paper" maps the scores told to it: by the range of the calibration scores,
+        not at all, or by the range of the held-out scores (as the paper's authors do; it looks at
+        what is to be predicted).
+    temperature : float or None
+        Held-out models are tested and judged at this one; calibration uses all. None: the mean of
+        a model's configs.
+    prices : dict of str to float, optional
+        Price of one unit of each model; default drawn log-uniformly from 0.1 to 3.2 per seed.
+    families : dict of str to list of str
+        Models of each family.
+    item_scaling : bool
+        Scale each item over the calibration rows of each fold, as the paper does for BioLaySumm.
+    """
+
+    methods: tuple[str, ...] = ("paper", "default")
+    holdout: int = 4
+    folds: int = 5
+    seeds: int = 20
+    items_per_model: float = 20.0
+    levels: tuple[float, ...] = (5.0, 10.0, 20.0, 40.0, 70.0, 100.0)
+    confidence: float = 0.95
+    rescale: str = "range"
+    temperature: float | None = 0.0
+    prices: Mapping[str, float] | None = None
+    families: Mapping[str, Sequence[str]] | None = None
+    item_scaling: bool = False
+
+    def method(self, name: str, label: str | None = None, **changes: Any) -> Method:
+        """A method with a bank, as this design has it."""
+        kind = changes.pop("kind", METHODS[name].kind)
+        if METHODS[name].bank == "paper" and self.rescale != "range":
+            changes["calibrate"] = {"rescale": "none"}
+            changes["holdout_range"] = self.rescale == "holdout"
+        return Method(label or name, kind, METHODS[name].bank, **changes)
+
+    def tested(self, table: ScoreTable) -> ScoreTable:
+        """What held-out models are tested and judged by."""
+        return table if self.temperature is None else at_temperature(table, self.temperature)
+
+    def sets(self, table: ScoreTable) -> list[tuple[str, ...]]:
+        """The hold-out sets of a table."""
+        return hold_out_sets(
+            table.models, min(self.holdout, len(table.models) - 2), self.folds, seed=0
+        )
+
+    def simulate(
+        self, table: ScoreTable, methods: Sequence[str | Method], units: Any, **changes: Any
+    ) -> Simulation:
+        """Replay methods on the hold-out sets of a table, in this process."""
+        options: dict[str, Any] = {
+            "holdouts": self.sets(table),
+            "seeds": self.seeds,
+            "items_per_model": self.items_per_model,
+            "confidence": self.confidence,
+            "item_scaling": self.item_scaling,
+            "tested": self.tested(table),
+            "prices": self.prices,
+            "units": units,
+            **changes,
+        }
+        return simulate(table, methods, **options)

@@ -1,0 +1,71 @@
+"""The paper's figures as data: complete, and in agreement with the means that it prints."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat.experiments.printed import pair_of, printed
+from lm_eval_ccat.experiments.report import dump
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", sorted(printed()["tables"]))
+def test_rows_add_up_to_the_printed_means(name):
+    table = printed()["tables"][name]
+    assert table["where"].split()[0] in ("table", "figures")
+    if not table["rows"]:
+        return
+    rows = np.array(table["rows"], dtype=float)
+    assert rows.shape == (9, len(table["columns"]))
+    for kind, pool in (("mean", np.mean), ("total", np.sum)):
+        for column, stated in zip(rows.T, table.get(kind, ())):
+            if stated is not None:
+                assert pool(column) == pytest.approx(stated, rel=0.01, abs=0.006)
+
+
+def test_derived_figures_of_the_paper_follow_from_its_others():
+    tables = {
+        n: {c: np.array(t["rows"])[:, i] for i, c in enumerate(t["columns"])}
+        for n, t in printed()["tables"].items()
+        if t["rows"]
+    }
+    main, fixed, cost = tables["main"], tables["fixed_length"], tables["break_even"]
+    assert main["% used"] == pytest.approx(100 * main["asked"] / (4 * main["items"]), abs=0.06)
+    np.testing.assert_allclose(
+        fixed["tau fixed"] - fixed["tau"], fixed["fixed - adaptive"], atol=0.02
+    )
+    own = cost["calibration"] / (cost["full / model"] - cost["adaptive / model"])
+    large = cost["full / model"] > 1  # the small ones are printed with one digit
+    assert own[large] == pytest.approx(cost["break-even"][large], abs=1)
+    np.testing.assert_allclose(
+        tables["spend"]["full"][large], 4 * cost["full / model"][large], rtol=0.01
+    )
+
+
+def test_names_of_our_tasks_are_known():
+    assert pair_of("ccat_nemotron_pii", "pii_score") == 8
+    assert pair_of("ccat_biolaysumm_plos_scaled", "fkgl_item_scaled") == 2
+    assert pair_of("govreport", "bleu") is None
+    tasks = {p.stem for p in (ROOT / "task_configs").rglob("ccat_*.yaml")}
+    for pair in printed()["pairs"]:
+        assert {t for t in pair["tables"] if t.startswith("ccat_")} <= tasks
+
+
+def test_the_page_shows_what_the_command_wrote():
+    """docs/experiments.md is made from docs/measured/experiments.json, figure by figure."""
+    file = ROOT / "benchmarks" / "paper_experiments" / "page.py"
+    spec = importlib.util.spec_from_file_location("experiments_page", file)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    text = made.MEASURED.read_text(encoding="utf-8")
+    document = json.loads(text)
+    assert dump(document) == text
+    plots = {p.stem for p in (ROOT / "docs" / "experiments").glob("*.png")}
+    page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    assert page == made.page(document, plots), "run benchmarks/paper_experiments/page.py"

@@ -1,0 +1,253 @@
+"""The measurements of `experiments`, against computation by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.errors import ScoreTableError
+from lm_eval_ccat.experiments.conformance import (
+    conformance,
+    conformance_study,
+    observations,
+    r2_of_configs,
+)
+from lm_eval_ccat.experiments.design import Design
+from lm_eval_ccat.experiments.studies import (
+    break_even,
+    families,
+    information,
+    jaccard,
+    replay,
+    sweep,
+)
+from lm_eval_ccat.experiments.summaries import of_runs, tie_scores
+from lm_eval_ccat.experiments.temperature import at_temperature
+from lm_eval_ccat.simulation import Method
+from lm_eval_ccat.simulation.outcome import Outcome
+from lm_eval_ccat.simulation.protocol import drawn_prices
+
+DESIGN = Design(methods=("paper",), folds=3, seeds=1, items_per_model=15, levels=(5.0, 15.0))
+
+
+def made(n_models=12, n_items=120, seed=0, spread=1.2):
+    rng = np.random.default_rng(seed)
+    eta = np.linspace(-spread, spread, n_models)[:, None] + rng.normal(size=n_items)[None]
+    scores = np.clip(expit(eta) + 0.1 * rng.normal(size=eta.shape), 0, 1)
+    return ScoreTable.from_arrays(scores, models=[f"m{n:02d}" for n in range(n_models)])
+
+
+def outcome(**changes):
+    known = dict(
+        method="x", fold=0, seed=0, holdout=("a", "b"), items_per_model=1.0, tau=None, items=0,
+        cost=0.0, budget=None, pairs=6, true_ties=0, ties=0, tie_hits=0, confident=6,
+        confident_right=6, errors=np.zeros(2), standard_errors=None, seconds=0.0, items_of={},
+    )  # fmt: skip
+    return Outcome(**{**known, **changes})
+
+
+def test_break_even_is_where_the_totals_cross():
+    for calibration, full, adaptive in [(227.47, 3.46, 0.044), (1.51, 0.022, 0.0006)]:
+        found = break_even(calibration, full, adaptive)
+        assert calibration + found * adaptive == pytest.approx(found * full)
+    assert break_even(10, 1, 1) is None
+
+
+def test_costs_of_a_table_at_given_prices():
+    table = made()
+    prices = {m: 1.0 + n for n, m in enumerate(table.models)}
+    design = Design(methods=("paper",), folds=2, seeds=2, levels=(15.0,), prices=prices)
+    found = replay(table, design, None)["cost"]
+    sets = design.sets(table)
+    held = np.mean([sum(prices[m] for m in s) for s in sets])
+    assert found["full / model"] == pytest.approx(120 * held / 4)
+    assert found["calibration"] == pytest.approx(120 * (sum(prices.values()) - held))
+    # As the paper has it: the price of an item cancels.
+    share = found["adaptive / model"] / found["full / model"]
+    ratio = found["calibration"] / found["full / model"]
+    assert found["break-even"] == pytest.approx(ratio / (1 - share))
+
+
+def test_ties_of_a_run_as_the_paper_counts_them():
+    assert tie_scores(outcome(ties=3, true_ties=2, tie_hits=1)) == pytest.approx(
+        (1 / 3, 1 / 2, 0.4)
+    )
+    assert tie_scores(outcome(ties=0, true_ties=0)) == (1.0, 1.0, 1.0)
+    assert tie_scores(outcome(ties=2, true_ties=0, tie_hits=0)) == (0.0, 1.0, 0.0)
+    assert tie_scores(outcome(ties=0, true_ties=1)) == (0.0, 0.0, 0.0)
+    runs = [outcome(tau=1.0, confident=2, confident_right=1), outcome(tau=0.0, confident=0, ties=6)]
+    found = of_runs(runs)
+    assert (found["tau"], found["tau_sd"], found["confident_accuracy"]) == (0.5, 0.5, 0.5)
+    assert found["tied"] == 0.5
+    blind = of_runs([outcome(ties=None, confident=None)])
+    assert blind["tied"] is None and blind["confident_accuracy"] is None
+
+
+def test_one_temperature_of_each_model():
+    table = ScoreTable.from_arrays(
+        np.arange(10).reshape(5, 2) / 10,
+        models=["a", "a", "b", "c", "c"],
+        configs=["temperature=0.0", "temperature=0.7", "", "t=1", "t=0"],
+    )
+    cold = at_temperature(table, 0.0)
+    assert cold.row_model == ("a", "b", "c")
+    assert cold.raw[:, 0].tolist() == [0.0, 0.4, 0.8]
+    with pytest.raises(ScoreTableError, match=r"model 'a' has 0 configs at temperature 0\.4"):
+        at_temperature(table, 0.4)
+
+
+def test_conformance_of_data_from_the_model_and_of_other_data():
+    rng = np.random.default_rng(0)
+    mu, k = rng.uniform(0.02, 0.98, 200_000), np.full(200_000, 0.1)
+    found = conformance(mu, mu + rng.normal(0, np.sqrt(k * mu * (1 - mu))), k)
+    # What is expected differs within a bin: that counts as noise in one definition only.
+    assert found["r2_residual"] > 0.98
+    assert found["r2"] < found["r2_residual"]
+    assert [b["mu"] for b in found["bins"]] == sorted(b["mu"] for b in found["bins"])
+    assert sum(b["n"] for b in found["bins"]) == 200_000
+    assert all(b["predicted"] == pytest.approx(0.1 * b["mu"] * (1 - b["mu"]), rel=0.1)
+               for b in found["bins"][1:-1])  # fmt: skip
+    fine = conformance(mu, mu + rng.normal(0, np.sqrt(k * mu * (1 - mu))), k, bins=200)
+    assert fine["r2"] > 0.95
+    # A variance that grows to the ends, where the model's shrinks.
+    assert conformance(mu, mu + rng.normal(0, np.abs(mu - 0.5)), k)["r2_residual"] < 0
+
+
+def test_conformance_over_configs_is_a_squared_correlation():
+    rng = np.random.default_rng(1)
+    mean = rng.uniform(0.1, 0.9, (9, 60))
+    rows = [mean + rng.normal(0, 0.15 * np.sqrt(mean * (1 - mean))) for _ in range(6)]
+    table = ScoreTable.from_arrays(
+        np.clip(np.vstack(rows), 0, 1),
+        models=[f"m{n}" for n in range(9)] * 6,
+        configs=[f"t={c}" for c in range(6) for _ in range(9)],
+    )
+    bank = calibrate(table, "paper")
+    y = np.stack(np.split(table.unit, 6))
+    m = np.clip(y.mean(axis=0), 0.01, 0.99)
+    by_hand = np.corrcoef(y.var(axis=0, ddof=1).ravel(), (m * (1 - m)).ravel())[0, 1] ** 2
+    assert r2_of_configs(table, bank) == pytest.approx(by_hand)
+    single = made()
+    assert r2_of_configs(single, calibrate(single, "paper")) is None
+
+
+def test_residuals_give_back_the_noise_of_the_bank():
+    table = made()
+    bank = calibrate(table, method="paper")
+    mu, y, noise = observations(table, bank)
+    squares = (y - mu) ** 2
+    # The definition of k: sum of squares over sum of mu (1 - mu), over the items kept.
+    assert squares.sum() / (mu * (1 - mu)).sum() == pytest.approx(bank.constants["k"])
+    assert len(mu) == 12 * bank.kept.sum() and set(noise) == {bank.constants["k"]}
+
+
+def test_residuals_of_the_default_method_are_of_its_own_scale():
+    """The variance a bank predicts adds up to what its calibration scores show."""
+    table = made(n_models=25, n_items=300)
+    bank = calibrate(table, method="default")
+    mu, y, noise = observations(table, bank)
+    squares = (y - mu) ** 2
+    assert len(mu) == 25 * 300
+    assert np.corrcoef(mu, table.unit.ravel())[0, 1] > 0.9
+    assert squares.sum() / (noise * mu * (1 - mu)).sum() == pytest.approx(1.0, abs=0.25)
+
+
+def test_calibration_reports_discrimination_of_the_bank():
+    table = made()
+    row = conformance_study(table, DESIGN)["paper"]
+    k = calibrate(table, method="paper").constants["k"]
+    assert row["discrimination"] == pytest.approx(k**-0.5)
+    assert row["r2_configs"] is None
+
+
+def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
+    table = made(spread=0.4)
+    found = replay(table, DESIGN, None)
+    fixed_length = found["fixed_length"]["paper"]
+    long = Method("long", "fixed", "paper", as_long_as="paper")
+    both = DESIGN.simulate(table, ["paper", long], None)
+    adaptive = [o for o in both.outcomes if o.method == "paper"]
+    fixed = [o for o in both.outcomes if o.method == "long"]
+    for a, f in zip(adaptive, fixed):
+        assert {len(items) for items in f.items_of.values()} == {max(map(len, a.items_of.values()))}
+        prices = drawn_prices(table.models, 0)
+        assert f.cost == pytest.approx(
+            sum(prices[m] * len(items) for m, items in f.items_of.items())
+        )
+    savings = [1 - a.items / f.items for a, f in zip(adaptive, fixed)]
+    assert fixed_length["item savings"] == pytest.approx(np.mean(savings))
+    assert 0 < fixed_length["cost savings"] < 1
+    assert fixed_length["tau fixed"] == pytest.approx(np.mean([o.tau for o in fixed]))
+    assert found["summary"]["paper"]["tau"] == pytest.approx(np.mean([o.tau for o in adaptive]))
+
+
+def test_rescaling_of_the_design_reaches_the_methods():
+    table = made()
+    narrow = ScoreTable.from_arrays(0.85 + 0.05 * table.unit, models=table.models)
+    tau = {
+        rescale: replay(narrow, replace(DESIGN, rescale=rescale), None)["summary"]["paper"]["tau"]
+        for rescale in ("range", "none", "holdout")
+    }
+    assert tau["none"] < min(tau["range"], tau["holdout"])
+
+
+def test_three_models_of_three_families_that_calibration_has_not_seen(monkeypatch):
+    of = {
+        "low": ["m00", "m01", "m02"], "mid": ["m05", "m06", "absent"], "high": ["m11"],
+        "top": ["m09", "m10"],
+    }  # fmt: skip
+    seen = []
+
+    def watch(self, table, methods, units, **changes):
+        seen.append((table.models, changes["holdouts"]))
+        return simulate_(self, table, methods, units, **changes)
+
+    simulate_ = Design.simulate
+    monkeypatch.setattr(Design, "simulate", watch)
+    found = families(made(), replace(DESIGN, families=of), None)
+    assert len(found["sets"]) == 3 == len({tuple(s["families"]) for s in found["sets"]})
+    for (models, [held]), one in zip(seen, found["sets"]):
+        assert one["models"] == held and len(held) == 3
+        for family, model in zip(one["families"], held):
+            assert model in of[family]
+            assert not set(of[family]) & set(models) - {model}
+        assert one["calibration"] == len(models) - 3
+    assert found["summary"]["paper"]["runs"] == 3 == found["summary"]["static"]["runs"]
+    assert families(made(), DESIGN, None) == {}
+    # Four models must be left to calibrate on.
+    two = {"low": [f"m{n:02d}" for n in range(7)], "a": ["m07"], "b": ["m08", "m09"]}
+    assert families(made(), replace(DESIGN, families=two), None) == {}
+
+
+def test_the_sweep_does_not_stop_early():
+    table = made(spread=3.0)  # so far apart that ten items decide
+    found = sweep(table, replace(DESIGN, levels=(5.0, 15.0, 40.0)), None)
+    paper, random = found["paper"], found["random"]
+    assert [s["budget"] for s in paper] == [5, 15, 40]
+    assert [s["budget"] for s in random] == [5, 15, 40, 80, 120]
+    for s in paper:
+        assert s["asked"] / s["holdout"] > 0.8 * s["budget"]
+    assert paper[0]["asked"] / 4 == pytest.approx(5, abs=1)  # no warm-up of ten
+    assert random[-1]["tau"] == pytest.approx(1.0)
+
+
+def test_information_compares_the_same_runs():
+    found = information(made(), DESIGN, None)
+    # Discrimination is far above sqrt(2): both informations order items alike.
+    assert (found["runs"], found["same ranking"], found["overlap"]) == (3, 1.0, 1.0)
+    assert found["tau first"] == found["tau full"]
+    noisy = ScoreTable.from_arrays(
+        (np.random.default_rng(0).random((10, 80)) < np.linspace(0.2, 0.8, 10)[:, None]) * 1.0,
+        models=[f"m{n}" for n in range(10)],
+    )
+    assert information(noisy, DESIGN, None)["overlap"] < 1
+
+
+def test_jaccard_is_the_mean_over_models():
+    one = outcome(items_of={"a": (1, 2, 3), "b": (4,)})
+    two = outcome(items_of={"a": (3, 2, 9, 8), "b": (4,)})
+    assert jaccard(one, two) == pytest.approx((2 / 5 + 1) / 2)
