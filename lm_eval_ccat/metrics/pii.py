@@ -3,8 +3,8 @@
 The answer lists one entity per line, ``EXTRACTED_TEXT | LABEL``. The score is the mean of
 
 - a detection F1 on the texts: an exact match counts 1, a text that contains or is contained in a
-  gold text counts 1/2, each text at most once; precision and recall are that credit over the number
-  of predicted and of gold texts;
+  gold text counts 1/2, each text at most once, paired so that the credit is the largest possible;
+  precision and recall are that credit over the number of predicted and of gold texts;
 - the classification accuracy: among the exact text matches, the share with the gold label.
 
 A document without personal data scores 1 for an empty answer and 0 for any other. Without an exact
@@ -14,7 +14,10 @@ match the classification accuracy is 0.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 Entity = tuple[str, str]
 
@@ -80,14 +83,11 @@ def pii_scores(predicted: Iterable[Entity], gold: Iterable[Entity]) -> dict[str,
     if not truths or not guesses:
         value = float(not truths and not guesses)
         return {"pii_score": value, "pii_detection": value, "pii_classification": value}
-    guesses, truths, named = _take(guesses, truths, lambda g, t: g == t)
-    guesses, truths, misnamed = _take(guesses, truths, lambda g, t: g[0] == t[0])
-    guesses, truths, partial = _take(guesses, truths, lambda g, t: g[0] in t[0] or t[0] in g[0])
+    named, misnamed, partial = _matches(guesses, truths)
     exact = named + misnamed
     credit = exact + 0.5 * partial
     # F1 = 2 PR/(P+R) with P = credit/predicted, R = credit/gold.
-    n_predicted, n_gold = len(guesses) + exact + partial, len(truths) + exact + partial
-    detection = 2.0 * credit / (n_predicted + n_gold)
+    detection = 2.0 * credit / (len(guesses) + len(truths))
     classification = named / exact if exact else 0.0
     return {
         "pii_score": (detection + classification) / 2.0,
@@ -96,19 +96,28 @@ def pii_scores(predicted: Iterable[Entity], gold: Iterable[Entity]) -> dict[str,
     }
 
 
-def _take(
-    guesses: list[Entity], truths: list[Entity], same: Callable[[Entity, Entity], bool]
-) -> tuple[list[Entity], list[Entity], int]:
-    """Pair guesses with truths one to one, in order; what is left of both, and how many pairs."""
-    left_guesses, left_truths = [], list(truths)
-    for guess in guesses:
-        for i, truth in enumerate(left_truths):
-            if same(guess, truth):
-                del left_truths[i]
-                break
-        else:
-            left_guesses.append(guess)
-    return left_guesses, left_truths, len(guesses) - len(left_guesses)
+def _matches(guesses: Sequence[Entity], truths: Sequence[Entity]) -> tuple[int, int, int]:
+    """Pair guesses with truths one to one for the largest credit.
+
+    Among pairings of equal credit, exact texts and right labels count.
+
+    Returns
+    -------
+    named, misnamed, partial : int
+        Pairs of the same text and label, of the same text only, and of texts that hold each other.
+    """
+    small = 0.2 / min(len(guesses), len(truths))  # all of them together weigh less than a credit
+    worth = np.zeros((len(guesses), len(truths)))
+    for i, (text, label) in enumerate(guesses):
+        for j, (true_text, true_label) in enumerate(truths):
+            if text == true_text:
+                worth[i, j] = 1.0 + small * (1.0 + 0.5 * (label == true_label))
+            elif text in true_text or true_text in text:
+                worth[i, j] = 0.5
+    paired = worth[linear_sum_assignment(worth, maximize=True)]
+    named = int((paired > 1.0 + 1.25 * small).sum())
+    exact = int((paired >= 1.0).sum())
+    return named, exact - named, int((paired == 0.5).sum())
 
 
 def _clean(text: str) -> str:

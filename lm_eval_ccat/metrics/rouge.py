@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from lm_eval_ccat.errors import MetricError
+
 
 @cache
 def _scorer(kinds: tuple[str, ...], use_stemmer: bool) -> Any:
@@ -38,11 +40,26 @@ def rouge(
     dict of str to float
         Each kind in [0, 1], higher is better; 0 for an empty text.
 
+    Raises
+    ------
+    MetricError
+        If the prediction or a reference is no string, or there is no reference.
+
     Examples
     --------
     >>> rouge("a small cat", "the small cat")["rougeL"]
     0.6666666666666666
     """
-    texts = [references] if isinstance(references, str) else list(references)
+    if not isinstance(prediction, str):
+        raise MetricError(
+            f"metric rouge needs a text, not {prediction!r}; the answer was not extracted"
+        )
+    texts = [references] if isinstance(references, str) else list(references or ())
+    wrong = [text for text in texts if not isinstance(text, str)]
+    if wrong or not texts:
+        found = repr(wrong[0]) if wrong else "none"
+        raise MetricError(
+            f"metric rouge needs reference texts, found {found}; check doc_to_target of the task"
+        )
     score = _scorer(tuple(kinds), use_stemmer).score_multi
     return {kind: float(value.fmeasure) for kind, value in score(texts, prediction).items()}

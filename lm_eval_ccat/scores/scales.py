@@ -23,7 +23,8 @@ def choose_scale(
 
     In this order: what the user gave; what the file states (`stated`: its columns, or for
     harness logs the metric table); [0, 1] if all values lie in it; for a metric known to be
-    unbounded above (ter, wer) the cap 1; else an error that says how to state it.
+    unbounded above (ter, wer) the cap 1; the metric table, if all values lie in the range that it
+    has for the metric; else an error that says how to state it.
 
     Raises
     ------
@@ -57,6 +58,10 @@ def choose_scale(
         return Scale(0.0, 1.0, higher_is_better=not lower), []
     if unbounded and lower and seen.min() >= 0.0 and np.median(seen) <= 1.0:
         return _capped(raw, metric, 1.0)
+    if known is not None and known.cap is None:
+        if known.low <= seen.min() and seen.max() <= known.high:
+            found = Scale(known.low, known.high, higher_is_better=not lower)
+            return found, [f"the scale of {metric} is that of the metric table: {found.describe()}"]
     raise ScaleError(
         f"{where}: scores of {metric!r} run from {seen.min():.6g} to {seen.max():.6g} and their "
         "scale is not known; state it with range (--range LO,HI), and lower_is_better "

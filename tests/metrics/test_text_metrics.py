@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,20 @@ def test_rouge_is_that_of_the_library_and_0_for_an_empty_text():
     assert both == {"rouge1": pytest.approx(2 / 3), "rouge2": pytest.approx(1 / 2)}
 
 
+@pytest.mark.parametrize(
+    ("answer", "references", "said"),
+    [
+        (None, "the cat", "needs a text, not None"),
+        ("the cat", None, "needs reference texts, found none"),
+        ("the cat", [], "needs reference texts, found none"),
+        ("the cat", ["a", 3], "found 3; check doc_to_target"),
+    ],
+)
+def test_rouge_of_no_text_says_what_is_wrong(answer, references, said):
+    with pytest.raises(MetricError, match=said):
+        rouge(answer, references)
+
+
 class TestFkgl:
     @pytest.fixture(autouse=True)
     def _textstat(self):
@@ -44,10 +60,24 @@ class TestFkgl:
         hard = "Immunohistochemical characterisation necessitated extraordinarily deliberation."
         assert fkgl(easy) < fkgl(hard) <= 30
 
-    @pytest.mark.parametrize("text", ["", "   ", "...", "?!"])
-    def test_a_text_without_words_gets_the_worst_grade(self, text):
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "", "   ", "...", "?!", "A.", "123", "1 2 3 4 5 6 7 8.", "A. B. C. D. E. F.", "Yes.",
+            "Go on. So be it. No. No. No.",
+        ],
+    )  # fmt: skip
+    def test_fragments_get_the_worst_grade(self, text):
         assert fkgl(text) == FKGL_SCALE.high
         assert FKGL_SCALE.normalise(fkgl(text)) == 0
+
+    def test_short_prose_is_graded(self):
+        assert fkgl("The cat sat down. It then slept.") == 0
+        assert fkgl("It isn't a well-known text.") < 5
+
+    def test_no_text_is_refused(self):
+        with pytest.raises(MetricError, match="fkgl needs a text, not None"):
+            fkgl(None)
 
     def test_its_scale_is_in_the_metric_table(self):
         assert known_scale("fkgl") == FKGL_SCALE
@@ -163,6 +193,41 @@ class TestPii:
     def test_each_gold_text_is_matched_once(self):
         scores = pii_scores([("Elm", "city"), ("Street", "city")], [("12 Elm Street", "city")])
         assert scores["pii_detection"] == pytest.approx(2 * 0.5 / 3)
+
+    def test_pairs_are_those_of_the_largest_credit(self):
+        # Taken in order, "Elm" would use up the only text that "Elm Street" can be paired with.
+        gold = [("12 Elm Street", "address"), ("Elm Road", "address")]
+        for answer in (["Elm", "Elm Street"], ["Elm Street", "Elm"]):
+            scores = pii_scores([(text, "address") for text in answer], gold)
+            assert scores["pii_detection"] == pytest.approx(2 * 1.0 / 4)
+        # An exact text goes before two that hold each other, and a right label before a wrong one.
+        scores = pii_scores([("Ada", "first_name"), ("Ada L", "name")], [("Ada", "first_name")])
+        assert scores["pii_classification"] == 1.0
+        scores = pii_scores([("a", "x"), ("a", "y")], [("a", "y"), ("a", "x")])
+        assert scores["pii_classification"] == 1.0
+
+    @given(
+        *[
+            st.lists(
+                st.tuples(st.text("ab", min_size=1, max_size=3), st.sampled_from("xy")),
+                max_size=4, unique=True,
+            )
+        ]
+        * 2
+    )  # fmt: skip
+    def test_no_pairing_has_more_credit(self, predicted, gold):
+        def credit(guess, truth):
+            return 1.0 if guess == truth else 0.5 * (guess in truth or truth in guess)
+
+        if not predicted or not gold:
+            return
+        few, many = sorted((predicted, gold), key=len)
+        best = max(
+            sum(credit(a[0], b[0]) for a, b in zip(few, order))
+            for order in permutations(many, len(few))
+        )
+        found = pii_scores(predicted, gold)["pii_detection"]
+        assert found == pytest.approx(2 * best / (len(few) + len(many)))
 
     def test_nothing_to_find(self):
         assert pii_scores([], [])["pii_score"] == 1.0

@@ -160,3 +160,29 @@ def test_real_tables(shared):
     assert np.isfinite(t.raw).all()
     with pytest.raises(ScaleError, match="bert_f_score"):
         ScoreTable.read(shared / "data" / "scores" / "realsumm_abs.parquet", metric="bert_f_score")
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "scale"),
+    [
+        ("judge_score", [1, 4, 10], "1 to 10, higher is better"),
+        ("fkgl", [3.2, 30, 12], "0 to 30, lower is better"),
+        ("bleu", [12.5, 40, 99], "0 to 100, higher is better"),
+        ("comet", [0.4, 0.9, 0.8], "0 to 1, higher is better"),
+        ("bertscore", [0.85, 0.9, 0.8], "0 to 1, higher is better"),
+    ],
+)
+def test_a_metric_that_we_know_has_its_scale(tmp_path, metric, values, scale):
+    file = tmp_path / "t.csv"
+    lines = [f"m{m},{i},{metric},{v}" for m in range(2) for i, v in enumerate(values)]
+    file.write_text("model,doc_id,metric,score\n" + "\n".join(lines) + "\n")
+    table = ScoreTable.read(file)
+    assert table.scale.describe() == scale
+    assert any("metric table" in w for w in table.warnings) == (max(values) > 1)
+
+
+def test_a_metric_that_we_know_outside_its_scale_is_refused(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("model,doc_id,metric,score\na,0,judge_score,0\na,1,judge_score,11\n")
+    with pytest.raises(ScaleError, match=r"judge_score.*--range LO,HI"):
+        ScoreTable.read(file)
