@@ -16,7 +16,7 @@ Row = list[Any]
 PRINTED = "printed"
 NO_SCORES = "printed; no scores to be had"
 _FIRST = ("table", "metric", "figures")
-_COUNTS = ("models", "items", "sets", "calibrated on")  # not averaged over tables
+_COUNTS = ("models", "items", "sets", "calibrated on", "share")  # not pooled over tables
 
 
 @dataclass(frozen=True)
