@@ -7,7 +7,6 @@ equal another's on every item, and entries flagged as adversarial or as the judg
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +30,10 @@ DATASETS: list[tuple[str, str]] = [
     ("realsumm_abs", "bert_f_score"),
     ("metabench_gsm8k_v1", "acc"),
 ]
+#: Constants are chosen on the first ones and confirmed on the others, which share no scores.
+_CHOOSE = ("wmt24_en-de", "alpaca_eval2_weighted", "zeroeval_gsm", "realsumm_abs")
+CHOOSE = [pair for pair in DATASETS if pair[0] in _CHOOSE]
+CONFIRM = [pair for pair in DATASETS if pair not in CHOOSE]
 _READING: dict[str, dict[str, object]] = {
     "ter": {"lower_is_better": True},
     "mqm": {"range": (0.0, 25.0), "lower_is_better": True},
@@ -74,21 +77,3 @@ def _repeated(table: ScoreTable) -> list[str]:
             repeated.append(model)
         seen.add(key)
     return repeated
-
-
-def best_together(table: ScoreTable, size: int = 4) -> list[tuple[str, ...]]:
-    """The best models as one hold-out set: all better than every calibration model."""
-    mean = np.nanmean(table.model_scores(), axis=1)
-    return [tuple(table.models[i] for i in np.argsort(-mean)[:size])]
-
-
-def families(table: ScoreTable, size: int = 4) -> list[tuple[str, ...]]:
-    """Hold-out sets of one family each, by the first part of the models' names."""
-    groups: dict[str, list[str]] = {}
-    for model in table.models:
-        groups.setdefault(re.split(r"[-_/. 0-9]", model)[0].lower(), []).append(model)
-    return [
-        tuple(own[:size])
-        for own in groups.values()
-        if len(own) >= size and len(table.models) - size >= 4
-    ]

@@ -20,6 +20,7 @@ class Results:
     def __init__(self) -> None:
         self.outcomes: dict[str, dict[Key, list[Outcome]]] = {}
         self.notes: dict[str, list[str]] = {}
+        self.tables: dict[str, Any] = {}
 
     def add(
         self,
@@ -48,7 +49,7 @@ class Results:
 
     def to_dict(self) -> dict[str, Any]:
         """Figures of every section, per dataset-metric and overall."""
-        found: dict[str, Any] = {"left_out": self.notes}
+        found: dict[str, Any] = {"left_out": self.notes, **self.tables}
         for section, tables in self.outcomes.items():
             rows = found.setdefault(section, {})
             for key in [*tables, ("", "")]:
@@ -192,21 +193,3 @@ def _levels(results: Results) -> list[float]:
             if o.items_per_model is not None
         }
     )
-
-
-def print_hard(results: Results, name: str, dataset: str = "", metric: str = "") -> None:
-    """Hold-out sets or calibrations that make it difficult."""
-    by_method = results.pick(name, dataset, metric)
-    if by_method:
-        paper = by_method.get("paper")
-        rows = {m: figures([o for _, o in v]) | paired(v, paper) for m, v in by_method.items()}
-        _table(f"{name}: {f'{dataset} {metric}'.strip() or 'overall'}", rows)
-
-
-def print_stopping(results: Results, dataset: str = "", metric: str = "") -> None:
-    """Natural stopping: how many items, and how often any confident pair is wrong."""
-    by_method = results.pick("stopping", dataset, metric)
-    rows = {m: figures([o for _, o in v]) for m, v in by_method.items()}
-    columns = [c for c in _COLUMNS if c[0] in ("tau", "right", "tied", "tie_f1", "items_per_model")]
-    columns.insert(2, ("any_wrong", "any wrong", "{:.3f}".format))
-    _table(f"{dataset} {metric}".strip() or "overall", rows, columns)

@@ -1,22 +1,25 @@
 """How well each method ranks, on real score tables: the figures that the README shows.
 
-Models are held out four at a time, the others calibrate; every method of a fold spends what the
-method "paper" spent there. Sections:
+Models are held out four at a time, the others calibrate. Sections:
 
-    quality    every method at 20 items per model: Kendall tau, paired differences to "paper", ties,
-               confident pairs, z-scores and coverage, error against `common` with three times
-               the items
+    fixed      Table 1: 10, 20, 50, 100 and 200 items per model for every method, at equal prices,
+               no early stop, one look; random, frontier and family folds
+    natural    Table 2: five models run until all is decided, by rules that hold at every look,
+               familywise
+    worlds     Table 1 on synthetic scores whose truth is known
+    quality    the paper's protocol of prices, every method spending what "paper" spent at 20 items
+               per model: Kendall tau, paired differences to "paper", ties, confident pairs,
+               z-scores and coverage, error against `common` with three times the items
     curve      tau against items per model, with a plot
-    hard       held-out models all better than every calibration model, or all of one family; few
-               calibration models
-    stopping   five models run to natural stopping: wrong confident pairs, with and without the
-               familywise rule
     ablation   the method "default" with one part switched off
 
-    python benchmarks/ranking_quality.py [--quick] [--sections quality,curve] [--folds 20]
+    python benchmarks/ranking_quality.py [--quick] [--sections fixed,natural] [--folds 20]
+        [--methods default,sample,paired] [--kinds random,frontier] [--tables choose]
         [--only wmt24_en-de] [--processes 2] [--out quality.json] [--plot quality.png]
 
-The data are read from ``../shared/data`` (or ``$CCAT_SHARED/data``); ``--quick`` takes minutes.
+Constants are chosen on the score tables of ``--tables choose`` and confirmed on those of ``--tables
+confirm``. The data are read from ``../shared/data`` (or ``$CCAT_SHARED/data``); ``--quick`` takes
+minutes.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +36,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
-from quality_data import DATASETS, SHARED, best_together, families, load
-from quality_report import (
-    Results,
-    curve_plot,
-    print_curve,
-    print_hard,
-    print_quality,
-    print_stopping,
-)
+from quality_data import CHOOSE, CONFIRM, DATASETS, SHARED, load
+from quality_report import Results, curve_plot, print_curve, print_quality
+from quality_tables import FIXED, NATURAL, show, table_figures
 
 from lm_eval_ccat import simulate
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.methods.registry import names as registered_names
+from lm_eval_ccat.simulation.folds import KINDS as FOLD_KINDS
 from lm_eval_ccat.simulation.methods import Method
+from lm_eval_ccat.simulation.worlds import WORLDS, world
 
-SECTIONS = ("quality", "curve", "hard", "stopping", "ablation")
+SECTIONS = ("fixed", "natural", "worlds", "quality", "curve", "ablation")
+METHODS = "default,sample,paper,paired,paired_difference,static"
+LOOKS = (10.0, 20.0, 50.0, 100.0, 200.0)
 BASELINES = ["paper", "random", "common", "limit", "static"]
 LEVELS = (10.0, 15.0, 20.0, 30.0, 45.0)
 
@@ -95,44 +99,101 @@ def curve(args: argparse.Namespace, results: Results) -> None:
         curve_plot(results, args.plot)
 
 
-def hard(args: argparse.Namespace, results: Results) -> None:
-    for dataset, metric in chosen(args):
-        table, _ = load(dataset, metric)
-        cases: list[tuple[str, dict[str, Any]]] = [
-            ("better than all", {"holdouts": best_together(table), "seeds": 5})
-        ]
-        if family := families(table):
-            cases.append(("one family", {"holdouts": family, "seeds": 5}))
-        for few in (8, 12):
-            if len(table.models) - 4 > few:
-                cases.append((f"{few} models", {"folds": args.folds, "calibration_models": few}))
-        for name, how in cases:
-            found = simulate(table, ["default", "paper"], processes=args.processes, **how)
-            results.add(name, dataset, metric, found.outcomes)
-            print_hard(results, name, dataset, metric)
-    for name in ("better than all", "one family", "8 models", "12 models"):
-        print_hard(results, name)
-
-
-def stopping(args: argparse.Namespace, results: Results) -> None:
-    methods: list[str | Method] = [
-        "paper",
-        variant("default"),
-        variant("familywise", familywise=True),
+def fixed(args: argparse.Namespace, results: Results) -> None:
+    """Table 1: the same number of items for every method, one look."""
+    tables: list[tuple[str, Any, Sequence[str]]] = [
+        (f"{d} {m}", load(d, m)[0], args.kinds) for d, m in chosen(args)
     ]
+    fixed_numbers(args, results, "fixed", tables)
+
+
+def worlds(args: argparse.Namespace, results: Results) -> None:
+    """Table 1 on synthetic scores."""
+    for name, what in WORLDS.items():
+        print(f"\n{name}: {what}")
+        kinds = ["frontier"] if name == "frontier" else ["random"]
+        size = (16, 300) if args.quick else (30, 800)
+        tables = [(f"{name} {s}", world(name, *size, seed=s), kinds) for s in range(3)]
+        fixed_numbers(args, results, f"world {name}", tables)
+
+
+def fixed_numbers(
+    args: argparse.Namespace,
+    results: Results,
+    section: str,
+    tables: Sequence[tuple[str, Any, Sequence[str]]],
+) -> None:
+    found: dict[tuple[str, float], dict[str, dict[str, dict[str, float]]]] = {}
+    for name, table, kinds in tables:
+        levels = [n for n in LOOKS if n <= table.n_items / 2]
+        for kind in kinds:
+            try:
+                replayed = simulate(
+                    table,
+                    args.methods,
+                    spend="fixed",
+                    kind=kind,
+                    folds=args.folds,
+                    items_per_model=levels[0],
+                    levels=levels,
+                    processes=args.processes,
+                )
+            except UsageError as error:
+                print(f"{name}, {kind}: {error}", file=sys.stderr)
+                continue
+            print(f"{name}, {kind}: {replayed.settings['folds']} folds", flush=True)
+            for level in levels:
+                for method in replayed.summary:
+                    own = [
+                        o
+                        for o in replayed.outcomes
+                        if o.method == method and o.items_per_model == level
+                    ]
+                    at = found.setdefault((kind, level), {}).setdefault(method, {})
+                    at[name] = table_figures(own, table.n_items)
+    kept = results.tables.setdefault(section, {})
+    for kind in FOLD_KINDS:
+        for level in LOOKS:
+            if by_method := found.get((kind, level)):
+                kept[f"{kind}, {level:g} items"] = by_method
+                number = len(next(iter(by_method.values())))
+                show(
+                    f"{section}: {kind} folds, {level:g} items per model, {number} score tables",
+                    {m: list(of.values()) for m, of in by_method.items()},
+                    FIXED,
+                )
+
+
+def natural(args: argparse.Namespace, results: Results) -> None:
+    """Table 2: five models until all is decided, familywise, looked at after every item."""
+    together = {"familywise": True}
+    methods = [
+        Method(name, "ranker", name, rank=together)
+        for name in args.methods
+        if name in registered_names()
+    ]
+    found: dict[str, dict[str, dict[str, float]]] = {}
     for dataset, metric in chosen(args):
         table, _ = load(dataset, metric)
-        found = simulate(
+        replayed = simulate(
             table,
             methods,
             holdout=5,
             folds=args.folds,
             items_per_model=None,
+            prices=dict.fromkeys(table.models, 1.0),
             processes=args.processes,
         )
-        results.add("stopping", dataset, metric, found.outcomes)
-        print_stopping(results, dataset, metric)
-    print_stopping(results)
+        for method in replayed.summary:
+            own = [o for o in replayed.outcomes if o.method == method]
+            found.setdefault(method, {})[f"{dataset} {metric}"] = table_figures(own, table.n_items)
+        print(f"{dataset} {metric}: {replayed.settings['folds']} folds", flush=True)
+    results.tables["natural"] = {"all": found}
+    show(
+        "natural: five models, familywise, until all is decided",
+        {m: list(of.values()) for m, of in found.items()},
+        NATURAL,
+    )
 
 
 def ablation(args: argparse.Namespace, results: Results) -> None:
@@ -166,14 +227,18 @@ def item_sizes(table: Any, dataset: str, column: str) -> Any:
 
 def chosen(args: argparse.Namespace) -> list[tuple[str, str]]:
     """The dataset-metrics asked for."""
-    pairs = DATASETS[::4] if args.quick else DATASETS
-    return [p for p in pairs if not args.only or any(o in "/".join(p) for o in args.only)]
+    pairs = {"all": DATASETS, "choose": CHOOSE, "confirm": CONFIRM}[args.tables]
+    pairs = [p for p in pairs if not args.only or any(o in "/".join(p) for o in args.only)]
+    return pairs[:: max(len(pairs) // 4, 1)][:4] if args.quick else pairs
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="four dataset-metrics, five folds")
-    parser.add_argument("--sections", default="quality", help="comma-separated, or 'all'")
+    parser.add_argument("--sections", default="fixed,natural", help="comma-separated, or 'all'")
+    parser.add_argument("--methods", default=METHODS, help="comma-separated; the first is compared")
+    parser.add_argument("--kinds", default=",".join(FOLD_KINDS), help="of folds (section fixed)")
+    parser.add_argument("--tables", choices=("all", "choose", "confirm"), default="all")
     parser.add_argument("--folds", type=int, default=None, help="hold-out sets (default 20)")
     parser.add_argument("--only", action="append", help="dataset or metric; may be repeated")
     parser.add_argument("--processes", type=int, default=None)
@@ -184,6 +249,7 @@ def main() -> int:
     if not (SHARED / "data").is_dir():
         print(f"no data: {SHARED} is absent (set CCAT_SHARED)", file=sys.stderr)
         return 1
+    args.methods, args.kinds = args.methods.split(","), args.kinds.split(",")
     args.folds = args.folds or (5 if args.quick else 20)
     sections = SECTIONS if args.sections == "all" else args.sections.split(",")
     results = Results()

@@ -18,7 +18,9 @@ from ..methods.curves import fit_abilities
 from ..methods.registry import method_of
 from .outcome import Claim, Floats
 
-_LEAST_VARIANCE = 1e-18
+#: Part of an item at the end of the scale that counts as seen where all values are equal: no error
+#: at all would be stated else.
+_IMAGINED = 0.5
 
 
 def paired(scores: Floats, items: list[int], confidence: float) -> Claim:
@@ -66,17 +68,19 @@ def _claim(y: Floats, offset: Floats, size: int, fitted: int, confidence: float)
     n = seen.sum(axis=1)
     mean = filled.sum(axis=1) / np.maximum(n, 1)
     spread = (np.where(seen, y - mean[:, None], 0.0) ** 2).sum(axis=1) / np.maximum(n - fitted, 1)
-    error = np.sqrt(np.maximum(spread * (1.0 - n / size) / np.maximum(n, 1), _LEAST_VARIANCE))
+    spread = np.where(spread > 0.0, spread, _IMAGINED / np.maximum(n, 1))
+    error = np.sqrt(spread * (1.0 - n / size) / np.maximum(n, 1))
     both = (seen[:, None] & seen[None, :]).astype(float)
     d = np.where(both > 0, filled[:, None] - filled[None, :], 0.0)
     n_both = np.maximum(both.sum(axis=2), 1.0)
     gap = d.sum(axis=2) / n_both
     left = np.where(both > 0, d - gap[..., None], 0.0)
     df = np.maximum(n_both - fitted, 1.0)
-    variance = (left**2).sum(axis=2) / df * (1.0 - n_both / size) / n_both
-    variance = np.maximum(variance, _LEAST_VARIANCE)
+    of_one = (left**2).sum(axis=2) / df
+    of_one = np.where(of_one > 0.0, of_one, _IMAGINED / n_both)
+    variance = of_one * (1.0 - n_both / size) / n_both
     gap = gap + offset[:, None] - offset[None, :]
-    better = stdtr(df, gap / np.sqrt(variance))
+    better = stdtr(df, gap / np.sqrt(np.maximum(variance, 1e-30)))
     tail = (1.0 - confidence) / 2.0
     decided = (better < tail) | (better > 1.0 - tail)
     return Claim(

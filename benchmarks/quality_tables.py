@@ -1,0 +1,119 @@
+"""Tables 1 and 2 of `ranking_quality.py`: methods side by side, pooled over score tables.
+
+Every score table weighs the same.  Standard errors, those of differences to the first method too,
+are clustered by score table: folds of one table share its items and models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lm_eval_ccat.simulation.outcome import Outcome, quantiles
+from lm_eval_ccat.simulation.truth import z_scores
+
+Z95 = 1.959963984540054
+
+#: Title, key, format; a second entry for those of which the difference to the first is shown.
+FIXED = [
+    ("tau", "tau", "{:.3f}"),
+    ("decided", "decided", "{:.1%}"),
+    ("right", "right", "{:.2%}"),
+    ("RMSE", "rmse", "{:.4f}"),
+    ("RMSE pairs", "rmse_pairs", "{:.4f}"),
+    ("bias", "bias", "{:+.4f}"),
+    ("z", "z", "{:.2f}"),
+    ("z pairs", "z_pairs", "{:.2f}"),
+    ("cover", "cover", "{:.1%}"),
+    ("cover pairs", "cover_pairs", "{:.1%}"),
+    ("any wrong", "any_wrong", "{:.1%}"),
+]
+NATURAL = [
+    ("items/model", "items", "{:.1f}"),
+    ("of all", "share", "{:.1%}"),
+    ("decided", "decided", "{:.1%}"),
+    ("any wrong", "any_wrong", "{:.2%}"),
+    ("tau", "tau", "{:.3f}"),
+    ("z pairs", "z_pairs", "{:.2f}"),
+]
+
+
+def table_figures(own: Sequence[Outcome], n_items: int) -> dict[str, float]:
+    """What one method's runs on one score table come to; squares where roots are pooled later."""
+    errors = np.concatenate([o.errors for o in own])
+    out = {
+        "tau": float(np.mean([o.tau for o in own if o.tau is not None] or [np.nan])),
+        "rmse": float(np.mean(errors**2)),
+        "bias": float(np.mean(errors)),
+        "items": sum(o.items for o in own) / sum(len(o.holdout) for o in own),
+    }
+    out["share"] = out["items"] / n_items
+    stated = [o for o in own if o.standard_errors is not None]
+    if stated:
+        z = np.concatenate([z_scores(o.errors, np.asarray(o.standard_errors)) for o in stated])
+        out["z"], out["cover"] = float(np.mean(z**2)), float(np.mean(np.abs(z) <= Z95))
+    pairs = [o for o in own if o.difference_errors is not None]
+    if pairs:
+        e, s, df = (
+            np.concatenate([np.asarray(getattr(o, f"difference_{what}")) for o in pairs])
+            for what in ("errors", "standard_errors", "df")
+        )
+        z = z_scores(e, s)
+        out["rmse_pairs"], out["z_pairs"] = float(np.mean(e**2)), float(np.mean(z**2))
+        out["cover_pairs"] = float(np.mean(np.abs(z) <= quantiles(0.95, df)))
+    sure = [o for o in own if o.confident is not None]
+    if sure:
+        said, right = sum(o.confident or 0 for o in sure), sum(o.confident_right or 0 for o in sure)
+        out["decided"] = said / sum(o.pairs for o in sure)
+        out["said"], out["hits"] = said, right
+        out["any_wrong"] = float(np.mean([o.confident_right != o.confident for o in sure]))
+    return out
+
+
+_COMPARED = (("tau", "{:+.3f} +- {:.3f}", 22), ("decided", "{:+.1%} +- {:.1%}", 26))
+ROOTS = ("rmse", "rmse_pairs", "z", "z_pairs")
+
+
+def pooled(tables: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Means over score tables, roots of mean squares, and standard errors by table."""
+    out: dict[str, float] = {}
+    for key in sorted({k for t in tables for k in t}):
+        values = np.array([t[key] for t in tables if key in t])
+        mean = float(np.nanmean(values))
+        out[key] = float(np.sqrt(mean)) if key in ROOTS else mean
+        if len(values) > 1 and key not in ROOTS:
+            out[f"{key}_se"] = float(np.nanstd(values, ddof=1) / np.sqrt(len(values)))
+    said = sum(t.get("said", 0.0) for t in tables)
+    if said:
+        out["right"] = sum(t.get("hits", 0.0) for t in tables) / said
+    return out
+
+
+def difference(
+    one: Sequence[dict[str, float]], other: Sequence[dict[str, float]], key: str
+) -> tuple[float, float] | None:
+    """Mean difference over score tables and its standard error."""
+    d = [a[key] - b[key] for a, b in zip(one, other) if key in a and key in b]
+    if not d:
+        return None
+    error = float(np.std(d, ddof=1) / np.sqrt(len(d))) if len(d) > 1 else float("nan")
+    return float(np.mean(d)), error
+
+
+def show(title: str, by_method: dict[str, list[dict[str, float]]], columns: Sequence[Any]) -> None:
+    """Print a table: a row per method, the first method's difference to each at the end."""
+    first = next(iter(by_method))
+    print(f"\n{title}")
+    head = "".join(f"{name:>12}" for name, _, _ in columns)
+    print(f"{'':20}{head}{f'tau: {first} - it':>22}{f'decided: {first} - it':>26}")
+    for method, tables in by_method.items():
+        row = pooled(tables)
+        cells = "".join(
+            f"{form.format(row[key]) if key in row else '':>12}" for _, key, form in columns
+        )
+        for key, form, width in _COMPARED:
+            d = None if method == first else difference(by_method[first], tables, key)
+            cells += f"{'' if d is None else form.format(*d):>{width}}"
+        print(f"  {method:18}{cells}", flush=True)
