@@ -20,6 +20,11 @@ from . import internals
 from .judge.active import announce
 from .requests import requests_of
 
+#: Documents looked at for the longest prompt.
+_LOOKED_AT = 256
+#: Tokens of an answer, where the task states no limit; the harness's own default.
+_ANSWER = 256
+
 
 @dataclass(frozen=True)
 class Administered:
@@ -100,7 +105,9 @@ class TaskSession:
         self._instances = requests_of(self.task, self.lm, self.options, self.fewshot_seed)
         self._docs = self._instances.docs
         self._scoring = threading.Lock()
+        self._batch: int | None = None
         self._tokens = internals.token_counter(self.lm) if self.count_tokens else None
+        self.settle_batch()
 
     # -- what there is ------------------------------------------------------------------------
 
@@ -133,12 +140,15 @@ class TaskSession:
         """The task's configuration, as the harness dumps it."""
         return internals.task_config(self.task)
 
+    @property
+    def _generates(self) -> bool:
+        return internals.output_type(self.task) == "generate_until"
+
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The evaluation settings that a bank records and a run is compared by."""
         options = self.options
         template = internals.chat_template_text(self.lm, options.get("apply_chat_template", False))
-        generates = internals.output_type(self.task) == "generate_until"
         return {
             "task_version": internals.task_version(self.task),
             "num_fewshot": int(self.config.get("num_fewshot") or 0),
@@ -148,7 +158,7 @@ class TaskSession:
             "fewshot_as_multiturn": bool(options.get("fewshot_as_multiturn")),
             "system_instruction": options.get("system_instruction"),
             "generation_kwargs": (
-                dict(self.config.get("generation_kwargs") or {}) if generates else {}
+                dict(self.config.get("generation_kwargs") or {}) if self._generates else {}
             ),
         }
 
@@ -159,6 +169,22 @@ class TaskSession:
     def n_requests(self, doc_id: int) -> int:
         """How many answers of the model one document takes (choices, repeats)."""
         return sum(map(internals.repeats, self._instances[doc_id]))
+
+    def settle_batch(self) -> None:
+        """Find the batch size of a model that is to find it itself (``auto``), once.
+
+        Looks at prompts spread over the task; a model loaded again gets the size found before.
+        """
+        if self.lm is None or not internals.batch_is_open(self.lm):
+            return
+        if self._batch is None:
+            ids = self.doc_ids
+            some = ids[:: -(-len(ids) // _LOOKED_AT)]
+            prompts = [prompt for doc_id in some for prompt in self.prompts(doc_id)]
+            settings = self.config.get("generation_kwargs") or {}
+            answer = int(settings.get("max_gen_toks") or _ANSWER) if self._generates else 1
+            self._batch = internals.find_batch_size(self.lm, prompts, answer)
+        internals.keep_batch_size(self.lm, self._batch)
 
     # -- running documents --------------------------------------------------------------------
 
@@ -186,6 +212,7 @@ class TaskSession:
         requests = [instance for group in groups for instance in group]
         if not requests:
             return []
+        self.settle_batch()
         started = time.perf_counter()
         internals.send(self.lm, requests)
         share = (time.perf_counter() - started) / sum(map(internals.repeats, requests))

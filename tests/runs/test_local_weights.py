@@ -9,26 +9,7 @@ import pytest
 from bench import Bench
 
 from lm_eval_ccat.cli.main import main
-
-
-def make_model(folder: Path, seed: int) -> None:
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
-
-    words = ["<eos>", "<unk>", *map(str, range(100)), *"Repeat the numbers of document .".split()]
-    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<eos>", unk_token="<unk>", pad_token="<eos>"
-    )
-    torch.manual_seed(seed)
-    model = GPT2LMHeadModel(
-        GPT2Config(vocab_size=len(words), n_positions=128, n_embd=16, n_layer=1, n_head=2,
-                   bos_token_id=0, eos_token_id=0)
-    )  # fmt: skip
-    model.save_pretrained(folder)
-    fast.save_pretrained(folder)
+from lm_eval_ccat.testing.weights import tiny_model
 
 
 def test_models_that_do_not_fit_are_loaded_one_at_a_time(
@@ -39,7 +20,7 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(
 
     names = ["one", "two"]
     for seed, name in enumerate(names):
-        make_model(tmp_path / name, seed)
+        tiny_model(tmp_path / name, seed, "Repeat the numbers of document .".split())
     content = {
         "task": "loopback_task",
         "bank": "bank.json",
@@ -147,7 +128,7 @@ def test_multiple_choice_by_local_weights(tmp_path: Path) -> None:
     calibrate(table, method="paper").save(tmp_path / "bank.json")
     names = ["one", "two"]
     for seed, name in enumerate(names):
-        make_model(tmp_path / name, seed)
+        tiny_model(tmp_path / name, seed, "Repeat the numbers of document .".split())
     config = tmp_path / "choices.yaml"
     config.write_text(
         json.dumps(

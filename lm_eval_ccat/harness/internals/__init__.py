@@ -18,6 +18,14 @@ from .api import (
     time_limit,
     unroute,
 )
+from .batches import (
+    batch_is_open,
+    find_batch_size,
+    halve_batch_size,
+    keep_batch_size,
+    natural_batch,
+    requests_at_once,
+)
 from .hashes import document_hash, hash_text
 from .instances import answers, by_document, count_tokens, document_of, prompt, repeats, sample_row
 from .loaded import (
@@ -52,11 +60,8 @@ from .models import (
     model_name,
     model_types,
     naming_extras,
-    natural_batch,
     own_retries,
-    requests_at_once,
     require_backends,
-    send,
     token_counter,
     unwrapped,
     with_cache,
@@ -75,6 +80,7 @@ from .running import (
     stock_simple_evaluate,
     watch_evaluate,
 )
+from .sending import send
 from .single import build_single, builds_alone
 from .tasks import (
     build_requests,
@@ -98,6 +104,7 @@ __all__ = [
     "aggregations",
     "answers",
     "apply_filters",
+    "batch_is_open",
     "bind_evaluate",
     "build_requests",
     "build_single",
@@ -117,13 +124,16 @@ __all__ = [
     "draws_fewshot",
     "expand_names",
     "filter_names",
+    "find_batch_size",
     "generate",
+    "halve_batch_size",
     "harness_version",
     "has_several_targets",
     "hash_text",
     "hear_answers",
     "install_evaluate",
     "is_multimodal",
+    "keep_batch_size",
     "load_from",
     "load_tasks",
     "make_lm",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -104,53 +103,6 @@ def world_size(lm: Any) -> int:
     return int(getattr(lm, "world_size", 1) or 1)
 
 
-def send(lm: Any, instances: Sequence[Any]) -> None:
-    """Run requests through the model and store each response with its request.
-
-    As `lm_eval.evaluator.evaluate` does: per request type one call, each request repeated
-    ``repeats`` times in a row, the responses appended in order.
-    """
-    by_type: dict[str, list[Any]] = {}
-    for instance in instances:
-        by_type.setdefault(instance.request_type, []).extend([instance] * instance.repeats)
-    answers = {kind: _answer(lm, kind, requests) for kind, requests in by_type.items()}
-    for kind, requests in by_type.items():
-        if len(answers[kind]) != len(requests):
-            raise HarnessError(
-                f"the model answered {len(answers[kind])} of {len(requests)} {kind} requests"
-            )
-    # Stored only once every answer is there: a call that fails leaves no half-asked document.
-    for instance in instances:
-        instance.resps = []
-    for kind, requests in by_type.items():
-        for instance, answer in zip(requests, answers[kind]):
-            instance.resps.append(answer)
-
-
-def _answer(lm: Any, kind: str, requests: list[Any]) -> list[Any]:
-    method = getattr(lm, kind)
-    # A progress bar for every few documents says nothing.
-    if "disable_tqdm" in inspect.signature(method).parameters:
-        return list(method(requests, disable_tqdm=True))
-    return list(method(requests))
-
-
-def natural_batch(lm: Any) -> int:
-    """How many documents the model takes at once without waiting for one another; at least 1.
-
-    A batch size of ``auto``, which the model finds out anew at every call, counts as 8.
-    """
-    inner = unwrapped(lm)
-    sizes = []
-    for name in ("batch_size", "_concurrent"):
-        size = getattr(inner, name, 1)
-        try:
-            sizes.append(8 if str(size).startswith("auto") else int(size))
-        except (TypeError, ValueError):  # a model that has no such thing
-            continue
-    return max([1, *sizes])
-
-
 def token_counter(lm: Any) -> Callable[[str], int] | None:
     """A function that counts a text's tokens by the model's own tokenizer, or None."""
     inner = unwrapped(lm)
@@ -215,19 +167,3 @@ def own_retries(lm: Any, attempts: int) -> None:
     inner = unwrapped(lm)
     if hasattr(inner, "max_retries"):
         inner.max_retries = attempts
-
-
-def requests_at_once(lm: Any) -> tuple[int, int]:
-    """(calls that may run at the same time, requests of one call) for this model.
-
-    API models take ``num_concurrent`` calls of ``batch_size`` prompts; local ones one call of
-    ``batch_size``; a batch size of ``auto`` counts as 8.
-    """
-    inner = unwrapped(lm)
-    size = getattr(inner, "batch_size", 1)
-    if hasattr(inner, "_concurrent"):
-        return max(1, int(inner._concurrent)), max(1, int(getattr(inner, "_batch_size", 1)))
-    try:
-        return 1, max(1, int(size))
-    except (TypeError, ValueError):
-        return 1, 8

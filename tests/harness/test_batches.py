@@ -1,0 +1,96 @@
+"""A local model's batch size is found once and kept, and a batch too large is halved."""
+
+from __future__ import annotations
+
+import pytest
+
+from lm_eval_ccat import adaptive_evaluate
+from lm_eval_ccat.harness import TaskSession, internals
+from lm_eval_ccat.testing.weights import tiny_model
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    pytest.importorskip("transformers")
+    return tiny_model(tmp_path_factory.mktemp("weights"))
+
+
+def load(weights, batch_size):
+    arguments = {"pretrained": weights, "dtype": "float32"}
+    return internals.make_lm("hf", arguments, {"batch_size": batch_size, "device": "cpu"})
+
+
+@pytest.fixture
+def detections(monkeypatch):
+    """Lengths that the model was asked to try."""
+    kind = internals.resolve("lm_eval.models.huggingface:HFLM")
+    found, genuine = [], kind._detect_batch_size
+
+    def detect(self, requests=None, pos=0):
+        found.append(len(requests[pos][1]) if requests else self.max_length)
+        return genuine(self, requests, pos)
+
+    monkeypatch.setattr(kind, "_detect_batch_size", detect)
+    return found
+
+
+@pytest.mark.parametrize("size", ["auto", "auto:8"])
+@pytest.mark.parametrize("task, metric", [("choices", "acc"), ("texts", "bleu")])
+def test_auto_is_found_once_and_kept(bench, weights, detections, size, task, metric):
+    lm = load(weights, size)
+    results = adaptive_evaluate(
+        lm,
+        tasks=[task],
+        bank=bench.bank(task, metric),
+        task_manager=bench.manager(),
+        max_items=12,
+        adaptive_batch_size=3,
+        bootstrap_iters=0,
+    )
+    assert results["adaptive"][task]["items"] == 12
+    assert len(detections) == 1 and detections[0] <= 512
+    assert lm.batch_size == 64
+
+
+def test_a_model_loaded_again_keeps_the_size(bench, weights, detections):
+    [task] = bench.manager().load(["choices"])["tasks"].values()
+    session = TaskSession(task, load(weights, "auto"))
+    session.administer([0])
+    session.lm = load(weights, "auto")
+    session.administer([1])
+    assert len(detections) == 1 and session.lm.batch_size == 64
+
+
+def test_out_of_memory_halves_the_batch_and_loses_nothing(bench, weights, monkeypatch, caplog):
+    [task] = bench.manager().load(["choices"])["tasks"].values()
+    session = TaskSession(task, load(weights, 16))
+    genuine = session.lm._model_call
+
+    def tight(inputs, **arguments):
+        if inputs.shape[0] > 4:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return genuine(inputs, **arguments)
+
+    monkeypatch.setattr(session.lm, "_model_call", tight)
+    answers = session.administer(list(range(8)))
+    assert len(answers) == 8 and session.lm.batch_size == 4
+    assert "going on with 8" in caplog.text and "going on with 4" in caplog.text
+    monkeypatch.setattr(session.lm, "_model_call", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        session.administer([0])
+
+
+def test_natural_batches():
+    class Local:
+        batch_size = 6
+
+    class Queued:
+        batch_size = "auto"
+
+    class Server:
+        batch_size, _batch_size, _concurrent = 2, 2, 8
+
+    assert internals.natural_batch(Local()) == 6
+    assert internals.natural_batch(Queued()) == 64
+    assert internals.natural_batch(Server()) == 16
+    assert internals.natural_batch(object()) == 1
