@@ -125,7 +125,7 @@ def _judge(found: Answers, args: argparse.Namespace) -> list[float]:
         chunk = found.answers[start : start + step]
         scores += [rating.score for rating in judge.rate_all([_fields(a) for a in chunk])]
         print(f"\rrated {len(scores)} of {len(found.answers)}", end="", file=sys.stderr)
-    print(f"\njudge {judge.settings.model}: {judge.usage.describe()}", file=sys.stderr)
+    print(f"\njudge {judge.settings.model}: {judge.describe()}", file=sys.stderr)
     return scores
 
 

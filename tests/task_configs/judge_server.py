@@ -12,10 +12,12 @@ class JudgeServer:
     """Answers ``/v1/chat/completions``.
 
     ``script(messages, n)`` gives the reply to the ``n``-th request (from 0): a text, a status code,
-    or the bytes of a body.
+    the bytes of a body, or a status code with the text of a body.
     """
 
-    def __init__(self, script: Callable[[list[dict], int], str | int | bytes]) -> None:
+    def __init__(
+        self, script: Callable[[list[dict], int], str | int | bytes | tuple[int, str]]
+    ) -> None:
         self.requests: list[dict] = []
         self.headers: list[dict] = []
         lock = threading.Lock()
@@ -30,7 +32,9 @@ class JudgeServer:
                     outer.headers.append(dict(self.headers))
                 reply = script(body["messages"], n)
                 status, content = (reply, b"no") if isinstance(reply, int) else (200, reply)
-                if isinstance(content, str):
+                if isinstance(reply, tuple):
+                    status, content = reply[0], reply[1].encode()
+                elif isinstance(content, str):
                     content = json.dumps(
                         {
                             "choices": [{"message": {"role": "assistant", "content": content}}],

@@ -1,16 +1,20 @@
-"""A language model as judge: ratings from 1 to 10, cached, their cost counted."""
+"""Language models as judges: ratings from 1 to 10, cached, their cost counted."""
 
 from .active import active_judge, announce, watch_judged_models
-from .judge import Judge, Rating, Usage, take_cost
+from .agreement import Agreement, agreement
+from .judge import Judge, Rating
 from .rating import parse_rating
 from .settings import JudgeSettings
+from .usage import Usage, take_cost
 
 __all__ = [
+    "Agreement",
     "Judge",
     "JudgeSettings",
     "Rating",
     "Usage",
     "active_judge",
+    "agreement",
     "announce",
     "parse_rating",
     "take_cost",

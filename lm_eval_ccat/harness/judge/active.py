@@ -68,4 +68,4 @@ def announce(lm: Any) -> None:
 def _report() -> None:
     for judge in _JUDGES.values():
         if judge.usage.calls or judge.usage.cached:
-            print(f"judge {judge.settings.model}: {judge.usage.describe()}", file=sys.stderr)
+            print(f"judge {judge.settings.model}: {judge.describe()}", file=sys.stderr)

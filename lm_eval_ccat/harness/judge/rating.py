@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
 LOWEST, HIGHEST = 1.0, 10.0
 
@@ -27,6 +28,27 @@ _PATTERNS = (
 )
 _BARE = re.compile(rf"^{_MARKS}{_NUMBER}(?:\s*/\s*10)?[\s.*_`]*$")
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+
+
+def grade(reply: str, pattern: str | None, grades: Mapping[str, float]) -> float | None:
+    """The rating of a reply, by a pattern of one's own or as `parse_rating` reads it.
+
+    >>> grade("GRADE: C. No: GRADE: P", r"GRADE: (\\w)", {"C": 10, "P": 5.5, "I": 1})
+    5.5
+    """
+    if pattern is None:
+        return parse_rating(reply)
+    found = re.findall(pattern, _THOUGHT.sub(" ", reply))
+    if not found:
+        return None
+    word = found[-1].strip()
+    for name, value in grades.items():
+        if word.lower() == str(name).lower():
+            return float(value)
+    try:
+        return _within(float(word))
+    except ValueError:
+        return None
 
 
 def parse_rating(reply: str) -> float | None:

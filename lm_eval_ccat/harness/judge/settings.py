@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import UsageError
 from ..prices import Price
+from .rating import HIGHEST, LOWEST
 
+REDUCERS = ("mean", "median", "majority")
 SHIPPED_PROMPT = Path(__file__).parent / "prompts" / "truthfulness.txt"
 
 
@@ -33,8 +38,11 @@ class JudgeSettings:
     prompt : Path
         File with ``$question``, ``$correct``, ``$incorrect`` and ``$answer`` (or what fields a task
         gives) to be filled in.
-    temperature : float
-    max_tokens : int
+    temperature : float or None
+        None leaves it to the server.
+    max_tokens : int or None
+        None leaves it to the server. A server that wants ``max_completion_tokens`` instead, or
+        takes no temperature, is asked again in its way.
     extra : dict
         Further fields of an endpoint's request.
     timeout : float
@@ -46,7 +54,20 @@ class JudgeSettings:
     concurrency : int
         Requests at once, where many answers are judged together.
     cache : Path, optional
-        File of past ratings; they cost nothing again.
+        File of past ratings; they cost nothing again. A judge read from ``judge.yaml`` keeps them
+        in ``judge.ratings.jsonl`` beside it, unless the file says ``cache: false``.
+    repeats : int
+        Ratings asked of each judge for each answer; more than one needs a temperature.
+    judges : tuple of JudgeSettings
+        Several judges; in the file each entry states what differs from the rest of the file.
+    reducer : str
+        How several ratings become one: ``mean``, ``median`` or ``majority`` (the rating given by
+        more than half of them; else there is none).
+    grade_pattern : str, optional
+        Regular expression with one group that holds the grade; the last match counts. Without it
+        ratings are read as `parse_rating` reads them.
+    grades : dict of str to float
+        What grades in words or letters are worth, from 1 to 10, such as ``{C: 10, P: 5.5, I: 1}``.
     price : Price
         ``{input: , output: }`` in dollars per million tokens.
     judged : tuple of str
@@ -62,33 +83,72 @@ class JudgeSettings:
     lm_args: dict[str, Any] = field(default_factory=dict)
     apply_chat_template: bool = False
     prompt: Path = SHIPPED_PROMPT
-    temperature: float = 0.0
-    max_tokens: int = 512
+    temperature: float | None = 0.0
+    max_tokens: int | None = 512
     extra: dict[str, Any] = field(default_factory=dict)
     timeout: float = 60.0
     retries: int = 4
     attempts: int = 3
     concurrency: int = 4
     cache: Path | None = None
+    repeats: int = 1
+    judges: tuple[JudgeSettings, ...] = ()
+    reducer: str = "mean"
+    grade_pattern: str | None = None
+    grades: dict[str, float] = field(default_factory=dict)
     price: Price = field(default_factory=Price)
     judged: tuple[str, ...] = ()
     allow_self: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, str) or not self.model:
-            raise UsageError("a judge needs `model:`, its name")
-        if (self.base_url is None) == (self.lm is None):
+            raise UsageError("a judge needs `model:`, its name (or `judges:`, a list of several)")
+        if not self.judges and (self.base_url is None) == (self.lm is None):
             raise UsageError(
                 f"judge {self.model}: state either `base_url:` (an OpenAI-compatible endpoint) or "
                 "`lm:` (an lm-eval model type)"
             )
-        for name in ("retries", "max_tokens", "attempts", "concurrency"):
+        for name in ("retries", "max_tokens", "attempts", "concurrency", "repeats"):
             value, least = getattr(self, name), 0 if name == "retries" else 1
+            if name == "max_tokens" and value is None:
+                continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise UsageError(
                     f"judge {self.model}: `{name}` must be a whole number of at least {least}, "
                     f"not {value!r}"
                 )
+        if self.reducer not in REDUCERS:
+            raise UsageError(
+                f"judge {self.model}: `reducer` must be one of {', '.join(REDUCERS)}, "
+                f"not {self.reducer!r}"
+            )
+        if self.repeats > 1 and self.temperature == 0:
+            raise UsageError(
+                f"judge {self.model}: {self.repeats} repeats at temperature 0 would be the same "
+                "rating again; set `temperature:`, or `repeats: 1`"
+            )
+        self._check_grades()
+
+    def _check_grades(self) -> None:
+        if self.grade_pattern is not None:
+            try:
+                groups = re.compile(self.grade_pattern).groups
+            except re.error as error:
+                raise UsageError(f"judge {self.model}: `grade_pattern`: {error}") from error
+            if groups != 1:
+                raise UsageError(
+                    f"judge {self.model}: `grade_pattern` must have one group, which holds the "
+                    f"grade; it has {groups}"
+                )
+        for grade, value in self.grades.items():
+            if not isinstance(value, int | float) or not LOWEST <= value <= HIGHEST:
+                raise UsageError(
+                    f"judge {self.model}: `grades.{grade}` must be from 1 to 10, not {value!r}"
+                )
+        if self.grades and self.grade_pattern is None:
+            raise UsageError(
+                f"judge {self.model}: `grades` needs `grade_pattern`, which finds them"
+            )
 
     @classmethod
     def read(cls, path: str | Path) -> JudgeSettings:
@@ -114,11 +174,54 @@ class JudgeSettings:
         unknown = sorted(set(content) - known)
         if unknown:
             raise UsageError(f"{path}: unknown {', '.join(unknown)}; known: {', '.join(known)}")
-        content.setdefault("model", "")
+        return cls._build(content, path)
+
+    @classmethod
+    def _build(cls, content: dict[str, Any], path: Path) -> JudgeSettings:
+        content = dict(content)
+        several = content.pop("judges", None) or ()
+        if isinstance(several, Mapping) or any(not isinstance(e, Mapping) for e in several):
+            raise UsageError(f"{path}: `judges` must be a list of judges, each with its `model:`")
+        members = tuple(
+            cls._build({**content, "cache": content.get("cache"), **entry}, path)
+            for entry in several
+        )
+        content["judges"] = members
+        content.setdefault("model", " + ".join(member.model for member in members))
         for name in ("prompt", "cache"):
             if content.get(name):
                 content[name] = path.parent / content[name]
-        content["price"] = Price.parse(content.get("price"), "price")
+        if content.get("cache") is None:
+            content["cache"] = path.with_suffix(".ratings.jsonl")
+        elif content["cache"] is False:
+            content["cache"] = None
+        if not isinstance(content.get("price"), Price):
+            content["price"] = Price.parse(content.get("price"), "price")
         judged = content.get("judged") or ()
         content["judged"] = (judged,) if isinstance(judged, str) else tuple(judged)
         return cls(**content)
+
+    @property
+    def members(self) -> tuple[JudgeSettings, ...]:
+        """The judges, one by one."""
+        return self.judges or (self,)
+
+    def identity(self) -> dict[str, Any]:
+        """What a rating depends on: judges, rubric, sampling, reading; not where they run."""
+        sampling = [
+            {
+                "model": member.model,
+                "temperature": member.temperature,
+                "max_tokens": member.max_tokens,
+                **({"extra": member.extra} if member.extra else {}),
+            }
+            for member in self.members
+        ]
+        rubric = "\n".join(member.prompt.read_text(encoding="utf-8") for member in self.members)
+        return {
+            "judges": sampling,
+            "rubric_sha": hashlib.sha256(rubric.encode()).hexdigest()[:16],
+            "repeats": self.repeats,
+            "reducer": self.reducer if len(self.members) * self.repeats > 1 else None,
+            "grades": [self.grade_pattern, self.grades] if self.grade_pattern else None,
+        }

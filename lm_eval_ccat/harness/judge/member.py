@@ -1,0 +1,166 @@
+"""One judge of a panel: its prompt filled in, its replies read, kept and paid for."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from ...errors import HarnessError, UsageError
+from .backends import Backend, Messages, Refusal, Reply, backend_of
+from .cache import ReplyCache
+from .rating import grade
+from .settings import JudgeSettings
+from .usage import Usage, spend
+
+_REMINDER = (
+    "Your reply held no rating that could be read. Reply with nothing but the rating, a number "
+    "from 1 to 10, in the form Rating: [[N]]"
+)
+_OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form you were asked for."
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one judge said of one answer: NaN without a rating, an error where it gave no reply."""
+
+    score: float
+    reply: str
+    cached: bool
+    error: HarnessError | None = None
+
+
+class Member:
+    """One judge.
+
+    Parameters
+    ----------
+    settings : JudgeSettings
+    backend : Backend, optional
+        What is asked; by default what the settings name.
+    """
+
+    def __init__(self, settings: JudgeSettings, backend: Backend | None = None) -> None:
+        self.settings = settings
+        self.usage = Usage(usd=0.0 if settings.price.known else None)
+        self._prompt = _template(settings)
+        self._backend = backend
+        self._cache = ReplyCache(settings.cache)
+        self._lock = Lock()
+
+    def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[Verdict]:
+        """Rate answers for the (repeat + 1)-th time, as many at once as the judge takes."""
+        keys = [self._key(fields, repeat) for fields in answers]
+        conversations = {key: self._conversation(fields) for key, fields in zip(keys, answers)}
+        found: dict[str, Verdict] = {}
+        for key in conversations:
+            past = self._cache.get(key)
+            score = None if past is None else self._grade(past)
+            if past is not None and score is not None:
+                found[key] = Verdict(score, past, True)
+        for attempt in range(self.settings.attempts):
+            # The same question twice in one call is put once.
+            open_ = [key for key in conversations if key not in found]
+            if not open_:
+                break
+            last = attempt + 1 == self.settings.attempts
+            replies = self._asked([conversations[key] for key in open_])
+            for key, reply in zip(open_, replies):
+                verdict = self._verdict(key, reply, last)
+                if verdict is not None:
+                    found[key] = verdict
+                elif isinstance(reply, Reply):
+                    conversations[key] = [
+                        *conversations[key],
+                        {"role": "assistant", "content": reply.text},
+                        {"role": "user", "content": self._reminder()},
+                    ]
+        verdicts = [found[key] for key in keys]
+        with self._lock:
+            self.usage.cached += sum(verdict.cached for verdict in verdicts)
+            self.usage.refused += sum(isinstance(v.error, Refusal) for v in verdicts)
+            self.usage.unrated += sum(math.isnan(v.score) and v.error is None for v in verdicts)
+        return verdicts
+
+    def _asked(self, conversations: list[Messages]) -> list[Reply | HarnessError]:
+        with self._lock:
+            if self._backend is None:
+                self._backend = backend_of(self.settings)
+        replies = self._backend.ask(conversations)
+        for reply in replies:
+            if isinstance(reply, Reply):
+                self._count(reply)
+        return replies
+
+    def _verdict(self, key: str, reply: Reply | HarnessError, last: bool) -> Verdict | None:
+        """What a reply amounts to; None where it is worth asking again."""
+        if not isinstance(reply, Reply):
+            return Verdict(math.nan, "", False, reply)
+        score = self._grade(reply.text)
+        if score is not None:  # an unreadable reply is not worth keeping
+            self._cache.put(key, reply.text, self.settings.model)
+            return Verdict(score, reply.text, False)
+        return Verdict(math.nan, reply.text, False) if last else None
+
+    def _grade(self, reply: str) -> float | None:
+        return grade(reply, self.settings.grade_pattern, self.settings.grades)
+
+    def _reminder(self) -> str:
+        return _REMINDER if self.settings.grade_pattern is None else _OWN_REMINDER
+
+    def _count(self, reply: Reply) -> None:
+        price = self.settings.price
+        usd = reply.usd
+        if usd is None and price.known:
+            usd = price.cost(reply.tokens, 0.0)
+        with self._lock:
+            self.usage.tokens = self.usage.tokens + reply.tokens
+            if usd is None:
+                self.usage.usd = None  # a sum with gaps is no sum
+            elif self.usage.usd is not None or self.usage.calls == 0:
+                self.usage.usd = (self.usage.usd or 0.0) + usd
+                spend(usd)
+            self.usage.calls += 1
+
+    # -- the question ----------------------------------------------------------------------
+
+    def _key(self, fields: Mapping[str, str], repeat: int) -> str:
+        """What a reply depends on; the mark, which is random, is not of it."""
+        settings = self.settings
+        asked_of = [settings.base_url, settings.lm, settings.lm_args, settings.model]
+        asked_as = [settings.temperature, settings.max_tokens, settings.extra]
+        return ReplyCache.key(asked_of, asked_as, self._prompt.template, dict(fields), repeat)
+
+    def _conversation(self, fields: Mapping[str, str]) -> Messages:
+        # A mark that the answer cannot know, so that no answer can close what it stands in.
+        mark = secrets.token_hex(8)
+        given = dict(fields)
+        if "answer" in given and not _names(self._prompt, "mark"):
+            given["answer"] = f"[begin {mark}]\n{given['answer']}\n[end {mark}]"
+        try:
+            content = self._prompt.substitute(given, mark=mark)
+        except (KeyError, ValueError) as error:
+            raise UsageError(
+                f"the prompt {self.settings.prompt} asks for {error}, which the task does not "
+                f"give; it gives {', '.join(fields)} (a dollar sign is written $$)"
+            ) from error
+        return [{"role": "user", "content": content}]
+
+
+def _names(template: string.Template, name: str) -> bool:
+    return any(
+        name in (match["named"], match["braced"])
+        for match in template.pattern.finditer(template.template)
+    )
+
+
+def _template(settings: JudgeSettings) -> string.Template:
+    try:
+        return string.Template(settings.prompt.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the judge's prompt {settings.prompt}: {error.strerror}"
+        ) from error
