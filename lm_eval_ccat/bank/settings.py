@@ -11,7 +11,8 @@ metric, filter                      chat template applied or not, or another one
 documents missing or changed        few-shot examples as turns or as one message
 number of few-shot examples         sampling (temperature, top_p, ...)
 task version                        a token limit that only one of the two states
-system instruction                  task renamed, documents the same
+system instruction                  seed of drawn few-shot examples
+scorer (see `bank.scorers`)         task renamed, documents the same
 ``until`` and token limits          documents that the bank does not know
 another task, documents unverified  settings that the bank does not record
 ==================================  =====================================================
@@ -24,11 +25,14 @@ from typing import Any
 
 from ..errors import BankMismatchError
 from .bank import ItemBank
+from .scorers import compare_scorers
 
 #: Generation settings that cut an answer: with others it is another answer.
 _CUTTING = ("until", "max_gen_toks", "max_tokens", "max_new_tokens", "max_length")
 #: What the harness does where a task says nothing.
 _GENERATION_DEFAULTS = {"temperature": 0.0, "do_sample": False}
+#: Settings with a comparison of their own.
+_BY_THEMSELVES = ("generation_kwargs", "scorer")
 _SHOWN = 3
 
 
@@ -53,7 +57,7 @@ def check_bank(
     settings : mapping
         Keys as a bank from harness logs has them: ``task_version``, ``num_fewshot``,
         ``chat_template``, ``chat_template_sha``, ``fewshot_as_multiturn``,
-        ``system_instruction``, ``generation_kwargs``.
+        ``system_instruction``, ``generation_kwargs``, ``fewshot_seed``, ``scorer``.
     doc_ids : sequence
         Every document of the task.
     doc_hashes : sequence of (str or None)
@@ -87,8 +91,9 @@ def check_bank(
             "calibrate with --filter"
         )
     more_refusals, more_warnings = compare_settings(bank.settings, settings)
-    refusals += more_refusals
-    warnings += more_warnings
+    scorer = compare_scorers(bank.settings.get("scorer"), settings.get("scorer"), bank.metric)
+    refusals += more_refusals + scorer[0]
+    warnings += more_warnings + scorer[1]
     if refusals:
         raise BankMismatchError(
             f"the bank of {bank.task or 'an unnamed task'} ({bank.metric}) does not fit task "
@@ -161,11 +166,17 @@ def compare_settings(
         ]
     refusals, warnings = [], []
     # A setting in which the calibration runs differed among themselves decides nothing.
-    known = {k: v for k, v in recorded.items() if k in run and k != "generation_kwargs"}
+    known = {k: v for k, v in recorded.items() if k in run and k not in _BY_THEMSELVES}
     other = {k for k, v in known.items() if not _same(v, run[k])}
     for key in ("task_version", "num_fewshot"):
         if key in other and known[key] is not None and run[key] is not None:
             refusals.append(f"{key} is {_show(run[key])}, the bank has {_show(known[key])}")
+    if "fewshot_seed" in other and known["fewshot_seed"] is not None:
+        if run["fewshot_seed"] is not None and run.get("num_fewshot"):
+            warnings.append(
+                f"fewshot_seed is {run['fewshot_seed']}, the bank has {known['fewshot_seed']}: "
+                "other few-shot examples are drawn than for the calibration models"
+            )
     if "system_instruction" in other:
         refusals.append(
             f"system_instruction is {_show(run['system_instruction'])}, "

@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     name = "judge_score" if args.metric == "judge" else args.metric
     scores = _SCORERS[args.metric](found, args)
     table = found.table(scores, name, find_metric(name).scale)
+    table.settings["scorer"] = {name: _scorer(name, args)}
     table.write(output)
     missing = sum(map(math.isnan, scores))
     print(
@@ -82,6 +83,17 @@ def run(args: argparse.Namespace) -> int:
         f"{len(found.models)} models" + (f"; {missing} without a score" if missing else "")
     )
     return 0
+
+
+def _scorer(name: str, args: argparse.Namespace) -> dict[str, Any] | None:
+    """What the metric was computed by, for the bank that is made of it."""
+    from ..harness.judge import JudgeSettings
+    from ..harness.scorers import scorer_of
+
+    if args.metric == "judge":
+        return JudgeSettings.read(args.judge).identity()
+    scorer = scorer_of(name)
+    return {"checkpoint": args.model} if name == "comet" and args.model else scorer
 
 
 def _comet(found: Answers, args: argparse.Namespace) -> list[float]:

@@ -19,6 +19,7 @@ from ..errors import HarnessError
 from . import internals
 from .judge.active import announce
 from .requests import requests_of
+from .scorers import scorers
 
 #: Documents looked at for the longest prompt.
 _LOOKED_AT = 256
@@ -102,6 +103,8 @@ class TaskSession:
         internals.require_supported_version()
         refuse_unsupported(self.task, self.lm)
         announce(self.lm)
+        if self.fewshot_seed is None:
+            self.fewshot_seed = internals.fewshot_seed(self.task)
         self._instances = requests_of(self.task, self.lm, self.options, self.fewshot_seed)
         self._docs = self._instances.docs
         self._scoring = threading.Lock()
@@ -141,6 +144,10 @@ class TaskSession:
         return internals.task_config(self.task)
 
     @property
+    def _metrics(self) -> list[str]:
+        return internals.metric_names(self.task)
+
+    @property
     def _generates(self) -> bool:
         return internals.output_type(self.task) == "generate_until"
 
@@ -152,6 +159,7 @@ class TaskSession:
         return {
             "task_version": internals.task_version(self.task),
             "num_fewshot": int(self.config.get("num_fewshot") or 0),
+            "fewshot_seed": self.fewshot_seed if internals.draws_fewshot(self.task) else None,
             # The harness's logs have a text for every run with a template, an empty one too.
             "chat_template": template is not None,
             "chat_template_sha": internals.hash_text(template) if template else None,
@@ -160,6 +168,7 @@ class TaskSession:
             "generation_kwargs": (
                 dict(self.config.get("generation_kwargs") or {}) if self._generates else {}
             ),
+            "scorer": scorers(internals.reported_metrics(self.task) or self._metrics),
         }
 
     def prompts(self, doc_id: int) -> tuple[str, ...]:

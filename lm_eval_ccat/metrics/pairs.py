@@ -15,6 +15,7 @@ Where the caller knows the model's answer, `order_pair` looks for it in the pair
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
@@ -65,6 +66,14 @@ def sentence_scorer(name: str) -> Callable[[str, Sequence[str]], float]:
         return float(_scorer(name).sentence_score(prediction, list(references)).score)
 
     return score
+
+
+def sacrebleu_signature(name: str) -> str:
+    """sacrebleu's own signature of a metric as it is computed here, its version included."""
+    scorer = copy(_scorer(name))
+    scorer.num_refs = 1  # known only with a document, and different from one to the next
+    parts = str(scorer.get_signature()).split("|")
+    return "|".join(part for part in parts if not part.startswith("nrefs:"))
 
 
 def order_pair(

@@ -1,9 +1,12 @@
 """Scores of a lay summary: likeness to the published one, and readability."""
 
+from lm_eval_ccat.harness.scorers import record_scorers
 from lm_eval_ccat.live.item_scaling import LiveScaling
 from lm_eval_ccat.metrics.bertscore import bertscore_f1
 from lm_eval_ccat.metrics.fkgl import fkgl
 from lm_eval_ccat.metrics.rouge import rouge
+
+record_scorers()
 
 
 def score_without_model(doc, results):

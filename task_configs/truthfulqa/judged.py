@@ -1,8 +1,10 @@
 """Truthfulness by a judge."""
 
 from lm_eval_ccat.harness.judge import active_judge, watch_judged_models
+from lm_eval_ccat.harness.scorers import record_scorers
 
 watch_judged_models()
+record_scorers()
 
 
 def score_by_judge(doc, results):

@@ -1,6 +1,9 @@
 """Truthfulness by likeness to correct rather than to incorrect answers."""
 
+from lm_eval_ccat.harness.scorers import record_scorers
 from lm_eval_ccat.metrics.bertscore import differential_bertscore
+
+record_scorers()
 
 
 def score_by_bertscore(doc, results):

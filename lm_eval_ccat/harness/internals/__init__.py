@@ -34,6 +34,7 @@ from .loaded import (
     directions,
     documents,
     draws_fewshot,
+    fewshot_seed,
     filter_names,
     has_several_targets,
     is_multimodal,
@@ -70,6 +71,7 @@ from .models import (
 from .names import ANY_VERSION, SUPPORTED, USED, harness_version, require_supported_version, resolve
 from .results import aggregate_groups, collect, new_accumulator, save_results, to_results
 from .running import (
+    amend_results,
     bind_evaluate,
     command_line,
     config_file,
@@ -102,6 +104,7 @@ __all__ = [
     "address",
     "aggregate_groups",
     "aggregations",
+    "amend_results",
     "answers",
     "apply_filters",
     "batch_is_open",
@@ -123,6 +126,7 @@ __all__ = [
     "documents",
     "draws_fewshot",
     "expand_names",
+    "fewshot_seed",
     "filter_names",
     "find_batch_size",
     "generate",

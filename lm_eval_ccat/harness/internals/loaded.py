@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .names import resolve
+
+#: Seed of few-shot examples where none is given to the harness.
+DEFAULT_SEED = 1234
 
 
 def task_name(task: Any) -> str:
@@ -57,6 +61,13 @@ def override(task: Any, key: str, value: Any, *, merge: bool = False) -> None:
 def set_fewshot_seed(task: Any, seed: int) -> None:
     """Seed the drawing of few-shot examples."""
     task.set_fewshot_seed(seed=seed)
+
+
+def fewshot_seed(task: Any) -> int | None:
+    """The harness's own seed of few-shot examples, where the task still stands at it."""
+    drawn = getattr(task, "fewshot_rnd", None)
+    untouched = random.Random(DEFAULT_SEED).getstate()
+    return DEFAULT_SEED if drawn is not None and drawn.getstate() == untouched else None
 
 
 def draws_fewshot(task: Any) -> bool:

@@ -47,6 +47,23 @@ def watch_evaluate(listen: Callable[[Any], None]) -> None:
     module.evaluate = evaluate
 
 
+def amend_results(amend: Callable[[Any], None]) -> None:
+    """Have a function change the results of every call of `lm_eval.evaluator.evaluate`."""
+    module: Any = import_module("lm_eval.evaluator")
+    inner = module.evaluate
+    if amend in getattr(inner, "_ccat_amenders", ()):
+        return
+
+    @functools.wraps(inner)
+    def evaluate(*arguments: Any, **named: Any) -> Any:
+        results = inner(*arguments, **named)
+        amend(results)
+        return results
+
+    evaluate._ccat_amenders = (*getattr(inner, "_ccat_amenders", ()), amend)  # type: ignore[attr-defined]
+    module.evaluate = evaluate
+
+
 def bind_evaluate(function: Evaluate, arguments: Iterable[Any], named: Mapping[str, Any]) -> dict:
     """All arguments of a call of `evaluate` by name, defaults included."""
     bound = inspect.signature(function).bind(*arguments, **named)

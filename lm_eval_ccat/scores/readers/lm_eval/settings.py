@@ -20,6 +20,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
     Keys: ``task_version``, ``num_fewshot``, ``chat_template`` (whether one was applied),
     ``chat_template_sha``, ``fewshot_as_multiturn``, ``system_instruction``, ``generation_kwargs``,
+    ``fewshot_seed``, ``scorer``,
     ``dataset_path``, ``dataset_name``, ``dataset_revision``, ``lm_eval_version``.
     """
     results = run.results
@@ -35,6 +36,8 @@ def settings_of(run: Run) -> dict[str, Any]:
         "fewshot_as_multiturn": bool(results.get("fewshot_as_multiturn")),
         "system_instruction": results.get("system_instruction"),
         "generation_kwargs": run.generation,
+        "fewshot_seed": (results.get("config") or {}).get("fewshot_seed"),
+        "scorer": (config.get("metadata") or {}).get("ccat_scorer"),
         "dataset_path": config.get("dataset_path"),
         "dataset_name": config.get("dataset_name"),
         "dataset_revision": (config.get("dataset_kwargs") or {}).get("revision"),
@@ -51,6 +54,7 @@ _NOTED = (
     "fewshot_as_multiturn",
     "dataset_path",
     "dataset_revision",
+    "scorer",
 )
 
 

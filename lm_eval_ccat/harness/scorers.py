@@ -1,0 +1,69 @@
+"""Who scored: the part of a result's identity that is neither the task's nor the model's.
+
+A bank calibrated with one judge, encoder or version of a metric is of no use with another. What a
+metric was computed by stands in the settings of a session (``scorer``), in the harness's results
+files (the task's metadata, key `KEY`), in banks made from them, and is compared before a run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..metrics.bertscore import BertScoreSettings
+from ..metrics.pairs import PAIR_METRICS, sacrebleu_signature
+from . import internals
+from .comet import DEFAULT_MODEL
+from .judge.active import VARIABLE, active_judge
+
+#: Key of a task's metadata in results files.
+KEY = "ccat_scorer"
+
+
+def scorer_of(metric: str) -> dict[str, Any] | None:
+    """What a metric is computed by, as this process is set up; None where its name says it all.
+
+    Examples
+    --------
+    >>> scorer_of("exact_match") is None
+    True
+    """
+    base = metric.removesuffix("_item_scaled")
+    if base.startswith("judge"):
+        return active_judge().settings.identity() if os.environ.get(VARIABLE) else None
+    if base.startswith("bertscore"):
+        settings = BertScoreSettings.from_environment()
+        return {
+            "encoder": settings.model,
+            "layer": settings.num_layers,
+            "baseline": settings.baseline,
+        }
+    if base in PAIR_METRICS:
+        return {"sacrebleu": sacrebleu_signature(base)}
+    if base == "comet":
+        return {"checkpoint": DEFAULT_MODEL}
+    return None
+
+
+def scorers(metrics: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The scorers of several metrics, those without one left out."""
+    found = {metric: scorer_of(metric) for metric in metrics}
+    return {metric: scorer for metric, scorer in found.items() if scorer is not None}
+
+
+def record_scorers() -> None:
+    """From now on write the scorers into the results of every evaluation of the harness."""
+    internals.amend_results(_amend)
+
+
+def _amend(results: Any) -> None:
+    if not isinstance(results, dict):
+        return
+    for name, config in results.get("configs", {}).items():
+        keys = results.get("results", {}).get(name, {})
+        metrics = dict.fromkeys(key.partition(",")[0] for key in keys if "," in key)
+        found = scorers(m.removeprefix("sentence_") for m in metrics if "_stderr" not in m)
+        if found and isinstance(config, dict):
+            metadata = config.get("metadata")
+            config["metadata"] = {**(metadata if isinstance(metadata, Mapping) else {}), KEY: found}

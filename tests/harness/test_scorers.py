@@ -1,0 +1,129 @@
+"""What scored a result is part of its identity: in sessions, logs and banks, and compared."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from local_bench import Copyist
+
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.bank.scorers import compare_scorers
+from lm_eval_ccat.bank.settings import check_bank
+from lm_eval_ccat.errors import BankMismatchError
+from lm_eval_ccat.harness import internals, open_session
+from lm_eval_ccat.harness.scorers import KEY, record_scorers, scorer_of
+
+
+@pytest.fixture
+def judge_file(tmp_path, monkeypatch):
+    path = tmp_path / "judge.yaml"
+
+    def write(**changes):
+        content = {"model": "judge-1", "base_url": "http://127.0.0.1:9/v1", **changes}
+        path.unlink(missing_ok=True)
+        named = tmp_path / f"judge-{len(list(tmp_path.iterdir()))}.yaml"
+        named.write_text(yaml.safe_dump(content))
+        monkeypatch.setenv("CCAT_JUDGE", str(named))
+        return scorer_of("judge_score")
+
+    return write
+
+
+def test_a_scorer_is_what_its_scores_depend_on(judge_file, tmp_path, monkeypatch):
+    first = judge_file()
+    assert first["judges"] == [{"model": "judge-1", "temperature": 0.0, "max_tokens": 512}]
+    assert judge_file(base_url="http://elsewhere/v1", timeout=3, price={"item": 1}) == first
+    (tmp_path / "rubric.txt").write_text("Rate $answer")
+    assert judge_file(prompt="rubric.txt")["rubric_sha"] != first["rubric_sha"]
+    monkeypatch.setenv("CCAT_BERTSCORE_MODEL", "roberta-large")
+    monkeypatch.setenv("CCAT_BERTSCORE_LAYERS", "17")
+    assert scorer_of("bertscore_diff") == {
+        "encoder": "roberta-large",
+        "layer": 17,
+        "baseline": None,
+    }
+    assert "smooth:exp" in scorer_of("bleu")["sacrebleu"]
+    assert scorer_of("exact_match") is None
+
+
+JUDGE = {"judges": [{"model": "a", "temperature": 0.0}], "rubric_sha": "1", "repeats": 1}
+
+
+@pytest.mark.parametrize(
+    "change, refused, warned",
+    [
+        ({}, [], []),
+        ({"judges": [{"model": "b", "temperature": 0.0}]}, ["judges"], []),
+        ({"rubric_sha": "2"}, ["rubric_sha is '2', the bank has '1'"], []),
+        ({"repeats": 3}, ["repeats"], []),
+        ({"judges": [{"model": "a", "temperature": 0.7}]}, [], ["'temperature': 0.7"]),
+    ],
+)
+def test_another_judge_is_refused_and_its_sampling_warned_of(change, refused, warned):
+    found = compare_scorers({"judge_score": JUDGE}, {"judge_score": {**JUDGE, **change}},
+                            "judge_score")  # fmt: skip
+    for expected, given in zip((refused, warned), found):
+        assert len(given) == len(expected)
+        assert all(part in text for part, text in zip(expected, given))
+
+
+def test_a_scorer_that_only_one_side_records_is_warned_of():
+    [warning] = compare_scorers(None, {"comet": {"checkpoint": "x"}}, "comet")[1]
+    assert "the bank does not" in warning
+    signed = [
+        {"bleu": {"sacrebleu": text}}
+        for text in ("case:lc|version:2.5", "case:lc|version:2.6", "case:mixed|version:2.5")
+    ]
+    assert compare_scorers(None, signed[0], "bleu") == ([], [])
+    refused, warned = compare_scorers(signed[0], signed[1], "bleu")
+    assert not refused and len(warned) == 1
+    refused, warned = compare_scorers(signed[0], signed[2], "bleu")
+    assert len(refused) == 1 and not warned
+
+
+def test_logs_carry_the_scorer_into_the_bank_and_a_run_with_another_is_refused(
+    bench, tmp_path, monkeypatch
+):
+    import lm_eval.evaluator
+
+    monkeypatch.setattr(lm_eval.evaluator, "evaluate", lm_eval.evaluator.evaluate)
+    record_scorers()
+    record_scorers()  # once is enough
+    results = bench.stock(["texts"], bootstrap_iters=0)
+    found = results["configs"]["texts"]["metadata"][KEY]
+    assert set(found) == {"bleu", "chrf", "ter"}
+    bench.write_logs(tmp_path / "logs", ["texts"], {})
+    table = ScoreTable.read(tmp_path / "logs", metric="bleu", task="texts")
+    assert table.settings["scorer"] == found and table.settings["fewshot_seed"] == 1234
+    bank = calibrate(table, method="paper")
+    session = open_session("texts", Copyist(), include_path=str(bench.tasks))
+
+    def check(**changes):
+        return check_bank(
+            bank,
+            task="texts",
+            filters=session.filters,
+            settings={**session.settings, **changes},
+            doc_ids=session.doc_ids,
+            doc_hashes=session.doc_hashes,
+        )
+
+    assert not any("scorer" in words or "fewshot_seed" in words for words in check())
+    other = {"bleu": {"sacrebleu": found["bleu"]["sacrebleu"].replace("case:mixed", "case:lc")}}
+    with pytest.raises(BankMismatchError, match=r"scorer's sacrebleu .*case:lc"):
+        check(scorer=other)
+    assert any("fewshot_seed is 7" in words for words in check(fewshot_seed=7))
+
+
+def test_the_seed_of_drawn_examples_is_a_setting(bench):
+    def seed(task, **options):
+        session = open_session(task, Copyist(), include_path=str(bench.tasks), **options)
+        return session.settings["fewshot_seed"]
+
+    assert seed("texts") == 1234 and seed("texts", fewshot_seed=7) == 7
+    assert seed("sums") is None  # no examples
+    [task] = bench.manager().load(["texts"])["tasks"].values()
+    internals.set_fewshot_seed(task, 99)
+    assert internals.fewshot_seed(task) is None
+    internals.set_fewshot_seed(task, 1234)
+    assert internals.fewshot_seed(task) == 1234
