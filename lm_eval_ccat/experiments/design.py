@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..scores import ScoreTable
 from ..simulation.folds import hold_out_sets
-from ..simulation.methods import METHODS, Method
+from ..simulation.methods import Method, named
 from ..simulation.run import Simulation, simulate
 from .temperature import at_temperature
 
@@ -60,11 +60,11 @@ class Design:
 
     def method(self, name: str, label: str | None = None, **changes: Any) -> Method:
         """A method with a bank, as this design has it."""
-        kind = changes.pop("kind", METHODS[name].kind)
-        if METHODS[name].bank == "paper" and self.rescale != "range":
+        known = named(name)
+        if known.bank == "paper" and self.rescale != "range":
             changes["calibrate"] = {"rescale": "none"}
             changes["holdout_range"] = self.rescale == "holdout"
-        return Method(label or name, kind, METHODS[name].bank, **changes)
+        return replace(known, name=label or name, **changes)
 
     def tested(self, table: ScoreTable) -> ScoreTable:
         """What held-out models are tested and judged by."""
