@@ -1,28 +1,81 @@
-"""Files that are replaced in one step, so that nobody ever reads half of one."""
+"""Files and their names: replaced in one step, so that nobody ever reads half of one."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
 
+_LONGEST_NAME = 120
 
-def replace_text(path: Path, text: str) -> None:
+
+def replace_text(path: Path, text: str, private: bool = False) -> None:
     """Write a text file, on disk before it takes the place of what was there.
+
+    Parameters
+    ----------
+    path : Path
+    text : str
+    private : bool, optional
+        Whether only the file's owner may read it.
 
     Raises
     ------
     OSError
         The folder or disk refuses it; the old file is then untouched.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as f:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as f:
             f.write(text)
             f.flush()
             os.fsync(f.fileno())
-        os.chmod(name, 0o644)
+        set_rights(Path(name), 0o600 if private else 0o644)
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can (Windows cannot)."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass  # some network and FUSE file systems refuse it; the file itself is on disk
+    finally:
+        os.close(handle)
+
+
+def set_rights(path: Path, mode: int) -> None:
+    """Set a file's permission bits, where the file system has such."""
+    try:
+        os.chmod(path, mode)
+    except OSError:
+        pass
+
+
+def safe_name(name: str) -> str:
+    """A file name for any text; different texts have different names.
+
+    Letters, digits and ``-_.+`` stay.  A text that has anything else, begins with a dot or is very
+    long gets a short hash of the whole at its end.
+
+    Examples
+    --------
+    >>> safe_name("gpt-4.1"), safe_name("org/model")
+    ('gpt-4.1', 'org_model-8fd7ff49')
+    """
+    plain = "".join(c if c.isalnum() or c in "-_.+" else "_" for c in name)
+    if plain.startswith("."):
+        plain = "_" + plain[1:]
+    plain = plain[:_LONGEST_NAME].rstrip(".") or "_"
+    if plain == name:
+        return plain
+    return f"{plain}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

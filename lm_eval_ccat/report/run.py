@@ -167,7 +167,7 @@ def read_run(path: str | Path) -> Run:
         result=result,
         answers=[_answer(r) for r in records if r.get("op") == "tell"],
         failures=[
-            Failure(r["model"], r["doc"], str(r["reason"]))
+            Failure(r["model"], r["item"], str(r["reason"]))
             for r in records
             if r.get("op") == "fail"
         ],
@@ -182,7 +182,7 @@ def read_run(path: str | Path) -> Run:
 def _answer(record: Mapping[str, Any]) -> Answer:
     return Answer(
         model=record["model"],
-        doc=record["doc"],
+        doc=record["item"],
         unit=float(record["score"]),
         raw=None if record.get("raw") is None else float(record["raw"]),
         cost=float(record.get("cost") or 0.0),

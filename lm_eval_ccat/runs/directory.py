@@ -11,8 +11,6 @@ run.log         log lines of the run and of the harness
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,10 +19,10 @@ from filelock import FileLock, Timeout
 
 from .. import __version__
 from ..errors import RunError
-from .journal import Journal, Record
+from ..files import replace_text, safe_name, set_rights
+from .journal import JournalFile
+from .lines import FORMAT, VERSION, Record
 
-FORMAT = "lm-eval-ccat/journal"
-VERSION = 1
 
 
 class RunDirectory:
@@ -38,10 +36,10 @@ class RunDirectory:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.journal = Journal(self.path / "journal.jsonl")
+        self.journal = JournalFile(self.path / "journal.jsonl")
         #: Held for a moment by each exchange with the journal when processes share it.
-        self.exchange_lock = FileLock(str(self.path / "journal.lock"))
-        self._sole_lock = FileLock(str(self.path / "run.lock"))
+        self.exchange_lock = FileLock(str(self.path / "journal.lock"), mode=0o600)
+        self._sole_lock = FileLock(str(self.path / "run.lock"), mode=0o600)
 
     def take(self) -> None:
         """Become the only `rank` of this directory, until the process ends.
@@ -65,14 +63,21 @@ class RunDirectory:
     def release(self) -> None:
         """Let another process take the directory; closes the journal."""
         self.journal.close()
+        self.tighten()
         self._sole_lock.release()
 
     def make(self) -> None:
-        """Create the folder."""
+        """Create the folder, its owner's alone; the rights of one that is there stay."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise self._cannot_write(error) from error
+
+    def tighten(self) -> None:
+        """Take the rights of others from what the harness and libraries wrote in the folder."""
+        for path in self.path.rglob("*"):
+            if not path.is_symlink():
+                set_rights(path, 0o700 if path.is_dir() else 0o600)
 
     def _cannot_write(self, error: OSError) -> RunError:
         return RunError(
@@ -98,7 +103,7 @@ class RunDirectory:
             return 0.0
 
     def _beat_file(self, owner: str) -> Path:
-        return self.path / "alive" / "".join(c if c.isalnum() or c in "-_." else "_" for c in owner)
+        return self.path / "alive" / safe_name(owner)
 
     # -- header ----------------------------------------------------------------------------
 
@@ -118,12 +123,12 @@ class RunDirectory:
         RunError
             If the folder holds no journal of a version that this package reads.
         """
-        reader = Journal(self.journal.path)
+        reader = JournalFile(self.journal.path)
         records = reader.read_new()
         if not records:
             raise RunError(f"{self.path} holds no ranking (no {self.journal.path.name} in it)")
         header = records[0]
-        if header.get("format") != FORMAT or header.get("version") != VERSION:
+        if header.get("format") != FORMAT or header.get("version") not in range(1, VERSION + 1):
             raise RunError(
                 f"{self.journal.path} is not a journal that lm-eval-ccat {__version__} reads"
             )
@@ -150,16 +155,8 @@ class RunDirectory:
         target = self.path / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                    json.dump(content, stream, indent=2, ensure_ascii=False, default=str)
-                    stream.write("\n")
-                os.chmod(temporary, 0o644)
-                os.replace(temporary, target)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            text = json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n"
+            replace_text(target, text, private=True)
         except OSError as error:
             raise self._cannot_write(error) from error
         return target

@@ -1,30 +1,118 @@
 """The append-only journal of a run: one JSON object per line, numbered, on disk before it counts.
 
 The first record describes the run (``op: "header"``).  Every later record is one call on the
-:class:`~lm_eval_ccat.ranker.Ranker` (``ask``, ``tell``, ``fail``, ``release``, ``drop``, ``stop``)
-or a note that the Ranker never sees.  Replaying the calls in order rebuilds the Ranker, because its
-state is a pure function of its arguments and the sequence of calls.
+:class:`~lm_eval_ccat.ranker.Ranker` (``ask``, ``tell``, ``fail``, ``release``, ``drop``, ``stop``,
+``change``) or a note that the Ranker never sees.  Replaying the calls in order rebuilds the Ranker,
+because its state is a pure function of its arguments and the sequence of calls.
 
 A process may be killed in the middle of a write.  The bytes after the last newline are then not a
 record: reading drops them and says so, and opening for append removes them.  Anything unreadable
-*before* the last line is damage, not a torn write, and is refused by line number.
+*before* the last line is damage, not a torn write, and is refused by line number; so is a line
+whose checksum does not fit (see ``lines``).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, Protocol
 
 from ..errors import RunError
+from ..files import sync_folder
+from .lines import LineReader, Record, line_of
 
-Record = dict[str, Any]
+__all__ = ["Journal", "JournalFile", "MemoryJournal", "Record"]
 
 
-class Journal:
+class Journal(Protocol):
+    """What a :class:`~lm_eval_ccat.runs.journaled.JournaledRanker` needs of a journal.
+
+    ``lm_eval_ccat.testing.journal`` holds the tests that every implementation passes.
+    """
+
+    torn: str | None
+
+    @property
+    def count(self) -> int:
+        """Records read or written so far."""
+
+    def read_new(self) -> list[Record]:
+        """Records that stand there after the last one read or appended by this object."""
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Write records, all or none; when this returns they survive the death of the process."""
+
+    def make_durable(self) -> None:
+        """When this returns, what was appended so far survives a power cut."""
+
+    def close(self) -> None:
+        """End it for good; a thread that comes late with an answer is refused."""
+
+
+class MemoryJournal:
+    """A journal that lives as long as the process: a run without a run directory.
+
+    Parameters
+    ----------
+    lines : list of bytes, optional
+        Where the records are kept; several objects may share one list.
+
+    Examples
+    --------
+    >>> journal = MemoryJournal()
+    >>> journal.append([{"op": "note", "event": "start"}])
+    >>> [record["event"] for record in MemoryJournal(journal.lines).read_new()]
+    ['start']
+    """
+
+    def __init__(self, lines: list[bytes] | None = None) -> None:
+        self.lines = [] if lines is None else lines
+        self.torn: str | None = None
+        self._reader = LineReader(str(self))
+        self._closed = False
+
+    def __str__(self) -> str:
+        return "the journal in memory"
+
+    @property
+    def count(self) -> int:
+        """Records read or written so far."""
+        return self._reader.count
+
+    def exists(self) -> bool:
+        """Whether it holds at least one record."""
+        return bool(self.lines)
+
+    def read_new(self) -> list[Record]:
+        """Records that other objects appended since the last look."""
+        return self._reader.read(self.lines[self.count :])
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Keep records.
+
+        Raises
+        ------
+        RunError
+            If the journal is closed.
+        """
+        if self._closed:
+            raise RunError(f"{self} is closed: the run has ended")
+        lines = [line_of(self.count + i, record) for i, record in enumerate(records)]
+        del self.lines[self.count :]
+        self.lines.extend(lines)
+        self._reader.passed(lines)
+
+    def make_durable(self) -> None:
+        """Nothing: memory ends with the process."""
+
+    def close(self) -> None:
+        """Take no more records."""
+        self._closed = True
+
+
+class JournalFile:
     """One journal file, read from and appended to by one or several processes.
 
     Several processes may share the file when each holds the run directory's lock around
@@ -40,7 +128,7 @@ class Journal:
 
     Examples
     --------
-    >>> journal = Journal(Path("journal.jsonl"))          # doctest: +SKIP
+    >>> journal = JournalFile(Path("journal.jsonl"))      # doctest: +SKIP
     >>> journal.append([{"op": "header"}])                # doctest: +SKIP
     >>> [record["op"] for record in journal.read_new()]   # doctest: +SKIP
     ['header']
@@ -50,17 +138,20 @@ class Journal:
         self.path = Path(path)
         self.durable = durable
         self.torn: str | None = None
+        self._reader = LineReader(str(self.path))
         self._offset = 0
-        self._count = 0
         self._synced = 0
         self._sync_lock = threading.Lock()
         self._file: BinaryIO | None = None
         self._closed = False
 
+    def __str__(self) -> str:
+        return str(self.path)
+
     @property
     def count(self) -> int:
         """Records read or written so far."""
-        return self._count
+        return self._reader.count
 
     def exists(self) -> bool:
         """Whether the file holds at least one whole record."""
@@ -95,27 +186,9 @@ class Journal:
         self.torn = rest.decode("utf-8", "replace") if rest else None
         if not newline:
             return []
-        records = list(self._parse(complete.split(b"\n")))
+        records = self._reader.read(complete.split(b"\n"))
         self._offset += len(complete) + 1
-        self._count += len(records)
         return records
-
-    def _parse(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        for number, line in enumerate(lines, start=self._count):
-            try:
-                record = json.loads(line)
-                sequence = record.pop("seq")
-            except (ValueError, KeyError, AttributeError, TypeError) as error:
-                raise RunError(
-                    f"{self.path}, line {number + 1} is damaged and not merely torn by a crash; "
-                    "restore the file from a copy, or start a new run directory"
-                ) from error
-            if sequence != number:
-                raise RunError(
-                    f"{self.path}, line {number + 1} carries the number {sequence}: lines are "
-                    "missing or repeated; restore the file from a copy"
-                )
-            yield record
 
     def append(self, records: Iterable[Record]) -> None:
         """Write records; when this returns they survive the death of the process.
@@ -131,12 +204,8 @@ class Journal:
         """
         if self._closed:
             raise RunError(f"the journal {self.path} is closed: the run has ended")
-        batch = list(records)
-        lines = [
-            json.dumps({"seq": self._count + i, **record}, ensure_ascii=False, allow_nan=False)
-            for i, record in enumerate(batch)
-        ]
-        data = "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
+        lines = [line_of(self.count + i, record) for i, record in enumerate(records)]
+        data = b"".join(line + b"\n" for line in lines)
         try:
             stream = self._open()
             if os.fstat(stream.fileno()).st_size != self._offset:
@@ -151,7 +220,7 @@ class Journal:
                 "recorded before is kept, free the space or fix the rights and resume"
             ) from error
         self._offset += len(data)
-        self._count += len(batch)
+        self._reader.passed(lines)
 
     def make_durable(self) -> None:
         """Force what was appended so far to the disk (``fsync``).
@@ -180,10 +249,12 @@ class Journal:
     def _open(self) -> BinaryIO:
         if self._file is None:
             new = not self.path.exists()
+            # Model answers may be confidential: the file is its owner's alone.
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
             # Unbuffered: a record is either handed to the operating system or not written at all.
-            self._file = open(self.path, "w+b" if new else "r+b", buffering=0)
+            self._file = os.fdopen(handle, "r+b", buffering=0)
             if new:
-                _sync_directory(self.path.parent)
+                sync_folder(self.path.parent)
         return self._file
 
     def _cut_back(self) -> None:
@@ -207,15 +278,3 @@ def _write_all(stream: BinaryIO, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[stream.write(view) :]
-
-
-def _sync_directory(folder: Path) -> None:
-    """Make a new file's name durable; a no-op where folders cannot be opened (Windows)."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

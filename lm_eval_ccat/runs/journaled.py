@@ -8,25 +8,29 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import RunError
-from .journal import Journal, Record
+from .journal import Journal
+from .lines import Record
 
 if TYPE_CHECKING:
     from ..ranker import Ranker
 
 DocId = int | str
-Pair = tuple[str, DocId]
-RANKER_CALLS = ("ask", "tell", "fail", "release", "drop", "stop")
+#: An item as the Ranker names it: a doc_id, or (task, doc_id).
+Item = DocId | tuple[str, DocId]
+Pair = tuple[str, Item]
+#: A score on [0, 1], or one for each outcome.
+Score = float | Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Who holds an unanswered document, and since when (seconds of the epoch)."""
+    """Who holds an unanswered item, and since when (seconds of the epoch)."""
 
     owner: str
     since: float
@@ -43,14 +47,15 @@ class Tally:
     output_tokens: dict[str, float] = field(default_factory=dict)
     token_sources: dict[str, set[str]] = field(default_factory=dict)
     empty_outputs: dict[str, int] = field(default_factory=dict)
-    failures: dict[str, list[tuple[DocId, str]]] = field(default_factory=dict)
+    failures: dict[str, list[tuple[Item, str]]] = field(default_factory=dict)
     set_aside: dict[str, str] = field(default_factory=dict)
+    changes: list[Record] = field(default_factory=list)
     elapsed: float = 0.0
     resumed: int = 0
 
 
 def this_process() -> str:
-    """The name under which this process claims documents: host and process id."""
+    """The name under which this process claims items: host and process id."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -58,8 +63,9 @@ class JournaledRanker:
     """Drives a Ranker and its journal together.
 
     A call is written first and applied second, so that what the Ranker knows is never more than
-    what is on disk.  ``ask`` is the exception that proves harmless: its answer follows from the
-    calls before it, so it is applied, written, and only then handed out.
+    what is on disk.  ``ask`` alone is applied, written, and only then handed out.  Replaying the
+    journal imposes the pairs and draws that it records: nothing is selected again, so that a run
+    outlives a change of the method that selects.
 
     Parameters
     ----------
@@ -70,7 +76,7 @@ class JournaledRanker:
     lock : context manager, optional
         Held around each exchange with the file when several processes share it.
     owner : str, optional
-        Name under which documents are claimed; host and process id by default.
+        Name under which items are claimed; host and process id by default.
     clock : callable
         Seconds of the epoch.
     last_beat : callable, optional
@@ -129,45 +135,35 @@ class JournaledRanker:
             return len(records)
 
     def _replay(self, record: Record) -> None:
-        op = record.get("op")
-        if op == "ask":
-            pairs = self._timed_ask(record["count"], record["model"])
-            expected = [(model, doc) for model, doc in record["pairs"]]
-            if pairs != expected:
-                raise RunError(
-                    f"replaying {self.journal.path} gives other documents than it records "
-                    f"({pairs[:3]} instead of {expected[:3]}): it was written with another bank, "
-                    "configuration or version of lm-eval-ccat; use those, or start a new run"
-                )
-        elif op in RANKER_CALLS:
+        if record.get("op") not in ("header", "session", "note"):
             self._apply(record)
-        elif op not in ("header", "session", "note"):
-            raise RunError(
-                f"{self.journal.path} holds a record {op!r} that this version does not know; "
-                "update lm-eval-ccat"
-            )
         self._count(record)
 
     def _apply(self, record: Record) -> None:
         started = time.perf_counter()
         op, ranker = record["op"], self.ranker
-        if op == "tell":
-            ranker.tell(record["model"], record["doc"], record["score"], cost=record["cost"])
+        if op == "ask":
+            ranker.impose(
+                [(model, item, p) for (model, item), p in zip(record["pairs"], record["draws"])]
+            )
+        elif op == "tell":
+            ranker.tell(record["model"], record["item"], record["score"], cost=record["cost"])
         elif op == "fail":
-            ranker.fail(record["model"], record["doc"], record["reason"], cost=record.get("cost"))
+            ranker.fail(record["model"], record["item"], record["reason"], cost=record.get("cost"))
         elif op == "release":
-            ranker.release(record["model"], record["doc"])
+            ranker.release(record["model"], record["item"])
         elif op == "drop":
             ranker.drop(record["model"], record["reason"])
         elif op == "stop":
             ranker.stop(record["reason"])
+        elif op == "change":
+            ranker.change(**record["ranker"])
+        else:
+            raise RunError(
+                f"{self.journal} holds a record {op!r} that this version does not know; "
+                "update lm-eval-ccat"
+            )
         self.ranker_seconds += time.perf_counter() - started
-
-    def _timed_ask(self, count: int, model: str | None) -> list[Pair]:
-        started = time.perf_counter()
-        pairs = [(name, _plain(doc)) for name, doc in self.ranker.ask(count, model=model)]
-        self.ranker_seconds += time.perf_counter() - started
-        return pairs
 
     def _count(self, record: Record) -> None:
         op, tally, when = record["op"], self.tally, record.get("time")
@@ -177,10 +173,10 @@ class JournaledRanker:
             tally.elapsed += max(0.0, when - self._last_time)
         if when is not None:
             self._last_time = when
-        model, pair = record.get("model"), (record.get("model", ""), record.get("doc", ""))
+        model, pair = record.get("model"), (record.get("model", ""), record.get("item", ""))
         if op == "ask":
-            for name, doc in record["pairs"]:
-                self.claims[(name, doc)] = Claim(record["by"], when or 0.0)
+            for asked in record["pairs"]:
+                self.claims[asked] = Claim(record["by"], when or 0.0)
             return
         if op in ("tell", "fail", "release"):
             self.claims.pop(pair, None)
@@ -188,13 +184,16 @@ class JournaledRanker:
             tally.set_aside[str(model)] = record["reason"]
             self.claims = {p: c for p, c in self.claims.items() if p[0] != model}
         if op == "fail":
-            tally.failures.setdefault(str(model), []).append((record["doc"], record["reason"]))
+            tally.failures.setdefault(str(model), []).append((record["item"], record["reason"]))
+        if op == "change":
+            tally.changes.append(record)
         if op in ("tell", "fail"):
             name = str(model)
             _add(tally.costs, name, record.get("cost"))
             _add(tally.seconds, name, record.get("seconds"))
+        if op == "tell" or "responses" in record:
+            self.answers[pair] = record  # also an answer without a score, or beyond the bank
         if op == "tell":
-            self.answers[pair] = record
             _add(tally.answered, name, 1)
             tokens = record.get("tokens")
             if tokens:
@@ -206,9 +205,11 @@ class JournaledRanker:
     # -- calls ------------------------------------------------------------------------------
 
     def ask(self, count: int = 1, model: str | None = None) -> list[Pair]:
-        """Claim at most ``count`` pairs (model, document) for this process."""
+        """Claim at most ``count`` pairs (model, item) for this process."""
         with self._exchange():
-            pairs = self._timed_ask(count, model)
+            started = time.perf_counter()
+            pairs = [(name, _plain(item)) for name, item in self.ranker.ask(count, model=model)]
+            self.ranker_seconds += time.perf_counter() - started
             if pairs:
                 # Asks that give nothing change nothing, so they are not written.
                 self._write(
@@ -216,35 +217,56 @@ class JournaledRanker:
                         "op": "ask",
                         "count": count,
                         "model": model,
-                        "pairs": [list(pair) for pair in pairs],
+                        "pairs": pairs,
+                        "draws": [self.ranker.probability(*pair) for pair in pairs],
                         "by": self.owner,
                     }
                 )
             return pairs
 
-    def tell(self, model: str, doc: DocId, score: float, cost: float, **details: Any) -> None:
-        """Record an answer: its score on [0, 1], its cost, and what is kept with it."""
-        if not (isinstance(score, int | float) and math.isfinite(score) and 0 <= score <= 1):
-            raise RunError(f"score {score!r} of {model} on document {doc!r} is not in [0, 1]")
-        self._call({"op": "tell", "score": float(score), "cost": float(cost)}, model, doc, details)
+    def tell(self, model: str, item: Item, score: Score, cost: float, **details: Any) -> None:
+        """Record an answer: its score on [0, 1], its cost, and what is kept with it.
 
-    def fail(self, model: str, doc: DocId, reason: str, **details: Any) -> None:
-        """Record that a model cannot do a document; it is not offered to that model again."""
-        self._call({"op": "fail", "reason": reason}, model, doc, details)
+        Parameters
+        ----------
+        model : str
+        item : doc_id or (task, doc_id)
+        score : float or mapping of str to float
+            One score, or one for each outcome.
+        cost : float
+        **details
+            JSON values; the Ranker does not see them.
 
-    def release(self, model: str, doc: DocId, **details: Any) -> None:
-        """Give a claimed document back unanswered."""
-        self._call({"op": "release"}, model, doc, details)
+        Raises
+        ------
+        RunError
+            A score is not in [0, 1], or the journal cannot be written.
+        """
+        scores = dict(score) if isinstance(score, Mapping) else {"": score}
+        for value in scores.values():
+            if not (isinstance(value, int | float) and math.isfinite(value) and 0 <= value <= 1):
+                raise RunError(f"score {value!r} of {model} on item {item!r} is not in [0, 1]")
+        told = {name: float(value) for name, value in scores.items()}
+        record = {"score": told if isinstance(score, Mapping) else told[""], "cost": float(cost)}
+        self._call({"op": "tell", **record}, model, item, details)
 
-    def _call(self, record: Record, model: str, doc: DocId, details: Record) -> None:
+    def fail(self, model: str, item: Item, reason: str, **details: Any) -> None:
+        """Record that a model cannot do an item; it is not offered to that model again."""
+        self._call({"op": "fail", "reason": reason}, model, item, details)
+
+    def release(self, model: str, item: Item, **details: Any) -> None:
+        """Give a claimed item back unanswered."""
+        self._call({"op": "release"}, model, item, details)
+
+    def _call(self, record: Record, model: str, item: Item, details: Record) -> None:
         with self._exchange():
-            if (model, doc) not in self.ranker.in_flight:
+            if (model, item) not in self.ranker.in_flight:
                 # Another process gave the claim back, or the model was set aside meanwhile.
                 # What was spent is still worth a note; the answer no longer counts.
-                note = {"op": "note", "event": f"late {record['op']}", "model": model, "doc": doc}
+                note = {"op": "note", "event": f"late {record['op']}", "model": model, "item": item}
                 self._write({**note, "cost": record.get("cost")})
                 return
-            full = {"op": record["op"], "model": model, "doc": doc, **record, **details}
+            full = {"op": record["op"], "model": model, "item": item, **record, **details}
             self._write(full, apply=True)
         # Outside the lock: nobody need wait for the disk but the one whose answer it is.  A power
         # cut before this takes answer and Ranker alike, so what remains still fits together.
@@ -263,6 +285,19 @@ class JournaledRanker:
         with self._exchange():
             if not self.ranker.done:
                 self._write({"op": "stop", "reason": reason}, apply=True)
+
+    def change(self, ranker: Mapping[str, Any], **details: Any) -> None:
+        """Change a living run.
+
+        Parameters
+        ----------
+        ranker : mapping
+            What the Ranker must know: arguments of `Ranker.change`, as JSON values.
+        **details
+            What else changed, for readers: ``settings=["config.models.a.timeout: 30 -> 60"]``.
+        """
+        with self._exchange():
+            self._write({"op": "change", "ranker": dict(ranker), **details}, apply=True)
 
     def note(self, event: str, op: str = "note", **details: Any) -> None:
         """Write something that the Ranker does not see."""
@@ -285,8 +320,8 @@ class JournaledRanker:
                 for pair, claim in self.claims.items()
                 if claim.owner in beats and now - max(claim.since, beats[claim.owner]) > lease
             ]
-            for model, doc in expired:
-                record = {"op": "release", "model": model, "doc": doc, "why": "lease expired"}
+            for model, item in expired:
+                record = {"op": "release", "model": model, "item": item, "why": "lease expired"}
                 self._write(record, apply=True)
             return expired
 
@@ -319,8 +354,11 @@ class JournaledRanker:
             return self.tally.elapsed + max(0.0, since)
 
 
-def _plain(doc: Any) -> DocId:
-    return doc if isinstance(doc, str) else int(doc)
+def _plain(item: Any) -> Any:
+    """An item as JSON can hold it: arrays hand out NumPy integers."""
+    if isinstance(item, tuple):
+        return (str(item[0]), _plain(item[1]))
+    return item if isinstance(item, str) else int(item)
 
 
 def _add(totals: dict[str, Any], name: str, amount: float | None) -> None:

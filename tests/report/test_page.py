@@ -78,7 +78,7 @@ def test_the_page_says_what_the_result_says(run_dir, seen):
 
 def test_every_answer_of_the_journal_is_on_the_page(run_dir, seen):
     journal = [json.loads(x) for x in (run_dir / "journal.jsonl").read_bytes().splitlines()]
-    told = {(r["model"], str(r["doc"])): r for r in journal if r["op"] == "tell"}
+    told = {(r["model"], str(r["item"])): r for r in journal if r["op"] == "tell"}
     data = embedded(seen)
     shown = {(data["models"][a[0]], doc["id"]): a for doc in data["docs"] for a in doc["a"]}
     assert shown.keys() == told.keys()

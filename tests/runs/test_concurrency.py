@@ -90,7 +90,7 @@ class Turns:
 def test_weights_that_do_not_fit_take_turns_with_few_swaps(bench: Bench, tmp_path: Path) -> None:
     from lm_eval_ccat import ItemBank, Ranker
     from lm_eval_ccat.live.scheduler import Scheduler
-    from lm_eval_ccat.runs.journal import Journal
+    from lm_eval_ccat.runs.journal import JournalFile
     from lm_eval_ccat.runs.journaled import JournaledRanker
 
     log: list[str] = []
@@ -100,7 +100,7 @@ def test_weights_that_do_not_fit_take_turns_with_few_swaps(bench: Bench, tmp_pat
             ItemBank.load(bench.bank), dict.fromkeys(names, 1.0), max_items=40,
             stop_when_decided=False,
         ),
-        Journal(tmp_path / "journal.jsonl"),
+        JournalFile(tmp_path / "journal.jsonl"),
     )  # fmt: skip
     ranker.note("start", op="session")
     Scheduler(ranker, [Turns(n, s, log) for n, s in names.items()], memory=10.0).run()
@@ -112,14 +112,14 @@ def test_weights_that_do_not_fit_take_turns_with_few_swaps(bench: Bench, tmp_pat
 
 def test_one_journal_is_told_by_many_threads_without_a_gap(bench: Bench, tmp_path: Path) -> None:
     from lm_eval_ccat import ItemBank, Ranker
-    from lm_eval_ccat.runs.journal import Journal
+    from lm_eval_ccat.runs.journal import JournalFile
     from lm_eval_ccat.runs.journaled import JournaledRanker
 
     def fresh() -> Ranker:
         return Ranker(ItemBank.load(bench.bank), {"a": 1.0, "b": 2.0}, stop_when_decided=False,
                       max_items=50)  # fmt: skip
 
-    ranker = JournaledRanker(fresh(), Journal(tmp_path / "j.jsonl"))
+    ranker = JournaledRanker(fresh(), JournalFile(tmp_path / "j.jsonl"))
 
     def work(model: str) -> None:
         while pairs := ranker.ask(2, model):
@@ -132,7 +132,7 @@ def test_one_journal_is_told_by_many_threads_without_a_gap(bench: Bench, tmp_pat
         thread.start()
     for thread in threads:
         thread.join()
-    again = JournaledRanker(fresh(), Journal(tmp_path / "j.jsonl"))
+    again = JournaledRanker(fresh(), JournalFile(tmp_path / "j.jsonl"))
     again.sync()
     assert again.ranker.result() == ranker.ranker.result()
     assert all(len(v) == 50 for v in again.ranker.result().items.values())

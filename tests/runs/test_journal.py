@@ -13,7 +13,7 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.harness.prices import Price, Tokens, estimate_tokens
 from lm_eval_ccat.live.config import FailureRule, parse_config
 from lm_eval_ccat.live.failures import Verdict, attempts_for, http_status, judge, pause
-from lm_eval_ccat.runs.journal import Journal
+from lm_eval_ccat.runs.journal import JournalFile
 
 TEXTS = st.text(max_size=30)
 RECORDS = st.lists(
@@ -29,42 +29,42 @@ def test_cut_at_any_byte_it_goes_on(
     tmp_path_factory: pytest.TempPathFactory, records: list, more: list, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
-    first = Journal(path)
+    first = JournalFile(path)
     first.append(records)
     first.close()
     whole = path.read_bytes()
     cut = data.draw(st.integers(0, len(whole)))
     path.write_bytes(whole[:cut])
     kept = whole[:cut].count(b"\n")
-    again = Journal(path)
+    again = JournalFile(path)
     assert again.read_new() == records[:kept]
     assert (again.torn is not None) == (cut > 0 and whole[cut - 1 : cut] != b"\n")
     again.append(more)
     again.make_durable()
-    assert Journal(path).read_new() == records[:kept] + more
+    assert JournalFile(path).read_new() == records[:kept] + more
 
 
 def test_two_readers_see_each_other_s_records(tmp_path: Path) -> None:
-    a, b = Journal(tmp_path / "j"), Journal(tmp_path / "j")
+    a, b = JournalFile(tmp_path / "j"), JournalFile(tmp_path / "j")
     a.append([{"op": "note", "of": "a"}])
     assert [r["of"] for r in b.read_new()] == ["a"]
     b.append([{"op": "note", "of": "b"}])
     assert [r["of"] for r in a.read_new()] == ["b"]
     a.append([{"op": "note", "of": "a"}])
-    assert [r["of"] for r in Journal(tmp_path / "j").read_new()] == ["a", "b", "a"]
+    assert [r["of"] for r in JournalFile(tmp_path / "j").read_new()] == ["a", "b", "a"]
 
 
 def test_a_line_that_is_missing_is_noticed(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j")
+    journal = JournalFile(tmp_path / "j")
     journal.append([{"op": "note"}] * 5)
     lines = (tmp_path / "j").read_bytes().splitlines(keepends=True)
     (tmp_path / "j").write_bytes(b"".join(lines[:2] + lines[3:]))
     with pytest.raises(RunError, match="line 3 carries the number 3"):
-        Journal(tmp_path / "j").read_new()
+        JournalFile(tmp_path / "j").read_new()
 
 
 def test_a_journal_that_was_closed_takes_nothing_more(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j")
+    journal = JournalFile(tmp_path / "j")
     journal.append([{"op": "note"}])
     journal.close()
     with pytest.raises(RunError, match="the run has ended"):
@@ -73,7 +73,7 @@ def test_a_journal_that_was_closed_takes_nothing_more(tmp_path: Path) -> None:
 
 def test_a_header_torn_by_a_crash_is_no_ranking(tmp_path: Path) -> None:
     (tmp_path / "j").write_bytes(b'{"seq": 0, "op": "hea')
-    assert not Journal(tmp_path / "j").exists()
+    assert not JournalFile(tmp_path / "j").exists()
 
 
 class Answered(Exception):

@@ -13,7 +13,7 @@ from bench import TASK, Bench
 from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.runs.journal import Journal
+from lm_eval_ccat.runs.journal import JournalFile
 
 FOUR = ["m01", "m05", "m07", "m11"]
 #: The command line in a Python that lacks a package: its name, then the arguments.
@@ -121,7 +121,7 @@ def test_one_at_a_time_gives_the_same_result_twice(bench: Bench, server: Complet
 def test_what_was_answered_is_in_the_journal(bench: Bench, server: CompletionsServer) -> None:
     config = bench.config(server.url, ["m01", "m11"])
     assert main(["rank", str(config)]) == 0
-    records = Journal(config.with_suffix(".run") / "journal.jsonl").read_new()
+    records = JournalFile(config.with_suffix(".run") / "journal.jsonl").read_new()
     tells = [r for r in records if r["op"] == "tell"]
     assert len(tells) == sum(server.answered.values())
     for record in tells:

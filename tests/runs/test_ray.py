@@ -14,7 +14,7 @@ from bench import Bench
 from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.runs.journal import Journal
+from lm_eval_ccat.runs.journal import JournalFile
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 TWO = ["m03", "m09"]
@@ -73,8 +73,8 @@ def test_a_lost_node_costs_only_what_was_in_flight(
     assert killed
     content = json.loads((config.with_suffix(".run") / "result.json").read_text())
     assert {m: b["n_items"] for m, b in content["models"].items()} == {"m03": 50, "m09": 50}
-    records = Journal(journal).read_new()
-    told = [(r["model"], r["doc"]) for r in records if r["op"] == "tell"]
+    records = JournalFile(journal).read_new()
+    told = [(r["model"], r["item"]) for r in records if r["op"] == "tell"]
     assert len(told) == len(set(told)) == 100
     repeated = Counter(server.asked) - Counter(set(server.asked))
     assert sum(repeated.values()) <= 1

@@ -16,7 +16,7 @@ from bench import Bench
 from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.runs.journal import Journal
+from lm_eval_ccat.runs.journal import JournalFile
 
 THREE = ["m03", "m05", "m09"]
 
@@ -97,8 +97,8 @@ def kill_and_resume(
 
 
 def assert_nothing_lost_or_repeated(run_dir: Path, server: CompletionsServer, extra: int) -> None:
-    records = Journal(run_dir / "journal.jsonl").read_new()
-    told = [(r["model"], r["doc"]) for r in records if r["op"] == "tell"]
+    records = JournalFile(run_dir / "journal.jsonl").read_new()
+    told = [(r["model"], r["item"]) for r in records if r["op"] == "tell"]
     assert len(told) == len(set(told))
     # Every request beyond one per document was in flight when the process died.
     assert sum(server.asked.values()) - len(told) <= extra

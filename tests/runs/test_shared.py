@@ -16,7 +16,7 @@ from loopback import CompletionsServer
 from test_resume import Children
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.runs.journal import Journal
+from lm_eval_ccat.runs.journal import JournalFile
 
 THREE = ["m01", "m05", "m11"]
 
@@ -57,8 +57,8 @@ def prepare(bench: Bench, **settings: Any) -> Path:
 
 
 def tells(run_dir: Path) -> list[tuple[str, int]]:
-    records = Journal(run_dir / "journal.jsonl").read_new()
-    return [(r["model"], r["doc"]) for r in records if r["op"] == "tell"]
+    records = JournalFile(run_dir / "journal.jsonl").read_new()
+    return [(r["model"], r["item"]) for r in records if r["op"] == "tell"]
 
 
 def test_three_processes_rank_together(
@@ -101,7 +101,7 @@ def test_a_dead_process_gives_its_documents_back_after_the_lease(
             child.join(90)
             assert not child.is_alive()
         assert code.value in (0, 3)
-    records = Journal(journal).read_new()
+    records = JournalFile(journal).read_new()
     released = [r for r in records if r["op"] == "release"]
     assert released and {r["why"] for r in released} == {"lease expired"}
     repeated = Counter(server.asked) - Counter(set(server.asked))
@@ -149,5 +149,5 @@ def test_an_interrupted_process_leaves_its_documents_to_the_next_at_once(
         assert [c.value in (0, 3) for _, c in started] == [True] * 3
     told = tells(run_dir)
     assert len(told) == len(set(told)) == 90
-    released = [r for r in Journal(journal).read_new() if r["op"] == "release"]
+    released = [r for r in JournalFile(journal).read_new() if r["op"] == "release"]
     assert {r["why"] for r in released} <= {"interrupted"}
