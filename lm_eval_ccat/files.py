@@ -11,12 +11,17 @@ _LONGEST_NAME = 120
 
 
 def replace_text(path: Path, text: str, private: bool = False) -> None:
-    """Write a text file, on disk before it takes the place of what was there.
+    """Write a text file as UTF-8; see :func:`replace_bytes`."""
+    replace_bytes(path, text.encode("utf-8"), private)
+
+
+def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
+    """Write a file, on disk before it takes the place of what was there.
 
     Parameters
     ----------
     path : Path
-    text : str
+    data : bytes
     private : bool, optional
         Whether only the file's owner may read it.
 
@@ -27,8 +32,8 @@ def replace_text(path: Path, text: str, private: bool = False) -> None:
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as f:
-            f.write(text)
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
             f.flush()
             os.fsync(f.fileno())
         set_rights(Path(name), 0o600 if private else 0o644)

@@ -47,6 +47,7 @@ COMMANDS: dict[str, Command] = {
     "audit": Command("compare what a run claimed with full results", "audit"),
     "experiments": Command("the paper's experiments on any score tables", "experiments"),
     "report": Command("make an HTML page of a finished or running ranking", "report"),
+    "journal": Command("check the journal of a run, or salvage a damaged one", "journal"),
     "completion": Command("print a shell's completion script", "completion"),
     "ls": Command("lm_eval's ls: list tasks", "harness_passthrough", raw=True),
     "validate": Command("lm_eval's validate: check task names", "harness_passthrough", raw=True),

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import CcatError, ScoreTableError, UsageError
+from ..files import safe_name
 from ..scores import ScoreTable
 from ..simulation.protocol import item_units
 from . import studies
@@ -200,7 +201,7 @@ def run_experiments(
         for step, name in enumerate(_STUDIES):
             if on_progress is not None:
                 on_progress(f"{source.label}: {name}", number * len(_STUDIES) + step, steps)
-            file = store / f"{source.name}.{_safe(source.metric)}.{name}.json"
+            file = store / f"{source.name}.{safe_name(source.metric)}.{name}.json"
             entry[name] = _stored(file, key, partial(_study, name, table, own, units))
     if on_progress is not None:
         on_progress("done", steps, steps)
@@ -253,7 +254,3 @@ def _key(table: ScoreTable, units: Any, design: Design) -> str:
     digest.update(json.dumps(asdict(design), sort_keys=True, default=list).encode())
     digest.update(f"{__version__}, studies {_STUDIES_VERSION}".encode())
     return digest.hexdigest()
-
-
-def _safe(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_+." else "_" for c in text)

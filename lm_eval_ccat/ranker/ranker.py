@@ -215,6 +215,15 @@ class Ranker(Turns):
         """Of the draw that asked `item` of `model`; None if it was chosen, or never asked."""
         return self._seat(model).probability.get(self._item(item))
 
+    def audit_draw(self, model: str, item: Any) -> float | None:
+        """Probability of `item` if it is what the audit draws for `model` now; else None.
+
+        For journals of versions that did not record the probability of a draw.
+        """
+        seat = self._seat(model)
+        choice = self._audited(self._position[model], self._price(seat) * self._units)
+        return choice.probability if choice and choice.item == self._item(item) else None
+
     def tell(self, model: str, item: Any, score: float, cost: float | None = None) -> None:
         """Take in a score.
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
-import tempfile
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ..errors import RunError
+from ..files import replace_text
 from .documents import documents
 from .run import Run, read_run
 from .text import script_json, visible
@@ -55,15 +54,7 @@ def write_report(
     text = render(run, most_documents)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.chmod(name, 0o644)
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_text(target, text, private=output is None)
     except OSError as error:
         raise RunError(f"cannot write the report {target}: {error.strerror or error}") from error
     return target

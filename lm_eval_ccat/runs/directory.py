@@ -24,7 +24,6 @@ from .journal import JournalFile
 from .lines import FORMAT, VERSION, Record
 
 
-
 class RunDirectory:
     """One run's folder.
 

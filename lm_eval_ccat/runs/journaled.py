@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DocId = int | str
 #: An item as the Ranker names it: a doc_id, or (task, doc_id).
-Item = DocId | tuple[str, DocId]
+Item = Any
 Pair = tuple[str, Item]
 #: A score on [0, 1], or one for each outcome.
 Score = float | Mapping[str, float]
@@ -143,9 +143,12 @@ class JournaledRanker:
         started = time.perf_counter()
         op, ranker = record["op"], self.ranker
         if op == "ask":
-            ranker.impose(
-                [(model, item, p) for (model, item), p in zip(record["pairs"], record["draws"])]
-            )
+            for n, (model, item) in enumerate(record["pairs"]):
+                if record["draws"] is None:  # format 1: the audit's draws follow from its seed
+                    probability = ranker.audit_draw(model, item)
+                else:
+                    probability = record["draws"][n]
+                ranker.impose([(model, item, probability)])
         elif op == "tell":
             ranker.tell(record["model"], record["item"], record["score"], cost=record["cost"])
         elif op == "fail":
@@ -156,8 +159,6 @@ class JournaledRanker:
             ranker.drop(record["model"], record["reason"])
         elif op == "stop":
             ranker.stop(record["reason"])
-        elif op == "change":
-            ranker.change(**record["ranker"])
         else:
             raise RunError(
                 f"{self.journal} holds a record {op!r} that this version does not know; "
@@ -285,19 +286,6 @@ class JournaledRanker:
         with self._exchange():
             if not self.ranker.done:
                 self._write({"op": "stop", "reason": reason}, apply=True)
-
-    def change(self, ranker: Mapping[str, Any], **details: Any) -> None:
-        """Change a living run.
-
-        Parameters
-        ----------
-        ranker : mapping
-            What the Ranker must know: arguments of `Ranker.change`, as JSON values.
-        **details
-            What else changed, for readers: ``settings=["config.models.a.timeout: 30 -> 60"]``.
-        """
-        with self._exchange():
-            self._write({"op": "change", "ranker": dict(ranker), **details}, apply=True)
 
     def note(self, event: str, op: str = "note", **details: Any) -> None:
         """Write something that the Ranker does not see."""

@@ -74,9 +74,7 @@ class LineReader:
             record = json.loads(line)
             sequence = record.pop("seq")
         except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise RunError(
-                f"{name} is damaged and not merely torn by a crash; {remedy}"
-            ) from error
+            raise RunError(f"{name} is damaged and not merely torn by a crash; {remedy}") from error
         checksum = _CHECKSUM.search(line)
         if checksum is None:
             if number == 0 and record.get("op") == "header":
@@ -103,7 +101,7 @@ def _brought_forward(record: Record) -> Record:
         record["item"] = item_of(record["item"])
     if record.get("op") == "ask":
         record["pairs"] = [(model, item_of(item)) for model, item in record["pairs"]]
-        record.setdefault("draws", [None] * len(record["pairs"]))
+        record.setdefault("draws", None)  # version 1 did not record them
     return record
 
 

@@ -7,14 +7,13 @@ the counts show which those are, and `Ranker(exposure=K)` spreads them.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import BankError
+from ..files import replace_text
 
 FORMAT = "lm-eval-ccat/bank-usage"
 VERSION = 1
@@ -127,17 +126,7 @@ def _write(path: Path, usage: Usage) -> None:
         # Pairs rather than an object, so that integer and text ids stay what they are.
         "counts": [[d, usage.counts[d]] for d in ids],
     }
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as f:
-            json.dump(document, f, separators=(",", ":"))
-            f.flush()
-            os.fsync(f.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    replace_text(path, json.dumps(document, separators=(",", ":")))
 
 
 def _parse(document: Any) -> Usage:

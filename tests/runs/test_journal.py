@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.harness.prices import Price, Tokens, estimate_tokens
 from lm_eval_ccat.live.config import FailureRule, parse_config
 from lm_eval_ccat.live.failures import Verdict, attempts_for, http_status, judge, pause
-from lm_eval_ccat.runs.journal import JournalFile
+from lm_eval_ccat.runs.journal import JournalFile, MemoryJournal
+from lm_eval_ccat.testing.journal import check_journal
 
 TEXTS = st.text(max_size=30)
 RECORDS = st.lists(
@@ -74,6 +76,60 @@ def test_a_journal_that_was_closed_takes_nothing_more(tmp_path: Path) -> None:
 def test_a_header_torn_by_a_crash_is_no_ranking(tmp_path: Path) -> None:
     (tmp_path / "j").write_bytes(b'{"seq": 0, "op": "hea')
     assert not JournalFile(tmp_path / "j").exists()
+
+
+def test_journals_keep_what_the_rest_relies_on(tmp_path: Path) -> None:
+    check_journal(lambda: JournalFile(tmp_path / "j"))
+    lines: list[bytes] = []
+    check_journal(lambda: MemoryJournal(lines))
+
+
+class ForgetfulJournal(MemoryJournal):
+    def read_new(self) -> list:
+        records = super().read_new()
+        return [{**r, "item": list(r["item"])} if "item" in r else r for r in records]
+
+
+def test_the_suite_for_journals_notices_a_wrong_one() -> None:
+    lines: list[bytes] = []
+    with pytest.raises(AssertionError, match="items as tuples"):
+        check_journal(lambda: ForgetfulJournal(lines))
+
+
+@settings(max_examples=60, deadline=None)
+@given(records=RECORDS, data=st.data())
+def test_one_changed_byte_is_noticed(
+    tmp_path_factory: pytest.TempPathFactory, records: list, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "j"
+    JournalFile(path).append(records)
+    whole = bytearray(path.read_bytes())
+    at = data.draw(st.integers(0, len(whole) - 2))
+    whole[at] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(whole)
+    with pytest.raises(RunError, match=r"line \d+"):
+        JournalFile(path).read_new()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permission bits are POSIX's")
+def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
+    JournalFile(tmp_path / "j").append([{"op": "note"}])
+    assert (tmp_path / "j").stat().st_mode & 0o777 == 0o600
+
+
+def test_records_are_forced_to_the_disk_before_they_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    really = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_size), really(fd)))
+    journal = JournalFile(tmp_path / "j")
+    journal.append([{"op": "note"}] * 3)
+    journal.make_durable()
+    assert synced[-1] == (tmp_path / "j").stat().st_size
+    before = len(synced)
+    journal.make_durable()
+    assert len(synced) == before  # nothing new to force
 
 
 class Answered(Exception):

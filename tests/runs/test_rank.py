@@ -125,7 +125,7 @@ def test_what_was_answered_is_in_the_journal(bench: Bench, server: CompletionsSe
     tells = [r for r in records if r["op"] == "tell"]
     assert len(tells) == sum(server.answered.values())
     for record in tells:
-        prompt = f"Repeat the numbers of document {record['doc']}."
+        prompt = f"Repeat the numbers of document {record['item']}."
         assert record["responses"] == [[bench.outputs[record["model"]][prompt]]]
         assert len(record["prompt_sha256"]) == 64
         assert record["raw"] == pytest.approx(record["score"])

@@ -1,0 +1,50 @@
+"""Run directories that version 0.1.0 wrote still open, and go on (see make_format1.py)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lm_eval_ccat.runs.directory import RunDirectory
+from lm_eval_ccat.runs.rebuild import rebuild
+
+FIXTURES = Path(__file__).parent / "format1"
+
+
+@pytest.mark.parametrize("method", ["paper", "default"])
+def test_a_directory_of_format_1_opens_as_it_was_left(method: str, tmp_path: Path) -> None:
+    folder = shutil.copytree(FIXTURES / method, tmp_path / "run")
+    ranker, header = rebuild(folder)
+    assert header["version"] == 1
+    now = ranker.ranker.result().to_dict()
+    then = json.loads((folder / "state.json").read_text())
+    assert now["order"] == then["order"] and now["ties"] == then["ties"]
+    for model, block in then["models"].items():
+        mine = now["models"][model]
+        for key in ("items", "failed", "cost", "set_aside"):
+            assert mine[key] == block[key], (model, key)
+        for key in ("estimate", "standard_error", "ability"):
+            assert mine[key] == pytest.approx(block[key], abs=1e-9), (model, key)
+        assert (mine["audit"] is None) == (block["audit"] is None)
+        for key in ("n", "estimate", "standard_error") if block["audit"] else ():
+            assert mine["audit"][key] == pytest.approx(block["audit"][key], abs=1e-9)
+    assert len(ranker.claims) == 2  # asked when the process ended
+
+
+def test_a_run_of_format_1_goes_on_with_checksums(tmp_path: Path) -> None:
+    folder = shutil.copytree(FIXTURES / "default", tmp_path / "run")
+    ranker, _ = rebuild(folder)
+    before = ranker.journal.count
+    for model, item in ranker.unanswered():
+        ranker.tell(model, item, 0.5, 1.0)
+    asked = ranker.ask(3)
+    assert asked
+    lines = (folder / "journal.jsonl").read_text().splitlines()
+    assert '"sum"' not in lines[before - 1] and '"sum"' in lines[before]
+    again, _ = rebuild(folder)
+    assert again.ranker.result().to_dict() == ranker.ranker.result().to_dict()
+    assert again.unanswered() == asked
+    assert RunDirectory(folder).read_header()["version"] == 1

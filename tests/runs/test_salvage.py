@@ -1,0 +1,90 @@
+"""`lm-eval-ccat journal`: what is sound of a journal, and going on from there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.runs.rebuild import rebuild
+from lm_eval_ccat.runs.salvage import check_journal
+
+FIXTURE = Path(__file__).parent / "format1" / "paper"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = shutil.copytree(FIXTURE, tmp_path / "run")
+    ranker, _ = rebuild(folder)
+    for _ in range(4):  # lines with checksums, beside those of format 1
+        for pair in ranker.ask(1):
+            ranker.tell(*pair, 0.25, 1.0)
+    ranker.journal.close()
+    return folder
+
+
+def damage(run: Path, number: int) -> bytes:
+    journal = run / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines[number - 1] = lines[number - 1].replace(b'"cost": 1', b'"cost": 2')
+    journal.write_bytes(b"".join(lines))
+    return journal.read_bytes()
+
+
+def test_a_sound_journal_is_called_sound_and_left_alone(
+    run: Path, capsys: pytest.CaptureFixture
+) -> None:
+    before = (run / "journal.jsonl").read_bytes()
+    n = before.count(b"\n")
+    assert main(["journal", "check", str(run)]) == 0
+    assert f"sound: {n} records of format 1" in capsys.readouterr().out
+    assert main(["journal", "salvage", str(run)]) == 0
+    assert "nothing to salvage" in capsys.readouterr().out
+    assert (run / "journal.jsonl").read_bytes() == before
+    assert not list(run.glob("*damaged*"))
+
+
+def test_a_torn_last_line_is_no_damage(run: Path, capsys: pytest.CaptureFixture) -> None:
+    with (run / "journal.jsonl").open("ab") as stream:
+        stream.write(b'{"seq": 60, "op"')
+    assert main(["journal", "check", str(run), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["lost"] == 1 and found["damage"] is None
+
+
+def test_the_longest_sound_prefix_is_kept_and_the_original_too(
+    run: Path, capsys: pytest.CaptureFixture
+) -> None:
+    n = (run / "journal.jsonl").read_bytes().count(b"\n")
+    original = damage(run, n)
+    (run / "result.json").write_text("{}")
+    assert main(["journal", "check", str(run)]) == 1
+    assert f"line {n} does not fit its checksum" in capsys.readouterr().out
+    assert main(["rank", str(run)]) == 1
+    assert "journal salvage" in capsys.readouterr().err
+    assert main(["journal", "salvage", str(run)]) == 0
+    assert (run / "journal.damaged-1.jsonl").read_bytes() == original
+    assert (run / "journal.jsonl").read_bytes() == b"".join(original.splitlines(True)[: n - 1])
+    assert not (run / "result.json").exists() and (run / "result.damaged-1.json").exists()
+    ranker, _ = rebuild(run)
+    assert ranker.journal.count == n - 1 and len(ranker.unanswered()) == 3
+    damage(run, n - 2)
+    assert main(["journal", "salvage", str(run)]) == 0
+    assert (run / "journal.damaged-2.jsonl").exists()  # and the first is still there
+    assert check_journal(run).records == n - 3
+
+
+def test_without_a_sound_header_nothing_is_touched(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    journal = run / "journal.jsonl"
+    journal.write_bytes(b"x" + journal.read_bytes())
+    before = journal.read_bytes()
+    assert main(["journal", "salvage", str(run)]) == 1
+    assert "not even the header" in capsys.readouterr().err
+    assert journal.read_bytes() == before and not list(run.glob("*damaged*"))
+    assert main(["journal", "check", str(tmp_path)]) == 1
+    assert "holds no ranking" in capsys.readouterr().err
