@@ -160,6 +160,7 @@ def model_of(bank: ItemBank) -> DefaultModel:
         and items.covariance.shape == (bank.n_items, size * (size + 1) // 2)
         and items.noise.shape == (bank.n_items,)
         and items.loadings.ndim == 2
+        and np.ndim(abilities) == items.log_noise.ndim == 1
         and len(abilities) == len(items.log_noise) > 0
     )
     if not (fits and (items.noise > 0.0).all() and items.prior_sd > 0.0 and items.spread > 0.0):
