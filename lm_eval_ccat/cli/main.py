@@ -16,7 +16,10 @@ from dataclasses import dataclass
 
 from .. import __version__
 from ..errors import CcatError, UsageError
+from ..masking import remember_credentials
+from ..visible import visible_line
 from .parsing import CommandParser, close_names
+from .streams import safe_streams
 
 DEBUG_VARIABLE = "LM_EVAL_CCAT_DEBUG"
 
@@ -169,6 +172,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = bool(os.environ.get(DEBUG_VARIABLE)) or "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
+    remember_credentials(arguments)
+    with safe_streams():
+        return _answer(arguments, debug)
+
+
+def _answer(arguments: Sequence[str], debug: bool) -> int:
     try:
         return dispatch(arguments)
     except CcatError as error:
@@ -197,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    return visible_line(" ".join(str(error).split()))
 
 
 if __name__ == "__main__":

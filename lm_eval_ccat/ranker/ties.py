@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from ..visible import visible_name
+
 T = TypeVar("T")
 
 
@@ -43,7 +45,7 @@ def tie_groups(order: Sequence[T], undecided: Sequence[bool]) -> list[tuple[T, .
 
 
 def order_in_words(order: Sequence[str], ties: Sequence[Sequence[str]]) -> str:
-    """The order as one line: ``B > A > {C, D} > E``.
+    """The order as one line: ``B > A > {C, D} > E``; a name that could forge it is quoted.
 
     Examples
     --------
@@ -58,5 +60,6 @@ def order_in_words(order: Sequence[str], ties: Sequence[Sequence[str]]) -> str:
             continue
         group = group_of.get(model, (model,))
         done.update(group)
-        parts.append("{" + ", ".join(group) + "}" if len(group) > 1 else model)
+        shown = [visible_name(m) for m in group]
+        parts.append("{" + ", ".join(shown) + "}" if len(shown) > 1 else shown[0])
     return " > ".join(parts)

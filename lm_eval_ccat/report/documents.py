@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bank import ItemBank
+from ..visible import visible
 from .run import Answer, Run
-from .text import shorten, visible
+from .text import shorten
 
 #: All texts on the page together; a browser opens a page of this size without a pause.
 TEXT_BUDGET = 16_000_000

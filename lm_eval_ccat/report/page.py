@@ -12,9 +12,11 @@ from typing import Any
 
 from ..errors import RunError
 from ..files import replace_text
+from ..masking import mask_text
+from ..visible import visible, visible_line
 from .documents import documents
 from .run import Run, read_run
-from .text import script_json, visible
+from .text import script_json
 from .view import MATRIX_AS_TABLE, view
 
 
@@ -51,7 +53,7 @@ def write_report(
     """
     run = read_run(run_dir)
     target = Path(output) if output is not None else run.path / "report.html"
-    text = render(run, most_documents)
+    text = mask_text(render(run, most_documents))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_text(target, text, private=output is None)
@@ -67,7 +69,7 @@ def render(run: Run, most_documents: int | None = None) -> str:
     order = run.result["order"]
     place = {m: j for j, m in enumerate(models)}
     data = {
-        "models": [visible(m) for m in models],
+        "models": [visible_line(m) for m in models],
         "order": [place[m] for m in order],
         "confidence": run.result["confidence"],
         # Row by row in the order; -1 on the diagonal, and between two models with full results.

@@ -11,6 +11,7 @@ run.log         log lines of the run and of the harness
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,13 @@ from filelock import FileLock, Timeout
 from .. import __version__
 from ..errors import RunError
 from ..files import replace_text, safe_name, set_rights
+from ..masking import mask, mask_file, mask_values
 from .journal import JournalFile
 from .lines import FORMAT, VERSION, Record
+
+#: Endings of the files that the harness, its logs and its models write. The journal is not among
+#: them: what it holds is masked before it is written, and its lines are sealed.
+_WRITTEN_BY_OTHERS = (".json", ".jsonl", ".log", ".txt", ".csv", ".yaml", ".html")
 
 
 class RunDirectory:
@@ -73,9 +79,17 @@ class RunDirectory:
             raise self._cannot_write(error) from error
 
     def tighten(self) -> None:
-        """Take the rights of others from what the harness and libraries wrote in the folder."""
+        """Of what the harness and libraries wrote in the folder: no credentials, owner's alone.
+
+        The rights stay as they are in a folder that was not made by this package.
+        """
+        private = os.name == "posix" and not self.path.stat().st_mode & 0o077
         for path in self.path.rglob("*"):
-            if not path.is_symlink():
+            if path.is_symlink():
+                continue
+            if path.suffix in _WRITTEN_BY_OTHERS and not path.name.startswith("journal"):
+                mask_file(path)
+            if private:
                 set_rights(path, 0o700 if path.is_dir() else 0o600)
 
     def _cannot_write(self, error: OSError) -> RunError:
@@ -109,6 +123,7 @@ class RunDirectory:
     def start(self, identity: Mapping[str, Any]) -> None:
         """Write the configuration and the journal's header of a new run."""
         self.make()
+        identity = mask_values({**identity, "config": mask(identity["config"])})
         self.write_json("config.json", identity["config"])
         header = {"op": "header", "format": FORMAT, "version": VERSION, **identity}
         self.journal.append([header])
@@ -154,8 +169,8 @@ class RunDirectory:
         target = self.path / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n"
-            replace_text(target, text, private=True)
+            text = json.dumps(mask_values(content), indent=2, ensure_ascii=False, default=str)
+            replace_text(target, text + "\n", private=True)
         except OSError as error:
             raise self._cannot_write(error) from error
         return target

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import RunError
+from ..masking import mask_values
 from .journal import Journal
 from .lines import Record
 
@@ -315,7 +316,7 @@ class JournaledRanker:
 
     def _write(self, record: Record, apply: bool = False) -> None:
         started = time.perf_counter()
-        record = {**record, "time": round(self._clock(), 3)}
+        record = mask_values({**record, "time": round(self._clock(), 3)})
         self.journal.append([record])
         self.journal_seconds += time.perf_counter() - started
         if apply:

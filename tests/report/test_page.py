@@ -16,7 +16,8 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.config import parse_config
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.report import read_run, write_report
-from lm_eval_ccat.report.text import script_json, visible
+from lm_eval_ccat.report.text import script_json
+from lm_eval_ccat.visible import visible
 
 
 class Reader(HTMLParser):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import RunError, UsageError
-from ..text import visible
+from ...visible import visible_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +65,7 @@ def subplots(
 
 def names(models: Iterable[str], longest: int = 28) -> list[str]:
     """Names of models as labels: visible characters, and not too many."""
-    shown = [visible(m) for m in models]
+    shown = [visible_line(m) for m in models]
     return [n if len(n) <= longest else n[: longest - 1] + "…" for n in shown]
 
 

@@ -1,0 +1,187 @@
+"""Credentials, masked by their value wherever they turn up.
+
+A key is given in many ways (``model_args``, a URL, a header, the environment) and comes back in
+more (a server's error, a log line, a traceback).  So the values are remembered once, when a
+configuration is read, and everything that is written or printed is searched for them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from .files import replace_bytes
+
+MASK = "***"
+#: Values shorter than this are masked where they are given, but not searched for elsewhere: text
+#: is full of them (`key: none`, `token: x`).
+SHORTEST = 6
+#: `tokenizer`, `tokenized_requests`, `max_tokens` and `keywords` are ordinary settings.
+_NAME = re.compile(
+    r"(?:^|_)(?:token|key|secret|passwd|password|passphrase|apikey|auth|authorization|"
+    r"credentials?|bearer|cookie|headers?)(?:_|$)"
+)
+_HARMLESS = re.compile(r"(?:^|_)(?:eos|bos|pad|unk)_token$|^(?:content_type|accept.*|user_agent)$")
+_USERINFO = re.compile(r"(?<=://)([^/@\s]+)(?=@)")
+_QUERY = re.compile(r"[?&]([\w-]+)=([^&#\s]+)")
+_SCHEME = re.compile(r"^(?:bearer|basic|token|digest)\s+", re.IGNORECASE)
+_PAIR = re.compile(r"([\w-]+)=([^,\s]+)")
+
+_lock = threading.Lock()
+_known: set[str] = set()
+_pattern: re.Pattern[str] | None = None
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether an argument of this name holds a credential.
+
+    Examples
+    --------
+    >>> [is_secret_name(n) for n in ("api-key", "auth_token", "tokenizer", "max_tokens", "headers")]
+    [True, True, False, False, True]
+    """
+    plain = _plain_name(name)
+    return bool(_NAME.search(plain)) and not _HARMLESS.search(plain)
+
+
+def _plain_name(name: Any) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[-.\s]+", "_", str(name)).lower()
+
+
+def remember(given: Any) -> None:
+    """Search a configuration, however nested, for credentials and mask them from now on."""
+    found = {v for v in _secrets(given) if len(v) >= SHORTEST and v != MASK}
+    with _lock:
+        if found <= _known:
+            return
+        _known.update(found)
+        _compile()
+        _mask_logs()
+
+
+def remember_credentials(*given: Any) -> None:
+    """Mask what is given, and environment variables whose names say that they are credentials."""
+    named = {n: v for n, v in os.environ.items() if is_secret_name(n) and not os.path.exists(v)}
+    remember([named, *given])
+
+
+def _mask_logs() -> None:
+    """Log records are put into words by many libraries; all of them start from this class."""
+    made = logging.getLogRecordFactory()
+    if getattr(made, "masks", False):
+        return
+
+    def record(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        one = made(*args, **kwargs)
+        one.msg, one.args = mask_values(one.msg), mask_values(one.args)
+        return one
+
+    record.masks = True  # type: ignore[attr-defined]
+    logging.setLogRecordFactory(record)
+
+
+def forget() -> None:
+    """Search for nothing any more (a test, or a process that goes on with another user's run)."""
+    global _pattern
+    with _lock:
+        _known.clear()
+        _pattern = None
+
+
+def _compile() -> None:
+    global _pattern
+    forms = set(_known)
+    for value in _known:
+        forms |= {json.dumps(value)[1:-1], repr(value)[1:-1], quote(value, safe="")}
+    # The longest first: of "key" and "key-2" the whole is masked.
+    _pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
+
+
+def mask_text(text: str) -> str:
+    """A text without the credentials known so far, and without ``user:pass@`` in URLs."""
+    if "://" in text:
+        text = _USERINFO.sub(MASK, text)
+    return text if _pattern is None else _pattern.sub(MASK, text)
+
+
+def mask(value: Any) -> Any:
+    """JSON values without credentials: by the names of mappings, and by value everywhere.
+
+    Examples
+    --------
+    >>> mask({"model": "m", "api-key": "sk-1", "url": "https://me:pw@host/v1", "n": 3})
+    {'model': 'm', 'api-key': '***', 'url': 'https://***@host/v1', 'n': 3}
+    """
+    if isinstance(value, str):
+        return mask_text(value)
+    if isinstance(value, Mapping):
+        return {
+            mask(k): MASK if is_secret_name(k) and _filled(v) else mask(v) for k, v in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [mask(v) for v in value]
+    return value
+
+
+def mask_values(value: Any) -> Any:
+    """Like :func:`mask`, but by value alone: for answers, in which names mean nothing."""
+    if _pattern is None:
+        return value
+    if isinstance(value, str):
+        return mask_text(value)
+    if isinstance(value, dict):
+        return {mask_values(k): mask_values(v) for k, v in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(mask_values, value))
+    return value
+
+
+def _filled(value: Any) -> bool:
+    return value is not None and not isinstance(value, bool) and value != ""
+
+
+def _secrets(value: Any, named: bool = False) -> Iterable[str]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            harmless = _HARMLESS.search(_plain_name(name))
+            yield from _secrets(inner, (named or is_secret_name(name)) and not harmless)
+    elif isinstance(value, (list, tuple, set)):
+        for inner in value:
+            yield from _secrets(inner, named)
+    elif isinstance(value, str):
+        if named:
+            yield value
+            yield _SCHEME.sub("", value)
+        for user in _USERINFO.findall(value):
+            yield user
+            yield from (unquote(part) for part in user.split(":", 1)[1:])
+        for name, inner in (*_QUERY.findall(value), *_PAIR.findall(value)):
+            if is_secret_name(name):
+                yield inner
+        if value[:1] in "{[":  # --model_args and --metadata take JSON too
+            try:
+                yield from _secrets(json.loads(value), named)
+            except ValueError:
+                pass
+    elif named and isinstance(value, int) and not isinstance(value, bool):
+        yield str(value)
+
+
+def mask_file(path: Path) -> None:
+    """Take the credentials known so far out of a text file that something else wrote."""
+    if _pattern is None:
+        return
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        masked = _pattern.sub(MASK, text)
+        if masked != text:
+            replace_bytes(path, masked.encode("utf-8", "surrogateescape"), private=True)
+    except OSError:
+        pass  # the file is going, or not ours: nothing that this process wrote
