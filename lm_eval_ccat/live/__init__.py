@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .evaluate import adaptive_evaluate, simple_evaluate
+
+if TYPE_CHECKING:
+    from .task import AdaptiveTask
 
 __all__ = ["AdaptiveTask", "adaptive_evaluate", "simple_evaluate"]
 
