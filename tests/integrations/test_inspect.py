@@ -1,0 +1,77 @@
+"""An Inspect evaluation that stops early: the real package and its mock model."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+inspect_ai = pytest.importorskip("inspect_ai", reason="the extra `inspect` is not installed")
+
+from inspect_ai import Task, eval  # noqa: E402
+from inspect_ai.dataset import MemoryDataset, Sample  # noqa: E402
+from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
+from inspect_ai.scorer import match  # noqa: E402
+
+from lm_eval_ccat.errors import UsageError  # noqa: E402
+from lm_eval_ccat.inspect import AdaptiveStopping  # noqa: E402
+
+N, RIGHT = 300, 0.7
+
+
+def world():
+    """Questions of which the mock model gets 70% right, the last third of them all wrong."""
+    rng = random.Random(1)
+    right = {i: rng.random() < RIGHT * 1.5 and i <= 2 * N // 3 for i in range(1, N + 1)}
+    return right, [Sample(input=f"question {i}", target="yes") for i in right]
+
+
+def run(stopping, samples, right, tmp_path, **options):
+    def answer(input, tools, tool_choice, config):
+        number = int(str(input[-1].content).split()[-1])
+        output = ModelOutput.from_content("mockllm", "yes" if right[number] else "no")
+        output.usage = ModelUsage(input_tokens=3, output_tokens=1)  # else it fetches a tokenizer
+        return output
+
+    task = Task(dataset=samples, scorer=match(), early_stopping=stopping, **options)
+    model = get_model("mockllm/model", custom_outputs=answer, memoize=False)
+    [log] = eval(
+        task, model=model, display="none", log_dir=str(tmp_path), max_samples=4, log_level="error"
+    )
+    return log
+
+
+def test_it_stops_when_the_error_is_small_and_is_right(tmp_path):
+    right, samples = world()
+    truth = sum(right.values()) / N
+    stopping = AdaptiveStopping(target_se=0.06, seed=3)
+    log = run(stopping, stopping.ordered(MemoryDataset(samples)), right, tmp_path)
+    assert log.status == "success", log.error
+    said = log.results.early_stopping.metadata
+    assert said["standard_error"] <= 0.06 and said["items"] < N / 2
+    assert abs(said["estimate"] - truth) < 4 * 0.06
+    low, high = said["interval"]
+    assert low < truth < high
+    # Samples that were skipped are in the log, with the reason.
+    assert len(log.results.early_stopping.early_stops) == N - len(log.samples)
+    assert log.results.early_stopping.early_stops[0].reason
+
+
+def test_the_mean_of_epochs_is_the_score(tmp_path):
+    right, samples = world()
+    stopping = AdaptiveStopping(max_items=20)
+    log = run(stopping, stopping.ordered(MemoryDataset(samples)), right, tmp_path, epochs=2)
+    assert log.results.early_stopping.metadata["items"] in range(20, 24)
+
+
+def test_another_order_is_refused(tmp_path):
+    right, samples = world()
+    stopping = AdaptiveStopping(max_items=20)
+    stopping.ordered(MemoryDataset(samples))
+    log = run(stopping, MemoryDataset(samples), right, tmp_path)
+    assert log.status == "error" and "order" in log.error.message
+
+
+def test_a_question_is_needed():
+    with pytest.raises(UsageError, match="target_se, known or max_items"):
+        AdaptiveStopping()
