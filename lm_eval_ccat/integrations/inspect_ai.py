@@ -201,7 +201,7 @@ class AdaptiveStopping:
                 f"the bank knows none of the {len(ids)} samples (the first is {ids[0]!r}, the "
                 f"bank's first is {bank.doc_ids[0]!r}); their ids must be the bank's doc_ids"
             )
-        options = dict(self._options)
+        options: dict[str, Any] = dict(self._options)
         if order_only:  # the whole order, so nothing may stop it
             options |= {"target_se": None, "known": None, "max_items": None}
         return Ranker(bank, {MODEL: 1.0}, stop_when_decided=not order_only, **options)
