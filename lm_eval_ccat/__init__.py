@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .bank import ItemBank
     from .live import AdaptiveTask, adaptive_evaluate, simple_evaluate
+    from .live.comparison import compare
     from .methods import calibrate
     from .ranker import Ranker, Ranking
     from .scores import ScoreTable
@@ -27,6 +28,7 @@ _HOME = {
     "Ranking": "ranker",
     "simulate": "simulation",
     "AdaptiveTask": "live",
+    "compare": "live.comparison",
     "adaptive_evaluate": "live",
     "simple_evaluate": "live",
 }
@@ -39,6 +41,7 @@ __all__ = [
     "ScoreTable",
     "adaptive_evaluate",
     "calibrate",
+    "compare",
     "simple_evaluate",
     "simulate",
 ]

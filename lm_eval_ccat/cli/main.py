@@ -47,6 +47,7 @@ COMMANDS: dict[str, Command] = {
     "rank": Command("rank several models on one task with few items", "rank"),
     "run": Command("lm_eval's run, with --adaptive for one model", "run", raw=True),
     "simulate": Command("replay logged scores: how few items would have been enough?", "simulate"),
+    "compare": Command("is one model better, worse, or not worse than another?", "compare"),
     "audit": Command("compare what a run claimed with full results", "audit"),
     "experiments": Command("the paper's experiments on any score tables", "experiments"),
     "report": Command("make an HTML page of a finished or running ranking", "report"),

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..errors import RunError, UsageError
+from ..metrics import known_scale
 from ..scores import ScoreTable
 from .truth import bootstrap_intervals, full_means, half_width, kendall_tau, true_ties
 
@@ -44,6 +46,22 @@ class Claims:
     models: dict[str, dict[str, Any]]
     order: list[str] = field(default_factory=list)
     pairs: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """By the order of the models, else by what is known of the metric."""
+        if len(self.order) > 1:
+            first, last = (self.models[self.order[k]]["estimate"] for k in (0, -1))
+            return bool(first >= last)
+        scale = known_scale(self.metric or "")
+        return scale is None or scale.higher_is_better
+
+    def error_of_difference(self, a: str, b: str) -> float | None:
+        """Standard error of the difference of two models that P(a better) implies, if it does."""
+        p = self.pairs.get((a, b), 1.0 - self.pairs.get((b, a), 0.5))
+        gap = abs(self.models[a]["estimate"] - self.models[b]["estimate"])
+        z = abs(float(ndtri(p)))
+        return gap / z if gap > 0.0 and 1e-3 < z < 8.0 else None
 
 
 def read_claims(path: str | Path, task: str | None = None) -> Claims:

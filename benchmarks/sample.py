@@ -1,0 +1,232 @@
+"""The method "sample": what it decides, how often wrongly, how fast, and when a bank pays.
+
+    looks    five models looked at after every item: any wrong pair, pairs decided by 50, 100, 200
+             items; the rule of `sample` in its forms beside t-tests
+    first    3, 5, 8 models without any calibration data until all is decided: items, wrong pairs,
+             against the documents of full runs and of `common` at the same confidence
+    bank     tau and pairs decided at 20 and 50 items per model against the number of models that
+             calibrate the bank, `default` beside `sample`
+    speed    processor time of one decision
+
+    python benchmarks/sample.py [--sections looks,first,bank,speed] [--seeds 40] [--only bleu]
+        [--processes 1]
+
+Shares are means over score tables, which weigh the same; standard errors are over score tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import numpy as np
+from quality_data import DATASETS, load
+from scipy.stats import t as student
+
+from lm_eval_ccat import ItemBank, ScoreTable, simulate
+from lm_eval_ccat.methods.sample.policy import SamplePolicy
+from lm_eval_ccat.simulation.methods import Method
+
+BY = (50, 100, 200)
+NEVER = 10**9
+RULES: dict[str, tuple[dict[str, Any], bool]] = {
+    "sequence, per pair": ({}, False),
+    "sequence, all pairs": ({}, True),
+    "betting, per pair": ({"guarantee": "finite"}, False),
+    "betting, all pairs": ({"guarantee": "finite"}, True),
+}
+
+
+def complete(table: ScoreTable) -> np.ndarray:
+    """Scores of the models that have nearly all items, on the items that all of them have."""
+    y = table.model_scores()
+    y = y[np.isfinite(y).mean(axis=1) > 0.97]
+    return np.asarray(y[:, np.isfinite(y).all(axis=0)])
+
+
+def looks(args: argparse.Namespace) -> None:
+    rows: dict[str, list[list[float]]] = {}
+    for dataset, metric in chosen(args):
+        y = complete(load(dataset, metric)[0])
+        found: dict[str, list[list[float]]] = {}
+        for seed in range(args.seeds):
+            five = y[np.random.default_rng(seed).choice(len(y), 5, replace=False)]
+            for name, row in one_ranking(five, seed).items():
+                found.setdefault(name, []).append(row)
+        for name, own in found.items():
+            rows.setdefault(name, []).append(np.mean(own, axis=0).tolist())
+        print(f"{dataset} {metric}", flush=True)
+    shown("any wrong pair, decided by 50, 100, 200 items", rows)
+
+
+def one_ranking(y: np.ndarray, seed: int) -> dict[str, list[float]]:
+    """Any wrong pair, and shares of pairs decided by some numbers of items, of each rule."""
+    n_models, size = y.shape
+    half = size // 2
+    i, j = np.triu_indices(n_models, 1)
+    true = np.sign(y.mean(axis=1)[i] - y.mean(axis=1)[j])
+    out: dict[str, list[float]] = {}
+    for name, (options, familywise) in RULES.items():
+        blank = ItemBank.blank(range(size), task="t", metric="m")
+        policy = SamplePolicy(blank, n_models, seed, **options)
+        policy.decisions(0.95, familywise=familywise)
+        at = np.full(len(i), NEVER)
+        for n, item in enumerate(policy.sequence.order[:half], start=1):
+            for model in range(n_models):
+                policy.update(model, int(item), float(y[model, item]))
+            said = policy.decisions(0.95, familywise=familywise)[i, j] == 1
+            at = np.where(said, np.minimum(at, n), at)
+        [verdicts] = policy.pairs.verdicts.values()
+        out[name] = judged(at, verdicts.sign.astype(float), true)
+    order = policy.sequence.order[:half]
+    d = (y[i] - y[j])[:, order]
+    n = np.arange(1, half + 1)
+    mean = np.cumsum(d, axis=1) / n
+    v = (np.cumsum(d * d, axis=1) - n * mean**2) / np.maximum(n - 1, 1)
+    t = np.abs(mean) / np.sqrt(np.maximum(v, 1e-8) * (1 - n / size) / n)
+    for name, level, at_look in (
+        ("t at every look, per pair", 0.05, None),
+        ("t at every look, all pairs", 0.05 / len(i), None),
+        ("t at 100 items only, all pairs", 0.05 / len(i), min(100, half)),
+    ):
+        over = t > student.ppf(1 - level / 2, np.maximum(n - 1, 1))
+        over[:, :9] = False
+        if at_look is not None:
+            over[:, np.arange(half) != at_look - 1] = False
+        at = np.where(over.any(axis=1), over.argmax(axis=1) + 1, NEVER)
+        sign = np.sign(mean[np.arange(len(i)), np.minimum(at, half) - 1])
+        out[name] = judged(at, sign, true)
+    return out
+
+
+def judged(at: np.ndarray, sign: np.ndarray, true: np.ndarray) -> list[float]:
+    """`at` is the number of items after which each pair was decided, `NEVER` if not."""
+    wrong = (at < NEVER) & (sign != true)
+    return [float(wrong.any()), *(float((at <= n).mean()) for n in BY)]
+
+
+def first(args: argparse.Namespace) -> None:
+    """No calibration data at all: what a first user gets."""
+    methods = [
+        Method("sample", "ranker", "sample"),
+        Method("sample, familywise", "ranker", "sample", rank={"familywise": True}),
+        Method("sample, d = 0.02", "ranker", "sample", rank={"min_difference": 0.02}),
+    ]
+    for holdout in (3, 5, 8):
+        rows: dict[str, list[list[float]]] = {}
+        for dataset, metric in chosen(args):
+            table, _ = load(dataset, metric)
+            if len(table.models) < holdout + 2:
+                continue
+            found = simulate(
+                table,
+                methods,
+                holdout=holdout,
+                folds=min(args.seeds, 10),
+                items_per_model=None,
+                prices=dict.fromkeys(table.models, 1.0),
+                processes=args.processes,
+            )
+            same = simulate(
+                table,
+                ["paired"],
+                holdout=holdout,
+                folds=min(args.seeds, 10),
+                spend="fixed",
+                levels=[],
+                items_per_model=min(100, table.n_items // 2),
+                processes=args.processes,
+            )
+            for name, s in {**found.summary, **same.summary}.items():
+                decided = 1.0 - s["tied_share"]
+                row = [s["items_per_model"], s["share_of_items"], decided]
+                rows.setdefault(name, []).append([*row, s["runs_with_wrong_pair"], s["tau"]])
+        shown(f"{holdout} models: items per model, of all, pairs decided, any wrong, tau", rows)
+
+
+def bank(args: argparse.Namespace) -> None:
+    """From how many calibration models on a bank is worth having."""
+    for kind in ("random", "frontier"):
+        rows: dict[str, list[list[float]]] = {}
+        for dataset, metric in chosen(args):
+            table, _ = load(dataset, metric)
+            base = None
+            for count in (4, 8, 12, 16, 24, 32, 48):
+                if count > len(table.models) * (2 / 3 if kind == "frontier" else 1) - 4:
+                    continue
+                found = simulate(
+                    table,
+                    ["default"] if base else ["sample", "default"],
+                    kind=kind,
+                    folds=min(args.seeds, 10),
+                    spend="fixed",
+                    levels=[20, 50],
+                    items_per_model=20,
+                    calibration_models=count,
+                    processes=args.processes,
+                )
+                base = base or found.sweep["sample"]
+                row = []
+                for with_bank, without in zip(found.sweep["default"], base):
+                    row += [with_bank["tau"] - without["tau"]]
+                    row += [without["tied_share"] - with_bank["tied_share"]]
+                    row += [with_bank["rmse"] / without["rmse"]]
+                rows.setdefault(f"{count} models calibrate", []).append(row)
+        what = "tau, decided (default - sample), RMSE ratio at 20 items; the same at 50"
+        shown(f"{kind} folds: {what}", rows)
+
+
+def speed(args: argparse.Namespace) -> None:
+    """Select, place, update and decide, in milliseconds of processor time."""
+    for n_items, n_models in ((1000, 5), (1000, 100), (10_000, 5)):
+        y = np.random.default_rng(0).random((n_models, n_items))
+        policy = SamplePolicy(ItemBank.blank(range(n_items), task="t", metric="m"), n_models)
+        left, price = np.ones(y.shape, dtype=bool), np.ones(n_items)
+        rounds = 2000 // n_models
+        start = time.process_time()
+        for _ in range(rounds):
+            for model in range(n_models):
+                choice = policy.select(model, left[model], (), price)
+                left[model, choice.item] = False
+                policy.place(model, choice.item, choice.probability)
+                policy.update(model, choice.item, y[model, choice.item])
+                policy.decisions(0.95)
+        taken = (time.process_time() - start) / (rounds * n_models)
+        print(f"{n_items} items, {n_models} models: {1e3 * taken:.3f} ms a decision", flush=True)
+
+
+def shown(title: str, rows: dict[str, list[list[float]]]) -> None:
+    print(f"\n{title}")
+    for name, tables in rows.items():
+        mean = np.mean(tables, axis=0)
+        error = np.std(tables, axis=0) / np.sqrt(max(len(tables) - 1, 1))
+        cells = "".join(f"{m:10.3f} +- {e:.3f}" for m, e in zip(mean, error))
+        print(f"  {name:32}{cells}   ({len(tables)} tables)", flush=True)
+
+
+def chosen(args: argparse.Namespace) -> list[tuple[str, str]]:
+    return [p for p in DATASETS if not args.only or any(o in "/".join(p) for o in args.only)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sections", default="looks,first,bank,speed")
+    parser.add_argument("--seeds", type=int, default=40, help="rankings per score table")
+    parser.add_argument("--only", action="append", help="dataset or metric; may be repeated")
+    parser.add_argument("--processes", type=int, default=1)
+    args = parser.parse_args()
+    for section in args.sections.split(","):
+        print(f"\n== {section} ==", flush=True)
+        {"looks": looks, "first": first, "bank": bank, "speed": speed}[section](args)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

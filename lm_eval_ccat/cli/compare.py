@@ -1,0 +1,204 @@
+"""``lm-eval-ccat compare``: is the candidate better than the baseline, or not worse?"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import quoteattr
+
+from ..errors import UsageError
+from .parsing import add_json, prints_json, warn, write_json
+from .reading import range_of
+
+if TYPE_CHECKING:
+    from ..live.comparison import Compared, Comparison
+    from ..methods.sample.comparison import Difference
+
+EPILOG = """\
+examples:
+  lm-eval-ccat compare logs/base logs/candidate --metric exact_match --margin 0.01
+  lm-eval-ccat compare logs/ logs/ --models base,candidate --by subject
+  lm-eval-ccat compare a.parquet b.parquet --markdown comment.md --junit report.xml
+
+Exit code 0: the candidate is not worse by more than the margin. 5: it is worse.
+3: the documents do not tell. docs/howto/compare.md shows a workflow for CI.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``compare`` to the command line."""
+    parser = subparsers.add_parser(
+        "compare",
+        help="is one model better, worse, or not worse than another?",
+        description="Compare a candidate with a baseline on the documents that both have.",
+        epilog=EPILOG,
+    )
+    what = "harness logs, a score table, or what an adaptive run left"
+    parser.add_argument("a", metavar="A", help=f"the baseline: {what}")
+    parser.add_argument("b", metavar="B", help="the candidate: the same")
+    parser.add_argument("--models", metavar="A,B", help="their names, where a side holds several")
+    parser.add_argument(
+        "--metric", action="append", help="may be given several times (default: all in common)"
+    )
+    parser.add_argument("--task", help="default: all in common")
+    parser.add_argument("--filter", help="default: all in common")
+    parser.add_argument("--range", type=range_of, metavar="LO,HI", help="of an unknown metric")
+    parser.add_argument(
+        "--lower_is_better", action="store_true", default=None, help="a lower score is better"
+    )
+    parser.add_argument(
+        "--margin",
+        type=float,
+        default=0.0,
+        metavar="D",
+        help="how much worse is good enough, on the metric's own scale (default: 0)",
+    )
+    parser.add_argument("--confidence", type=float, default=0.95, help="two-sided (default: 0.95)")
+    parser.add_argument("--by", metavar="FIELD", help="compare by groups of documents as well")
+    parser.add_argument(
+        "--cluster", metavar="FIELD", help="documents with equal values are no independent ones"
+    )
+    parser.add_argument("--items", metavar="FILE", help="table of these fields, by doc_id")
+    add_json(parser, "the comparison")
+    parser.add_argument("--markdown", metavar="FILE", help="write a pull request's comment")
+    parser.add_argument("--junit", metavar="FILE", help="write a test report for CI")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare and print."""
+    from ..live.comparison import compare
+
+    names = (args.models or ",").split(",")
+    if len(names) != 2:
+        raise UsageError(f"--models {args.models!r} is not BASELINE,CANDIDATE")
+    found = compare(
+        args.a,
+        args.b,
+        args.metric,
+        args.margin,
+        models=(names[0] or None, names[1] or None),
+        task=args.task,
+        filter=args.filter,
+        confidence=args.confidence,
+        by=args.by,
+        cluster=args.cluster,
+        items=args.items,
+        range=args.range,
+        lower_is_better=args.lower_is_better,
+    )
+    write_json(args.json, found.to_dict())
+    for target, text in ((args.markdown, markdown), (args.junit, junit)):
+        if target:
+            _write(Path(target), text(found))
+    if not prints_json(args.json):
+        for line in report(found):
+            print(line)
+    for warning in found.warnings:
+        warn(warning)
+    return found.exit_code
+
+
+def report(found: Comparison) -> list[str]:
+    """One line per outcome, then its groups."""
+    lines = []
+    for one in found.outcomes:
+        lines.append(f"{one.name}: {in_words(found, one.overall)}")
+        width = max(map(len, one.groups), default=0)
+        lines += [f"  {name:<{width}}  {_figures(d)}" for name, d in one.groups.items()]
+    return lines
+
+
+def in_words(found: Comparison, d: Difference) -> str:
+    """The answer as a sentence.
+
+    Examples
+    --------
+    "b is worse than a by more than 0.01: -0.034 [-0.051, -0.017] ..."
+    """
+    a, b = found.baseline, found.candidate
+    margin = f" by more than {found.margin:g}" if found.margin else ""
+    said = {
+        "better": f"{b} is better than {a}",
+        "equivalent": f"{b} is equivalent to {a}"
+        + (f" within {found.margin:g}" if found.margin else ""),
+        "not worse": f"{b} is not worse than {a}{margin}",
+        "worse": f"{b} is worse than {a}{margin}",
+        "not known": f"whether {b} is worse than {a}{margin} is not known",
+    }[d.verdict]
+    more = "" if d.more_documents is None else f"; about {d.more_documents:,} more would decide"
+    return f"{said}: {_figures(d)}{more}"
+
+
+def _figures(d: Difference) -> str:
+    clusters = f" in {d.clusters:,} clusters" if d.clusters is not None else ""
+    return (
+        f"{d.difference:+.4g} [{d.low:+.4g}, {d.high:+.4g}], P(better) {d.p_better:.1%}, "
+        f"{d.documents:,} documents{clusters}"
+    )
+
+
+def markdown(found: Comparison) -> str:
+    """A comment on a pull request."""
+    head = ("", "baseline", "candidate", "difference", "interval", "P(better)", "documents", "")
+    lines = [
+        f"### {found.candidate} against {found.baseline}: **{found.verdict}**",
+        "",
+        "| " + " | ".join(head) + " |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for one in found.outcomes:
+        rows = [(one.name, one.overall), *((f"– {g}", d) for g, d in one.groups.items())]
+        for name, d in rows:
+            more = f" (about {d.more_documents:,} more decide)" if d.more_documents else ""
+            cells = (
+                name.replace("|", "\\|"),
+                f"{d.baseline:.4g}",
+                f"{d.candidate:.4g}",
+                f"{d.difference:+.4g}",
+                f"{d.low:+.4g} to {d.high:+.4g}",
+                f"{d.p_better:.1%}",
+                f"{d.documents:,}",
+                d.verdict + more,
+            )
+            lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", f"Margin {found.margin:g}, confidence {found.confidence:g}, two-sided."]
+    return "\n".join([*lines, *(f"- {w}" for w in found.warnings)]) + "\n"
+
+
+def junit(found: Comparison) -> str:
+    """A test report: an outcome fails where the candidate is worse, and is skipped if not known."""
+    cases = [case for one in found.outcomes for case in _cases(found, one)]
+    failed = sum("<failure" in case for case in cases)
+    skipped = sum("<skipped" in case for case in cases)
+    suite = f"{found.candidate} against {found.baseline}"
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="utf-8"?>',
+            f'<testsuite name={quoteattr(suite)} tests="{len(cases)}" failures="{failed}" '
+            f'errors="0" skipped="{skipped}">',
+            *cases,
+            "</testsuite>\n",
+        ]
+    )
+
+
+def _cases(found: Comparison, one: Compared) -> list[str]:
+    cases = []
+    for name, d in [(one.name, one.overall), *one.groups.items()]:
+        said = quoteattr(in_words(found, d))
+        inside = {"worse": f"<failure message={said}/>", "not known": f"<skipped message={said}/>"}
+        cases.append(
+            f"  <testcase classname={quoteattr(one.name)} name={quoteattr(name)}>"
+            f"{inside.get(d.verdict, '')}</testcase>"
+        )
+    return cases
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from error

@@ -1,0 +1,447 @@
+"""`compare`: one question of two models, asked of results that there are already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CcatError, MetricError, ScaleError, ScoreTableError, UsageError
+from ..methods.sample.comparison import (
+    NOT_KNOWN,
+    WORSE,
+    Difference,
+    compare_estimates,
+    compare_scores,
+)
+from ..scores import ScoreTable
+from ..scores.readers.lm_eval.files import find_runs, open_log
+from ..scores.readers.reader import Outcome
+from ..scores.readers.registry import reader_of
+from ..simulation.audit import Claims, read_claims
+
+Side = ScoreTable | Claims
+
+#: Settings in which the two sides had better agree.
+_SETTINGS = ("num_fewshot", "chat_template", "system_instruction", "task_version", "task_hash")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One metric and filter of one task.
+
+    Attributes
+    ----------
+    task, metric, filter : str or None
+    scale : str
+        In words.
+    overall : Difference
+    groups : dict of str to Difference
+        Of groups of documents, where asked for.
+    """
+
+    task: str | None
+    metric: str
+    filter: str | None
+    scale: str
+    overall: Difference
+    groups: dict[str, Difference]
+
+    @property
+    def name(self) -> str:
+        """Task and metric in one word."""
+        key = f"{self.metric},{self.filter}" if self.filter not in (None, "none") else self.metric
+        return f"{self.task}/{key}" if self.task else key
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "task": self.task,
+            "metric": self.metric,
+            "filter": self.filter,
+            "scale": self.scale,
+            **self.overall.to_dict(),
+            "groups": {name: one.to_dict() for name, one in self.groups.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found.
+
+    Attributes
+    ----------
+    baseline, candidate : str
+        Names of the models.
+    margin, confidence : float
+    outcomes : list of Compared
+    warnings : list of str
+    """
+
+    baseline: str
+    candidate: str
+    margin: float
+    confidence: float
+    outcomes: list[Compared]
+    warnings: list[str]
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of all outcomes: "worse" before "not known" before any other."""
+        said = [one.overall.verdict for one in self.outcomes]
+        for bad in (WORSE, NOT_KNOWN):
+            if bad in said:
+                return bad
+        return said[0] if len(set(said)) == 1 else "not worse"
+
+    @property
+    def exit_code(self) -> int:
+        """0 not worse by more than the margin, 5 worse, 3 not known."""
+        return {WORSE: 5, NOT_KNOWN: 3}.get(self.verdict, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+            "margin": self.margin,
+            "confidence": self.confidence,
+            "verdict": self.verdict,
+            "outcomes": [one.to_dict() for one in self.outcomes],
+            "warnings": self.warnings,
+        }
+
+
+def compare(
+    a: ScoreTable | str | Path,
+    b: ScoreTable | str | Path,
+    metric: str | Sequence[str] | None = None,
+    margin: float = 0.0,
+    *,
+    models: tuple[str | None, str | None] = (None, None),
+    task: str | None = None,
+    filter: str | None = None,
+    confidence: float = 0.95,
+    by: str | None = None,
+    cluster: str | None = None,
+    items: str | Path | Mapping[Any, Mapping[str, Any]] | None = None,
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+) -> Comparison:
+    """Compare a candidate with a baseline on the documents that both have.
+
+    Parameters
+    ----------
+    a, b : ScoreTable or path
+        Baseline and candidate: harness logs, a score table, or what an adaptive run left (a run
+        directory of ``rank``, the results of ``run --adaptive``), of which the estimates are
+        compared.
+    metric : str or sequence of str, optional
+        Default every metric that both have.
+    margin : float, optional
+        How much worse is good enough, on the metric's own scale.
+    models : (str or None, str or None), optional
+        Names of the two, where a side holds several models.
+    task, filter : str, optional
+        Default every one that both have.
+    confidence : float, optional
+        Two-sided, of each outcome and group.
+    by, cluster : str, optional
+        Field of the documents to compare by groups of, and field whose equal values make a cluster.
+    items : path or mapping, optional
+        Where the fields stand, if not in the logs' documents: a table with a column ``doc_id``, or
+        ``{doc_id: {field: value}}``.
+    range, lower_is_better : optional
+        As `ScoreTable.read` has them.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    UsageError
+        A side holds several models and none is named, or the sides have nothing in common.
+    ScoreTableError, ScaleError
+        Scores cannot be read.
+
+    Examples
+    --------
+    >>> table = ScoreTable.from_arrays(
+    ...     [[0.2, 0.5, 0.1] * 30, [0.4, 0.5, 0.3] * 30], models=["old", "new"]
+    ... )
+    >>> compare(table, table, models=("old", "new")).verdict
+    'better'
+    """
+    if not 0.0 < confidence < 1.0:
+        raise UsageError(f"confidence {confidence!r} is not between 0 and 1")
+    if not margin >= 0.0:
+        raise UsageError(f"margin {margin!r} is below 0")
+    metrics = [metric] if isinstance(metric, str) else list(metric or [])
+    how = {"range": range, "lower_is_better": lower_is_better}
+    warnings: list[str] = []
+    found, names = [], ("", "")
+    refused: CcatError | None = None
+    for outcome in _shared(a, b, metrics, task, filter):
+        try:
+            pair = [_side(side, outcome, how) for side in (a, b)]
+        except (MetricError, ScaleError) as error:
+            if metrics:
+                raise
+            refused = error
+            warnings.append(f"{outcome.metric} is left out: {error}")
+            continue
+        chosen = [_model(s, name, i) for s, name, i in zip(pair, models, ("first", "second"))]
+        names = (chosen[0], chosen[1])
+        judged = {"margin": margin, "confidence": confidence}
+        if isinstance(pair[0], ScoreTable) and isinstance(pair[1], ScoreTable):
+            fields = _Fields(items, [a, b], outcome.task) if by or cluster else None
+            compared = _paired(pair[0], pair[1], names, fields, by, cluster, judged, warnings)
+        elif by or cluster:
+            raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
+        else:
+            compared = _of_estimates(pair[0], pair[1], names, judged)
+        found.append(compared)
+    if refused is not None and not found:
+        raise refused
+    return Comparison(*names, margin, confidence, found, list(dict.fromkeys(warnings)))
+
+
+def _is_claim(side: ScoreTable | str | Path) -> bool:
+    """Whether a side is what an adaptive run left."""
+    if isinstance(side, ScoreTable):
+        return False
+    path = Path(side)
+    if path.is_dir():
+        return (path / "result.json").is_file()
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return False
+    return isinstance(content, dict) and ("adaptive" in content or "pairwise" in content)
+
+
+def _shared(
+    a: Any, b: Any, metrics: Sequence[str], task: str | None, filter: str | None
+) -> list[Outcome]:
+    """Outcomes that both sides have, of those asked for."""
+    held = [_outcomes(side) or [Outcome(task, m, filter) for m in metrics] for side in (a, b)]
+    wanted = [
+        o
+        for o in held[0]
+        if (not metrics or o.metric in metrics)
+        and (task is None or o.task in (None, task))
+        and (filter is None or o.filter in (None, filter))
+        and any(_same(o, other) for other in held[1])
+    ]
+    missing = [m for m in metrics if m not in {o.metric for o in wanted}]
+    if missing or not wanted:
+        both = sorted({f"{o.task or '-'}: {o.metric}" for side in held for o in side})
+        what = f"metric {missing[0]!r}" if missing else "nothing"
+        raise UsageError(f"the two sides have {what} in common; there are {', '.join(both)}")
+    return wanted
+
+
+def _same(one: Outcome, other: Outcome) -> bool:
+    return one.metric == other.metric and all(
+        x is None or y is None or x == y
+        for x, y in ((one.task, other.task), (one.filter, other.filter))
+    )
+
+
+def _outcomes(side: Any) -> list[Outcome]:
+    if isinstance(side, ScoreTable):
+        return [Outcome(side.task, side.metric, side.filter)]
+    if _is_claim(side):
+        claims = read_claims(side)
+        return [Outcome(claims.task, claims.metric or "score", claims.filter)]
+    path = Path(side)
+    return reader_of(path).outcomes(path)
+
+
+def _side(side: Any, outcome: Outcome, how: Mapping[str, Any]) -> Side:
+    if isinstance(side, ScoreTable):
+        return side
+    if _is_claim(side):
+        return read_claims(side, outcome.task)
+    return ScoreTable.read(side, outcome.metric, outcome.task, outcome.filter, **how)
+
+
+def _model(side: Side, name: str | None, which: str) -> str:
+    known = list(side.models)
+    if name is None:
+        if len(known) > 1:
+            raise UsageError(
+                f"the {which} side holds {len(known)} models ({', '.join(known[:8])}): say which "
+                "with --models BASELINE,CANDIDATE"
+            )
+        return known[0]
+    if name not in known:
+        raise UsageError(f"the {which} side has no model {name!r}; it has {', '.join(known[:8])}")
+    return name
+
+
+def _paired(
+    one: ScoreTable,
+    other: ScoreTable,
+    names: tuple[str, str],
+    fields: _Fields | None,
+    by: str | None,
+    cluster: str | None,
+    judged: Mapping[str, float],
+    warnings: list[str],
+) -> Compared:
+    """Compare scores, each document's repeats averaged first."""
+    warnings += [*one.warnings, *other.warnings, *_differing(one, other)]
+    sides = [t.select([n]) for t, n in zip((one, other), names)]
+    unit = [t.model_scores()[0] for t in sides]
+    where = [{d: n for n, d in enumerate(t.doc_ids)} for t in sides]
+    hashes = [t.doc_hashes or (None,) * t.n_items for t in sides]
+    both, changed = [], 0
+    for doc_id, i in where[0].items():
+        j = where[1].get(doc_id)
+        if j is None or not (np.isfinite(unit[0][i]) and np.isfinite(unit[1][j])):
+            continue
+        if None not in (hashes[0][i], hashes[1][j]) and hashes[0][i] != hashes[1][j]:
+            changed += 1
+        else:
+            both.append((doc_id, i, j))
+    if changed:
+        warnings.append(f"{changed} documents of equal doc_id differ in their text: left out")
+    if not both:
+        raise ScoreTableError(f"{' and '.join(names)} have no document of {one.metric} in common")
+    alone = sum(int(np.isfinite(u).sum()) for u in unit) - 2 * (len(both) + changed)
+    if alone:
+        warnings.append(f"{alone} scores are of documents that only one side has: left out")
+    scale = one.scale
+    x = scale.restore(unit[0][[i for _, i, _ in both]])
+    y = scale.restore(unit[1][[j for _, _, j in both]])
+    ids = [d for d, _, _ in both]
+    how: dict[str, Any] = {**judged, "higher_is_better": scale.higher_is_better}
+    labels = None if fields is None or cluster is None else fields.of(cluster, ids)
+    groups: dict[str, Difference] = {}
+    if fields is not None and by is not None:
+        of = fields.of(by, ids)
+        for label in sorted(set(of.tolist())):
+            own = of == label
+            within = None if labels is None else labels[own]
+            groups[label] = compare_scores(x[own], y[own], clusters=within, **how)
+    return Compared(
+        task=one.task or other.task,
+        metric=one.metric,
+        filter=one.filter or other.filter,
+        scale=scale.describe(),
+        overall=compare_scores(x, y, clusters=labels, **how),
+        groups=groups,
+    )
+
+
+def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
+    """What the two sides were run with differently, in words."""
+    found = []
+    for key in _SETTINGS:
+        x, y = one.settings.get(key), other.settings.get(key)
+        if key in one.settings and key in other.settings and x != y:
+            found.append(f"{key} differs: {x!r:.60} and {y!r:.60}; the models differ by that too")
+    if one.scale != other.scale:
+        found.append(f"scales differ: {one.scale.describe()}, {other.scale.describe()}")
+    return found
+
+
+def _of_estimates(
+    one: Side, other: Side, names: tuple[str, str], judged: Mapping[str, float]
+) -> Compared:
+    """Compare estimates of the full benchmark, of which at least one is an adaptive run's."""
+    claims = one if isinstance(one, Claims) else other
+    assert isinstance(claims, Claims)
+    table = next((t for t in (one, other) if isinstance(t, ScoreTable)), None)
+    known = [_estimate(side, name, claims) for side, name in zip((one, other), names)]
+    error = None
+    if isinstance(one, Claims) and isinstance(other, Claims) and one.source == other.source:
+        error = one.error_of_difference(names[1], names[0])
+    overall = compare_estimates(
+        known[0][:2],
+        known[1][:2],
+        documents=min(known[0][2], known[1][2]),
+        error=error,
+        higher_is_better=claims.higher_is_better if table is None else table.scale.higher_is_better,
+        **judged,
+    )
+    scale = "the metric's own scale" if table is None else table.scale.describe()
+    return Compared(claims.task, claims.metric or "score", claims.filter, scale, overall, {})
+
+
+def _estimate(side: Side, name: str, claims: Claims) -> tuple[float, float, int]:
+    """Mean over the full benchmark, its standard error and the documents it is from."""
+    if isinstance(side, Claims):
+        of = side.models[name]
+        return of["estimate"], of["standard_error"], of["n_items"]
+    unit = side.select([name]).model_scores()[0]
+    y = np.asarray(side.scale.restore(unit[np.isfinite(unit)]))
+    n, size = len(y), max(claims.items_of_benchmark or 0, len(y))
+    spread = float(y.std(ddof=1)) if n > 1 else 1.0
+    return float(y.mean()), spread * float(np.sqrt((1.0 - n / size) / n)), n
+
+
+class _Fields:
+    """Fields of documents: from a table of items, else from the documents in the logs."""
+
+    def __init__(self, items: Any, sides: Sequence[Any], task: str | None) -> None:
+        self.of_doc: dict[Any, Mapping[str, Any]] = {}
+        if isinstance(items, Mapping):
+            self.of_doc = dict(items)
+        elif items is not None:
+            self.of_doc = _read_items(Path(items))
+        else:
+            for side in sides:
+                if isinstance(side, (str, Path)) and task is not None:
+                    self._read_logs(Path(side), task)
+
+    def _read_logs(self, path: Path, task: str) -> None:
+        runs, _ = find_runs(path, task)
+        for run in runs:
+            with open_log(run.samples) as stream:
+                for line in stream:
+                    try:
+                        row = json.loads(line)
+                    except ValueError:
+                        continue  # the reader of the scores has said so
+                    if isinstance(row, dict) and isinstance(row.get("doc"), dict):
+                        self.of_doc.setdefault(row.get("doc_id"), row["doc"])
+
+    def of(self, field: str, ids: Sequence[Any]) -> NDArray[Any]:
+        """The value of a field for some documents, as text."""
+        values = [self.of_doc.get(d, {}).get(field) for d in ids]
+        if all(v is None for v in values):
+            known = sorted({str(k) for doc in self.of_doc.values() for k in doc})
+            raise UsageError(
+                f"no document has a field {field!r}"
+                + (f"; there are {', '.join(known[:20])}" if known else "; give --items")
+            )
+        return np.array(["(none)" if v is None else str(v) for v in values])
+
+
+def _read_items(path: Path) -> dict[Any, Mapping[str, Any]]:
+    import pyarrow as pa
+
+    try:
+        if path.suffix == ".csv":
+            from pyarrow import csv
+
+            data = csv.read_csv(path)
+        else:
+            from pyarrow import parquet
+
+            data = parquet.ParquetFile(path).read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ScoreTableError(f"{path}: cannot be read as a table of items ({error})") from error
+    if "doc_id" not in data.column_names:
+        raise UsageError(f"{path}: no column 'doc_id'")
+    return {row["doc_id"]: row for row in data.to_pylist()}

@@ -1,0 +1,238 @@
+"""`compare`: what it says of two models, and what a pull request gets to see."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ttest_rel
+
+from lm_eval_ccat import Ranker, ScoreTable, calibrate, compare
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.methods.sample.comparison import compare_scores
+from lm_eval_ccat.metrics import Scale
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "compare.md"
+SUBJECTS = ["algebra", "biology", "chemistry"]
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Logs of three models in the harness's layout, two metrics, each document of a subject."""
+
+    def write(name: str, share: float, seed: int, documents=range(300)) -> Path:
+        rng, folder = np.random.default_rng(seed), tmp_path / "logs" / name
+        folder.mkdir(parents=True)
+        date = "2026-01-01T10-00-00.000001"
+        rows = []
+        for doc_id in documents:
+            right = float(rng.random() < share - 0.1 * (doc_id % 3))
+            rows.append(
+                {
+                    "doc_id": doc_id,
+                    "doc": {"subject": SUBJECTS[doc_id % 3], "passage": doc_id // 10},
+                    "target": "x",
+                    "resps": [["x"]],
+                    "filtered_resps": ["x"],
+                    "filter": "none",
+                    "metrics": ["acc", "exact_match"],
+                    "doc_hash": f"h{doc_id}",
+                    "acc": right,
+                    "exact_match": right,
+                }
+            )
+        (folder / f"samples_demo_{date}.jsonl").write_text(
+            "".join(json.dumps(r) + "\n" for r in rows)
+        )
+        result = {
+            "results": {"demo": {"acc,none": 0.5, "exact_match,none": 0.5}},
+            "n-samples": {"demo": {"original": len(rows), "effective": len(rows)}},
+            "config": {"limit": None},
+            "model_name": name,
+        }
+        (folder / f"results_{date}.json").write_text(json.dumps(result))
+        return folder
+
+    return write
+
+
+@given(st.integers(0, 10**6), st.floats(0.0, 0.3), st.sampled_from([True, False]))
+def test_it_is_the_paired_t_test_with_a_margin(seed, margin, higher):
+    rng = np.random.default_rng(seed)
+    a = rng.random(40)
+    b = np.clip(a + rng.normal(rng.normal(0, 0.15), 0.2, 40), 0, 1)
+    found = compare_scores(a, b, margin=margin, higher_is_better=higher)
+    t = ttest_rel(b, a).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((t.low, t.high))
+    low, high = (t.low, t.high) if higher else (-t.high, -t.low)
+    assert (found.verdict == "worse") == (high < -margin)
+    assert (found.verdict == "equivalent") == (low >= -margin and high <= margin)
+    assert (found.verdict == "not known") == (low < -margin <= high and low <= 0)
+    assert (found.p_better > 0.5) == ((found.difference > 0) == higher)
+    swapped = compare_scores(b, a, margin=margin, higher_is_better=higher)
+    assert swapped.difference == pytest.approx(-found.difference)
+
+
+def test_more_documents_of_the_same_kind_decide():
+    rng = np.random.default_rng(3)
+    a = rng.random(60)
+    b = a + rng.normal(0.03, 0.2, 60)
+    few = compare_scores(a, b)
+    assert few.verdict == "not known"
+    times = -(-(60 + few.more_documents) // 60) + 1
+    assert compare_scores(np.tile(a, times), np.tile(b, times)).verdict == "better"
+
+
+def test_documents_in_clusters_count_by_clusters():
+    rng = np.random.default_rng(0)
+    missed = {None: 0, "clusters": 0}
+    cluster = np.repeat(np.arange(30), 10)
+    for _ in range(200):
+        d = 0.3 * rng.normal(size=30)[cluster] + 0.1 * rng.normal(size=300)
+        for how in missed:
+            found = compare_scores(np.zeros(300), d, clusters=None if how is None else cluster)
+            missed[how] += not found.low <= 0.0 <= found.high
+    assert missed["clusters"] <= 20 < 80 < missed[None]
+
+
+def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
+    assert compare_scores(np.ones(5), np.ones(5)).verdict == "equivalent"
+    assert compare_scores(np.zeros(1), np.ones(1), margin=0.5).verdict == "not known"
+    one_way = compare_scores(np.zeros(3), np.full(3, 0.1))
+    assert one_way.low < 0.1 < one_way.high  # nothing varies in three documents
+
+
+@pytest.mark.parametrize(
+    ("share", "margin", "code", "said"),
+    [
+        (0.9, 0.0, 0, "cand is better than base"),
+        (0.3, 0.05, 5, "cand is worse than base by more than 0.05"),
+        (0.62, 0.005, 3, "whether cand is worse than base by more than 0.005 is not known"),
+    ],
+)
+def test_two_logs_one_line_and_an_exit_code(logs, capsys, share, margin, code, said):
+    a, b = logs("base", 0.6, 1), logs("cand", share, 2)
+    assert main(["compare", str(a), str(b), "--metric", "acc", "--margin", str(margin)]) == code
+    [line] = capsys.readouterr().out.splitlines()
+    assert said in line and "300 documents" in line
+    assert ("more would decide" in line) == (code == 3)
+
+
+def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, capsys):
+    a, b = logs("base", 0.6, 1), logs("cand", 0.9, 2, documents=range(30, 330))
+    out = tmp_path / "x" / "c.json"
+    code = main(
+        ["compare", str(a), str(b), "--by", "subject", "--cluster", "passage", "--json", str(out)]
+    )
+    said = capsys.readouterr()
+    found = json.loads(out.read_text())
+    assert code == 0 and [o["metric"] for o in found["outcomes"]] == ["acc", "exact_match"]
+    first = found["outcomes"][0]
+    assert list(first["groups"]) == SUBJECTS
+    assert first["documents"] == 270 == sum(g["documents"] for g in first["groups"].values())
+    assert first["clusters"] == 27
+    assert "60 scores are of documents that only one side has" in said.err
+    assert [line.split()[0] for line in said.out.splitlines()[1:4]] == SUBJECTS
+
+
+def test_the_workflow_of_the_documentation_compares_and_reports(logs, tmp_path, monkeypatch):
+    yaml = pytest.importorskip("yaml")
+    page = PAGE.read_text(encoding="utf-8")
+    workflow = yaml.safe_load(page.split('```yaml title="compare.yml"\n')[1].split("```")[0])
+    steps = {s.get("name"): s for s in workflow["jobs"]["compare"]["steps"]}
+    logs("baseline", 0.6, 1), logs("candidate", 0.4, 2)
+    monkeypatch.chdir(tmp_path)
+    command = shlex.split(steps["Compare"]["run"])
+    assert command[0] == "lm-eval-ccat" and main(command[1:]) == 5
+    comment = (tmp_path / "comment.md").read_text()
+    assert comment.startswith("### candidate against baseline: **worse**")
+    assert "| demo/exact_match | " in comment
+    report = ElementTree.parse(tmp_path / "compare.xml").getroot()
+    assert report.attrib["failures"] == "1" and report.find("testcase/failure") is not None
+    assert "comment.md" in steps["Comment"]["run"]
+
+
+def test_one_table_of_two_models_repeats_averaged_lower_is_better():
+    rng = np.random.default_rng(5)
+    base = rng.uniform(0.2, 0.8, 80)
+    raw = np.stack([base, base + 0.1, base + 0.14])
+    table = ScoreTable.from_arrays(
+        100 * raw, models=["a", "b", "b"], configs=["", "t0", "t1"],
+        scale=Scale(0, 100, higher_is_better=False),
+    )  # fmt: skip
+    found = compare(table, table, models=("a", "b"), margin=5)
+    [one] = found.outcomes
+    assert one.overall.difference == pytest.approx(12) and one.overall.documents == 80
+    assert found.verdict == "worse" and found.exit_code == 5
+    with pytest.raises(UsageError, match="--models"):
+        compare(table, table)
+    with pytest.raises(UsageError, match="no model 'c'"):
+        compare(table, table, models=("a", "c"))
+
+
+def test_documents_that_changed_are_left_out():
+    y = np.random.default_rng(0).random((2, 10))
+    one = ScoreTable.from_arrays(y[:1], models=["a"], doc_hashes=[f"h{k}" for k in range(10)])
+    other = ScoreTable.from_arrays(
+        y[1:], models=["b"], doc_hashes=[f"h{k if k else 'new'}" for k in range(10)]
+    )
+    found = compare(one, other)
+    assert found.outcomes[0].overall.documents == 9
+    assert "1 documents of equal doc_id differ" in found.warnings[0]
+
+
+def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
+    """Estimates of a run with full logs, and two models of one run by their pair."""
+    rng = np.random.default_rng(1)
+    skill, ease = np.linspace(-1, 1, 10)[:, None], rng.normal(size=200)
+    y = np.clip(1 / (1 + np.exp(-skill - ease)) + rng.normal(0, 0.05, (10, 200)), 0, 1)
+    table = ScoreTable.from_arrays(y, models=[f"m{k}" for k in range(10)], metric="acc")
+    ranker = Ranker(calibrate(table.without(["m2", "m8"])), {"m2": 1.0, "m8": 1.0})
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, y[int(model[1]), item])
+    r = ranker.result()
+    content = {
+        "confidence": 0.95, "items_of_benchmark": 200, "order": r.order, "key": "acc,none",
+        "models": {
+            m: {
+                "estimate": r.estimates[m], "standard_error": r.standard_errors[m],
+                "interval": r.interval(m), "n_items": len(r.items[m]),
+            }
+            for m in r.order
+        },
+        "pairwise": [{"a": a, "b": b, "p": p} for (a, b), p in r.pairwise.items()],
+    }  # fmt: skip
+    path = tmp_path / "run" / "result.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(content))
+    one_run = compare(path.parent, path, models=("m2", "m8"))
+    assert one_run.verdict == "better"
+    said = one_run.outcomes[0].overall
+    assert said.difference == pytest.approx(r.estimates["m8"] - r.estimates["m2"])
+    assert said.p_better == pytest.approx(r.pairwise["m8", "m2"], abs=1e-6)
+    with_full = compare(path, table.select(["m8"]), models=("m2", None))
+    assert with_full.verdict == "better"
+    assert with_full.outcomes[0].overall.candidate == pytest.approx(y[8].mean())
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--metric", "bleu"], "metric 'bleu' in common; there are demo: acc"),
+        (["--by", "topic"], "no document has a field 'topic'; there are passage, subject"),
+        (["--models", "base"], "is not BASELINE,CANDIDATE"),
+        (["--margin", "-1"], "below 0"),
+    ],
+)
+def test_misuse_is_named(logs, capsys, more, said):
+    a, b = logs("base", 0.6, 1), logs("cand", 0.9, 2)
+    assert main(["compare", str(a), str(b), *more]) == 2
+    assert said in capsys.readouterr().err
