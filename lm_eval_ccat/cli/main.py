@@ -41,6 +41,7 @@ COMMANDS: dict[str, Command] = {
     "demo": Command("rank real systems on real documents, no network needed", "demo"),
     "check": Command("which metrics of a task can be used adaptively, before spending", "check"),
     "score": Command("score harness logs by COMET, a judge, BERTScore ...", "score"),
+    "setup": Command("make the environment that COMET needs", "setup"),
     "scale": Command("scale each item's scores over the calibration configs", "scale"),
     "calibrate": Command("make an item bank from logs or a score table", "calibrate"),
     "bank": Command("look into an item bank", "bank"),

@@ -97,14 +97,14 @@ def _scorer(name: str, args: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def _comet(found: Answers, args: argparse.Namespace) -> list[float]:
-    from ..harness.comet import DEFAULT_MODEL, comet_scores
+    from ..harness.comet import comet_scores
 
     return comet_scores(
         [_source(answer, args.source_field) for answer in found.answers],
         [answer.text for answer in found.answers],
         [answer.target for answer in found.answers],
         python=args.python,
-        model=args.model or DEFAULT_MODEL,
+        model=args.model,
         batch_size=args.batch_size,
         gpus=args.gpus,
     )

@@ -1,23 +1,108 @@
-"""COMET scores of translations, computed in an environment of COMET's own."""
+"""COMET scores of translations, by a worker that stays, in an environment of COMET's own."""
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ..errors import MetricError
 
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
-VARIABLE = "CCAT_COMET_PYTHON"
-RECIPE = (
-    "make it with `python3 -m venv comet-env && comet-env/bin/pip install unbabel-comet` and give "
-    f"--python comet-env/bin/python (or set {VARIABLE})"
-)
+#: Environment variables: Python of the environment, the checkpoint, graphics cards to use.
+VARIABLE, MODEL_VARIABLE, GPUS_VARIABLE = "CCAT_COMET_PYTHON", "CCAT_COMET_MODEL", "CCAT_COMET_GPUS"
+RECIPE = f"make it with `lm-eval-ccat setup comet`, or name one's Python by --python or {VARIABLE}"
+#: What goes together; setuptools from 81 on lacks pkg_resources, which torchmetrics 0.10 imports.
+PINS = ("unbabel-comet==2.2.7", "setuptools<81")
+#: Pythons for which numpy 1.26, which COMET needs, has wheels.
+_PYTHONS = ((3, 10), (3, 11), (3, 12))
+
+
+class CometWorker:
+    """A process with COMET's model loaded, which scores as often as it is asked.
+
+    Parameters
+    ----------
+    python : str
+        Python of an environment with unbabel-comet.
+    model : str
+        Hub name, or path of a checkpoint.
+    batch_size, gpus : int
+
+    Raises
+    ------
+    MetricError
+        If there is no such environment, or COMET fails; with its own words.
+    """
+
+    def __init__(self, python: str, model: str, batch_size: int = 16, gpus: int = 0) -> None:
+        self._python = python
+        self._lock = threading.Lock()
+        self._folder = tempfile.TemporaryDirectory()
+        # From a folder of its own: Python looks for modules beside a script first, and beside the
+        # worker lies this very file, whose name is that of COMET's package.
+        worker = shutil.copy(Path(__file__).with_name("comet_worker.py"), self._folder.name)
+        self._said = Path(self._folder.name, "stderr").open("w+", encoding="utf-8")
+        try:
+            self._process = subprocess.Popen(
+                [python, str(worker), model, str(batch_size), str(gpus)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise MetricError(f"cannot run {python} ({error.strerror}): {RECIPE}") from error
+        atexit.register(self.close)
+        self._answer()
+
+    def score(self, rows: Sequence[dict[str, str]]) -> list[float]:
+        """Scores of rows with ``src``, ``mt`` and ``ref``, as COMET's regression gives them."""
+        with self._lock:
+            assert self._process.stdin is not None
+            try:
+                self._process.stdin.write(json.dumps(list(rows)) + "\n")
+                self._process.stdin.flush()
+            except OSError:
+                pass  # it has ended; why, its last words say
+            scores = self._answer().get("scores", [])
+        if len(scores) != len(rows):
+            raise MetricError(f"metric comet gave {len(scores)} scores for {len(rows)} rows")
+        return [float(score) for score in scores]
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process."""
+        if self.alive:
+            self._process.kill()
+            self._process.wait()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        answer = json.loads(line) if line else {"error": self._last_words()}
+        if "error" in answer:
+            missing = "No module named 'comet'" in answer["error"]
+            remedy = f"; {RECIPE}" if missing else ""
+            raise MetricError(
+                f"metric comet failed in {self._python}: {answer['error'][:300]}{remedy}"
+            )
+        return dict(answer)
+
+    def _last_words(self) -> str:
+        self._process.wait()
+        self._said.seek(0)
+        return ([line.strip() for line in self._said if line.strip()] or ["no message"])[-1]
 
 
 def comet_scores(
@@ -26,21 +111,24 @@ def comet_scores(
     references: Sequence[str],
     *,
     python: str | None = None,
-    model: str = DEFAULT_MODEL,
+    model: str | None = None,
     batch_size: int = 16,
-    gpus: int = 0,
+    gpus: int | None = None,
 ) -> list[float]:
-    """COMET of translations (Rei et al. 2022).
+    """COMET of translations (Rei et al. 2022); the model is loaded at the first call and stays.
 
     Parameters
     ----------
     sources, translations, references : sequence of str
         Equally many. An empty translation scores 0 without being asked for.
     python : str, optional
-        Python of an environment with unbabel-comet; else the variable ``CCAT_COMET_PYTHON``.
-    model : str
-        Hub name, or path of a checkpoint.
-    batch_size, gpus : int
+        Python of an environment with unbabel-comet; else the variable ``CCAT_COMET_PYTHON``, else
+        the environment that ``lm-eval-ccat setup comet`` made.
+    model : str, optional
+        Hub name, or path of a checkpoint; else ``CCAT_COMET_MODEL``, else `DEFAULT_MODEL`.
+    batch_size : int
+    gpus : int, optional
+        Else ``CCAT_COMET_GPUS``, else none.
 
     Returns
     -------
@@ -50,36 +138,94 @@ def comet_scores(
     Raises
     ------
     MetricError
-        If there is no such environment, or COMET fails; with its last line.
+        If there is no such environment, or COMET fails; with its own words.
     """
-    python = python or os.environ.get(VARIABLE)
-    if not python:
-        raise MetricError(f"metric comet runs in an environment of its own: {RECIPE}")
     filled = [i for i, text in enumerate(translations) if text.strip()]
     scores = [0.0] * len(translations)
-    with tempfile.TemporaryDirectory() as folder:
-        source, destination = Path(folder, "in.jsonl"), Path(folder, "out.txt")
-        with source.open("w", encoding="utf-8") as file:
-            for i in filled:
-                row = {"src": sources[i], "mt": translations[i], "ref": references[i]}
-                file.write(json.dumps(row) + "\n")
-        # From a folder of its own: Python looks for modules beside a script first, and beside the
-        # worker lies this very file, whose name is that of COMET's package.
-        worker = shutil.copy(Path(__file__).with_name("comet_worker.py"), folder)
-        command = [python, str(worker), str(source), str(destination), model]
-        try:
-            done = subprocess.run(
-                [*command, str(batch_size), str(gpus)], capture_output=True, text=True, check=False
-            )
-        except OSError as error:
-            raise MetricError(f"cannot run {python} ({error.strerror}): {RECIPE}") from error
-        if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            remedy = f"; {RECIPE}" if "No module named 'comet'" in last else ""
-            raise MetricError(f"metric comet failed in {python}: {last[:300]}{remedy}")
-        found = [float(line) for line in destination.read_text().splitlines()]
-    if len(found) != len(filled):
-        raise MetricError(f"metric comet gave {len(found)} scores for {len(filled)} translations")
-    for i, score in zip(filled, found):
+    if not filled and translations:
+        return scores
+    cards = int(os.environ.get(GPUS_VARIABLE) or 0) if gpus is None else gpus
+    worker = _worker(python or default_python(), model or checkpoint(), batch_size, cards)
+    if not worker.alive:  # it was killed, or ran out of memory: once more from the start
+        _worker.cache_clear()
+        worker = _worker(python or default_python(), model or checkpoint(), batch_size, cards)
+    rows = [{"src": sources[i], "mt": translations[i], "ref": references[i]} for i in filled]
+    for i, score in zip(filled, worker.score(rows)):
         scores[i] = min(max(score, 0.0), 1.0)
     return scores
+
+
+_worker = functools.lru_cache(maxsize=1)(CometWorker)
+
+
+def checkpoint() -> str:
+    """The checkpoint that this process is set to."""
+    return os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL
+
+
+def environment() -> Path:
+    """Where ``lm-eval-ccat setup comet`` makes COMET's environment."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "lm-eval-ccat" / "comet"
+
+
+def default_python() -> str:
+    """Python of the environment that is set, or was made.
+
+    Raises
+    ------
+    MetricError
+        If there is none.
+    """
+    python = os.environ.get(VARIABLE)
+    made = _python_of(environment())
+    if not python and not made.exists():
+        raise MetricError(f"metric comet runs in an environment of its own: {RECIPE}")
+    return python or str(made)
+
+
+def make_environment(folder: Path, python: str | None = None) -> str:
+    """Make an environment with unbabel-comet and what goes together with it; its Python.
+
+    Parameters
+    ----------
+    folder : Path
+    python : str, optional
+        A Python from 3.10 to 3.12; else this one, or what the path has.
+
+    Raises
+    ------
+    MetricError
+        If there is no such Python, or pip fails; with its last line.
+    """
+    steps = (
+        [python or _fitting_python(), "-m", "venv", str(folder)],
+        [str(_python_of(folder)), "-m", "pip", "install", *PINS],
+        [str(_python_of(folder)), "-c", "import comet"],
+    )
+    for step in steps:
+        try:
+            done = subprocess.run(step, stdout=sys.stderr, stderr=subprocess.PIPE, text=True)
+        except OSError as error:
+            raise MetricError(f"cannot run {step[0]} ({error.strerror})") from error
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise MetricError(f"`{' '.join(step)}` failed: {last[:300]}")
+    return str(_python_of(folder))
+
+
+def _python_of(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def _fitting_python() -> str:
+    if sys.version_info[:2] in _PYTHONS:
+        return sys.executable
+    for major, minor in reversed(_PYTHONS):
+        found = shutil.which(f"python{major}.{minor}")
+        if found:
+            return found
+    raise MetricError(
+        "COMET needs numpy 1.26, which has wheels for Python 3.10 to 3.12; install one of these "
+        "and name it with --python"
+    )

@@ -1,10 +1,11 @@
 """Scores translations by COMET. Run by the Python of an environment of its own, not imported.
 
-    python comet_worker.py IN OUT MODEL BATCH_SIZE GPUS
+    python comet_worker.py MODEL BATCH_SIZE GPUS
 
-IN holds one JSON object per line with ``src``, ``mt`` and ``ref``; OUT gets one number per line.
-Imports nothing but the standard library and unbabel-comet, whose pins (numpy < 2, transformers < 5)
-do not go together with the rest of this package.
+Reads one JSON line per call, ``[{"src": , "mt": , "ref": }, ...]``, and answers with one line,
+``{"scores": [...]}`` or ``{"error": "..."}``; its first line says ``{"ready": MODEL}``. The model
+is loaded once. Imports nothing but the standard library and unbabel-comet, whose pins (numpy < 2,
+transformers < 5) do not go together with the rest of this package.
 """
 
 import json
@@ -12,16 +13,34 @@ import os
 import sys
 
 
-def main(source, destination, name, batch_size, gpus):
-    from comet import download_model, load_from_checkpoint
+def main(name, batch_size, gpus):
+    # Libraries print what they like; the answers keep a channel of their own.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)
 
-    with open(source, encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    path = name if os.path.exists(name) else download_model(name)
-    model = load_from_checkpoint(path)
-    scores = model.predict(rows, batch_size=int(batch_size), gpus=int(gpus)).scores
-    with open(destination, "w", encoding="utf-8") as file:
-        file.writelines(f"{float(score)!r}\n" for score in scores)
+    def say(**answer):
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    try:
+        from comet import download_model, load_from_checkpoint
+
+        path = name if os.path.exists(name) else download_model(name)
+        if os.path.isdir(path):
+            path = os.path.join(path, "checkpoints", "model.ckpt")
+        model = load_from_checkpoint(path)
+    except Exception as error:
+        say(error=f"{type(error).__name__}: {error}")
+        raise
+    say(ready=name)
+    for line in sys.stdin:
+        try:
+            found = model.predict(
+                json.loads(line), batch_size=int(batch_size), gpus=int(gpus), progress_bar=False
+            )
+            say(scores=[float(score) for score in found.scores])
+        except Exception as error:  # the next call may do
+            say(error=f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 from ..metrics.bertscore import BertScoreSettings
 from ..metrics.pairs import PAIR_METRICS, sacrebleu_signature
 from . import internals
-from .comet import DEFAULT_MODEL
+from .comet import checkpoint
 from .judge.active import VARIABLE, active_judge
 
 #: Key of a task's metadata in results files.
@@ -42,7 +42,7 @@ def scorer_of(metric: str) -> dict[str, Any] | None:
     if base in PAIR_METRICS:
         return {"sacrebleu": sacrebleu_signature(base)}
     if base == "comet":
-        return {"checkpoint": DEFAULT_MODEL}
+        return {"checkpoint": checkpoint()}
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,8 @@ def place(tmp_path_factory):
     from local_data import write_data
 
     def rate(messages, n):
-        answer = messages[0]["content"].split("<answer>\n")[1].split("\n</answer>")[0].split()
+        marked = re.search(r"<answer \w+>\n(.*)\n</answer", messages[0]["content"], re.DOTALL)
+        answer = marked[1].split()
         kept = sum(word != "hum" for word in answer) / max(len(answer), 1)
         return f"Some words are missing. Rating: [[{1 + round(9 * kept)}]]"
 

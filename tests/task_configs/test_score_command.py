@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy as np
@@ -20,8 +21,8 @@ def download_model(name):
     return "checkpoint"
 def load_from_checkpoint(path):
     assert path == "checkpoint"
-    def predict(rows, batch_size, gpus):
-        assert (batch_size, gpus) == (16, 0)
+    def predict(rows, batch_size, gpus, progress_bar):
+        assert (batch_size, gpus, progress_bar) == (16, 0, False)
         assert all(row["src"].startswith("Cümle") for row in rows)
         words = [(set(row["mt"].split()), set(row["ref"].split())) for row in rows]
         scores = [len(mt & ref) / len(mt | ref) for mt, ref in words]
@@ -54,8 +55,9 @@ def test_comet_says_what_is_missing(logs, tmp_path, capsys, monkeypatch):
     out = ["-o", str(tmp_path / "x.csv")]
     flores = ["score", "comet", str(logs), "--task", "ccat_flores200_tur_eng", *out]
     monkeypatch.delenv("CCAT_COMET_PYTHON", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert main(flores) == 1
-    assert "pip install unbabel-comet" in capsys.readouterr().err
+    assert "lm-eval-ccat setup comet" in capsys.readouterr().err
     assert main([*flores, "--python", sys.executable]) == 1  # this environment has no comet
     assert "No module named 'comet'" in capsys.readouterr().err
     assert main([*flores, "--python", "/no/such/python"]) == 1
@@ -67,7 +69,7 @@ def test_comet_says_what_is_missing(logs, tmp_path, capsys, monkeypatch):
 
 def test_a_judge_rates_logged_answers_once(logs, tmp_path, capsys):
     def rate(messages, n):
-        answer = messages[0]["content"].split("<answer>\n")[1].split("\n</answer>")[0]
+        answer = re.search(r"<answer \w+>\n(.*)\n</answer", messages[0]["content"], re.DOTALL)[1]
         return f"Rating: [[{10 if 'hum' not in answer.split() else 2}]]"
 
     out = tmp_path / "judge.csv"
