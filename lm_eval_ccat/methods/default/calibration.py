@@ -73,18 +73,9 @@ def fit(
     departures, judged = replace(VAGUE, centre=centre), None
     if len(scores) >= MIN_MODELS_TO_CHECK:
         stops, known = selfcheck.replay(scores, options, extra)
-        judged = selfcheck.judge(stops, known) if stops else None
-    if judged is not None:
-        departures = replace(
-            selfcheck.fit_departures(stops, known, np.empty(0, dtype=np.intp)), centre=centre
-        )
-        if inflation:
-            n_models = len(np.unique(judged.model))
-            departures = replace(
-                departures,
-                inflation=selfcheck.inflation(judged.model, judged.z2, n_models),
-                inflation_of_pairs=selfcheck.inflation(judged.pair_key, judged.pair_z2, n_models),
-            )
+        if stops:
+            departures, judged = selfcheck.departures_of(stops, known, inflation)
+            departures = replace(departures, centre=centre)
     found, warnings = summary(table, judged, departures, fitted.report)
     parameters = {
         "intercept": items.coefficients[:, 0],

@@ -36,6 +36,7 @@ SCALES = 4.0 ** np.arange(-1.0, 5.0)
 _SCALE_PRIOR = -0.5 * TAIL_DF * np.log(SCALES) - (0.5 * TAIL_DF - 1.0) / SCALES
 PER_DISTANCE = 2.0  # growth of variances per standard deviation outside the bank's range
 _LEAST = 1e-12
+_LEAST_EIGENVALUE = 1e-3  # of M, relative to its largest variance
 USUAL = (2.0, 0.0, 0.0)
 
 
@@ -108,8 +109,13 @@ class Departures:
         M = 0.5 * (total - np.minimum(np.maximum(pair, _LEAST), total))
         M.flat[:: len(v) + 1] = single
         M *= np.minimum(level[:, None], level)
-        value, vector = np.linalg.eigh(M)
-        return np.asarray((vector * np.maximum(value, 1e-3 * value[-1])) @ vector.T)
+        least = _LEAST_EIGENVALUE * single.max()
+        try:  # nearly always it is a covariance as it stands, and this is the quick way to know
+            np.linalg.cholesky(M - least * np.eye(len(v)))
+            return np.asarray(M)
+        except np.linalg.LinAlgError:
+            value, vector = np.linalg.eigh(M)
+            return np.asarray((vector * np.maximum(value, least)) @ vector.T)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""

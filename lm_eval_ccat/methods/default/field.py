@@ -111,6 +111,7 @@ class Field:
         self.sequence = Sequence(model.items.n_items, seed)
         self.members = [Member(model) for _ in range(n_models)]
         self._item_price, self._draws = item_price, draws
+        self._columns: dict[int, int] = {}  # of the items drawn for any model
         self._forget()
 
     # -- what happened --------------------------------------------------------------------------
@@ -132,6 +133,8 @@ class Field:
             weight = sequence.weight(self.sizes())
         if not own and item not in sequence.where:
             sequence.append(item, probability, weight)
+        if probability is not None:
+            self._columns.setdefault(item, len(self._columns))
         member.place(item, probability, weight)
 
     def learn(self, a: int, items: Several[int], scores: Several[float]) -> None:
@@ -275,10 +278,7 @@ class Field:
         S = np.outer(sd, sd) * alike
         T = np.diag(np.where(q > 0, 0.0, _UNKNOWN))
         if q.any():
-            column: dict[int, int] = {}
-            for m in ms:
-                for i in m.drawn:
-                    column.setdefault(i, len(column))
+            column = self._columns
             c, e, s = np.zeros((3, h, len(column)))
             for a, m in enumerate(ms):
                 if m.q:

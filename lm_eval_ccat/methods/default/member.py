@@ -12,7 +12,9 @@ that were left when it fell, less what of them was seen since (`sequence`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,19 @@ Floats = NDArray[np.float64]
 NU0 = 6.0
 #: Residuals are enlarged by 1 / (1 - leverage), as if the fit had not seen them, up to this.
 _MOST_LEVERAGE = 0.8
+
+
+class Step(NamedTuple):
+    """A draw, and what was known when it fell."""
+
+    before: int  # items asked earlier
+    rest: float  # sum of expected scores of all others
+    expected: float  # score of the item drawn
+    probability: float
+    weight: float
+
+
+NO_DRAW = Step(0, 0.0, 0.0, math.inf, 0.0)
 
 
 class Member:
@@ -61,8 +76,10 @@ class Member:
         self.asked: list[int] = []
         self.unasked = np.ones(model.items.n_items, dtype=bool)
         self.passed = 0
-        self._draws: dict[int, tuple[float, float]] = {}
-        self._steps: dict[int, tuple[int, float, float, float]] = {}
+        self._rank: dict[int, int] = {}  # of the items asked, in their order
+        self._told: list[int] = []  # in the order of asking
+        self._steps: dict[int, Step] = {}
+        self._waiting: dict[int, None] = {}
         self._failed: set[int] = set()
         self._known = -1
         self._chosen: list[int] = []
@@ -73,62 +90,47 @@ class Member:
     @property
     def n_told(self) -> int:
         """Scores so far."""
-        return len(self.posterior.seen)
+        return len(self._told)
 
     def place(self, item: int, probability: float | None, weight: float) -> None:
         """The model has been asked an item."""
+        if not self.unasked[item]:
+            return
         if probability is not None:
-            self._draws[item] = (probability, weight)
             mu = self.posterior.mu
             rest = float(mu @ self.unasked)
-            self._steps[item] = (len(self.asked), rest, float(mu[item]), probability)
-        if self.unasked[item]:
-            self.asked.append(item)
-            self.unasked[item] = False
-
-    def sample(self) -> tuple[float, float, int]:
-        """Estimate of the full-benchmark mean that holds whatever the bank is worth.
-
-        Each draw ``k`` gives ``T_k = ( sum of the scores on all items asked before + sum of mu over
-        the others + (y - mu) / p ) / N``, with ``mu`` as it was expected before the draw; the
-        estimate is their mean, unbiased for any number of draws fixed in advance.
-
-        Returns
-        -------
-        mean, standard error, number of draws : float, float, int
-            NaN without draws, and the error with one alone.
-        """
-        score = dict(zip(self.posterior.seen, self.posterior.scores))
-        sums = np.cumsum([0.0, *(score.get(i, np.nan) for i in self.asked)])
-        T = np.array(
-            [
-                sums[at] + rest + (score[i] - mu) / p
-                for i, (at, rest, mu, p) in self._steps.items()
-                if i in score
-            ]
-        )
-        T = T[np.isfinite(T)] / self.posterior.n_items
-        if not len(T):
-            return float("nan"), float("nan"), 0
-        error = float(T.std(ddof=1) / len(T) ** 0.5) if len(T) > 1 else float("nan")
-        return float(T.mean()), error, len(T)
+            self._steps[item] = Step(len(self.asked), rest, float(mu[item]), probability, weight)
+        self._rank[item] = len(self.asked)
+        self.asked.append(item)
+        self.unasked[item] = False
+        self._waiting[item] = None
 
     def unplace(self, item: int) -> None:
         """The item was given back."""
         self.asked.remove(item)
+        self._rank = {i: k for k, i in enumerate(self.asked)}
         self.unasked[item] = True
         self.passed = 0
-        self._draws.pop(item, None)
         self._steps.pop(item, None)
+        self._waiting.pop(item, None)
 
     def fail(self, item: int) -> None:
         """The item will have no score."""
         self._failed.add(item)
+        self._waiting.pop(item, None)
 
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
         """The items have scores."""
         for item in items:
             self.place(item, None, 0.0)
+            self._waiting.pop(item, None)
+            (self.drawn if item in self._steps else self._chosen).append(item)
+        self._told.extend(items)
+        if len(self._told) > len(items):
+            first = self._told[-len(items) - 1]
+            if self._rank[first] > min(self._rank[i] for i in items):
+                self._told.sort(key=self._rank.__getitem__)
+                self.drawn.sort(key=self._rank.__getitem__)
         self.posterior.learn(items, scores)
 
     def use(self, model: DefaultModel) -> None:
@@ -137,36 +139,33 @@ class Member:
 
     def pending(self, shared: Sequence[int]) -> list[int]:
         """Items whose scores are on their way, or will be: asked, or in the shared sequence."""
-        own = [i for i in self.asked if self.posterior.is_unseen(i) and i not in self._failed]
-        return own + [i for i in shared if self.unasked[i]]
+        return [*self._waiting, *(i for i in shared[self.passed :] if self.unasked[i])]
 
     def refresh(self) -> None:
         """Bring up to date what depends on the scores."""
         p = self.posterior
-        if self._known == len(p.seen):
+        if self._known == len(self._told):
             return
-        self._known = len(p.seen)
-        told = [i for i in self.asked if not p.is_unseen(i)]
-        self._chosen = [i for i in told if i not in self._draws]
-        self.t, self.left, self.noise = p.estimate, p.n_items - len(p.seen), p.unseen_noise
+        self._known = len(self._told)
+        self.t, self.left, self.noise = p.estimate, p.n_items - self._known, p.unseen_noise
         self.position = self._model.range.position(float(p.z[0]))
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
         self.v = p.open_after(self._chosen)
-        self.drawn = [i for i in told if i in self._draws]
         self.q = len(self.drawn)
         if self.q:
-            self._measure(np.array(told))
+            self._measure()
 
     def left_by_chosen(self, item: int) -> float:
         """`v` once another item is chosen."""
         return self.posterior.open_after([*self._chosen, item])
 
-    def _measure(self, told: NDArray[np.intp]) -> None:
+    def _measure(self) -> None:
         p, d = self.posterior, self._model.departures
-        none = (np.inf, 0.0)
-        probability, w = np.array([self._draws.get(i, none) for i in told.tolist()]).T
+        told = np.array(self._told)
+        steps = [self._steps.get(i, NO_DRAW) for i in self._told]
+        w = np.array([s.weight for s in steps])
         w = w / w.sum()
-        c = w / probability - np.cumsum(w)
+        c = w * np.array([1.0 / s.probability for s in steps]) - np.cumsum(w)
         at = np.flatnonzero(w)
         c[at] = np.maximum(c[at], 0.0)  # below 0 only where next to nothing is left
         residual = p.residuals(told, _MOST_LEVERAGE)
@@ -175,3 +174,26 @@ class Member:
         self.c, self.e = own, residual[at] - float(own @ residual[at])
         noise = p.kappa[told[at]] * p.w[told[at]]
         self.sd = np.sqrt(d.noise * noise + d.floor * self.level)
+
+    def sample(self) -> tuple[float, float, int]:
+        """Estimate of the full-benchmark mean that holds whatever the bank is worth.
+
+        Each draw ``k`` gives ``T_k = ( sum of the scores on all items asked before + sum of mu over
+        the others + (y - mu) / p ) / N``, with ``mu`` as expected before the draw; the
+        estimate is their mean, unbiased for any number of draws fixed in advance.
+
+        Returns
+        -------
+        mean, standard error, number of draws : float, float, int
+            NaN without draws, and the error with one alone.
+        """
+        p = self.posterior
+        score = {i: float(p.mu[i]) for i in self._failed} | dict(zip(p.seen, p.scores))
+        sums = np.cumsum([0.0, *(score.get(i, np.nan) for i in self.asked)])
+        steps = [(score[i], s) for i, s in self._steps.items() if i in score]
+        T = np.array([sums[s.before] + s.rest + (y - s.expected) / s.probability for y, s in steps])
+        T = T[np.isfinite(T)] / self.posterior.n_items
+        if not len(T):
+            return float("nan"), float("nan"), 0
+        error = float(T.std(ddof=1) / len(T) ** 0.5) if len(T) > 1 else float("nan")
+        return float(T.mean()), error, len(T)

@@ -59,6 +59,7 @@ class ScorePosterior:
         self.seen: list[int] = []
         self.scores: list[float] = []
         self._unseen = np.ones(items.n_items)  # 1 or 0: products are cheaper than indexing
+        self._score = np.zeros(items.n_items)
         self._prior = items.prior_precision
         self.z = np.zeros(items.n_dimensions)
         self.covariance = np.diag(1.0 / self._prior)
@@ -79,6 +80,7 @@ class ScorePosterior:
         self.seen.extend(items)
         self.scores.extend(scores)
         self._unseen[list(items)] = 0.0
+        self._score[list(items)] = scores
         self._fit()
         self._predict()
 
@@ -106,10 +108,9 @@ class ScorePosterior:
 
     def residuals(self, at: NDArray[np.intp], most_leverage: float) -> Floats:
         """Scores less expectations of items seen, about as if the fit had not known them."""
-        score = dict(zip(self.seen, self.scores))
         g = self._slopes[at]
         leverage = ((g @ self.covariance) * g).sum(axis=1) * self.w[at] / self.kappa[at]
-        y = np.array([score[i] for i in at.tolist()])
+        y = self._score[at]
         return np.asarray((y - self.mu[at]) / (1.0 - np.minimum(leverage, most_leverage)))
 
     def open_after(self, items: Sequence[int]) -> float:

@@ -32,7 +32,7 @@ _MOST_REPLAYED = 60  # models; more would only take time
 _ENOUGH_ITEMS = 2000  # of a bank for the check: departures are means over items
 _ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 2_000_000, 200, 1000
 _BINS = 8  # of items by noise
-_LEAST_INFLATION = 0.7  # luck in a few replays should not make a bank too sure of itself
+_LEAST_INFLATION = 1.0  # luck in a few replays is no reason to be surer
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def fit_departures(stops: list[Stop], known: Departures, without: Positions) -> 
             distance2 = (look.t[i] - s.centre) ** 2
             single.append((s.models[i], e2, look.v[i], 1.0, distance2, look.level[i]))
             for j in keep[: keep.index(i)]:
-                key = max(s.models[i], s.models[j]) * 10**6 + min(s.models[i], s.models[j])
+                key = _key(s, i, j)
                 noise = own[i] + own[j] - 2.0 * s.residuals[i, j]
                 e2 = (s.beta[i] - s.beta[j]) ** 2 - noise / look.left[i]
                 distance2 = (look.t[i] - look.t[j]) ** 2
@@ -263,25 +263,31 @@ def fit_departures(stops: list[Stop], known: Departures, without: Positions) -> 
     )
 
 
+def _key(s: Stop, i: int, j: int) -> int:
+    """One number for a pair of models."""
+    a, b = int(s.models[i]), int(s.models[j])
+    return max(a, b) * 10**6 + min(a, b)
+
+
 @dataclass(frozen=True)
 class Judged:
     """Left-out models by a prior that does not know them; arrays over models and stops.
 
     Attributes
     ----------
-    model, n : ndarray of int
-    error, standard_error, df : ndarray
-    pair_key : ndarray of int
+    model, n, error, standard_error, df : ndarray
+    pair_key, pair_n : ndarray
     pair_z2 : ndarray
         Squared error of differences over their variance, less what Student's tails add.
     """
 
-    model: NDArray[np.int64]
-    n: NDArray[np.int64]
+    model: Floats
+    n: Floats
     error: Floats
     standard_error: Floats
     df: Floats
-    pair_key: NDArray[np.int64]
+    pair_key: Floats
+    pair_n: Floats
     pair_z2: Floats
 
     @property
@@ -290,27 +296,67 @@ class Judged:
         return np.asarray((self.error / self.standard_error) ** 2 * (1.0 - 2.0 / self.df))
 
 
-def judge(stops: list[Stop], known: Departures) -> Judged:
-    """Estimate the left-out models as a ranking would, each group with a prior without it."""
+def judge(stops: list[Stop], priors: dict[int, Departures]) -> Judged:
+    """Estimate the left-out models as a ranking would.
+
+    Parameters
+    ----------
+    stops : list of Stop
+    priors : dict of int to Departures
+        For each group one that does not know its models.
+    """
     single: list[tuple[float, ...]] = []
-    pair: list[tuple[float, float]] = []
-    for group in sorted({s.group for s in stops}):
-        own = [s for s in stops if s.group == group]
-        prior = fit_departures(stops, known, own[0].models)
-        for s in own:
-            result = _result(s, replace(prior, centre=s.centre))
-            e = result.estimate - s.truth
-            for i, model in enumerate(s.models):
-                single.append((model, s.n, e[i], result.variance[i] ** 0.5, result.df[i]))
-                for j in range(i):
-                    z2 = (e[i] - e[j]) ** 2 / result.spread[i, j]
-                    key = max(model, s.models[j]) * 10**6 + min(model, s.models[j])
-                    pair.append((key, z2 * (1.0 - 2.0 / result.df_of_pairs[i, j])))
+    pair: list[tuple[float, ...]] = []
+    for s in stops:
+        result = _result(s, replace(priors[s.group], centre=s.centre))
+        e = result.estimate - s.truth
+        for i, model in enumerate(s.models):
+            single.append((model, s.n, e[i], result.variance[i] ** 0.5, result.df[i]))
+            for j in range(i):
+                z2 = (e[i] - e[j]) ** 2 / result.spread[i, j]
+                pair.append((_key(s, i, j), s.n, z2 * (1.0 - 2.0 / result.df_of_pairs[i, j])))
     model, n, error, se, df = np.array(single).T
-    key, z2 = np.array(pair).reshape(-1, 2).T
-    return Judged(
-        model.astype(np.int64), n.astype(np.int64), error, se, df, key.astype(np.int64), z2
-    )
+    key, pair_n, z2 = np.array(pair).reshape(-1, 3).T
+    return Judged(model, n, error, se, df, key, pair_n, z2)
+
+
+def departures_of(stops: list[Stop], known: Departures, widen: bool) -> tuple[Departures, Judged]:
+    """The prior of departures, and what it would have been worth to models that it does not know.
+
+    Priors are fitted without the models of a group and judged on them: where true squared errors
+    exceed the stated ones before any draw, the prior is widened; where they still do after draws,
+    everything is.
+
+    Parameters
+    ----------
+    stops : list of Stop
+        At least one.
+    known : Departures
+        Noise of residuals, and centre.
+    widen : bool
+        Else nothing is widened.
+    """
+    found = fit_departures(stops, known, np.empty(0, dtype=np.intp))
+    of = {s.group: s.models for s in stops}
+    priors = {g: fit_departures(stops, known, models) for g, models in of.items()}
+    judged = judge(stops, priors)
+    if not widen:
+        return found, judged
+    n_models = len(np.unique(judged.model))
+    last = max((s.n for s in stops if s.n <= FIRST), default=0)
+    at, pair_at = judged.n == last, judged.pair_n == last
+    one = inflation(judged.model[at], judged.z2[at], n_models)
+    two = inflation(judged.pair_key[pair_at], judged.pair_z2[pair_at], n_models)
+
+    def wider(d: Departures) -> Departures:
+        return replace(d, single=one * d.single, pair=two * d.pair)
+
+    found, judged = wider(found), judge(stops, {g: wider(d) for g, d in priors.items()})
+    at, pair_at = judged.n > FIRST, judged.pair_n > FIRST
+    # Models of a group share their draws, and these are most of the error now: groups count.
+    one = inflation(judged.model[at], judged.z2[at], len(of))
+    two = inflation(judged.pair_key[pair_at], judged.pair_z2[pair_at], len(of))
+    return replace(found, inflation=one, inflation_of_pairs=two), judged
 
 
 def _result(s: Stop, prior: Departures) -> Result:
@@ -320,16 +366,16 @@ def _result(s: Stop, prior: Departures) -> Result:
     return look.result(prior, n_items)
 
 
-def inflation(key: NDArray[np.int64], z2: Floats, n_models: int) -> float:
+def inflation(key: Floats, z2: Floats, n: int) -> float:
     """What true squared errors exceed stated variances by, each model (or pair) counted once.
 
-    ``PRIOR_DF`` models on which they agree stand beside those seen.
+    ``PRIOR_DF`` cases in which they agree stand beside the `n` independent ones that were seen.
     """
     if not len(key):
         return 1.0
     _, at, count = np.unique(key, return_inverse=True, return_counts=True)
     mean = float(np.mean(np.bincount(at, z2) / count))
-    return max((n_models * mean + PRIOR_DF) / (n_models + PRIOR_DF), _LEAST_INFLATION)
+    return max((n * mean + PRIOR_DF) / (n + PRIOR_DF), _LEAST_INFLATION)
 
 
 def coverage(error: Floats, standard_error: Floats, df: Floats, confidence: float = 0.95) -> float:
