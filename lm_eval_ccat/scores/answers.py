@@ -143,8 +143,14 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     # Of the same (model, config, document) the latest run counts.
     for run in sorted(usable, key=lambda run: run.date):
         skipped = Counter[str]()
+        names = list(dict.fromkeys(f for _, f in run.metric_keys)) or ["none"]
+        earlier = Counter[Any]()
         for row in _rows(run, skipped):
-            name = str(row.get("filter", "none"))
+            # Rows of the harness before 0.4.7 name no filter: the k-th of a document is of the
+            # k-th filter.
+            nth = earlier[row.get("doc_id")]
+            earlier[row.get("doc_id")] += 1
+            name = str(row.get("filter", names[min(nth, len(names) - 1)]))
             if filter in (None, name):
                 answer = _answer(row, run, labels[id(run)], skipped)
                 if answer is not None:

@@ -15,7 +15,7 @@ from ...errors import ScoreTableError
 from ...plugins import Plugins
 from .reader import Reader
 
-_OWN = ("long_form", "lm_eval.read")
+_OWN = ("lm_eval.read", "lighteval", "long_form", "inspect_ai", "helm", "every_eval_ever")
 
 READERS = Plugins(
     "reader",

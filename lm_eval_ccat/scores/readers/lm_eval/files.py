@@ -1,8 +1,10 @@
 """Find the harness's output files and read what a ``results_*.json`` says about a run.
 
-The harness (lm-eval 0.4.13) writes ``<output_path>/<model>/results_<date>.json`` and one
+The harness writes ``<output_path>/<model>/results_<date>.json`` and one
 ``samples_<task>_<date>.jsonl`` per task; with an ``output_path`` that ends in ``.json`` the results
-file is ``<stem>_<date>.json``. Either may have been compressed afterwards.
+file is ``<stem>_<date>.json``. Either may have been compressed afterwards. The second Open LLM
+Leaderboard published sample files that end in ``.json`` (data sets
+``open-llm-leaderboard/<organisation>__<model>-details``), some of them one JSON list.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from typing import Any
 from ....errors import ScoreTableError
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
-_SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl(?:\.gz)?")
-_RESULTS = re.compile(rf".+_(?P<date>{_DATE})\.json(?:\.gz)?")
+_SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
+_RESULTS = re.compile(rf"(?!samples_).+_(?P<date>{_DATE})\.json(?:\.gz)?")
 # The arguments by which the harness names a model, and the name it makes up when none is given.
 _NAMING_ARGUMENTS = ("peft", "delta", "pretrained", "model", "path", "engine")
 # A made-up name without any digit is rare, and looks like a word.
@@ -59,6 +61,13 @@ class Run:
         config = self.of_task("configs")
         settings = config.get("generation_kwargs") if isinstance(config, dict) else None
         return dict(settings) if isinstance(settings, dict) else {}
+
+    def filters_of(self, metric: str) -> list[str]:
+        """Names of the filters of a metric, in the order in which the harness applied them."""
+        names = list(dict.fromkeys(f for m, f in self.metric_keys if m == metric))
+        listed = (self.of_task("configs") or {}).get("filter_list") or []
+        order = [str(f.get("name")) for f in listed if isinstance(f, dict)]
+        return sorted(names, key=lambda n: order.index(n) if n in order else len(order))
 
     @property
     def metric_keys(self) -> list[tuple[str, str]]:
@@ -168,9 +177,9 @@ def read_results(path: Path) -> dict[str, Any]:
 def _sample_files(path: Path) -> Iterator[tuple[Path, str, str]]:
     """Yield (file, task, date) of every sample file at or below a path, in order of path."""
     if path.is_file() and (results := _RESULTS.fullmatch(path.name)):
-        candidates = sorted(path.parent.glob(f"samples_*_{results['date']}.jsonl*"))
+        candidates = sorted(path.parent.glob(f"samples_*_{results['date']}.json*"))
     else:
-        candidates = [path] if path.is_file() else sorted(path.rglob("samples_*.jsonl*"))
+        candidates = [path] if path.is_file() else sorted(path.rglob("samples_*.json*"))
     for file in candidates:
         name = _SAMPLES.fullmatch(file.name)
         if name is not None:

@@ -22,7 +22,7 @@ from ...scales import choose_scale
 from ..reader import Outcome, Progress, RawScores, Reader, Wanted
 from .files import Run, find_runs, is_log_file, tasks_of
 from .metric import MetricInLogs, PlainNumber
-from .rows import cut, first_row, read_parts
+from .rows import Rows, cut, first_row, read_parts
 from .settings import comparable_runs, config_labels, shared_settings
 
 _SHOWN_LINES = 3
@@ -46,7 +46,7 @@ def can_read(path: Path) -> bool:
     """Whether a path is a log of the harness, or a directory with one in it."""
     if path.is_file():
         return is_log_file(path)
-    return any(is_log_file(file) for file in path.rglob("samples_*.jsonl*"))
+    return any(is_log_file(file) for file in path.rglob("samples_*.json*"))
 
 
 def outcomes(path: Path) -> list[Outcome]:
@@ -198,13 +198,15 @@ def _read_runs(
     """Read every run's rows; ``hashes`` is filled."""
     parts = cut([run.samples for run in runs], metric=metric, filter=filter)
     found = [_RunScores() for _ in runs]
+    earlier: list[Counter[Any]] = [Counter() for _ in runs]  # rows that name no filter
     for rows in read_parts(parts, on_progress):
         run = found[rows.file]
         run.broken += [(run.lines + line + 1, why) for line, why in rows.broken]
         run.unusable += [(run.lines + line + 1, why) for line, why in rows.unusable]
         run.lines += rows.lines
         run.without += rows.without
-        run.filters.update(rows.filters)
+        _name_filters(runs[rows.file], rows, metric.name, filter, earlier[rows.file])
+        run.filters.update(name for name in rows.filters if name is not None)
         run.doc_ids += rows.doc_ids
         run.scores += rows.scores
         for doc_id, doc_hash in zip(rows.doc_ids, rows.hashes):
@@ -213,6 +215,34 @@ def _read_runs(
                 seen.append(doc_hash)
             run.versions.append(seen.index(doc_hash))
     return found
+
+
+def _name_filters(
+    run: Run, rows: Rows, metric: str, filter: str | None, earlier: Counter[Any]
+) -> None:
+    """Tell the filters of rows that name none, and keep those of the wanted one.
+
+    Before 0.4.7 the harness wrote all documents by the first filter, then all by the next: the
+    k-th row of a document is of the k-th filter.
+    """
+    if None in rows.filters:
+        names = run.filters_of(metric) or [filter or "none"]
+        keep = []
+        for n, name in enumerate(rows.filters):
+            if name is None:
+                nth = rows.nth[n] + earlier[rows.doc_ids[n]]
+                if nth >= len(names):
+                    raise ScoreTableError(
+                        f"{run.samples}: {nth + 1} rows of doc_id {rows.doc_ids[n]} and none names "
+                        "its filter; put the run's results_<date>.json beside the samples"
+                    )
+                rows.filters[n] = names[nth]
+            if filter in (None, rows.filters[n]):
+                keep.append(n)
+        for part in ("doc_ids", "scores", "hashes", "filters"):
+            values = getattr(rows, part)
+            setattr(rows, part, [values[n] for n in keep])
+    earlier.update(rows.seen)
 
 
 def _reading_warnings(runs: Sequence[Run], found: Sequence[_RunScores], name: str) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +50,12 @@ class Rows:
     file : int
         The part's file, as numbered by the caller.
     doc_ids, scores, hashes, filters : list
-        One entry per usable row, in the file's order. Scores are raw.
+        One entry per usable row, in the file's order. Scores are raw. A filter is None where the
+        row names none, as the harness wrote them before 0.4.7.
+    nth : list of int
+        Of each usable row without a filter's name: how many rows of its document came before.
+    seen : Counter
+        Rows without a filter's name, by document.
     lines : int
         Lines in the part, blank ones included.
     size : int
@@ -66,7 +72,9 @@ class Rows:
     doc_ids: list[Any] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     hashes: list[str | None] = field(default_factory=list)
-    filters: list[str] = field(default_factory=list)
+    filters: list[str | None] = field(default_factory=list)
+    nth: list[int] = field(default_factory=list)
+    seen: Counter[Any] = field(default_factory=Counter)
     lines: int = 0
     size: int = 0
     broken: list[tuple[int, str]] = field(default_factory=list)
@@ -78,6 +86,11 @@ def _lines(part: Part, rows: Rows) -> Iterator[bytes]:
     """Yield the lines whose first byte lies in the part."""
     try:
         with open_log(part.path) as stream:
+            if _is_list(part.path):
+                for row in json.load(stream):
+                    rows.lines += 1
+                    yield json.dumps(row).encode()
+                return
             at = part.start
             if at:
                 # A range begins after the line that the range before it finishes.
@@ -90,7 +103,13 @@ def _lines(part: Part, rows: Rows) -> Iterator[bytes]:
                 at += len(line)
                 rows.lines += 1
                 yield line
-    except (OSError, EOFError) as error:  # a truncated or damaged .gz; what came before is good
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        RecursionError,
+    ) as error:
+        # A truncated or damaged .gz; what came before is good.
         rows.broken.append((rows.lines, f"cannot be read on ({error})"))
 
 
@@ -143,8 +162,11 @@ def read_part(part: Part, _shared: None = None) -> Rows:
         if not isinstance(row, dict) or not isinstance(row.get("doc_id"), (int, str)):
             rows.broken.append((number, "not a sample row: no doc_id"))
             continue
-        name = row.get("filter", "none")
-        if part.filter is not None and name != part.filter:
+        name = row.get("filter")
+        if name is None:
+            before = rows.seen[row["doc_id"]]
+            rows.seen[row["doc_id"]] += 1
+        elif part.filter is not None and name != part.filter:
             continue
         if key not in row:
             rows.without += 1
@@ -169,6 +191,7 @@ def read_part(part: Part, _shared: None = None) -> Rows:
         rows.scores.append(score)
         rows.hashes.append(row.get("doc_hash"))
         rows.filters.append(name)
+        rows.nth.append(before if name is None else 0)
     return rows
 
 
@@ -177,7 +200,7 @@ def cut(files: Iterable[Path], **fields: Any) -> list[Part]:
     parts = []
     for number, path in enumerate(files):
         size = path.stat().st_size
-        if path.suffix == ".gz":
+        if path.suffix == ".gz" or _is_list(path):
             parts.append(Part(number, path, 0, None, **fields))
             continue
         starts = range(0, max(size, 1), RANGE_BYTES)
@@ -209,17 +232,26 @@ def read_parts(
         yield rows
 
 
+def _is_list(path: Path) -> bool:
+    """Whether a sample file is one JSON list; such files end in ``.json``."""
+    if path.suffix != ".json":
+        return False
+    with open(path, "rb") as stream:
+        return stream.read(1) == b"["
+
+
 def first_row(path: Path) -> dict[str, Any] | None:
     """Return the first readable row of a sample file, or None."""
     try:
         with open_log(path) as stream:
-            for line in stream:
-                try:
-                    row = json.loads(line)
-                except (ValueError, RecursionError):
-                    continue
-                if isinstance(row, dict):
-                    return row
-    except (OSError, EOFError):
+            rows = json.load(stream) if _is_list(path) else map(_parsed, stream)
+            return next((row for row in rows if isinstance(row, dict)), None)
+    except (OSError, EOFError, ValueError, RecursionError):
         return None
-    return None
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,139 @@
+"""Reader of the schema of Every Eval Ever (EvalEval Coalition): a line per sample and model.
+
+A ``.jsonl`` holds instance-level records (``instance_level_eval.schema.json``): ``model_id``,
+``evaluation_name``, ``sample_id``, ``sample_hash``, ``evaluation.score``. The ``.json`` beside it
+(``eval.schema.json``), whose ``evaluation_id`` they name, says of each result which metric it is
+and where its scores lie. Schemas: https://github.com/evaleval/every_eval_ever, version 0.2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...errors import ScaleError, ScoreTableError
+from ...metrics.scale import Scale
+from .reader import Outcome, Progress, RawScores, Reader, Wanted
+from .rows import Row, assemble, outcomes_of
+
+_NEEDED = {"evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation"}
+_HEAD_BYTES = 1 << 20
+
+
+def can_read(path: Path) -> bool:
+    """Whether a path holds instance-level records, or a directory has such a file in it."""
+    return next(_files(path), None) is not None
+
+
+def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
+    """Read instance-level records; see `Reader`."""
+    files = list(_files(path))
+    rows: list[Row] = []
+    warnings: list[str] = []
+    scales: dict[tuple[str, str], Scale | None] = {}
+    for n, file in enumerate(files):
+        rows += _rows(file, scales, warnings)
+        if on_progress is not None:
+            on_progress(n + 1, len(files))
+    return assemble(
+        path,
+        rows,
+        wanted,
+        stated=lambda task, metric: scales.get((task, metric)),
+        warnings=warnings,
+        sources=files,
+    )
+
+
+def outcomes(path: Path) -> list[Outcome]:
+    """Every (evaluation, metric)."""
+    return outcomes_of(row for file in _files(path) for row in _rows(file, {}, []))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for file in [path] if path.is_file() else sorted(path.rglob("*.jsonl")):
+        if file.suffix == ".jsonl":
+            with file.open("rb") as stream:
+                first = stream.readline(_HEAD_BYTES)
+            try:
+                record = json.loads(first)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(record, dict) and set(record) >= _NEEDED:
+                yield file
+
+
+def _rows(
+    file: Path, scales: dict[tuple[str, str], Scale | None], warnings: list[str]
+) -> list[Row]:
+    results = _results(file)
+    found: list[Row] = []
+    broken = 0
+    try:
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            for line in stream:
+                try:
+                    record = json.loads(line)
+                    result = results.get(record.get("evaluation_result_id")) or results.get(
+                        record["evaluation_name"], {}
+                    )
+                    score = float(record["evaluation"]["score"])
+                    row = Row(
+                        str(record["model_id"]),
+                        str(record["evaluation_name"]),
+                        str(result.get("metric_id") or result.get("metric_name") or "score"),
+                        record["sample_id"],
+                        score,
+                        doc_hash=record.get("sample_hash"),
+                        date=str(result.get("date") or ""),
+                    )
+                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                    broken += 1
+                    continue
+                found.append(row)
+                scales.setdefault((row.task, row.metric), _scale(result))
+    except OSError as e:
+        raise ScoreTableError(f"{file}: cannot be read ({e.strerror or e})") from None
+    if broken:
+        warnings.append(f"{file}: {broken} lines are no instance-level records and were left out")
+    return found
+
+
+def _results(file: Path) -> dict[Any, dict[str, Any]]:
+    """The metrics of the results files beside the records, by result's id and by name."""
+    found: dict[Any, dict[str, Any]] = {}
+    for beside in sorted(file.parent.glob("*.json")):
+        if not file.stem.startswith(beside.stem):
+            continue
+        try:
+            content = json.loads(beside.read_text(encoding="utf-8"))
+            for result in content["evaluation_results"]:
+                date = result.get("evaluation_timestamp") or content.get("retrieved_timestamp")
+                facts = {**result.get("metric_config", {}), "date": date}
+                found.setdefault(result["evaluation_name"], facts)
+                if result.get("evaluation_result_id"):
+                    found[result["evaluation_result_id"]] = facts
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            continue
+    return found
+
+
+def _scale(metric: dict[str, Any]) -> Scale | None:
+    low, high = metric.get("min_score"), metric.get("max_score")
+    if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
+        return None
+    try:
+        return Scale(low, high, higher_is_better=not metric.get("lower_is_better"))
+    except ScaleError:
+        return None
+
+
+READER = Reader(
+    name="every_eval_ever",
+    summary="instance-level records of Every Eval Ever (.jsonl)",
+    can_read=can_read,
+    read=read,
+    outcomes=outcomes,
+)

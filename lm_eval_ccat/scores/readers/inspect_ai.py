@@ -1,0 +1,158 @@
+"""Reader of the logs of Inspect (inspect_ai): ``.eval`` archives, and the older ``.json``.
+
+An ``.eval`` file is a zip archive with ``header.json`` (what was run), ``summaries.json`` (an entry
+per sample, its scores among them) and ``samples/<id>_epoch_<n>.json``. Since 2025 its members are
+compressed with zstd, which Python's zipfile does not unpack before 3.14; Arrow does. A score is
+a number, a truth value, one of the letters C, P, I, N, or an object of these. Written against logs
+of inspect_ai 0.3.285; format: https://inspect.aisi.org.uk/eval-logs.html.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...errors import ScoreTableError
+from .reader import Outcome, Progress, RawScores, Reader, Wanted
+from .rows import Row, assemble, outcomes_of
+
+_ZSTD = 93
+_MOST_BYTES = 1 << 30  # of one unpacked member
+_JSON_HEAD = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"')
+_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+_WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+
+def can_read(path: Path) -> bool:
+    """Whether a path is a log of Inspect, or a directory with one in it."""
+    return next(_logs(path), None) is not None
+
+
+def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
+    """Read logs of Inspect; see `Reader`."""
+    logs = list(_logs(path))
+    rows: list[Row] = []
+    warnings: list[str] = []
+    for n, log in enumerate(logs):
+        rows += _rows(log, warnings)
+        if on_progress is not None:
+            on_progress(n + 1, len(logs))
+    return assemble(path, rows, wanted, warnings=warnings, sources=logs)
+
+
+def outcomes(path: Path) -> list[Outcome]:
+    """Every (task, scorer)."""
+    return outcomes_of(row for log in _logs(path) for row in _rows(log, []))
+
+
+def _logs(path: Path) -> Iterator[Path]:
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    for file in files:
+        if file.suffix == ".eval" and zipfile.is_zipfile(file):
+            yield file
+        elif file.suffix == ".json":
+            with file.open("rb") as stream:
+                if _JSON_HEAD.match(stream.read(200)):
+                    yield file
+
+
+def _rows(log: Path, warnings: list[str]) -> list[Row]:
+    try:
+        header, samples = _unpacked(log) if log.suffix == ".eval" else _plain(log)
+        run = header["eval"]
+        model, task, date = str(run["model"]), str(run["task"]), str(run.get("created") or "")
+        found = [row for sample in samples for row in _scores(sample, model, task, date)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as e:
+        reason = f"{e.args[0]!r} is missing" if isinstance(e, KeyError) else e
+        raise ScoreTableError(f"{log}: not a readable log of Inspect ({reason})") from None
+    if header.get("status", "started") != "success":
+        warnings.append(
+            f"{log}: the run did not finish; documents that it did not run count as missing"
+        )
+    if len({row.config for row in found}) < 2:  # one epoch: nothing to tell apart
+        found = [Row(**{**vars(row), "config": ""}) for row in found]
+    return found
+
+
+def _plain(log: Path) -> tuple[dict[str, Any], list[Any]]:
+    content = json.loads(log.read_text(encoding="utf-8"))
+    return content, content.get("samples") or []
+
+
+def _unpacked(log: Path) -> tuple[dict[str, Any], list[Any]]:
+    with zipfile.ZipFile(log) as archive:
+        names = set(archive.namelist())
+        # A run that was cut off has only what it started with.
+        head = "header.json" if "header.json" in names else "_journal/start.json"
+        header = json.loads(_member(archive, head))
+        if "summaries.json" in names:
+            return header, json.loads(_member(archive, "summaries.json"))
+        own = sorted(n for n in names if n.startswith("samples/") and n.endswith(".json"))
+        return header, [json.loads(_member(archive, name)) for name in own]
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    info = archive.getinfo(name)
+    if info.file_size > _MOST_BYTES:
+        raise ValueError(f"{name} has {info.file_size:,} bytes")
+    if info.compress_type != _ZSTD:
+        return archive.read(info)
+    import pyarrow as pa
+
+    stream = archive.fp
+    assert stream is not None
+    stream.seek(info.header_offset + 26)
+    name_size, extra_size = struct.unpack("<HH", stream.read(4))
+    stream.seek(info.header_offset + 30 + name_size + extra_size)
+    packed = stream.read(info.compress_size)
+    try:
+        return bytes(pa.Codec("zstd").decompress(packed, decompressed_size=info.file_size))
+    except pa.ArrowException as e:
+        raise ValueError(f"{name}: {e}") from None
+
+
+def _scores(sample: Any, model: str, task: str, date: str) -> Iterator[Row]:
+    for scorer, score in (sample.get("scores") or {}).items():
+        value = score.get("value") if isinstance(score, dict) else None
+        parts = value if isinstance(value, dict) else {"": value}
+        for part, one in parts.items():
+            number = _number(one)
+            if number is not None:
+                yield Row(
+                    model,
+                    task,
+                    f"{scorer}/{part}" if part else str(scorer),
+                    sample["id"],
+                    number,
+                    config=f"epoch={sample.get('epoch', 1)}",
+                    date=date,
+                )
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, (bool, int, float)):
+        return float(value)
+    if not isinstance(value, str):
+        return None
+    if value in _LETTERS:
+        return _LETTERS[value]
+    if value.lower() in _WORDS:
+        return _WORDS[value.lower()]
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+READER = Reader(
+    name="inspect_ai",
+    summary="logs of Inspect (.eval)",
+    can_read=can_read,
+    read=read,
+    outcomes=outcomes,
+)

@@ -1,0 +1,128 @@
+"""Reader of lighteval's details, which the first Open LLM Leaderboard published, too.
+
+``details/<model>/<date>/details_<task>_<date>.parquet`` holds a row per sample, in the data set's
+order; column ``metric`` (``metrics`` before 0.11) is an object of the sample's scores, or, where
+Arrow could not store it, that object as text. On the leaderboard a model's folder is the data set
+``details_<organisation>__<model>``. Layout: lighteval's ``logging/evaluation_tracker.py``
+and ``logging/info_loggers.py`` (https://github.com/huggingface/lighteval).
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...errors import ScoreTableError
+from .reader import Outcome, Progress, RawScores, Reader, Wanted
+from .rows import Row, assemble, outcomes_of
+
+_NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.parquet")
+_SCORES = ("metric", "metrics")
+#: Where the text of a sample stands, by version.
+_TEXTS = ("doc", "full_prompt", "example")
+
+
+def can_read(path: Path) -> bool:
+    """Whether a path is a file of details, or a directory with one in it."""
+    return next(_files(path), None) is not None
+
+
+def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
+    """Read lighteval's details; see `Reader`."""
+    files = [f for f in _files(path) if wanted.task in (None, _task(f))] or list(_files(path))
+    rows: list[Row] = []
+    for n, file in enumerate(files):
+        rows += _rows(file)
+        if on_progress is not None:
+            on_progress(n + 1, len(files))
+    return assemble(path, rows, wanted, sources=files)
+
+
+def outcomes(path: Path) -> list[Outcome]:
+    """Every (task, metric)."""
+    return outcomes_of(row for file in _files(path) for row in _rows(file))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    files = [path] if path.is_file() else sorted(path.rglob("details_*.parquet"))
+    yield from (file for file in files if _NAME.fullmatch(file.name))
+
+
+def _task(file: Path) -> str:
+    found = _NAME.fullmatch(file.name)
+    return found["task"] if found else file.stem
+
+
+def model_of(file: Path) -> str:
+    """The model whose details a file holds, by the folders above it.
+
+    Examples
+    --------
+    >>> model_of(Path("out/details/org/model/2025-01-01T00-00-00/details_t_2025.parquet"))
+    'org/model'
+    >>> model_of(Path("details_org__model/2023-09-03T10-57-04/details_t_2023.parquet"))
+    'org/model'
+    """
+    folders = file.parent.parent.parts
+    if "details" in folders:
+        at = len(folders) - folders[::-1].index("details")
+        if folders[at:]:
+            return "/".join(folders[at:])
+    name = folders[-1] if folders else file.parent.name
+    return name.removeprefix("details_").removesuffix("_private").replace("__", "/", 1)
+
+
+def _rows(file: Path) -> list[Row]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        data = parquet.ParquetFile(file)
+        names = data.schema_arrow.names
+        column = next((c for c in _SCORES if c in names), None)
+        if column is None:
+            raise ValueError("no column 'metric' or 'metrics'")
+        text = next((c for c in _TEXTS if c in names), None)
+        content = data.read(columns=[column, text] if text else [column])
+        scores = content[column].to_pylist()
+        texts = content[text].to_pylist() if text else [None] * len(scores)
+    except (pa.ArrowException, OSError, ValueError) as e:
+        reason = str(e).splitlines()[0]
+        raise ScoreTableError(f"{file}: not readable details of lighteval ({reason})") from None
+    found = _NAME.fullmatch(file.name)
+    date = found["date"] if found else ""
+    model, task = model_of(file), _task(file)
+    return [
+        Row(model, task, name, i, float(value), doc_hash=_hash(document), date=date)
+        for i, (one, document) in enumerate(zip(scores, texts))
+        for name, value in _object(one).items()
+        if isinstance(value, (bool, int, float))
+    ]
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _hash(document: Any) -> str | None:
+    """Of the question: few-shot examples before it may differ between runs."""
+    text = document.get("query") if isinstance(document, dict) else document
+    return hashlib.sha256(text.encode()).hexdigest() if isinstance(text, str) else None
+
+
+READER = Reader(
+    name="lighteval",
+    summary="details of lighteval and of the first Open LLM Leaderboard (details_*.parquet)",
+    can_read=can_read,
+    read=read,
+    outcomes=outcomes,
+)
