@@ -1,5 +1,6 @@
 """Item banks: calibrated items and the provenance to trust them."""
 
 from .bank import ItemBank
+from .suite import SuiteBank
 
-__all__ = ["ItemBank"]
+__all__ = ["ItemBank", "SuiteBank"]

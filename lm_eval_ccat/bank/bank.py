@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +18,11 @@ from ..files import replace_text
 from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
 from ..scores.table import DocId, sorted_ids
+from .observations import Observation
+from .parts import OPTIONAL, fields_of, plain
+from .reading import bounded_text, parsed
 from .text import as_text, checksum_of_file, checksum_of_parts, file_text
 from .versions import FORMAT, VERSION, current
-
-MAX_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +54,21 @@ class ItemBank:
         predicts models left out of its calibration.
     warnings : tuple of str
         What a user of the bank should know, in plain words.
+    observations : tuple of Observation
+        Which model answered which item with what score, and how the items were chosen; empty
+        where the bank does not keep them.
+    departures : dict
+        How far models left out departed from the response model, as the method describes it.
+    outcomes : dict
+        How this outcome goes together with the task's others, by their names.
+    scorer : dict
+        What gave the scores (a metric's implementation and version, a judge).
+    checksums : dict of str to str
+        SHA-256 of what the bank was made from, by name.
+    made : str or None
+        Date of the calibration or of the latest update, ISO 8601; not part of `sha256`.
+    notes : tuple of str
+        What reading the file has to say; not part of the file.
     """
 
     method: str
@@ -71,6 +86,13 @@ class ItemBank:
     provenance: dict[str, Any] = field(default_factory=dict)
     self_check: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    departures: dict[str, Any] = field(default_factory=dict)
+    outcomes: dict[str, Any] = field(default_factory=dict)
+    scorer: dict[str, Any] = field(default_factory=dict)
+    checksums: dict[str, str] = field(default_factory=dict)
+    made: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_items(self) -> int:
@@ -168,6 +190,8 @@ class ItemBank:
         # Large banks take seconds to turn into text, so it is done once for checksum and file.
         self.__dict__["sha256"] = checksum_of_parts(parts, items)
         head = {"format": FORMAT, "version": VERSION, "sha256": self.sha256}
+        if self.made is not None:
+            head["made"] = self.made
         text = file_text({k: as_text(v) for k, v in head.items()} | parts, items)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -186,11 +210,8 @@ class ItemBank:
         """
         path = Path(path)
         try:
-            size = path.stat().st_size
-            if size > MAX_BYTES:
-                raise BankError(f"{path}: {size:,} bytes is too large for an item bank")
-            text = path.read_text(encoding="utf-8")
-            document = json.loads(text, parse_constant=_no_constant)
+            text = bounded_text(path)
+            document = parsed(text)
         except FileNotFoundError:
             raise BankError(
                 f"{path}: no such item bank; make one with `lm-eval-ccat calibrate`"
@@ -216,9 +237,10 @@ class ItemBank:
         BankError
             A part is missing, of the wrong type or size, or does not match the checksum.
         """
+        was = document.get("version") if isinstance(document, dict) else None
         document, verified = current(document, where)
         try:
-            bank = cls._parse(document)
+            bank = cls(**fields_of(document), notes=() if was == VERSION else (_OLDER,))
         except (
             KeyError,
             TypeError,
@@ -239,79 +261,30 @@ class ItemBank:
             )
         return bank
 
-    @classmethod
-    def _parse(cls, d: dict[str, Any]) -> ItemBank:
-        items = d["items"]
-        doc_ids = items["doc_id"]
-        if not isinstance(doc_ids, list) or not doc_ids:
-            raise ValueError("items.doc_id is not a list of ids")
-        ordered, order = sorted_ids(doc_ids)
-        if order != list(range(len(order))):
-            raise ValueError("items.doc_id is not ascending")
-        n = len(ordered)
-        kept = _array(items["kept"], n, "kept", bool)
-        parameters = {
-            _text(name, "parameter"): _array(values, n, name, float)
-            for name, values in items["parameters"].items()
-        }
-        for name, values in parameters.items():
-            if not np.isfinite(values[kept]).all():
-                raise ValueError(f"parameter {name} of an item that is kept is not a number")
-            if np.abs(values[np.isfinite(values)]).max(initial=0.0) > 1e6:
-                raise ValueError(f"parameter {name} is absurdly large")
-        hashes = items.get("doc_hash")
-        if hashes is not None and (
-            not isinstance(hashes, list)
-            or len(hashes) != n
-            or not all(h is None or isinstance(h, str) for h in hashes)
-        ):
-            raise ValueError("items.doc_hash does not fit the items")
-        for part in ("constants", "settings", "provenance", "self_check"):
-            if not isinstance(d[part], dict):
-                raise ValueError(f"{part} is not an object")
-        for part in ("models", "warnings"):
-            if not isinstance(d[part], list):
-                raise ValueError(f"{part} is not a list")
-        if not kept.any():
-            raise ValueError("no item is kept")
-        return cls(
-            method=_text(d["method"], "method"),
-            doc_ids=ordered,
-            kept=kept,
-            parameters=parameters,
-            constants=d["constants"],
-            scale=Scale.from_dict(d["scale"]),
-            metric=_text(d["metric"], "metric"),
-            task=None if d["task"] is None else _text(d["task"], "task"),
-            filter=None if d["filter"] is None else _text(d["filter"], "filter"),
-            doc_hashes=None if hashes is None else tuple(hashes),
-            models=tuple(_text(m, "model") for m in d["models"]),
-            settings=d["settings"],
-            provenance=d["provenance"],
-            self_check=d["self_check"],
-            warnings=tuple(_text(w, "warning") for w in d["warnings"]),
-        )
-
     def _parts(self) -> tuple[dict[str, str], dict[str, str]]:
         """The content as JSON texts: by part, and of the items by array."""
-        content = {
+        content: dict[str, Any] = {
             "method": self.method,
             "task": self.task,
             "metric": self.metric,
             "filter": self.filter,
             "scale": self.scale.to_dict(),
-            "constants": _plain(self.constants),
+            "constants": plain(self.constants),
             "models": list(self.models),
-            "settings": _plain(self.settings),
-            "provenance": _plain(self.provenance),
-            "self_check": _plain(self.self_check),
+            "settings": plain(self.settings),
+            "provenance": plain(self.provenance),
+            "self_check": plain(self.self_check),
             "warnings": list(self.warnings),
         }
+        optional = {name: getattr(self, name) for name in OPTIONAL}
+        optional["observations"] = [o.to_dict() for o in self.observations]
+        # A section that is empty is left out, so that a bank of format 1 keeps its checksum.
+        content |= {name: plain(value) for name, value in optional.items() if value}
         items = {
             "doc_id": list(self.doc_ids),
             "doc_hash": None if self.doc_hashes is None else list(self.doc_hashes),
             "kept": self.kept.tolist(),
-            "parameters": {k: _plain(v) for k, v in self.parameters.items()},
+            "parameters": {k: plain(v) for k, v in self.parameters.items()},
         }
         return (
             {k: as_text(v) for k, v in content.items()},
@@ -319,44 +292,10 @@ class ItemBank:
         )
 
 
-def _plain(value: Any) -> Any:
-    """JSON values only; NaN and infinities become null, arrays lists."""
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            return [_plain(v) for v in value.tolist()]
-        return value.tolist()
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return value
-
-
-def _array(values: Any, n: int, name: str, kind: type) -> NDArray[Any]:
-    if not isinstance(values, list) or len(values) != n:
-        raise ValueError(f"{name} does not have one value for each of {n} items")
-    if kind is bool:
-        if not all(isinstance(v, bool) for v in values):
-            raise ValueError(f"{name} holds something else than true and false")
-        return np.array(values, dtype=bool)
-    array = np.array(values, dtype=np.float64)  # None becomes NaN; ragged or text raises
-    if array.ndim > 2:
-        raise ValueError(f"{name} has too many dimensions")
-    return array
-
-
-def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str) or len(value) > 10_000:
-        raise ValueError(f"{what} is not a text")
-    return value
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number JSON knows")
+_OLDER = (
+    "the bank's file is of an older format: it keeps neither observations nor departures of models "
+    "left out, so wide defaults stand for them; calibrate again to have both"
+)
 
 
 def _first_line(error: BaseException) -> str:

@@ -10,11 +10,34 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from .observations import CHOSEN
 from .versions import FORMAT, VERSION
 
 _ID = {"type": ["integer", "string"]}
 _TEXT = {"type": "string", "maxLength": 10_000}
 _OPTIONAL_TEXT = {"type": ["string", "null"], "maxLength": 10_000}
+
+_OBSERVATION = {
+    "type": "object",
+    "required": ["model", "config", "chosen", "items", "scores"],
+    "properties": {
+        "model": _TEXT,
+        "config": {"type": "string"},
+        "chosen": {"enum": list(CHOSEN)},
+        "date": {"type": ["string", "null"]},
+        "items": {
+            "description": "Positions in bank order; null means all, in order.",
+            "type": ["array", "null"],
+            "items": {"type": "integer", "minimum": 0},
+        },
+        "scores": {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}},
+        "probabilities": {
+            "description": "With which each item was drawn among those left; null where chosen.",
+            "type": ["array", "null"],
+            "items": {"type": ["number", "null"]},
+        },
+    },
+}
 
 
 def schema() -> dict[str, Any]:
@@ -23,7 +46,7 @@ def schema() -> dict[str, Any]:
     Examples
     --------
     >>> schema()["properties"]["version"]
-    {'const': 1}
+    {'const': 2}
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -54,8 +77,8 @@ def schema() -> dict[str, Any]:
             "sha256": {
                 "type": "string",
                 "pattern": "^[0-9a-f]{64}$",
-                "description": "Of all other parts but format and version, as JSON with sorted "
-                "keys, separators ',' and ':', ASCII escapes.",
+                "description": "Of all other parts but format, version and made, as JSON with "
+                "sorted keys, separators ',' and ':', ASCII escapes.",
             },
             "method": _TEXT,
             "task": _OPTIONAL_TEXT,
@@ -114,6 +137,23 @@ def schema() -> dict[str, Any]:
                 },
             },
             "self_check": {"type": "object"},
+            "made": {"type": "string", "description": "Date, ISO 8601; not in the checksum."},
+            "observations": {
+                "description": "Scores on 0 to 1 of each model, and how its items were chosen.",
+                "type": "array",
+                "items": _OBSERVATION,
+            },
+            "departures": {
+                "description": "How models left out departed from the response model; what is in "
+                "it depends on the method.",
+                "type": "object",
+            },
+            "outcomes": {
+                "description": "How this outcome goes together with the task's others, by name.",
+                "type": "object",
+            },
+            "scorer": {"description": "What gave the scores.", "type": "object"},
+            "checksums": {"type": "object", "additionalProperties": _TEXT},
             "warnings": {"type": "array", "items": _TEXT},
             "items": {
                 "type": "object",

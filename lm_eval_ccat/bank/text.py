@@ -11,7 +11,8 @@ import hashlib
 import json
 from typing import Any
 
-_HEAD = ("format", "version", "sha256")
+#: Parts of the file that the checksum does not cover.
+HEAD = ("format", "version", "sha256", "made")
 
 
 def as_text(value: Any) -> str:
@@ -50,7 +51,7 @@ def checksum_of_file(text: str) -> str | None:
     parts, items = _read(lines[1:at], last=False), _read(lines[at + 1 : -2], last=True)
     if parts is None or items is None:
         return None
-    return checksum_of_parts({k: v for k, v in parts.items() if k not in _HEAD}, items)
+    return checksum_of_parts({k: v for k, v in parts.items() if k not in HEAD}, items)
 
 
 def _joined(parts: dict[str, str]) -> str:

@@ -1,8 +1,9 @@
 """Versions of the bank's file: the checksum all have, and the steps from older ones to now.
 
 A file of an older version is verified by its own checksum, then brought forward one step at a time.
-Version 1 is the first; when the format changes, ``VERSION`` rises and a function in ``STEPS`` turns
-a document of the version before into the next.
+When the format changes, ``VERSION`` rises and a function in ``STEPS`` turns a document of the
+version before into the next. Version 2 added sections that may be absent (observations, departures,
+outcomes, scorer, checksums): a document of version 1 is one of version 2 without them.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import BankError
-from .text import as_text
+from .text import HEAD, as_text
 
 FORMAT = "lm-eval-ccat/bank"
-VERSION = 1
+VERSION = 2
 
 #: For each older version, what makes a document of the next one from it.
-STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda d: {**d, "version": 2}}
 
 
 def checksum(content: dict[str, Any]) -> str:
-    """SHA-256 of a bank's content: everything but ``format``, ``version`` and ``sha256`` itself.
+    """SHA-256 of a bank's content: everything but `HEAD`.
 
     Canonical JSON: keys sorted, no spaces, no NaN.
     """
@@ -64,7 +65,7 @@ def current(document: Any, where: str) -> tuple[dict[str, Any], bool]:
             f"{where}: item bank of format version {version!r}, from which there is no way to "
             f"version {VERSION}: calibrate again with `lm-eval-ccat calibrate`"
         )
-    own = {k: v for k, v in document.items() if k not in ("format", "version", "sha256")}
+    own = {k: v for k, v in document.items() if k not in HEAD}
     if checksum(own) != document.get("sha256"):
         raise BankError(
             f"{where}: the content does not match its checksum; the file was edited or damaged, "

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from .. import __version__
 from ..bank.bank import ItemBank
-from ..bank.names import hide_names
+from ..bank.names import hashed_name, hide_names
+from ..bank.observations import Observation
 from ..errors import BankError
 from ..scores.table import ScoreTable
 from . import registry
@@ -17,7 +20,12 @@ MIN_MODELS = 2
 
 
 def calibrate(
-    table: ScoreTable, method: str = "default", *, hash_names: bool = False, **options: Any
+    table: ScoreTable,
+    method: str = "default",
+    *,
+    hash_names: bool = False,
+    keep_scores: bool = False,
+    **options: Any,
 ) -> ItemBank:
     """Calibrate an item bank on observed scores.
 
@@ -30,6 +38,9 @@ def calibrate(
         installed (`lm_eval_ccat.methods.registry`).
     hash_names : bool, optional
         Write hashes instead of model names into the bank, and no paths of the scores.
+    keep_scores : bool, optional
+        Keep the scores in the bank, so that an update needs nothing else and a model that is
+        ranked again does not calibrate its own test; the bank then grows with the models.
     **options
         Options of the method's own calibration.
 
@@ -99,8 +110,27 @@ def calibrate(
         },
         self_check=fitted.self_check,
         warnings=(*table.warnings, *table_warnings(table), *fitted.warnings),
+        observations=observations_of(table) if keep_scores else (),
+        departures=fitted.departures,
     )
     return _anonymous(bank, len(table.warnings)) if hash_names else bank
+
+
+def observations_of(table: ScoreTable, chosen: str = "all") -> tuple[Observation, ...]:
+    """The scores of a table as a bank of its items keeps them.
+
+    Parameters
+    ----------
+    table : ScoreTable
+    chosen : {"all", "first", "drawn", "adaptive"}, optional
+        How the items were chosen; "all" becomes "first" where a row lacks some.
+    """
+    found = []
+    for model, config, row in zip(table.row_model, table.row_config, table.unit):
+        items = np.flatnonzero(np.isfinite(row))
+        how = "first" if chosen == "all" and len(items) < table.n_items else chosen
+        found.append(Observation(model, how, items, row[items], config=config))
+    return tuple(found)
 
 
 def _anonymous(bank: ItemBank, of_scores: int) -> ItemBank:
@@ -116,5 +146,8 @@ def _anonymous(bank: ItemBank, of_scores: int) -> ItemBank:
         part: hide_names(getattr(bank, part), bank.models)
         for part in ("models", "constants", "provenance", "self_check", "warnings")
     }
+    hidden["observations"] = tuple(
+        replace(o, model=hashed_name(o.model)) for o in bank.observations
+    )
     hidden["provenance"] |= {"names_hashed": True, "sources": []}
     return replace(bank, **hidden)

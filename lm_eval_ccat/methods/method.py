@@ -131,5 +131,6 @@ class Method:
 
 
 def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of what a function takes and may be left out."""
     parameters = inspect.signature(function).parameters.values()
-    return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY or p.default is not p.empty)

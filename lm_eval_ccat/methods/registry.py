@@ -76,5 +76,9 @@ def method_of(bank: ItemBank) -> Method:
         found = method(bank.method)
     except UsageError as e:
         raise BankError(f"the bank cannot be used: {e}") from None
-    found.requires(bank)
+    if (
+        bank.__dict__.get("_checked_for") is not found
+    ):  # once per bank: rankings are made by thousands
+        found.requires(bank)
+        bank.__dict__["_checked_for"] = found
     return found

@@ -45,13 +45,15 @@ def follow(policy: Policy, scores: Floats, n: int) -> list[Step]:
     """Give every model `n` more items as the policy chooses them: (model, item, probability)."""
     price = np.ones(scores.shape[1])
     taken: list[Step] = []
+    asked = policy.__dict__.setdefault("_asked_by_suite", [[] for _ in scores])
     for _ in range(n):
         for j, own in enumerate(scores):
             available = np.ones(scores.shape[1], dtype=bool)
-            available[policy.tests[j].items] = False
+            available[asked[j]] = False
             choice = policy.select(j, available, [], price)
             policy.place(j, choice.item, choice.probability)
             policy.update(j, choice.item, float(own[choice.item]))
+            asked[j].append(choice.item)
             taken.append((j, choice.item, choice.probability))
     return taken
 
@@ -150,7 +152,9 @@ class MethodSuite:
     def test_the_state_is_what_was_placed_and_told(self) -> None:
         scores = self.new_scores()
         live, rebuilt = self.policy(), self.policy()
-        for model, item, probability in follow(live, scores, 8):
+        steps = follow(live, scores, 8)
+        rebuilt.__dict__["_asked_by_suite"] = [[i for m, i, _ in steps if m == j] for j in range(3)]
+        for model, item, probability in steps:
             rebuilt.place(model, item, probability)
             rebuilt.update(model, item, float(scores[model, item]))
         assert np.array_equal(rebuilt.pairwise(), live.pairwise())

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..bank.reading import bounded_text, parsed
 from ..errors import BankError
 from ..files import replace_text
 
 FORMAT = "lm-eval-ccat/bank-usage"
 VERSION = 1
-_MAX_BYTES = 1 << 28
 _LOCK_SECONDS = 60
 
 
@@ -63,10 +63,7 @@ def read_usage(bank: str | Path) -> Usage:
     """
     path = usage_path(bank)
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise ValueError("too large")
-        document = json.loads(path.read_text(encoding="utf-8"))
-        return _parse(document)
+        return _parse(parsed(bounded_text(path)))
     except FileNotFoundError:
         return Usage()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +16,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
-from lm_eval_ccat.bank import versions
+from lm_eval_ccat.bank import reading, versions
+from lm_eval_ccat.bank.observations import Observation
 from lm_eval_ccat.bank.schema import as_text, schema
 from lm_eval_ccat.errors import BankError, CcatError
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.upkeep.usage import Usage, read_usage, record_usage, usage_path
 
 METHODS = ["paper", "default"]
@@ -66,7 +71,8 @@ def test_the_schema_refuses_what_is_no_bank(documents):
     for damage in (
         lambda d: d.pop("items"),
         lambda d: d.update(extra=1),
-        lambda d: d.update(version=2),
+        lambda d: d.update(version=3),
+        lambda d: d.update(observations=[{}]),
         lambda d: d["items"].update(kept=[1]),
         lambda d: d["scale"].pop("low"),
     ):
@@ -84,8 +90,7 @@ def test_the_documented_schema_is_the_one_in_the_code():
 def test_an_older_version_is_brought_forward(documents, monkeypatch):
     new = documents["paper"]
     old = {k: v for k, v in new.items() if k != "warnings"}  # say version 1 had no warnings
-    old = sealed(old)
-    monkeypatch.setattr(versions, "VERSION", 2)
+    old = sealed({**old, "version": 1})
     monkeypatch.setitem(versions.STEPS, 1, lambda d: {**d, "version": 2, "warnings": []})
     bank = ItemBank.from_dict(old)
     assert bank.n_items == 12 and bank.warnings == ()
@@ -98,7 +103,7 @@ def test_an_older_version_is_brought_forward(documents, monkeypatch):
 
 @pytest.mark.parametrize(
     ("version", "says"),
-    [(2, "update lm-eval-ccat"), (0, "calibrate again"), ("1", "calibrate"), (True, "calibrate")],
+    [(3, "update lm-eval-ccat"), (0, "calibrate again"), ("1", "calibrate"), (True, "calibrate")],
 )
 def test_other_versions_say_what_to_do(documents, version, says):
     with pytest.raises(BankError, match=says):
@@ -120,6 +125,65 @@ def test_the_checksum_is_of_the_content_whatever_the_layout(tmp_path, method, sp
     path.write_text(text)
     with pytest.raises(BankError, match="checksum"):
         ItemBank.load(path)
+
+
+def test_a_bank_of_format_1_opens_with_its_checksum_and_a_note(tmp_path, documents):
+    old = {**documents["default"], "version": 1}
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    bank = ItemBank.load(tmp_path / "old.json")
+    assert bank.sha256 == old["sha256"] and "older format" in bank.notes[0]
+    bank.save(tmp_path / "new.json")
+    again = ItemBank.load(tmp_path / "new.json")
+    assert again.sha256 == old["sha256"] and not again.notes
+
+
+def test_scores_and_how_they_were_chosen_are_kept(tmp_path):
+    table = example_table()
+    bank = replace(
+        calibrate(table, "paper", keep_scores=True),
+        made="2026-01-31",
+        scorer={"name": "bleu", "version": "2.4"},
+        checksums={"scores": "ab" * 32},
+        departures={"between": 0.1},
+        outcomes={"chrf": {"correlation": 0.8}},
+    )
+    drawn = Observation(
+        "x", "drawn", np.array([7, 2]), np.array([0.5, 1.0]), np.array([0.025, np.nan])
+    )
+    bank = replace(bank, observations=(*bank.observations, drawn))
+    bank.save(tmp_path / "b.json")
+    Draft202012Validator(schema()).validate(json.loads((tmp_path / "b.json").read_text()))
+    loaded = ItemBank.load(tmp_path / "b.json")
+    assert loaded.sha256 == bank.sha256 and loaded.made == "2026-01-31"
+    assert loaded.scorer == bank.scorer and loaded.outcomes == bank.outcomes
+    assert loaded.departures == bank.departures and loaded.checksums == bank.checksums
+    first, last = loaded.observations[0], loaded.observations[-1]
+    assert (first.model, first.chosen) == ("m00", "all") and len(first.items) == bank.n_items
+    assert np.allclose(first.scores, table.unit[0], atol=1e-6)
+    assert last.items.tolist() == [7, 2] and np.isnan(last.probabilities[1])
+    hidden = calibrate(table, "paper", keep_scores=True, hash_names=True)
+    assert {o.model for o in hidden.observations} == set(hidden.models)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"items": [0, 0]},
+        {"items": [0, 99]},
+        {"items": ["x", "y"]},
+        {"scores": [0.1, 1.2]},
+        {"scores": [0.1]},
+        {"chosen": "somehow"},
+        {"probabilities": [0.0, 0.1]},
+        {"model": 3},
+    ],
+)
+def test_an_observation_that_makes_no_sense_is_refused(documents, part):
+    sound = {"model": "m", "config": "", "chosen": "drawn", "items": [3, 1], "scores": [0.2, 1.0]}
+    sound |= {"date": None, "probabilities": [0.5, None]}
+    ItemBank.from_dict(sealed({**documents["paper"], "observations": [sound]}))
+    with pytest.raises(BankError, match="damaged item bank"):
+        ItemBank.from_dict(sealed({**documents["paper"], "observations": [{**sound, **part}]}))
 
 
 JUNK = st.recursive(
@@ -193,6 +257,73 @@ def test_files_that_are_no_banks(tmp_path, text):
     with pytest.raises(BankError, match=r"x\.json") as e:
         ItemBank.load(path)
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "unit", [b"[],", b"0,", b'{"a":[', b'"\\"[",[],'], ids=["lists", "numbers", "depth", "texts"]
+)
+def test_a_large_file_made_to_fill_memory_is_refused_before_it_is_parsed(tmp_path, unit):
+    path = tmp_path / "x.json"
+    with path.open("wb") as f:
+        f.write(b"[")
+        for _ in range(70):
+            f.write(unit * ((1 << 20) // len(unit)))
+    tracemalloc.start()
+    with pytest.raises(BankError, match=r"too many values|nested more than"):
+        ItemBank.load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200 << 20
+
+
+def test_a_file_that_grows_for_ever_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_BYTES", 3 << 20)
+    path = tmp_path / "x.json"
+    path.write_bytes(b" " * (4 << 20))
+    with pytest.raises(BankError, match="too large"):
+        ItemBank.load(path)
+    path.write_bytes(b'"' + b"x" * (2 << 20))
+    monkeypatch.setattr(reading, "_MOST_STRING", 1 << 20)
+    with pytest.raises(BankError, match="never ends"):
+        ItemBank.load(path)
+
+
+@pytest.mark.parametrize("endless", ["/dev/zero", "pipe"])
+def test_what_is_no_regular_file_is_not_opened(tmp_path, endless):
+    path = Path(endless)
+    if endless == "pipe":
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+    with pytest.raises(BankError, match="not a regular file"):
+        ItemBank.load(path)
+
+
+@pytest.mark.parametrize(
+    ("method", "damage", "says"),
+    [
+        ("paper", lambda d: d["constants"].update(k=-1), "not above 0"),
+        ("paper", lambda d: d["constants"].update(k=1e-300), "absurdly small"),
+        ("paper", lambda d: d["constants"].update(k=1e300), "absurdly large"),
+        ("paper", lambda d: d["constants"].update(start="0"), "not a number"),
+        ("paper", lambda d: d["items"]["parameters"].pop("difficulty"), "needs parameter"),
+        ("default", lambda d: d["items"]["parameters"]["noise"].__setitem__(0, -1.0), "do not fit"),
+        ("default", lambda d: d["constants"]["misfit"].update(c=1e300), "no sense"),
+        ("default", lambda d: d["constants"]["abilities"].__setitem__(0, 1e300), "no sense"),
+        (
+            "default",
+            lambda d: d["items"]["parameters"]["covariance"][0].__setitem__(0, -5.0),
+            "negative variance",
+        ),
+    ],
+)
+def test_numbers_that_are_nonsense_are_refused_before_they_are_used(
+    documents, method, damage, says
+):
+    document = copy.deepcopy(documents[method])
+    damage(document)
+    bank = ItemBank.from_dict(sealed(document))
+    with pytest.raises(BankError, match=says):
+        Ranker(bank, {"a": 1.0, "b": 1.0})
 
 
 def test_a_directory_is_no_bank(tmp_path):

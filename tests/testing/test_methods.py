@@ -28,6 +28,10 @@ class TestPaper(MethodSuite):
     method = registry.method("paper")
 
 
+class TestSample(MethodSuite):
+    method = registry.method("sample")
+
+
 class TestToy(MethodSuite):
     method = TOY
 

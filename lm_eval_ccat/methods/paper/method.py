@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...bank.bank import ItemBank
+from ...errors import BankError
 from ..method import Method
 from ..required import require_parts
 from .calibration import fit
@@ -13,6 +14,8 @@ from .update import absorb
 
 def _requires(bank: ItemBank) -> None:
     require_parts(bank, ("difficulty",), ("k", "start"), positive=("k",))
+    if bank.constants["k"] < 1e-12:
+        raise BankError("damaged item bank: constant 'k' is absurdly small")
 
 
 METHOD = Method(

@@ -1,0 +1,131 @@
+"""`SuiteBank`: the banks of several tasks and outcomes, in one folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import BankError
+from ..files import replace_text
+from .bank import ItemBank
+from .reading import bounded_text, parsed
+
+FORMAT, VERSION, NAME = "lm-eval-ccat/suite", 1, "suite.json"
+_MAX_BYTES = 16 << 20
+
+
+class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
+    """Item banks by task and outcome; all of one method.
+
+    Parameters
+    ----------
+    tasks : mapping of str to (ItemBank, or mapping of str to ItemBank)
+        By task; a bank alone is its task's only outcome, named after its metric.
+
+    Raises
+    ------
+    BankError
+        There is no bank, or they are of different methods.
+
+    Examples
+    --------
+    >>> suite = SuiteBank({"t": ItemBank.blank(range(3)), "u": ItemBank.blank(range(2))})
+    >>> list(suite), list(suite["t"]), suite.method
+    (['t', 'u'], ['score'], 'sample')
+    """
+
+    def __init__(self, tasks: Mapping[str, ItemBank | Mapping[str, ItemBank]]) -> None:
+        self._tasks: dict[str, dict[str, ItemBank]] = {
+            task: {b.metric: b} if isinstance(b, ItemBank) else dict(b) for task, b in tasks.items()
+        }
+        methods = sorted({b.method for _, _, b in self.banks()})
+        if len(methods) != 1 or not all(self._tasks.values()):
+            found = f"banks of the methods {', '.join(methods)}" if methods else "no bank"
+            raise BankError(f"a suite needs banks of one method for every task, found {found}")
+        self.method = methods[0]
+
+    def __getitem__(self, task: str) -> Mapping[str, ItemBank]:
+        return self._tasks[task]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def banks(self) -> Iterator[tuple[str, str, ItemBank]]:
+        """Every (task, outcome, bank)."""
+        for task, outcomes in self._tasks.items():
+            for outcome, bank in outcomes.items():
+                yield task, outcome, bank
+
+    def save(self, folder: str | Path) -> None:
+        """Write one file per outcome, then ``suite.json``.
+
+        Raises
+        ------
+        BankError
+            A file cannot be written.
+        """
+        folder = Path(folder)
+        content: dict[str, Any] = {"format": FORMAT, "version": VERSION, "tasks": {}}
+        checksums: dict[str, str] = {}
+        for task, outcome, bank in self.banks():
+            name = _file_name(task, outcome, set(checksums))
+            bank.save(folder / name)
+            content["tasks"].setdefault(task, {})[outcome] = name
+            checksums[name] = bank.sha256
+        try:
+            text = json.dumps({**content, "checksums": checksums}, indent=1)
+            replace_text(folder / NAME, text + "\n")
+        except OSError as e:
+            raise BankError(f"{folder / NAME}: cannot be written ({e.strerror or e})") from e
+
+    @classmethod
+    def load(cls, folder: str | Path) -> SuiteBank:
+        """Read a suite bank; files that ``suite.json`` does not name are left alone.
+
+        Raises
+        ------
+        BankError
+            ``suite.json`` or a bank is missing, damaged or another one than it was.
+        """
+        folder = Path(folder)
+        path = folder / NAME
+        try:
+            content = parsed(bounded_text(path, _MAX_BYTES))
+            if content["format"] != FORMAT or content["version"] != VERSION:
+                raise ValueError(f"not of format {FORMAT}, version {VERSION}")
+            tasks: dict[str, ItemBank | Mapping[str, ItemBank]] = {
+                str(task): {
+                    str(outcome): _bank(folder, name, content["checksums"])
+                    for outcome, name in outcomes.items()
+                }
+                for task, outcomes in content["tasks"].items()
+            }
+        except FileNotFoundError:
+            raise BankError(f"{path}: no such file; a suite bank is a folder with it") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+            raise BankError(f"{path}: not a readable suite bank ({e})") from None
+        return cls(tasks)
+
+
+def _bank(folder: Path, name: Any, checksums: Mapping[str, str]) -> ItemBank:
+    if not isinstance(name, str) or Path(name).name != name:
+        raise ValueError(f"{name!r:.60} is not the name of a file in the folder")
+    bank = ItemBank.load(folder / name)
+    if checksums.get(name) != bank.sha256:
+        raise BankError(f"{folder / name}: another bank than suite.json names; save it anew")
+    return bank
+
+
+def _file_name(task: str, outcome: str, taken: set[str]) -> str:
+    stem = re.sub(r"[^\w.-]+", "_", f"{task}.{outcome}").strip(".")[:100] or "bank"
+    name, n = f"{stem}.bank.json", 1
+    while name.lower() in {t.lower() for t in taken}:
+        n += 1
+        name = f"{stem}-{n}.bank.json"
+    return name

@@ -1,0 +1,58 @@
+"""A suite bank is a folder: one file per outcome, and suite.json."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lm_eval_ccat.bank import ItemBank, SuiteBank
+from lm_eval_ccat.errors import BankError
+
+
+@pytest.fixture
+def suite() -> SuiteBank:
+    bleu = ItemBank.blank(range(3), task="a/b", metric="bleu")
+    chrf = ItemBank.blank(range(3), task="a/b", metric="chrf")
+    other = ItemBank.blank(range(5), task="a_b", metric="bleu")
+    return SuiteBank({"a/b": {"bleu": bleu, "chrf": chrf}, "a_b": other})
+
+
+def test_a_suite_comes_back_as_it_was(tmp_path, suite):
+    suite.save(tmp_path / "s")
+    loaded = SuiteBank.load(tmp_path / "s")
+    assert list(loaded) == ["a/b", "a_b"] and list(loaded["a/b"]) == ["bleu", "chrf"]
+    assert [b.sha256 for _, _, b in loaded.banks()] == [b.sha256 for _, _, b in suite.banks()]
+    # Two names that become one on disk are two files.
+    assert len(list((tmp_path / "s").glob("*.bank.json"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda c: c["tasks"]["a_b"].update(bleu="../x.json"), "not the name of a file"),
+        (lambda c: c["tasks"]["a_b"].update(bleu=3), "not the name of a file"),
+        (lambda c: c["tasks"]["a_b"].update(bleu="gone.bank.json"), "no such item bank"),
+        (lambda c: c["checksums"].clear(), "another bank than suite.json names"),
+        (lambda c: c.pop("tasks"), "not a readable suite bank"),
+        (lambda c: c.update(version=2), "version 1"),
+        (lambda c: c.update(tasks=[]), "not a readable suite bank"),
+        (lambda c: c.update(tasks={}), "no bank"),
+    ],
+)
+def test_a_damaged_suite_is_refused_in_one_line(tmp_path, suite, damage, says):
+    suite.save(tmp_path)
+    content = json.loads((tmp_path / "suite.json").read_text())
+    damage(content)
+    (tmp_path / "suite.json").write_text(json.dumps(content))
+    with pytest.raises(BankError, match=says) as error:
+        SuiteBank.load(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_banks_of_different_methods_make_no_suite(tmp_path):
+    banks = {m: ItemBank.blank(range(2), method=m) for m in ("sample", "other")}
+    with pytest.raises(BankError, match="of the methods other, sample"):
+        SuiteBank(banks)
+    with pytest.raises(BankError, match="suite bank is a folder"):
+        SuiteBank.load(tmp_path)
