@@ -31,7 +31,7 @@ class Plugins(Generic[T]):
     kind : type
         What each must be an instance of; it has a ``name``.
     own : callable
-        The package's own: name -> ``module:ATTRIBUTE``. A module is imported when it is asked for.
+        The package's own: name -> the object, or ``module:ATTRIBUTE``, imported when asked for.
 
     Attributes
     ----------
@@ -39,7 +39,9 @@ class Plugins(Generic[T]):
         Entry-point group by which other packages offer theirs: ``lm_eval_ccat.<what>s``.
     """
 
-    def __init__(self, what: str, kind: type[T], own: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(
+        self, what: str, kind: type[T], own: Callable[[], Mapping[str, T] | Mapping[str, str]]
+    ) -> None:
         self.what = what
         self.group = f"lm_eval_ccat.{what.replace(' ', '_')}s"
         self._kind = kind
@@ -80,7 +82,9 @@ class Plugins(Generic[T]):
         """
         own = self._own()
         if name in own:
-            return self._checked(_load(own[name]), f"{self.what} {name!r}")
+            place = own[name]
+            found = _load(place) if isinstance(place, str) else place
+            return self._checked(found, f"{self.what} {name!r}")
         if name in self._registered:
             return self._registered[name]
         points = entry_points(group=self.group, name=name)

@@ -16,6 +16,7 @@ from ..masking import mask_text
 from ..visible import visible, visible_line
 from .documents import documents
 from .run import Run, read_run
+from .sections import sections_of
 from .text import script_json
 from .view import MATRIX_AS_TABLE, view
 
@@ -79,20 +80,34 @@ def render(run: Run, most_documents: int | None = None) -> str:
         "docs": documents(run, models, content["expected"], most_documents),
     }
     script, style = _asset("app.js"), _asset("style.css")
-    return (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            **content,
-            matrix_as_table=len(order) <= MATRIX_AS_TABLE,
-            n_documents=len(data["docs"]),
-            data=script_json(data),
-            script=script,
-            style=style,
-            script_hash=_csp_hash(script),
-            style_hash=_csp_hash(style),
-        )
-    )
+    content |= {
+        "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
+        "n_documents": len(data["docs"]),
+        "data": script_json(data),
+        "script": script,
+        "style": style,
+        "script_hash": _csp_hash(script),
+        "style_hash": _csp_hash(style),
+    }
+    content["sections"] = _sections(run, content)
+    return str(_environment().get_template("page.html.j2").render(**content))
+
+
+def _sections(run: Run, content: dict[str, Any]) -> list[dict[str, Any]]:
+    """Name, title and, of sections from elsewhere, the HTML of what the page shows."""
+    from markupsafe import Markup
+
+    return [
+        {
+            "name": section.name,
+            "title": section.title,
+            # Every value in it was escaped as the template was rendered.
+            "html": Markup(_environment().from_string(section.text).render(**content, **own))
+            if section.text
+            else None,
+        }
+        for section, own in sections_of(run, content)
+    ]
 
 
 def _per_cent(p: float | None) -> float:

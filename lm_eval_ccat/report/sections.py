@@ -1,0 +1,72 @@
+"""The sections of the report's page, in order; other packages may add theirs.
+
+A section shows what its template makes of the page's content and of its own. One of the package's
+is an entry of ``_OWN`` and a template beside the others; another package offers one as an entry
+point::
+
+    [project.entry-points."lm_eval_ccat.report_sections"]
+    mine = "my_package.my_section:SECTION"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..plugins import Plugins
+from .run import Run
+
+
+def _always(content: Mapping[str, Any]) -> bool:
+    return True
+
+
+def _nothing(run: Run) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the page.
+
+    Attributes
+    ----------
+    name : str
+        What links point at; ``<section id=...>`` of the template.
+    title : str
+        In the page's list of sections.
+    text : str
+        Jinja template, every value of which is escaped; empty for the package's own, whose
+        templates are files ``<name>.html.j2``.
+    content : callable
+        ``(run) -> dict``: what the template needs beside the content of the page.
+    shown : callable
+        ``(content) -> bool``: whether this run has the section.
+    """
+
+    name: str
+    title: str
+    text: str = ""
+    content: Callable[[Run], dict[str, Any]] = _nothing
+    shown: Callable[[Mapping[str, Any]], bool] = _always
+
+
+_OWN = (
+    Section("ranking", "Ranking"),
+    Section("pairs", "Pairs", shown=lambda content: content["n_ranked"] > 1),
+    Section("progress", "Course", shown=lambda content: bool(content["progress"])),
+    Section("information", "Information", shown=lambda content: bool(content["information"])),
+    Section("spending", "Spending"),
+    Section("documents", "Documents"),
+    Section("trust", "Trust"),
+    Section("reproduce", "Reproduce"),
+)
+
+SECTIONS = Plugins("report section", Section, lambda: {s.name: s for s in _OWN})
+
+
+def sections_of(run: Run, content: Mapping[str, Any]) -> list[tuple[Section, dict[str, Any]]]:
+    """The sections that a run has, each with its own content, in the page's order."""
+    found = [SECTIONS.get(name) for name in SECTIONS.names()]
+    return [(section, section.content(run)) for section in found if section.shown(content)]

@@ -1,0 +1,95 @@
+"""What CONTRIBUTING.md shows works as it shows it: a package outside ours adds one of each."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from lm_eval_ccat import ItemBank, ScoreTable
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.metrics import table
+from lm_eval_ccat.testing.methods import example_table
+
+sys.path.insert(0, str(Path(__file__).parent / "report"))
+from synthetic import make_run
+
+GUIDE = Path(__file__).resolve().parents[1] / "CONTRIBUTING.md"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The files of the guide, and the entry points it declares, as an installed package."""
+    if not GUIDE.is_file():
+        pytest.skip("CONTRIBUTING.md is not part of this installation")
+    folder = tmp_path_factory.mktemp("installed")
+    blocks = re.findall(r"```(\w+)\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    for kind, text in blocks:
+        name = re.match(r"# (\S+\.py)\n", text)
+        if kind == "python" and name:
+            (folder / name[1]).parent.mkdir(exist_ok=True)
+            (folder / name[1]).write_text(text)
+    (folder / "my_package" / "__init__.py").write_text("")
+    declared = next(text for kind, text in blocks if kind == "toml")
+    info = folder / "my_package-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my_package\nVersion: 1\n")
+    plain = re.sub(r'\[project\.entry-points\."(.+)"\]', r"[\1]", declared).replace('"', "")
+    (info / "entry_points.txt").write_text(plain)
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    yield folder
+    sys.path.remove(str(folder))
+    for name in [n for n in sys.modules if n.split(".")[0] == "my_package"]:
+        del sys.modules[name]
+
+
+def run_suite(package, name: str) -> int:
+    """Run every check of a test file of the guide; how many there were."""
+    content: dict = {}
+    exec((package / "tests" / name).read_text(), content)
+    suite = next(v for k, v in content.items() if k.startswith("Test"))
+    checks = [c for c in dir(suite) if c.startswith("test_")]
+    for check in checks:
+        getattr(suite(), check)()
+    return len(checks)
+
+
+def test_a_metric_is_one_line(monkeypatch, tmp_path):
+    if not GUIDE.is_file():
+        pytest.skip("CONTRIBUTING.md is not part of this installation")
+    line = re.search(r"^Entry\(.*\),$", GUIDE.read_text(), re.MULTILINE)
+    assert line is not None
+    (entry,) = eval(f"[{line[0]}]", vars(table))
+    log = tmp_path / "samples_t_2026-01-01T00-00-00.0.jsonl"
+    log.write_text('{"doc_id": 0, "filter": "none", "helpfulness": 4, "doc_hash": "h"}\n')
+    monkeypatch.setattr(table, "ENTRIES", (*table.ENTRIES, entry))
+    assert ScoreTable.read(log, metric="helpfulness").unit.tolist() == [[0.75]]
+
+
+def test_a_method_passes_the_suite_and_is_known_to_the_commands(package, tmp_path, capsys):
+    assert run_suite(package, "test_nearest.py") > 10
+    scores = str(tmp_path / "s.csv")
+    example_table().write(scores)
+    arguments = ["--methods", "nearest,common", "--folds", "2", "--range", "0,1"]
+    assert main(["simulate", "--scores", scores, *arguments]) == 0
+    assert "nearest" in capsys.readouterr().out
+    ItemBank.blank([1, 2], method="nearest").save(tmp_path / "b.bank.json")
+    assert main(["bank", "show", str(tmp_path / "b.bank.json")]) == 0
+
+
+def test_a_reader_passes_the_suite_and_is_asked(package, tmp_path):
+    assert run_suite(package, "test_tsv.py") > 4
+    (tmp_path / "x.tsv").write_text("a\tt\tacc\t3\t1.0\n")
+    assert ScoreTable.read(tmp_path / "x.tsv").models == ("a",)
+
+
+def test_a_section_stands_in_the_report(package, tmp_path):
+    from lm_eval_ccat.report import write_report
+
+    folder = make_run(tmp_path / "run", n_models=3, n_items=60, budget=30)
+    text = write_report(folder).read_text()
+    assert '<a href="#answers">Answers</a>' in text and '<section id="answers">' in text
