@@ -57,12 +57,8 @@ class ItemBank:
     observations : tuple of Observation
         Which model answered which item with what score, and how the items were chosen; empty
         where the bank does not keep them.
-    departures : dict
-        How far models left out departed from the response model, as the method describes it.
     outcomes : dict
         How this outcome goes together with the task's others, by their names.
-    scorer : dict
-        What gave the scores (a metric's implementation and version, a judge).
     checksums : dict of str to str
         SHA-256 of what the bank was made from, by name.
     made : str or None
@@ -87,9 +83,7 @@ class ItemBank:
     self_check: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     observations: tuple[Observation, ...] = ()
-    departures: dict[str, Any] = field(default_factory=dict)
     outcomes: dict[str, Any] = field(default_factory=dict)
-    scorer: dict[str, Any] = field(default_factory=dict)
     checksums: dict[str, str] = field(default_factory=dict)
     made: str | None = None
     notes: tuple[str, ...] = ()
@@ -293,8 +287,8 @@ class ItemBank:
 
 
 _OLDER = (
-    "the bank's file is of an older format: it keeps neither observations nor departures of models "
-    "left out, so wide defaults stand for them; calibrate again to have both"
+    "the bank's file is of an older format: where its method now measures how far models depart "
+    "from the bank, a vague prior stands for that; calibrate again to have it measured"
 )
 
 

@@ -12,7 +12,7 @@ from ..scores.table import sorted_ids
 from .observations import Observation
 
 #: Sections that a file has only where there is something in them.
-OPTIONAL = ("observations", "departures", "outcomes", "scorer", "checksums")
+OPTIONAL = ("observations", "outcomes", "checksums")
 _LARGEST = 1e6
 _MOST_TEXT = 10_000
 
@@ -75,9 +75,7 @@ def fields_of(d: dict[str, Any]) -> dict[str, Any]:
         self_check=d["self_check"],
         warnings=tuple(text_of(w, "warning") for w in d["warnings"]),
         observations=tuple(Observation.from_dict(o, n) for o in d.get("observations") or ()),
-        departures=_object(d, "departures"),
         outcomes=_object(d, "outcomes"),
-        scorer=_object(d, "scorer"),
         checksums={
             text_of(k, "checksum"): text_of(v, "checksum")
             for k, v in _object(d, "checksums").items()

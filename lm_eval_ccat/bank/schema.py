@@ -143,16 +143,10 @@ def schema() -> dict[str, Any]:
                 "type": "array",
                 "items": _OBSERVATION,
             },
-            "departures": {
-                "description": "How models left out departed from the response model; what is in "
-                "it depends on the method.",
-                "type": "object",
-            },
             "outcomes": {
                 "description": "How this outcome goes together with the task's others, by name.",
                 "type": "object",
             },
-            "scorer": {"description": "What gave the scores.", "type": "object"},
             "checksums": {"type": "object", "additionalProperties": _TEXT},
             "warnings": {"type": "array", "items": _TEXT},
             "items": {

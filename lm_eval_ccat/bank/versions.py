@@ -2,8 +2,8 @@
 
 A file of an older version is verified by its own checksum, then brought forward one step at a time.
 When the format changes, ``VERSION`` rises and a function in ``STEPS`` turns a document of the
-version before into the next. Version 2 added sections that may be absent (observations, departures,
-outcomes, scorer, checksums): a document of version 1 is one of version 2 without them.
+version before into the next. Version 2 added sections that may be absent (observations, outcomes,
+checksums): a document of version 1 is one of version 2 without them.
 """
 
 from __future__ import annotations

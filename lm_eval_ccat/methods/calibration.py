@@ -111,7 +111,6 @@ def calibrate(
         self_check=fitted.self_check,
         warnings=(*table.warnings, *table_warnings(table), *fitted.warnings),
         observations=observations_of(table) if keep_scores else (),
-        departures=fitted.departures,
     )
     return _anonymous(bank, len(table.warnings)) if hash_names else bank
 

@@ -26,8 +26,6 @@ class Fitted:
     self_check : dict
         How well the bank predicts models left out of its calibration.
     warnings : tuple of str
-    departures : dict
-        How far models left out departed from the response model.
     """
 
     kept: NDArray[np.bool_]
@@ -36,7 +34,6 @@ class Fitted:
     report: dict[str, Any] = field(default_factory=dict)
     self_check: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    departures: dict[str, Any] = field(default_factory=dict)
 
 
 def require_scores(table: ScoreTable, seen: NDArray[np.bool_]) -> None:

@@ -142,9 +142,7 @@ def test_scores_and_how_they_were_chosen_are_kept(tmp_path):
     bank = replace(
         calibrate(table, "paper", keep_scores=True),
         made="2026-01-31",
-        scorer={"name": "bleu", "version": "2.4"},
         checksums={"scores": "ab" * 32},
-        departures={"between": 0.1},
         outcomes={"chrf": {"correlation": 0.8}},
     )
     drawn = Observation(
@@ -155,8 +153,7 @@ def test_scores_and_how_they_were_chosen_are_kept(tmp_path):
     Draft202012Validator(schema()).validate(json.loads((tmp_path / "b.json").read_text()))
     loaded = ItemBank.load(tmp_path / "b.json")
     assert loaded.sha256 == bank.sha256 and loaded.made == "2026-01-31"
-    assert loaded.scorer == bank.scorer and loaded.outcomes == bank.outcomes
-    assert loaded.departures == bank.departures and loaded.checksums == bank.checksums
+    assert loaded.outcomes == bank.outcomes and loaded.checksums == bank.checksums
     first, last = loaded.observations[0], loaded.observations[-1]
     assert (first.model, first.chosen) == ("m00", "all") and len(first.items) == bank.n_items
     assert np.allclose(first.scores, table.unit[0], atol=1e-6)
@@ -307,7 +304,7 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path, endless):
         ("paper", lambda d: d["constants"].update(start="0"), "not a number"),
         ("paper", lambda d: d["items"]["parameters"].pop("difficulty"), "needs parameter"),
         ("default", lambda d: d["items"]["parameters"]["noise"].__setitem__(0, -1.0), "do not fit"),
-        ("default", lambda d: d["constants"]["misfit"].update(c=1e300), "no sense"),
+        ("default", lambda d: d["constants"]["departures"].update(df=1e300), "no sense"),
         ("default", lambda d: d["constants"]["abilities"].__setitem__(0, 1e300), "no sense"),
         (
             "default",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...bank.bank import ItemBank
-from ...errors import BankError
 from ..method import Method
 from ..required import require_covariances, require_finite, require_parts
 from .calibration import fit, model_of
@@ -22,7 +21,7 @@ def _requires(bank: ItemBank) -> None:
         positive=("prior_sd", "spread"),
     )
     model = model_of(bank)
-    items, misfit = model.items, model.misfit
+    items, departures = model.items, model.departures
     at = items.basis.at(np.array([-3.0, 0.0, 3.0]))
     require_finite(
         bank,
@@ -31,12 +30,9 @@ def _requires(bank: ItemBank) -> None:
             "basis.turn": items.basis.turn,
             "abilities": items.abilities,
             "log_noise": items.log_noise,
-            "misfit": np.concatenate([misfit.positions, misfit.ratios, misfit.weights]),
-            "misfit.c": np.array([misfit.c, misfit.m, misfit.rho, misfit.df]),
+            "departures": np.hstack(list(departures.to_dict().values())),
         },
     )
-    if not (misfit.c > 0.0 and misfit.m >= 0.0 and 0.0 <= misfit.rho < 1.0 and misfit.df > 0.0):
-        raise BankError("damaged item bank: the constant 'misfit' makes no sense")
     require_covariances(bank, items.covariance, items.basis.size)
 
 
