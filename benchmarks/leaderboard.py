@@ -27,7 +27,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.ranker import SuiteRanker
 
 SHARED = Path(os.environ.get("CCAT_SHARED", Path(__file__).resolve().parents[1].parent / "shared"))
 DATA = [
@@ -156,7 +155,7 @@ def suite(folds: int, method: str, each: int) -> None:
     uneven = dict(zip(tables, (4.0, 1.0)))
     kinds = {
         f"{what}, {label}": (limit, weights)
-        for label, weights in (("weights equal", "size"), ("weights 4:1", uneven))
+        for label, weights in (("weights by size", "documents"), ("weights 4:1", uneven))
         for what, limit in (("one budget", None), ("half each", each // len(tables)))
     }
     rows: dict[str, list[tuple[float, float]]] = {label: [] for label in kinds}
@@ -165,7 +164,7 @@ def suite(folds: int, method: str, each: int) -> None:
         banks = {t: calibrate(x.without(new), method) for t, x in tables.items()}
         scores = {t: {m: x.select([m]).model_scores()[0] for m in new} for t, x in tables.items()}
         for label, (limit, weights) in kinds.items():
-            ranker = SuiteRanker(
+            ranker = Ranker(
                 banks,
                 dict.fromkeys(new, 1.0),
                 budget=each * len(new),
@@ -175,9 +174,9 @@ def suite(folds: int, method: str, each: int) -> None:
                 weights=weights,
             )
             while not ranker.done:
-                for model, task, item in ranker.ask():
+                for model, (task, item) in ranker.ask():
                     ranker.tell(
-                        model, task, item, float(scores[task][model][banks[task].index[item]])
+                        model, (task, item), float(scores[task][model][banks[task].index[item]])
                     )
             result = ranker.result()
             truth = {

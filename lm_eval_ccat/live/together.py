@@ -1,8 +1,8 @@
 """Several tasks of one group under one budget: documents go where the group's score needs them.
 
 A budget for a group whose score is the mean of its tasks is best not cut into equal parts: a task
-that weighs little, or whose score is sure already, needs few documents. A `SuiteRanker` with one
-model decides which task is next.
+that weighs little, or whose score is sure already, needs few documents. A `Ranker` over all tasks
+with one model decides which task is next.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..harness import internals
-from ..ranker import SuiteRanker
+from ..ranker import Ranker
 from .loop import MODEL, WARMUP, AdaptiveRun, progress_bar
 
 
@@ -65,7 +65,7 @@ def run_together(runs: Mapping[str, AdaptiveRun], weights: Mapping[str, float]) 
         warmup = min(WARMUP, int(budget["items"]) // (2 * len(runs)))
     elif "usd" in budget:
         warmup, units = 0, {name: run.expected_costs() for name, run in runs.items()}
-    suite = SuiteRanker(
+    suite = Ranker(
         {name: run.bank for name, run in runs.items()},
         {MODEL: 1.0},
         units=units,
@@ -84,7 +84,7 @@ def run_together(runs: Mapping[str, AdaptiveRun], weights: Mapping[str, float]) 
     with progress_bar("all tasks", sum(len(r.session.doc_ids) for r in runs.values())) as bar:
         while not suite.done:
             asked: dict[str, list[Any]] = defaultdict(list)
-            for _, task, doc_id in suite.ask(batch):
+            for _, (task, doc_id) in suite.ask(batch):
                 asked[task].append(doc_id)
             for task, doc_ids in asked.items():
                 before = time.monotonic()
@@ -103,11 +103,11 @@ def run_together(runs: Mapping[str, AdaptiveRun], weights: Mapping[str, float]) 
 class _OneTask:
     """A suite as the ranker of one task: what a run tells, it is told."""
 
-    def __init__(self, suite: SuiteRanker, task: str) -> None:
+    def __init__(self, suite: Ranker, task: str) -> None:
         self._suite, self._task = suite, task
 
     def tell(self, model: str, item: Any, score: float, cost: float | None = None) -> None:
-        self._suite.tell(model, self._task, item, score, cost)
+        self._suite.tell(model, (self._task, item), score, cost)
 
     def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None:
-        self._suite.fail(model, self._task, item, reason, cost)
+        self._suite.fail(model, (self._task, item), reason, cost)

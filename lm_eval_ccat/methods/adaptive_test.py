@@ -55,6 +55,11 @@ class AdaptiveTest(ABC):
     def standard_error(self) -> float:
         """Standard error of `estimate`, in [0, 1]."""
 
+    @property
+    def curable_variance(self) -> float:
+        """What more items lower of the squared standard error: all of it, unless overridden."""
+        return self.standard_error**2
+
     @abstractmethod
     def expected(self) -> Floats:
         """Expected score of every item at the current ability; shape (n_items,)."""

@@ -64,7 +64,7 @@ class Policy(ABC):
     Attributes
     ----------
     tests : list of AdaptiveTest
-        One per model.
+        One per model; empty for a method that has no tests of single models.
     warmup_ignores_budget : bool
         Whether the warm-up is administered whatever the budget.
     affords_mean : bool
@@ -75,6 +75,11 @@ class Policy(ABC):
     tests: list[AdaptiveTest]
     warmup_ignores_budget = False
     affords_mean = False
+
+    @property
+    def n_models(self) -> int:
+        """Models that are ranked."""
+        return len(self.tests) or len(self.differences().estimate)
 
     @abstractmethod
     def location(self, model: int) -> float:
@@ -100,6 +105,17 @@ class Policy(ABC):
         price : float
             Price of one unit of this model, above 0.
         """
+
+    def priorities(
+        self, models: Sequence[int], pending: Sequence[Sequence[int]], prices: Sequence[float]
+    ) -> Floats:
+        """`priority` of several models at once; shape (len(models),)."""
+        found = [self.priority(m, w, p) for m, w, p in zip(models, pending, prices)]
+        return np.array(found, dtype=np.float64)
+
+    def locations(self) -> Floats:
+        """`location` of every model; shape (n_models,)."""
+        return np.array([self.location(j) for j in range(self.n_models)], dtype=np.float64)
 
     def select(
         self,
@@ -171,6 +187,28 @@ class Policy(ABC):
         test = self.tests[model]
         return test.ability, test.ability_se
 
+    def interval(self, model: int, confidence: float) -> tuple[float, float]:
+        """Interval of the full-benchmark mean of `model`, cut to [0, 1]."""
+        mean, se = self.estimate(model)
+        half = float(ndtri((1.0 + confidence) / 2.0)) * se
+        return max(0.0, mean - half), min(1.0, mean + half)
+
+    def predictive_variance(self, model: int, item: int) -> float:
+        """Variance that the score of `model` on `item` is expected to have."""
+        if self.tests:
+            return self.tests[model].predictive_variance(item)
+        mu = float(self.expected(model)[item])
+        return mu * (1.0 - mu)
+
+    def curable(self, model: int) -> float:
+        """What more items lower of the variance of `estimate`, on [0, 1].
+
+        One more item lowers it by about this over the number of items, itself counted.
+        """
+        if self.tests:
+            return self.tests[model].curable_variance
+        return self.estimate(model)[1] ** 2
+
     def standing(self, model: int) -> tuple[float, float]:
         """Where `model` stands on the scale of `location`, and the variance of that."""
         test = self.tests[model]
@@ -188,10 +226,20 @@ class Policy(ABC):
 
     def differences(self) -> Differences:
         """Estimated means and the variances of their differences; independent unless overridden."""
-        found = np.array([self.estimate(j) for j in range(len(self.tests))]).reshape(-1, 2)
+        found = np.array([self.estimate(j) for j in range(self.n_models)]).reshape(-1, 2)
         v = found[:, 1] ** 2
         variance = v[:, None] + v[None, :]
         return Differences(found[:, 0], variance, np.full(variance.shape, np.inf))
+
+    def critical(self, level: float) -> Floats:
+        """Half the interval of a difference that errs with probability `level`, in its errors.
+
+        Returns
+        -------
+        ndarray of shape (n_models, n_models)
+            What a standard error of `differences` is multiplied by.
+        """
+        return quantile(1.0 - level / 2.0, self.differences().df)
 
     def probability(self, z: Floats) -> Floats:
         """``P(better)`` for differences in standard errors."""
@@ -238,7 +286,7 @@ class Policy(ABC):
         if min_difference > 0.0:
             d = self.differences()
             gap = np.abs(d.estimate[:, None] - d.estimate[None, :])
-            half = quantile(1.0 - level / 2.0, d.df) * np.sqrt(d.variance)
+            half = self.critical(level) * np.sqrt(d.variance)
             out[upper] = np.where((gap + half <= min_difference)[upper], EQUIVALENT, out[upper])
         return out + out.T
 

@@ -2,7 +2,30 @@
 
 from .ranker import Ranker
 from .result import Ranking
-from .suite import SuiteRanker
-from .suite_result import SuiteRanking
+from .stopping import (
+    AllDecided,
+    Budget,
+    MaxItems,
+    Percentile,
+    RankWidth,
+    StoppingRule,
+    TargetError,
+    Time,
+    TopDecided,
+    Unlimited,
+)
 
-__all__ = ["Ranker", "Ranking", "SuiteRanker", "SuiteRanking"]
+__all__ = [
+    "AllDecided",
+    "Budget",
+    "MaxItems",
+    "Percentile",
+    "RankWidth",
+    "Ranker",
+    "Ranking",
+    "StoppingRule",
+    "TargetError",
+    "Time",
+    "TopDecided",
+    "Unlimited",
+]

@@ -1,18 +1,22 @@
-"""The arguments of a `Ranker`, checked and made into what it works with."""
+"""The arguments of a `Ranker`, checked: their types, their ranges, and what they mean together."""
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.policy import Policy
 from ..methods.registry import method_of
+from .stopping import AllDecided, Budget, MaxItems, StoppingRule, TargetError, Unlimited
+
+_NUMBER = (int, float, np.integer, np.floating)
+_WHOLE = (int, np.integer)
 
 
 def make_policy(bank: ItemBank, n_models: int, seed: int, options: dict[str, Any]) -> Policy:
@@ -20,47 +24,114 @@ def make_policy(bank: ItemBank, n_models: int, seed: int, options: dict[str, Any
     chosen = method_of(bank)
     given = {k: v for k, v in options.items() if v is not None}
     chosen.check_options(given, chosen.policy_options)
+    parameters = inspect.signature(chosen.policy).parameters
+    for name, value in given.items():
+        _same_kind(name, value, parameters[name].default)
     return chosen.policy(bank, n_models, seed=seed, **given)
 
 
-def units_array(bank: ItemBank, units: Any) -> NDArray[np.float64]:
-    """Units in bank order: 1 each, or as given by doc_id or position."""
-    if units is None:
-        return np.ones(bank.n_items)
-    if isinstance(units, Mapping):
-        missing = [d for d in bank.doc_ids if d not in units]
-        if missing:
-            raise UsageError(f"units has no value for doc_id {missing[0]!r}")
-        units = [units[d] for d in bank.doc_ids]
-    array = np.asarray(units, dtype=np.float64)
-    if array.shape != (bank.n_items,):
-        raise UsageError(f"units has shape {array.shape}, the bank has {bank.n_items} items")
-    if not (np.isfinite(array).all() and (array > 0.0).all()):
-        raise UsageError("units must be numbers above 0")
-    return array
+def _same_kind(name: str, value: Any, default: Any) -> None:
+    """Refuse an option that is of another type than its default."""
+    if isinstance(default, bool):
+        flag(value, name)
+    elif isinstance(default, int):
+        whole(value, name)
+    elif isinstance(default, float):
+        number(value, name)
+    elif isinstance(default, str) and not isinstance(value, str):
+        raise UsageError(f"{name} {value!r} is not a text")
 
 
-def check_arguments(
-    models: Mapping[str, float],
-    confidence: float,
-    warmup: int,
-    budget: float | None,
-    max_items: int | None,
-    target_se: float | None,
-) -> None:
-    """Refuse arguments of a `Ranker` that are out of range."""
+def number(
+    value: Any, name: str, low: float = -math.inf, high: float = math.inf, above: bool = False
+) -> float:
+    """A finite number of at least (or `above`) `low` and below `high`.
+
+    Examples
+    --------
+    >>> number("0.9", "confidence", 0.5, 1.0)
+    Traceback (most recent call last):
+    lm_eval_ccat.errors.UsageError: confidence '0.9' is not a number
+    """
+    if isinstance(value, bool) or not isinstance(value, _NUMBER) or math.isnan(value):
+        raise UsageError(f"{name} {value!r} is not a number")
+    if not (low < value if above else low <= value) or not value < high:
+        raise UsageError(f"{name} {value!r} is not {_range(low, high, above)}")
+    return float(value)
+
+
+def _range(low: float, high: float, above: bool) -> str:
+    if math.isfinite(high):
+        return f"in {'(' if above else '['}{low:g}, {high:g})"
+    if math.isfinite(low):
+        return f"a number {'above' if above else 'of at least'} {low:g}"
+    return "a finite number"
+
+
+def whole(value: Any, name: str, low: int | None = None) -> int:
+    """A whole number of at least `low`.
+
+    Examples
+    --------
+    >>> whole(3.5, "max_items", 1)
+    Traceback (most recent call last):
+    lm_eval_ccat.errors.UsageError: max_items 3.5 is not a whole number
+    """
+    if isinstance(value, bool) or not isinstance(value, _WHOLE):
+        raise UsageError(f"{name} {value!r} is not a whole number")
+    if low is not None and value < low:
+        raise UsageError(f"{name} {value!r} is below {low}")
+    return int(value)
+
+
+def flag(value: Any, name: str) -> bool:
+    """True or False, not something that is as good as."""
+    if not isinstance(value, bool | np.bool_):
+        raise UsageError(f"{name} {value!r} is neither True nor False")
+    return bool(value)
+
+
+def prices_of(models: Any) -> dict[str, float]:
+    """Prices of one unit, by model."""
+    if not isinstance(models, Mapping):
+        raise UsageError(f"models {models!r} has no prices: give {{name: price}}")
     if not models:
         raise UsageError("a ranking needs at least one model")
-    for name, price in models.items():
-        if not (math.isfinite(price) and price >= 0.0):
-            raise UsageError(f"price {price!r} of model {name!r} is not a number of at least 0")
-    if not 0.5 <= confidence < 1.0:
-        raise UsageError(f"confidence {confidence!r} is not in [0.5, 1)")
-    if warmup < 0:
-        raise UsageError(f"warmup {warmup!r} is below 0")
-    if budget is not None and not budget > 0.0:
-        raise UsageError(f"budget {budget!r} is not above 0")
-    if max_items is not None and max_items < 1:
-        raise UsageError(f"max_items {max_items!r} is below 1")
-    if target_se is not None and not target_se > 0.0:
-        raise UsageError(f"target_se {target_se!r} is not above 0")
+    return {name: price_of(name, price) for name, price in models.items()}
+
+
+def price_of(name: Any, price: Any) -> float:
+    """The price of one unit of a model."""
+    if not isinstance(name, str):
+        raise UsageError(f"model {name!r} is not a name")
+    return number(price, f"price of model {name!r}:", 0.0)
+
+
+def stopping_rule(
+    stop: StoppingRule | None, target_se: float | None, stop_when_decided: bool
+) -> StoppingRule:
+    """What a ranking stops by, beside its limits."""
+    if stop is not None:
+        if not isinstance(stop, StoppingRule):
+            raise UsageError(f"stop {stop!r} is not a stopping rule")
+        if target_se is not None or not stop_when_decided:
+            raise UsageError("give stop= alone, or target_se= and stop_when_decided= without it")
+        return stop
+    if not flag(stop_when_decided, "stop_when_decided"):
+        return Unlimited()
+    if target_se is None:
+        return AllDecided()
+    return AllDecided(alone=False) & TargetError(number(target_se, "target_se", 0.0, above=True))
+
+
+def limits(
+    rule: StoppingRule, budget: float | None, max_items: int | None
+) -> tuple[float, int | None]:
+    """Budget and items per model, the tighter of those given and those of the rule."""
+    budgets = [r.amount for r in rule.limits() if isinstance(r, Budget)]
+    if budget is not None and budget != math.inf:
+        budgets.append(number(budget, "budget", 0.0, above=True))
+    items = [r.n for r in rule.limits() if isinstance(r, MaxItems)]
+    if max_items is not None:
+        items.append(whole(max_items, "max_items", 1))
+    return float(min(budgets, default=math.inf)), min(items, default=None)

@@ -23,6 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, stdtrit
 
+from ..methods.policy import Choice
+from .ledger import Account
+from .outcomes import Outcome, Outcomes
+
 MIN_DRAWS = 3  # fewer draws have no usable spread
 MISFIT_P = 0.001  # a fitting model is wrongly reported about once in a thousand runs
 
@@ -90,6 +94,67 @@ def draw(available: NDArray[np.bool_], seed: int, model: int, n_asked: int) -> i
     """
     rng = np.random.default_rng([seed, 0xA0D17, model, n_asked])
     return int(rng.choice(np.flatnonzero(available)))
+
+
+class Audits:
+    """The random draws of all models, by outcome.
+
+    Parameters
+    ----------
+    share : float
+        Share of the items of each model and task that is drawn; 0 keeps no books.
+    """
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self._draws: dict[tuple[str, str, int], list[Draw]] = {}
+
+    def note(self, j: int, account: Account, choice: Choice, outcomes: Outcomes) -> None:
+        """An item is about to be asked of model `j`; keep what an audit needs of the moment."""
+        if not self.share or choice.probability is None:
+            return
+        t = outcomes.contents.task_at(choice.item)
+        task = outcomes.contents.tasks[t]
+        n_left = int(account.left[t])
+        uniform = round(n_left * choice.probability, 9) == 1.0
+        if not uniform or not is_due(int(account.asked[t]), self.share):
+            return
+        left = account.available[task.where]
+        had = (*account.told, *account.pending)
+        asked = tuple(i - task.start for i in had if task.where.start <= i < task.where.stop)
+        for o in outcomes.of_task[t]:
+            mu = o.policy.expected(j)
+            self._draws.setdefault((task.name, o.name, j), []).append(
+                Draw(
+                    item=choice.item - task.start,
+                    asked=asked,
+                    n_left=n_left,
+                    expected_left=float(mu[left].sum()),
+                    expected=float(mu[choice.item - task.start]),
+                )
+            )
+
+    def forget(self, j: int, task: str, item: int) -> None:
+        """An item of model `j` was given back."""
+        for (name, _, model), draws in self._draws.items():
+            if (name, model) == (task, j):
+                draws[:] = [d for d in draws if d.item != item]
+
+    def of(
+        self, task: str, outcome: Outcome, j: int, n_failed: int, confidence: float
+    ) -> AuditResult:
+        """What the audit of model `j` says of one outcome."""
+        draws, scores = self._draws.get((task, outcome.name, j), []), outcome.scores[j]
+        policy = outcome.policy
+        return audit(
+            draws,
+            scores,
+            policy.expected(j),
+            [policy.predictive_variance(j, d.item) for d in scored(draws, scores)],
+            int(outcome.bank.kept.sum()) - n_failed,
+            policy.estimate(j)[0],
+            confidence,
+        )
 
 
 def scored(draws: Sequence[Draw], scores: Mapping[int, float]) -> list[Draw]:

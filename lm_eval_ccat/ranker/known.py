@@ -8,170 +8,142 @@ the nearest known model above it and the nearest below; pairs of known models ho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise as pairs
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from ..bank import ItemBank
 from ..errors import UsageError
+from ..methods.policy import Floats, Policy
 from ..scores.table import ScoreTable
-from .ties import tie_groups
 
-if TYPE_CHECKING:
-    from ..methods.policy import Policy
-    from .result import Ranking
-
-Floats = NDArray[np.float64]
-
-_SHOWN = 6  # models of a long tie that are named in words
+_DRAWS = 512  # of boards with errors, which may have thousands of models
+_SEED = 0x4A4C
+Known = Mapping[str, float | Sequence[float]] | ScoreTable
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a new model stands among all models, known and new.
-
-    Attributes
-    ----------
-    rank : int
-        By the point estimates, 1 is best.
-    best, worst : int
-        Rank interval: one more than the number of models decidedly better, and the number of
-        models less those decidedly worse.
-    n_models : int
-    above, below : str or None
-        The nearest model that is decidedly better, and the nearest decidedly worse.
-    tied_with : tuple of str
-        Models from which it could not be separated, best first.
-    """
-
-    rank: int
-    best: int
-    worst: int
-    n_models: int
-    above: str | None
-    below: str | None
-    tied_with: tuple[str, ...]
-
-    def in_words(self) -> str:
-        """One line.
-
-        Examples
-        --------
-        >>> Place(4, 3, 4, 9, "X", "Y", ("Z",)).in_words()
-        'rank 4 of 9 (3 to 4), between X and Y, tied with Z'
-        """
-        ranks = f"{self.best} to {self.worst}" if self.best < self.worst else "decided"
-        words = [f"rank {self.rank} of {self.n_models} ({ranks})"]
-        if self.above and self.below:
-            words.append(f"between {self.above} and {self.below}")
-        elif self.above:
-            words.append(f"below {self.above}")
-        elif self.below:
-            words.append(f"above {self.below}")
-        if self.tied_with:
-            # The nearest ones: they stand around the model's own place among those tied with it.
-            start = min(
-                max(self.rank - self.best - _SHOWN // 2, 0), max(len(self.tied_with) - _SHOWN, 0)
-            )
-            near = self.tied_with[start : start + _SHOWN]
-            more = len(self.tied_with) - len(near)
-            words.append(f"tied with {', '.join(near)}" + (f" and {more:,} more" if more else ""))
-        return ", ".join(words)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return {
-            "rank": self.rank,
-            "rank_interval": [self.best, self.worst],
-            "models": self.n_models,
-            "above": self.above,
-            "below": self.below,
-            "tied_with": list(self.tied_with),
-            "in_words": self.in_words(),
-        }
-
-
-@dataclass(frozen=True)
 class KnownModels:
     """Fixed points of one ranking. Scores are on [0, 1], higher is better.
+
+    Parameters
+    ----------
+    known : mapping of str to float, or ScoreTable
+        Full-benchmark mean of each model (or its mean, standard error, and mean over the items
+        that may be asked); or its scores.
+    bank : ItemBank or None
+        Whose items the scores are of; None for several tasks, where only means can be given.
+    policy : Policy
+        Says where a mean stands on its own scale.
+    new : sequence of str
+        Models to be ranked; none may be known.
+    sampled : bool, optional
+        Whether the benchmark's items count as a sample of a larger population: then the means of
+        known models have the sampling error of their items, whole results or not.
 
     Attributes
     ----------
     names : tuple of str
     mean, standard_error : ndarray of shape (n_known,)
-        Full-benchmark means; 0 where every item was scored.
+        Full-benchmark means and their errors; 0 where every item was scored.
     location, variance : ndarray of shape (n_known,)
         The same on the scale that the method's order sorts by.
+
+    Raises
+    ------
+    UsageError
+        No model, a mean outside [0, 1], a name twice, or scores of another benchmark.
     """
 
-    names: tuple[str, ...]
-    mean: Floats
-    standard_error: Floats
-    location: Floats
-    variance: Floats
-
-    @classmethod
-    def of(
-        cls,
-        known: Mapping[str, float] | ScoreTable,
-        bank: ItemBank,
+    def __init__(
+        self,
+        known: Known,
+        bank: ItemBank | None,
         policy: Policy,
         new: Sequence[str],
-    ) -> KnownModels:
-        """Fixed points from full means or from full results.
-
-        Parameters
-        ----------
-        known : mapping of str to float, or ScoreTable
-            Full-benchmark mean of each model on [0, 1], higher is better; or its scores.
-        bank : ItemBank
-        policy : Policy
-            Says where a mean stands on its own scale.
-        new : sequence of str
-            Models to be ranked; none may be known.
-
-        Raises
-        ------
-        UsageError
-            No model, a mean outside [0, 1], a name twice, or scores of another benchmark.
-        """
+        sampled: bool = False,
+    ) -> None:
         if isinstance(known, ScoreTable):
-            names, mean, kept_mean, se = _of_table(known, bank)
+            if bank is None:
+                raise UsageError(
+                    "known models of several tasks are given by their means: {name: m}"
+                )
+            self.names, mean, kept_mean, se = _of_table(known, bank, sampled)
+        elif isinstance(known, Mapping):
+            self.names, mean, kept_mean, se = _of_means(known)
+            if sampled and not se.any():
+                raise UsageError(
+                    "known_sampled needs the known models' scores, or (mean, standard error, mean)"
+                )
         else:
-            names = tuple(known)
-            mean = np.array([float(v) for v in known.values()])
-            kept_mean, se = mean, np.zeros(len(mean))
-        if not names:
+            raise UsageError(f"known {known!r:.60} is neither a mapping of means nor a ScoreTable")
+        if not self.names:
             raise UsageError("known names no model")
         bad = np.flatnonzero(~((mean >= 0.0) & (mean <= 1.0)))
         if len(bad):
             raise UsageError(
-                f"known mean {float(mean[bad[0]])!r} of model {names[bad[0]]!r} is not in [0, 1]; "
-                "normalise it with the scale of the metric first"
+                f"known mean {float(mean[bad[0]])!r} of model {self.names[bad[0]]!r} is not in "
+                "[0, 1]; normalise it with the scale of the metric first"
             )
-        twice = sorted(set(names) & set(new))
+        self.refuse(new)
+        self.mean, self.standard_error = mean, se
+        self.location, self.variance = policy.fixed_points(kept_mean, se)
+        self._ascending = np.argsort(self.location, kind="stable")
+        self._sorted = self.location[self._ascending]
+
+    def refuse(self, new: Sequence[str]) -> None:
+        """Refuse a model that is to be ranked and is known."""
+        twice = sorted(set(self.names) & set(new))
         if twice:
             raise UsageError(
                 f"model {twice[0]!r} is known and is to be ranked; leave it out of one of them"
             )
-        location, variance = policy.fixed_points(kept_mean, se)
-        return cls(names, mean, se, location, variance)
 
-    def better(self, policy: Policy, model: int) -> Floats:
+    def better(
+        self, policy: Policy, model: int, of: NDArray[np.intp] | slice = slice(None)
+    ) -> Floats:
         """``P(new model better than each known one)``; shape (n_known,)."""
         location, variance = policy.standing(model)
-        spread = np.sqrt(variance + self.variance)
-        gap = location - self.location
+        spread = np.sqrt(variance + self.variance[of])
+        gap = location - self.location[of]
         with np.errstate(divide="ignore", invalid="ignore"):
             z = gap / spread
         # Both without error: decided by the gap, and even where there is none.
         return np.asarray(np.where(spread > 0.0, policy.probability(z), 0.5 + 0.5 * np.sign(gap)))
 
-    def open_models(self, policy: Policy, models: Sequence[int], confidence: float) -> set[int]:
+    def equivalent(
+        self,
+        policy: Policy,
+        model: int,
+        confidence: float,
+        min_difference: float,
+        of: NDArray[np.intp] | slice = slice(None),
+    ) -> NDArray[np.bool_]:
+        """Known models from which a new one surely differs by less; shape (n_known,)."""
+        mean, error = policy.estimate(model)
+        spread = np.maximum(np.sqrt(error**2 + self.standard_error[of] ** 2), 1e-12)
+        gap, tail = mean - self.mean[of], (1.0 - confidence) / 2.0
+        if not min_difference:
+            return np.zeros(len(gap), dtype=bool)
+        above = policy.probability((gap - min_difference) / spread)
+        below = policy.probability((gap + min_difference) / spread)
+        return np.asarray((above < tail) & (below > 1.0 - tail))
+
+    def neighbours(self, location: float) -> NDArray[np.intp]:
+        """The nearest known model at or above a place, and the nearest below it."""
+        at = int(np.searchsorted(self._sorted, location, side="left"))
+        near = [self._ascending[at]] if at < len(self._sorted) else []
+        if at:
+            first = int(np.searchsorted(self._sorted, self._sorted[at - 1], side="left"))
+            near.append(self._ascending[first])
+        return np.array(near, dtype=np.intp)
+
+    def open_models(
+        self, policy: Policy, models: Sequence[int], confidence: float, min_difference: float = 0.0
+    ) -> set[int]:
         """New models that are not separated from their nearest known neighbours.
 
         With one error per new model and (almost) none of the known, a model further off is
@@ -180,92 +152,75 @@ class KnownModels:
         tail = (1.0 - confidence) / 2.0
         found = set()
         for j in models:
-            p = self.better(policy, j)
-            at = policy.location(j)
-            near = np.concatenate(
-                [
-                    _nearest(p, self.location >= at, self.location, first=True),
-                    _nearest(p, self.location < at, self.location, first=False),
-                ]
-            )
-            if ((near >= tail) & (near <= 1.0 - tail)).any():
+            of = self.neighbours(policy.location(j))
+            p = self.better(policy, j, of)
+            open_ = (p >= tail) & (p <= 1.0 - tail)
+            if (open_ & ~self.equivalent(policy, j, confidence, min_difference, of)).any():
                 found.add(j)
         return found
 
-    def merged(self, ranking: Ranking, policy: Policy, models: Mapping[str, int]) -> Ranking:
-        """The ranking of new models with the known ones put in, and every new model's place.
-
-        Parameters
-        ----------
-        ranking : Ranking
-            Of the new models alone.
-        policy : Policy
-        models : mapping of str to int
-            Position of each new model.
-        """
-        tail = (1.0 - ranking.confidence) / 2.0
-        pairwise = dict(ranking.pairwise)
-        at = dict(zip(self.names, self.location.tolist()))
-        for name in ranking.order:
-            at[name] = policy.location(models[name])
-            for other, p in zip(self.names, self.better(policy, models[name]).tolist()):
-                pairwise[name, other] = p
-                pairwise[other, name] = 1.0 - p
-        everyone = [*ranking.order, *self.names]
-        order = sorted(everyone, key=lambda m: -at[m])
-        new = set(ranking.order)
-
-        def undecided(a: str, b: str) -> bool:
-            return bool(tail <= pairwise[a, b] <= 1.0 - tail) if {a, b} & new else False
-
-        ties = tie_groups(order, [undecided(a, b) for a, b in pairs(order)])
-        places = {}
-        for name in ranking.order:
-            others = [m for m in order if m != name]
-            better = [m for m in others if pairwise[name, m] < tail]
-            worse = [m for m in others if pairwise[name, m] > 1.0 - tail]
-            places[name] = Place(
-                rank=order.index(name) + 1,
-                best=len(better) + 1,
-                worst=len(order) - len(worse),
-                n_models=len(order),
-                above=better[-1] if better else None,
-                below=worse[0] if worse else None,
-                tied_with=tuple(m for m in others if undecided(name, m)),
-            )
-        mean = dict(zip(self.names, self.mean.tolist()))
-        error = dict(zip(self.names, self.standard_error.tolist()))
-        return replace(
-            ranking,
-            order=order,
-            estimates={**ranking.estimates, **mean},
-            standard_errors={**ranking.standard_errors, **error},
-            pairwise=pairwise,
-            ties=ties,
-            separated_within_ties=[
-                (a, b)
-                for group in ties
-                for i, a in enumerate(group)
-                for b in group[i + 1 :]
-                if not undecided(a, b)
-            ],
-            items={**ranking.items, **{m: [] for m in self.names}},
-            cost={**ranking.cost, **dict.fromkeys(self.names, 0.0)},
-            known=self.names,
-            places=places,
+    def decided(
+        self, policy: Policy, models: Sequence[int], confidence: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How many known models are decidedly better, and worse; shapes (len(models),)."""
+        tail = (1.0 - confidence) / 2.0
+        p = [self.better(policy, j) for j in models]
+        return (
+            np.array([int((x < tail).sum()) for x in p], dtype=np.int64),
+            np.array([int((x > 1.0 - tail).sum()) for x in p], dtype=np.int64),
         )
 
+    def draw(self, top: int, n_draws: int) -> tuple[list[str], Floats]:
+        """Scores of known models as they may truly be, for who is among the best `top`.
 
-def _nearest(p: Floats, side: NDArray[np.bool_], location: Floats, first: bool) -> Floats:
-    """P against the nearest known model on one side; empty where there is none."""
-    where = np.flatnonzero(side)
-    if not len(where):
-        return np.empty(0)
-    pick = np.argmin(location[where]) if first else np.argmax(location[where])
-    return p[where[[pick]]]
+        Returns
+        -------
+        names : list of str
+            Without errors the best `top` alone: no other can be among them.
+        scores : ndarray of shape (at most n_draws, len(names))
+        """
+        if not self.standard_error.any():
+            best = np.argsort(-self.mean, kind="stable")[:top]
+            return [self.names[i] for i in best], np.tile(self.mean[best], (n_draws, 1))
+        noise = np.random.default_rng(_SEED).standard_normal((_DRAWS, len(self.names)))
+        return list(self.names), self.mean + noise * self.standard_error
+
+    def ranges(self, confidence: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Known models that are surely better than each, and worse; shapes (n_known,).
+
+        Models with whole results are better or worse as they stand; sampling errors leave room.
+        """
+        n = len(self.names)
+        if not self.variance.any():
+            better = np.empty(n, dtype=np.int64)
+            better[self._ascending[::-1]] = np.arange(n)
+            return better, n - 1 - better
+        z = float(ndtri((1.0 + confidence) / 2.0))
+        better, worse = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        for i in range(n):  # by rows: a board of thousands has no room for all pairs
+            gap = self.location - self.location[i]
+            reach = z * np.sqrt(self.variance + self.variance[i])
+            better[i], worse[i] = int((gap > reach).sum()), int((-gap > reach).sum())
+        return better, worse
 
 
-def _of_table(table: ScoreTable, bank: ItemBank) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
+def _of_means(known: Mapping[str, Any]) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
+    rows = []
+    for name, value in known.items():
+        row = [value, 0.0, value] if np.ndim(value) == 0 else list(value)
+        try:
+            rows.append([float(v) for v in row])
+        except (TypeError, ValueError):
+            raise UsageError(f"known mean {value!r} of model {name!r} is not a number") from None
+        if len(row) != 3 or not (0.0 <= rows[-1][1] < math.inf):
+            raise UsageError(f"known {value!r} of model {name!r} is not (mean, error, mean)")
+    mean, se, kept_mean = np.array(rows).reshape(-1, 3).T
+    return tuple(known), mean, kept_mean, se
+
+
+def _of_table(
+    table: ScoreTable, bank: ItemBank, sampled: bool
+) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
     """Names, means over all items and over the kept ones, and standard errors."""
     if table.scale != bank.scale:
         raise UsageError(
@@ -285,8 +240,9 @@ def _of_table(table: ScoreTable, bank: ItemBank) -> tuple[tuple[str, ...], Float
     n = seen.sum(axis=1)
     mean = np.where(seen, scores, 0.0).sum(axis=1) / n
     squares = np.where(seen, (scores - mean[:, None]) ** 2, 0.0).sum(axis=1)
-    share = n / bank.n_items
-    # Sampling without replacement; a model with a single score has the widest there is.
+    # Sampling without replacement; of a larger population, what is left of it is no smaller.
+    share = np.zeros(len(n)) if sampled else n / bank.n_items
+    # A model with a single score has the widest spread there is.
     spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
     kept = seen & bank.kept
     kept_mean = np.where(kept, scores, 0.0).sum(axis=1) / kept.sum(axis=1)

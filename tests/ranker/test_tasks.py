@@ -1,4 +1,4 @@
-"""A suite of tasks under one budget."""
+"""Several tasks under one budget."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat import ItemBank, ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.ranker import SuiteRanker
 
 METHODS = ["paper", "default"]
 SIZES = {"small": 30, "middle": 60, "large": 120}
@@ -45,10 +44,10 @@ def banks_of(method: str) -> dict[str, ItemBank]:
     return _BANKS[method]
 
 
-def drive(suite: SuiteRanker, scores=SCORES, n=1):
+def drive(suite: Ranker, scores=SCORES, n=1):
     while not suite.done:
-        for model, task, item in suite.ask(n):
-            suite.tell(model, task, item, float(scores[task][NAMES.index(model), item]))
+        for model, (task, item) in suite.ask(n):
+            suite.tell(model, (task, item), float(scores[task][NAMES.index(model), item]))
     return suite.result()
 
 
@@ -58,14 +57,16 @@ def truth(weights) -> np.ndarray:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_ranks_by_the_aggregate(method):
-    result = drive(SuiteRanker(banks_of(method), dict.fromkeys(NAMES, 1.0)))
+    result = drive(Ranker(banks_of(method), dict.fromkeys(NAMES, 1.0)))
     assert result.order == ["d", "c", "b", "a"] and result.decided
     assert result.stopped_because == "every adjacent pair is decided"
     assert result.weights == {t: n / 210 for t, n in SIZES.items()}
     for m, value in zip(NAMES, truth(result.weights)):
         assert abs(result.estimates[m] - value) < 5 * result.standard_errors[m]
-        assert set(result.items[m]) == set(SIZES)
-        assert all(len(i) == len(set(i)) >= 5 for i in result.items[m].values())
+        assert len(result.items[m]) == len(set(result.items[m]))
+        own = {t: r.items[m] for t, r in result.tasks.items()}
+        assert sorted(result.items[m]) == sorted((t, i) for t in own for i in own[t])
+        assert all(len(own[t]) >= 5 for t in SIZES)
     for (a, b), p in result.pairwise.items():
         assert p == pytest.approx(1.0 - result.pairwise[b, a])
     json.dumps(result.to_dict(), allow_nan=False)
@@ -74,7 +75,7 @@ def test_ranks_by_the_aggregate(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
     weights = {"small": 3.0, "middle": 1.0, "large": 1.0}
-    suite = SuiteRanker(banks_of(method), dict.fromkeys(NAMES, 1.0), weights=weights, budget=90)
+    suite = Ranker(banks_of(method), dict.fromkeys(NAMES, 1.0), weights=weights, budget=90)
     result = drive(suite)
     for m in NAMES:
         parts = [(w, result.tasks[t]) for t, w in result.weights.items()]
@@ -87,9 +88,7 @@ def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
 def test_a_task_that_weighs_little_gets_little(method):
     weights = {"small": 0.02, "middle": 0.02, "large": 0.96}
     models = {"b": 1.0, "c": 1.0}
-    suite = SuiteRanker(
-        banks_of(method), models, weights=weights, budget=70, stop_when_decided=False
-    )
+    suite = Ranker(banks_of(method), models, weights=weights, budget=70, stop_when_decided=False)
     result = drive(suite)
     counts = {t: len(r.items["b"]) + len(r.items["c"]) for t, r in result.tasks.items()}
     assert counts["small"] == counts["middle"] == 10 and counts["large"] == 50
@@ -99,7 +98,7 @@ def test_a_task_that_weighs_little_gets_little(method):
 def test_all_items_of_all_tasks_leave_no_error(method):
     if method == "paper":
         pytest.skip("its estimate is the response model's, whatever was seen")
-    suite = SuiteRanker(banks_of(method), {"a": 1.0}, target_se=1e-9, weights="equal")
+    suite = Ranker(banks_of(method), {"a": 1.0}, target_se=1e-9, weights="equal")
     result = drive(suite)
     value = float(truth(dict.fromkeys(SIZES, 1 / 3))[0])
     assert result.estimates["a"] == pytest.approx(value) and result.standard_errors["a"] < 1e-9
@@ -108,7 +107,7 @@ def test_all_items_of_all_tasks_leave_no_error(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_one_model_runs_to_the_target_of_the_aggregate(method):
     loose, tight = (
-        drive(SuiteRanker(banks_of(method), {"c": 1.0}, target_se=se)) for se in (0.05, 0.025)
+        drive(Ranker(banks_of(method), {"c": 1.0}, target_se=se)) for se in (0.05, 0.025)
     )
     assert loose.standard_errors["c"] <= 0.05 and tight.standard_errors["c"] <= 0.025
     assert loose.cost["c"] <= tight.cost["c"]
@@ -126,7 +125,7 @@ def test_the_budget_of_all_tasks_is_kept(method, budget, prices, batch, seed):
     models = dict(zip(NAMES, prices))
     rng = np.random.default_rng(seed)
     units = {"small": rng.uniform(0.5, 2.0, 30)}
-    suite = SuiteRanker(banks_of(method), models, units, budget=budget, warmup=2, seed=seed)
+    suite = Ranker(banks_of(method), models, units, budget=budget, warmup=2, seed=seed)
     result = drive(suite, n=batch)
     least = 2 * 3 * sum(prices) * 2.0 if method == "paper" else 0.0  # its warm-up knows no budget
     slack = max(prices) * 2.0 if method == "paper" else 0.0
@@ -137,18 +136,20 @@ def test_the_budget_of_all_tasks_is_kept(method, budget, prices, batch, seed):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_failures_releases_and_dropped_models(method):
-    suite = SuiteRanker(banks_of(method), dict.fromkeys(NAMES, 1.0), budget=120)
+    suite = Ranker(banks_of(method), dict.fromkeys(NAMES, 1.0), budget=120)
     first, second, *rest = suite.ask(12)
     suite.fail(*first, "too long")
     suite.release(*second)
-    for model, task, item in rest:
-        suite.tell(model, task, item, 0.5)
+    for model, item in rest:
+        suite.tell(model, item, 0.5)
     assert suite.in_flight == set()
     suite.drop("b", "server is gone")
     result = drive(suite)
     assert "b" not in result.order and result.set_aside == {"b": "server is gone"}
-    assert result.tasks[first[1]].failed[first[0]] == {first[2]: "too long"}
-    suite = SuiteRanker(banks_of(method), dict.fromkeys(NAMES, 1.0))
+    model, (task, item) = first
+    assert result.tasks[task].failed[model] == {item: "too long"}
+    assert result.failed[model] == {(task, item): "too long"}
+    suite = Ranker(banks_of(method), dict.fromkeys(NAMES, 1.0))
     suite.ask(1)
     suite.stop("a person pressed Ctrl-C")
     assert suite.ask(1) == [] and not suite.done
@@ -158,7 +159,7 @@ def test_failures_releases_and_dropped_models(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_calls_give_the_same_state(method):
     one, two = (
-        drive(SuiteRanker(banks_of(method), dict.fromkeys(NAMES, 1.0), budget=100, seed=3), n=3)
+        drive(Ranker(banks_of(method), dict.fromkeys(NAMES, 1.0), budget=100, seed=3), n=3)
         for _ in range(2)
     )
     assert one == two
@@ -167,7 +168,7 @@ def test_the_same_calls_give_the_same_state(method):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"banks": {}}, "at least one task"),
+        ({"bank": {}}, "at least one task"),
         ({"weights": "docs"}, "docs"),
         ({"weights": {"small": 1.0}}, "weights are of small"),
         ({"weights": {"small": 1.0, "middle": -1.0, "large": 1.0}}, "above 0"),
@@ -178,14 +179,14 @@ def test_the_same_calls_give_the_same_state(method):
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(arguments, says):
-    given = {"banks": banks_of("paper"), "models": {"a": 1.0}, **arguments}
+    given = {"bank": banks_of("paper"), "models": {"a": 1.0}, **arguments}
     with pytest.raises(UsageError, match=says):
-        SuiteRanker(**given)
+        Ranker(**given)
 
 
 def test_unknown_tasks_and_models_are_named():
-    suite = SuiteRanker(banks_of("paper"), {"a": 1.0})
+    suite = Ranker(banks_of("paper"), {"a": 1.0})
     with pytest.raises(UsageError, match="huge"):
-        suite.tell("a", "huge", 0, 0.5)
+        suite.tell("a", ("huge", 0), 0.5)
     with pytest.raises(UsageError, match="nobody"):
         suite.ask(1, model="nobody")

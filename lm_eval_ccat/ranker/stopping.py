@@ -1,0 +1,324 @@
+"""Stopping rules: values that say which models still need items, and why a ranking stopped.
+
+Rules combine: ``a & b`` stops when both would, ``a | b`` when either does. A goal is what a
+ranking is for (all decided, a standard error); a limit is what it may take (money, items, time).
+A rule of one's own is a subclass of `StoppingRule` with `wants` and `why`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from ..methods.policy import EQUIVALENT, OPEN
+from .standing import Standing
+
+Mask = NDArray[np.bool_]
+
+
+class StoppingRule(ABC):
+    """When a ranking stops.
+
+    Attributes
+    ----------
+    goal : bool
+        Whether reaching it is success; false for limits.
+
+    Examples
+    --------
+    >>> AllDecided() & TargetError(0.02) | Budget(300) | MaxItems(50)
+    (AllDecided(alone=True) & TargetError(se=0.02)) | Budget(amount=300) | MaxItems(n=50)
+    """
+
+    goal: ClassVar[bool] = True
+
+    @abstractmethod
+    def wants(self, standing: Standing) -> Mask:
+        """Models that this rule would give more items; shape (n_models,)."""
+
+    def why(self, standing: Standing) -> str:
+        """Why it stopped, in words; "" where it has nothing to say."""
+        return ""
+
+    def met(self, standing: Standing) -> bool:
+        """Whether it stops."""
+        return not self.wants(standing)[standing.order].any()
+
+    def parts(self) -> tuple[StoppingRule, ...]:
+        """The single rules that this one is made of."""
+        return (self,)
+
+    def limits(self) -> tuple[StoppingRule, ...]:
+        """Limits that hold whatever the rest of the rule says."""
+        return () if self.goal else (self,)
+
+    def __and__(self, other: StoppingRule) -> StoppingRule:
+        return _All((*_parts(_All, self), *_parts(_All, other)))
+
+    def __or__(self, other: StoppingRule) -> StoppingRule:
+        return _Any((*_parts(_Any, self), *_parts(_Any, other)))
+
+
+@dataclass(frozen=True)
+class AllDecided(StoppingRule):
+    """Every adjacent pair, and every new model's place among known ones, is decided or equivalent.
+
+    Parameters
+    ----------
+    alone : bool, optional
+        Whether a model that has no other to be compared with goes on to its limit.
+    """
+
+    alone: bool = True
+
+    def wants(self, standing: Standing) -> Mask:
+        if len(standing.order) == 1 and standing.known is None:
+            return standing.mask(standing.order if self.alone else [])
+        return standing.unsettled()
+
+    def why(self, standing: Standing) -> str:
+        if standing.known is not None:
+            return "the place of every model is decided"
+        if len(standing.order) < 2:
+            return ""
+        equivalent = (standing.adjacent() == EQUIVALENT).any()
+        return "every adjacent pair is decided" + (" or equivalent" if equivalent else "")
+
+    def met(self, standing: Standing) -> bool:
+        return not standing.unsettled().any()
+
+
+@dataclass(frozen=True)
+class TargetError(StoppingRule):
+    """The standard error of every model's estimate, on [0, 1], is at most `se`."""
+
+    se: float
+
+    def __post_init__(self) -> None:
+        _above(self.se, "target_se", 0.0)
+
+    def wants(self, standing: Standing) -> Mask:
+        return standing.mask(standing.order) & (standing.errors() > self.se)
+
+    def why(self, standing: Standing) -> str:
+        one = len(standing.order) == 1
+        return "the target is reached" if one else f"every standard error is at most {self.se:g}"
+
+
+@dataclass(frozen=True)
+class TopDecided(StoppingRule):
+    """Who the best `k` are is decided, their order among themselves need not be."""
+
+    k: int
+
+    def __post_init__(self) -> None:
+        _above(self.k, "k of TopDecided", 0, whole=True)
+
+    def wants(self, standing: Standing) -> Mask:
+        if standing.known is not None:
+            best, worst, _ = standing.ranges()
+            crossing = (best <= self.k) & (worst > self.k)
+            return standing.mask(standing.order) & crossing & standing.unsettled()
+        order = np.asarray(standing.order, dtype=np.intp)
+        inside, outside = order[: self.k], order[self.k :]
+        open_ = standing.decisions[np.ix_(inside, outside)] == OPEN
+        touched = [*inside[open_.any(axis=1)], *outside[open_.any(axis=0)]]
+        return standing.mask([int(j) for j in touched])
+
+    def why(self, standing: Standing) -> str:
+        return f"the best {self.k} are decided" if self.k > 1 else "the best model is decided"
+
+
+@dataclass(frozen=True)
+class RankWidth(StoppingRule):
+    """Every model's rank range spans at most `w` ranks; 1 is a certain rank."""
+
+    w: int
+
+    def __post_init__(self) -> None:
+        _above(self.w, "w of RankWidth", 0, whole=True)
+
+    def wants(self, standing: Standing) -> Mask:
+        best, worst, _ = standing.ranges()
+        return standing.mask(standing.order) & (worst - best + 1 > self.w)
+
+    def why(self, standing: Standing) -> str:
+        return f"every rank is known to {self.w} rank{'s' if self.w > 1 else ''}"
+
+
+@dataclass(frozen=True)
+class Percentile(StoppingRule):
+    """Every model's rank range spans at most `p` per cent of all ranks."""
+
+    p: float
+
+    def __post_init__(self) -> None:
+        _above(self.p, "p of Percentile", 0.0)
+
+    def wants(self, standing: Standing) -> Mask:
+        best, worst, n = standing.ranges()
+        return standing.mask(standing.order) & (100.0 * (worst - best) > self.p * n)
+
+    def why(self, standing: Standing) -> str:
+        return f"every percentile is known to {self.p:g}"
+
+
+@dataclass(frozen=True)
+class Unlimited(StoppingRule):
+    """Never: go on to the limits."""
+
+    goal: ClassVar[bool] = False
+
+    def wants(self, standing: Standing) -> Mask:
+        return standing.mask(standing.order)
+
+
+@dataclass(frozen=True)
+class Budget(StoppingRule):
+    """No item that is left fits into `amount`, the sum of price x units."""
+
+    amount: float
+    goal: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _above(self.amount, "budget", 0.0)
+
+    def wants(self, standing: Standing) -> Mask:
+        return standing.mask(standing.order) & standing.affordable(self.amount)
+
+    def why(self, standing: Standing) -> str:
+        left = self.amount - standing.ledger.committed
+        if left < 1e-9 * self.amount:
+            left = 0.0  # what the rounding of a sum leaves
+        return f"the budget is used up ({left:.4g} of {self.amount:.6g} left)"
+
+
+@dataclass(frozen=True)
+class MaxItems(StoppingRule):
+    """Every model has `n` items."""
+
+    n: int
+    goal: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _above(self.n, "max_items", 0, whole=True)
+
+    def wants(self, standing: Standing) -> Mask:
+        return standing.mask(standing.order) & (standing.loads() < self.n)
+
+    def why(self, standing: Standing) -> str:
+        return f"the limit of {self.n} items per model is reached"
+
+
+@dataclass(frozen=True)
+class Time(StoppingRule):
+    """The run has taken `seconds`, as ``Ranker.change(elapsed=...)`` tells it."""
+
+    seconds: float
+    goal: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _above(self.seconds, "seconds", 0.0)
+
+    def wants(self, standing: Standing) -> Mask:
+        running = standing.elapsed < self.seconds
+        return standing.mask(standing.order if running else [])
+
+    def why(self, standing: Standing) -> str:
+        return f"the budget of {self.seconds:g} seconds is used up"
+
+
+class _Several(StoppingRule):
+    sign = ""
+
+    def __init__(self, rules: tuple[StoppingRule, ...]) -> None:
+        for rule in rules:
+            if not isinstance(rule, StoppingRule):
+                raise UsageError(f"{rule!r} is not a stopping rule")
+        self.rules = rules
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(other) is type(self)
+            and isinstance(other, _Several)
+            and (other.rules == self.rules)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.sign, self.rules))
+
+    def __repr__(self) -> str:
+        inner = (f"({r!r})" if isinstance(r, _Several) else repr(r) for r in self.rules)
+        return f" {self.sign} ".join(inner)
+
+    def parts(self) -> tuple[StoppingRule, ...]:
+        return tuple(found for r in self.rules for found in r.parts())
+
+    def _goals(self) -> list[StoppingRule]:
+        return [r for r in self.rules if has_goal(r)]
+
+
+class _All(_Several):
+    sign = "&"
+
+    def limits(self) -> tuple[StoppingRule, ...]:
+        return ()
+
+    def wants(self, standing: Standing) -> Mask:
+        return np.asarray(np.logical_or.reduce([r.wants(standing) for r in self.rules]))
+
+    def why(self, standing: Standing) -> str:
+        return " and ".join(filter(None, (r.why(standing) for r in self.rules)))
+
+    def met(self, standing: Standing) -> bool:
+        return all(r.met(standing) for r in self.rules)
+
+
+class _Any(_Several):
+    sign = "|"
+
+    def wants(self, standing: Standing) -> Mask:
+        goals = self._goals()
+        if any(not r.wants(standing).any() for r in goals):
+            return standing.mask([])
+        if goals:
+            out = np.logical_or.reduce([r.wants(standing) for r in goals])
+        else:
+            out = standing.mask(standing.order)
+        # A limit holds for each model by itself: who has reached it gets no more.
+        for limit in (r for r in self.rules if r not in goals):
+            out = out & limit.wants(standing)
+        return np.asarray(out)
+
+    def limits(self) -> tuple[StoppingRule, ...]:
+        return tuple(found for r in self.rules for found in r.limits())
+
+    def why(self, standing: Standing) -> str:
+        reached = [r for r in self._goals() if r.met(standing)]
+        reached = reached or [r for r in self.rules if not r.wants(standing).any()]
+        return " and ".join(filter(None, (r.why(standing) for r in reached)))
+
+    def met(self, standing: Standing) -> bool:
+        goals = self._goals()
+        return any(r.met(standing) for r in goals) if goals else not self.wants(standing).any()
+
+
+def has_goal(rule: StoppingRule) -> bool:
+    """Whether a rule has a goal, and not limits alone."""
+    return any(part.goal for part in rule.parts())
+
+
+def _parts(kind: type[_Several], rule: StoppingRule) -> tuple[StoppingRule, ...]:
+    return rule.rules if isinstance(rule, kind) else (rule,)
+
+
+def _above(value: float, what: str, low: float, whole: bool = False) -> None:
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not value > low:
+        kind = "whole number" if whole else "number"
+        raise UsageError(f"{what} {value!r} is not a {kind} above {low:g}")

@@ -1,0 +1,240 @@
+"""Whose turn it is: which model gets the next item, which item, and whether any is left to ask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..methods.policy import Choice, Policy
+from .audit import draw, is_due
+from .exposure import draw_one
+from .ledger import Account, Ledger
+from .standing import Standing
+from .stopping import StoppingRule
+
+#: How much more an item of another model must be worth before a model that is asked for by itself
+#: leaves its turn. The worth falls with the square of the items, so 4 lets a quick model run ahead
+#: to twice the items that it would get in turn.
+_PATIENCE = 4.0
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The model that may get an item, and the task it is of while the warm-up says so."""
+
+    model: int
+    task: int | None = None
+
+
+class Turns:
+    """Decides who is next; it changes nothing.
+
+    Parameters
+    ----------
+    standing : Standing
+    rule : StoppingRule
+        Who still needs items after the warm-up.
+    warmup : int
+        Items that every model gets of every task first.
+    cap : int
+        Most items per model; the warm-up is not cut by it.
+    seed : int
+    audit : float
+        Share of the items of each model and task that is drawn at random.
+    exposure : int
+        Items among which each one is drawn.
+    """
+
+    def __init__(
+        self,
+        standing: Standing,
+        rule: StoppingRule,
+        warmup: int,
+        cap: int,
+        seed: int,
+        audit: float,
+        exposure: int,
+    ) -> None:
+        self.standing = standing
+        self.rule = rule
+        self.cap = cap
+        self.warmup = warmup
+        self.seed = seed
+        self.audit = audit
+        self.exposure = exposure
+        self.stopped: str | None = None
+        self._found: tuple[int, list[Turn]] | None = None
+
+    @property
+    def _ledger(self) -> Ledger:
+        return self.standing.ledger
+
+    @property
+    def _policy(self) -> Policy:
+        return self.standing.policy
+
+    def forget(self) -> None:
+        """Something else than the ledger has changed: a rule, a stop."""
+        self._found = None
+
+    def candidates(self) -> list[Turn]:
+        """Who may get the next item; depends on the state alone, so it is kept."""
+        if self.stopped is not None:
+            return []
+        if self._found is None or self._found[0] != self._ledger.changes:
+            self._found = (self._ledger.changes, self._find())
+        return self._found[1]
+
+    def _find(self) -> list[Turn]:
+        left = self._ledger.left()
+        accounts = self._ledger.accounts
+        free = math.inf if self._policy.warmup_ignores_budget else left
+        warming = [
+            t
+            for t in self.warming()
+            if t.task is not None and self._ledger.affords(accounts[t.model], free, t.task)
+        ]
+        if warming:
+            fewest = min(self._load(t) for t in warming)
+            return [t for t in warming if self._load(t) == fewest]
+        return [
+            Turn(j)
+            for j in self.unsettled()
+            if accounts[j].n < self.cap and self._ledger.affords(accounts[j], left)
+        ]
+
+    def warming(self) -> list[Turn]:
+        """Models with their first items of some task ahead of them."""
+        active = self._ledger.active
+        if not active:
+            return []
+        load = np.array([self._ledger.accounts[j].load for j in active])
+        left = np.array([self._ledger.accounts[j].left for j in active])
+        found = np.argwhere(((load < self.warmup) & (left > 0)).T)
+        return [Turn(active[j], int(t)) for t, j in found.tolist()]
+
+    def unsettled(self) -> list[int]:
+        """Models that the stopping rule would give more items."""
+        wanted = self.rule.wants(self.standing)
+        return [j for j in self._ledger.active if wanted[j]]
+
+    def _load(self, turn: Turn) -> int:
+        return int(self._ledger.accounts[turn.model].load[turn.task or 0])
+
+    def alone(self, account: Account) -> list[Turn]:
+        """The turn of one model if it may get an item now, else nothing.
+
+        Asked for by itself a model waits for no other: it takes its whole warm-up at once and goes
+        on while others are still warming up, whose warm-up stays reserved in the budget. Only
+        where the budget is too small for all does it leave the turn to a model whose next item is
+        worth much more for its price.
+        """
+        j = self._ledger.position[account.name]
+        if self.stopped is not None or account.dropped is not None:
+            return []
+        warming, left = self.warming(), self._ledger.left()
+        free = math.inf if self._policy.warmup_ignores_budget else left
+        own = [t for t in warming if t.model == j]
+        if own:
+            able = [t for t in own if self._ledger.affords(account, free, t.task)]
+            return sorted(able, key=self._load)[:1]
+        if not math.isinf(left):
+            for t in warming:
+                other = self._ledger.accounts[t.model]
+                now = math.inf if self._policy.warmup_ignores_budget else left
+                if t.task is not None and self._ledger.affords(other, now, t.task):
+                    missing = self.warmup - self._load(t)
+                    left -= self._ledger.mean_price(other, t.task) * missing
+        open_ = account.n < self.cap and j in self.unsettled()
+        if not (open_ and self._ledger.affords(account, left)):
+            return []
+        return [] if self._others_are_worth_more(j, warming, left) else [Turn(j)]
+
+    def _others_are_worth_more(self, j: int, warming: Sequence[Turn], left: float) -> bool:
+        if math.isinf(left):
+            return False
+        ledger = self._ledger
+        rivals = sorted({t.model for t in (*self.candidates(), *warming)} | {j})
+        needed = sum(
+            ledger.mean_price(a) * (self.cap - a.n) for a in (ledger.accounts[k] for k in rivals)
+        )
+        if needed <= left:
+            return False
+        paid = {k: p for k in rivals if (p := ledger.price(ledger.accounts[k])) > 0.0}
+        if j not in paid:
+            return False
+        worth = dict(zip(paid, self._worth(list(paid), list(paid.values())).tolist()))
+        return bool(worth[j] * _PATIENCE < max(worth.values()))
+
+    def choose(self, candidates: Sequence[Turn]) -> Turn:
+        """Who of the candidates is next."""
+        first = candidates[0]
+        if len(candidates) == 1 or first.task is not None:
+            return first
+        models = [t.model for t in candidates]
+        prices = [self._ledger.price(self._ledger.accounts[j]) for j in models]
+        free = [n for n, p in enumerate(prices) if p == 0.0]
+        if free:  # a free model comes first, whatever the others would tell
+            candidates = [candidates[n] for n in free]
+            models, prices = [models[n] for n in free], [1.0] * len(free)
+        return candidates[int(np.argmax(self._worth(models, prices)))]
+
+    def _worth(self, models: Sequence[int], prices: Sequence[float]) -> NDArray[np.float64]:
+        pending = [tuple(self._ledger.accounts[j].pending) for j in models]
+        return self._policy.priorities(models, pending, prices)
+
+    # -- which item ---------------------------------------------------------------------------
+
+    def item(self, turn: Turn) -> Choice:
+        """The item that a model gets next."""
+        drawn = self.audited(turn)
+        if drawn is not None:
+            return drawn
+        account = self._ledger.accounts[turn.model]
+        asking = self._asking(turn)
+        choice = self._policy.select(turn.model, *asking)
+        if self.exposure == 1 or choice.probability is not None:
+            return choice  # what is drawn at random is not drawn again
+        best = self._policy.shortlist(turn.model, *asking, self.exposure)
+        task = self._ledger.contents.task_at(best[0])
+        return Choice(draw_one(best, self.seed, turn.model, int(account.asked[task])))
+
+    def _asking(self, turn: Turn) -> tuple[NDArray[np.bool_], tuple[int, ...], NDArray[np.float64]]:
+        """What the policy is asked with: items that may be chosen, those in flight, prices."""
+        ledger, account = self._ledger, self._ledger.accounts[turn.model]
+        choosable = ledger.choosable(account, self._limit(turn))
+        if turn.task is not None and len(ledger.contents.tasks) > 1:
+            where = ledger.contents.tasks[turn.task].where
+            here, choosable = choosable, np.zeros_like(choosable)
+            choosable[where] = here[where]
+        return choosable, tuple(account.pending), ledger.price(account) * ledger.units
+
+    def _limit(self, turn: Turn) -> float:
+        """What the item may cost: all that is left, or no limit in a warm-up without one."""
+        by_mean = self._ledger.by_mean and turn.task is not None
+        return math.inf if by_mean else self._ledger.left()
+
+    def audited(self, turn: Turn) -> Choice | None:
+        """The item that the audit draws now, if one is due in the task that the model is in.
+
+        Near the end of the budget nothing is drawn once any item left is too dear: drawing among
+        the affordable ones only would not be a draw among all.
+        """
+        if not self.audit:
+            return None
+        ledger, account = self._ledger, self._ledger.accounts[turn.model]
+        contents, task = ledger.contents, turn.task or 0
+        if turn.task is None and len(contents.tasks) > 1:
+            task = contents.task_at(self._policy.select(turn.model, *self._asking(turn)).item)
+        where = contents.tasks[task].where
+        left, n_asked = account.available[where], int(account.asked[task])
+        if not left.any() or not is_due(n_asked, self.audit):
+            return None
+        if float(ledger.price(account) * ledger.units[where][left].max()) > ledger.left():
+            return None
+        item = where.start + draw(left, self.seed, turn.model, n_asked)
+        return Choice(item, 1.0 / int(left.sum()))
