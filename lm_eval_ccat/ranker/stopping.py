@@ -262,12 +262,12 @@ class _Several(StoppingRule):
     def _goals(self) -> list[StoppingRule]:
         return [r for r in self.rules if has_goal(r)]
 
+    def _limits(self) -> list[StoppingRule]:
+        return [r for r in self.rules if not has_goal(r)]
+
 
 class _All(_Several):
     sign = "&"
-
-    def limits(self) -> tuple[StoppingRule, ...]:
-        return ()
 
     def wants(self, standing: Standing) -> Mask:
         return np.asarray(np.logical_or.reduce([r.wants(standing) for r in self.rules]))
@@ -282,25 +282,29 @@ class _All(_Several):
 class _Any(_Several):
     sign = "|"
 
+    def _wanted(self, standing: Standing) -> Mask:
+        """Models that the goals want more items for; all where there is no goal."""
+        found = [r.wants(standing) for r in self._goals()]
+        if not found:
+            return standing.mask(standing.order)
+        reached = any(not wants.any() for wants in found)
+        return standing.mask([]) if reached else np.asarray(np.logical_or.reduce(found))
+
     def wants(self, standing: Standing) -> Mask:
-        goals = self._goals()
-        if any(not r.wants(standing).any() for r in goals):
-            return standing.mask([])
-        if goals:
-            out = np.logical_or.reduce([r.wants(standing) for r in goals])
-        else:
-            out = standing.mask(standing.order)
+        out = self._wanted(standing)
         # A limit holds for each model by itself: who has reached it gets no more.
-        for limit in (r for r in self.rules if r not in goals):
+        for limit in self._limits():
             out = out & limit.wants(standing)
-        return np.asarray(out)
+        return out
 
     def limits(self) -> tuple[StoppingRule, ...]:
         return tuple(found for r in self.rules for found in r.limits())
 
     def why(self, standing: Standing) -> str:
         reached = [r for r in self._goals() if r.met(standing)]
-        reached = reached or [r for r in self.rules if not r.wants(standing).any()]
+        if not reached:
+            wanted = self._wanted(standing)
+            reached = [r for r in self._limits() if (wanted & ~r.wants(standing)).any()]
         return " and ".join(filter(None, (r.why(standing) for r in reached)))
 
     def met(self, standing: Standing) -> bool:

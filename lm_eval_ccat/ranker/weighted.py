@@ -19,6 +19,7 @@ from .contents import Contents
 from .outcomes import Outcome, Outcomes
 
 _LEAST_VARIANCE = 1e-18
+_LEAST_DF = 1e-6
 _NEARLY_FREE = 1e-12
 
 
@@ -111,7 +112,7 @@ class WeightedPolicy(Policy):
         if self._total is None:
             total = self._variance.sum(axis=0)
             # Welch and Satterthwaite's degrees of freedom of a sum of estimated variances.
-            spread = (self._variance**2 / self._df).sum(axis=0)
+            spread = (self._variance**2 / np.maximum(self._df, _LEAST_DF)).sum(axis=0)
             df = np.full(total.shape, np.inf)
             np.divide(total**2, spread, out=df, where=spread > 0.0)
             self._total = Differences(

@@ -62,3 +62,24 @@ def test_no_audit_unless_asked_for():
 def test_the_share_is_kept(share):
     due = [is_due(n, share) for n in range(1000)]
     assert sum(due) == pytest.approx(1000 * share, abs=1)
+
+
+def test_the_estimate_is_that_of_the_difference_estimator_by_hand():
+    bank, _, alien = world()
+    ranker = Ranker(bank, {"m": 1.0}, max_items=40, audit=0.5)
+    kept = [i for i in range(bank.n_items) if bank.kept[i]]
+    had: list[int] = []
+    values = []
+    while len(values) < 8:
+        before = ranker.expected("m")
+        ((_, item),) = ranker.ask()
+        if ranker.probability("m", item) is not None:
+            left = [i for i in kept if i not in had]
+            assert ranker.probability("m", item) == pytest.approx(1.0 / len(left))
+            total = sum(alien[i] for i in had) + sum(before[i] for i in left)
+            values.append((total + len(left) * (alien[item] - before[item])) / len(kept))
+        had.append(item)
+        ranker.tell("m", item, alien[item])
+    found = ranker.result().audits["m"]
+    assert found.n == 8 and found.estimate == pytest.approx(np.mean(values), abs=1e-12)
+    assert found.standard_error == pytest.approx(np.std(values, ddof=1) / np.sqrt(8))

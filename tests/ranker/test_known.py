@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import stdtr
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import UsageError
@@ -112,6 +113,59 @@ def test_missing_scores_of_a_known_model_widen_it(method):
     known = ScoreTable.from_arrays(raw, KNOWN.models)
     result = Ranker(bank_of(method), {"new": 1.0}, known=known).result()
     assert result.standard_errors["k04"] > 0.0 == result.standard_errors["k05"]
+
+
+def test_the_error_of_a_known_model_counts_as_a_standard_error():
+    known = {"sure": (0.6, 0.0, 0.6), "vague": (0.6, 0.04, 0.6)}
+    ranker = Ranker(bank_of("default"), {"new": 1.0, "two": 1.0}, known=known, max_items=15)
+    scores = {"new": draw(0.1, 5)[0], "two": draw(0.2, 6)[0]}
+    result = drive(ranker, scores)
+    se = result.standard_errors["new"]
+    df = ranker.differences().df[0, 1]
+    for name, error in (("sure", 0.0), ("vague", 0.04)):
+        z = (result.estimates["new"] - 0.6) / np.hypot(se, error)
+        assert result.pairwise["new", name] == pytest.approx(float(stdtr(df, z)), abs=1e-9)
+
+
+def test_missing_scores_leave_the_error_of_a_mean_of_a_sample():
+    raw = KNOWN.raw.copy()
+    raw[4, 50:] = np.nan
+    known = ScoreTable.from_arrays(raw, KNOWN.models)
+    spread = raw[4, :50].std(ddof=1) / np.sqrt(50)
+    for sampled, share in ((False, 50 / N_ITEMS), (True, 0.0)):
+        result = Ranker(
+            bank_of("default"), {"new": 1.0}, known=known, known_sampled=sampled
+        ).result()
+        assert result.standard_errors["k04"] == pytest.approx(spread * np.sqrt(1 - share))
+
+
+def test_known_models_of_a_population_have_rank_ranges():
+    fixed, sampled = (
+        Ranker(bank_of("default"), {"new": 1.0}, known=KNOWN, known_sampled=s).result()
+        for s in (False, True)
+    )
+    assert fixed.standard_errors["k05"] == 0.0 < sampled.standard_errors["k05"]
+    # Nothing is known of the new model yet: it may stand above or below each.
+    assert fixed.rank_ranges["k14"] == (1, 2) and fixed.rank_ranges["k00"] == (15, 16)
+    widths = [sum(worst - best for best, worst in r.rank_ranges.values()) for r in (fixed, sampled)]
+    assert widths[1] > widths[0] + 4
+    assert sum(fixed.p_best.values()) == pytest.approx(1.0)
+    assert sum(sampled.p_best.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_new_models_are_placed_among_each_other_too(method):
+    skills = {"low": -1.5, "high": 1.5, "mid": 0.0}
+    scores = {m: draw(s, 30 + i)[0] for i, (m, s) in enumerate(skills.items())}
+    result = drive(Ranker(bank_of(method), dict.fromkeys(skills, 1.0), known=MEANS), scores)
+    assert result.decisions["high", "low"] == "decided"
+    assert result.rank_ranges["high"][1] < result.rank_ranges["low"][0]
+    assert set(result.p_top) == {1, 3, 5, 10}
+    for k, chances in result.p_top.items():
+        assert sum(chances.values()) == pytest.approx(k)
+    assert set(result.rank_ranges) == {*skills, *MEANS}
+    for m, (best, worst) in result.rank_ranges.items():
+        assert best <= result.order.index(m) + 1 <= worst
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,0 +1,150 @@
+"""A ranking that changes while it runs, and one that is rebuilt from what was recorded."""
+
+from __future__ import annotations
+
+import pytest
+from boards import bank_of, draw, drive, of
+
+from lm_eval_ccat import Ranker
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.ranker import TopDecided, Unlimited
+
+METHODS = ["paper", "default", "sample"]
+SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
+TELL = of(SCORES, "abcd")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_imposing_what_was_asked_gives_the_same_ranking(method):
+    def fresh():
+        return Ranker(bank_of(method), dict.fromkeys("abcd", 1.0), budget=150, seed=3, audit=0.25)
+
+    asked, rebuilt = fresh(), fresh()
+    while not asked.done:
+        pairs = asked.ask(3)
+        rebuilt.impose([(m, i, asked.probability(m, i)) for m, i in pairs])
+        for n, (model, item) in enumerate(pairs):
+            for ranker in (asked, rebuilt):
+                if n == 2 and item % 7 == 0:
+                    ranker.release(model, item)
+                elif item % 11 == 0:
+                    ranker.fail(model, item, "no")
+                else:
+                    ranker.tell(model, item, TELL(model, item))
+    assert rebuilt.done and rebuilt.result().to_dict() == asked.result().to_dict()
+
+
+def test_what_cannot_have_been_asked_is_refused():
+    ranker = Ranker(bank_of("default"), {"a": 1.0})
+    ranker.impose([("a", 5, None), ("a", 6, 0.1)])
+    assert ranker.in_flight == {("a", 5), ("a", 6)}
+    assert ranker.probability("a", 6) == 0.1 and ranker.probability("a", 5) is None
+    with pytest.raises(UsageError, match="5 again"):
+        ranker.impose([("a", 5, None)])
+    ranker.tell("a", 6, 0.5)
+    assert ranker.result().draws == {"a": [(6, 0.1)]}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_more_money_goes_on_where_the_old_budget_ended(method):
+    models = dict.fromkeys("abcd", 1.0)
+    ranker = Ranker(bank_of(method), models, budget=60, stop_when_decided=False)
+    drive(ranker, TELL)
+    assert ranker.spent == 60
+    ranker.change(budget=90)
+    assert not ranker.done
+    result = drive(ranker, TELL)
+    at_once = drive(Ranker(bank_of(method), models, budget=90, stop_when_decided=False), TELL)
+    assert result == at_once
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_joins_late(method):
+    ranker = Ranker(bank_of(method), {"a": 1.0, "d": 1.0})
+    drive(ranker, TELL)
+    ranker.change(add={"b": 2.0})
+    assert not ranker.done
+    result = drive(ranker, TELL)
+    assert result.order == ["d", "b", "a"] and result.cost["b"] == 2.0 * len(result.items["b"])
+    with pytest.raises(UsageError, match="'b' is in this ranking already"):
+        ranker.change(add={"b": 1.0})
+
+
+def test_a_model_joins_a_ranking_over_tasks():
+    banks = {t: bank_of("default", 40, n) for n, t in enumerate("xy")}
+    tables = {t: draw([-0.8, 0.8, 0.0], 40, 7, n) for n, t in enumerate("xy")}
+
+    def told(model, item):
+        return float(tables[item[0]]["abc".index(model), item[1]])
+
+    ranker = Ranker(banks, {"a": 1.0, "b": 1.0})
+    drive(ranker, told)
+    ranker.change(add={"c": 1.0})
+    result = drive(ranker, told)
+    assert result.order == ["b", "c", "a"] and set(result.rank_ranges) == set("abc")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_set_aside_comes_back(method):
+    ranker = Ranker(bank_of(method), dict.fromkeys("abd", 1.0))
+    for pair in ranker.ask(12):
+        ranker.tell(*pair, TELL(*pair))
+    ranker.drop("b", "its server is gone")
+    without = drive(ranker, TELL)
+    assert without.set_aside == {"b": "its server is gone"} and "b" not in without.order
+    ranker.restore("b")
+    result = drive(ranker, TELL)
+    assert result.order == ["d", "b", "a"] and not result.set_aside
+
+
+def test_prices_and_rules_change():
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0, "d": 1.0}, stop=TopDecided(1))
+    drive(ranker, TELL)
+    spent = ranker.spent
+    ranker.change(prices={"a": 5.0}, stop=Unlimited(), max_items=70)
+    assert ranker.item_cap == 70 and len(ranker.ask(1, model="a")) == 1
+    assert ranker.committed == spent + 5.0
+    with pytest.raises(UsageError, match="unknown model 'zz'"):
+        ranker.change(prices={"zz": 1.0})
+
+
+def test_a_change_lifts_a_stop():
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, budget=40)
+    ranker.stop("the budget of 60 seconds is used up")
+    assert ranker.done
+    ranker.change(elapsed=61.0)
+    assert ranker.done
+    ranker.change(budget=50)
+    assert not ranker.done
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"item_price": "x"}, "item_price 'x' is not a number"),
+        ({"pairing": "no"}, "pairing 'no' is neither True nor False"),
+        ({"confidence": "0.9"}, "confidence '0.9' is not a number"),
+        ({"max_items": 3.5}, "max_items 3.5 is not a whole number"),
+        ({"max_items": True}, "max_items True"),
+        ({"models": ["a"]}, r"models \['a'\] has no prices"),
+        ({"models": {"a": "1"}}, "price of model 'a': '1'"),
+        ({"models": {3: 1.0}}, "model 3 is not a name"),
+        ({"warmup": 2.0}, "warmup 2.0"),
+        ({"budget": "80"}, "budget '80'"),
+        ({"audit": "0.1"}, "audit '0.1'"),
+        ({"exposure": 1.5}, "exposure 1.5"),
+        ({"seed": "1"}, "seed '1'"),
+        ({"familywise": "yes"}, "familywise 'yes'"),
+        ({"min_difference": -0.1}, "min_difference -0.1"),
+        ({"stop_when_decided": 1}, "stop_when_decided 1"),
+        ({"estimand": 3}, "estimand 3"),
+        ({"units": "many"}, "units must be numbers"),
+        ({"known": 0.5}, "known 0.5"),
+        ({"known": {"k": "high"}}, "known mean 'high'"),
+        ({"known": {"k": 0.5}, "known_sampled": True}, "known_sampled needs"),
+        ({"weights": "docs"}, "weights 'docs'"),
+    ],
+)
+def test_options_of_a_wrong_type_are_refused_by_name(options, says):
+    with pytest.raises(UsageError, match=says):
+        Ranker(**{"bank": bank_of("default"), "models": {"a": 1.0, "b": 1.0}, **options})

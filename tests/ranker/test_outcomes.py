@@ -1,0 +1,129 @@
+"""Several outcomes of one answer: told together, weighed, correlated as their residuals are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from boards import bank_of, draw
+
+from lm_eval_ccat import Ranker
+from lm_eval_ccat.errors import ScaleError, UsageError
+
+N = 80
+FIRST = draw([-0.6, 0.0, 0.6], N, 5)
+OTHER = draw([-0.6, 0.0, 0.6], N, 6)
+
+
+def banks(method: str = "default"):
+    return {"t": {"bleu": bank_of(method, N, 0, "x"), "chrf": bank_of(method, N, 0, "y")}}
+
+
+def drive(ranker: Ranker, first=FIRST, second=OTHER):
+    while not ranker.done:
+        for model, item in ranker.ask(3):
+            j, i = "abc".index(model), item[1]
+            scores = {"bleu": float(first[j, i]), "chrf": float(second[j, i])}
+            ranker.tell(model, item, scores)
+    return ranker.result()
+
+
+@pytest.mark.parametrize("method", ["paper", "default", "sample"])
+def test_an_answer_counts_for_every_outcome(method):
+    ranker = Ranker(banks(method), dict.fromkeys("abc", 1.0), max_items=30, warmup=10)
+    result = drive(ranker)
+    assert result.order == ["c", "b", "a"] and result.weights == {"t": 1.0}
+    task = result.tasks["t"]
+    assert task.weights == {"bleu": 0.5, "chrf": 0.5} and set(task.outcomes) == {"bleu", "chrf"}
+    for m in "abc":
+        parts = [task.outcomes[k].estimates[m] for k in ("bleu", "chrf")]
+        assert result.estimates[m] == pytest.approx(np.mean(parts))
+        assert task.estimates[m] == pytest.approx(result.estimates[m])
+        assert task.outcomes["bleu"].items[m] == [i for _, i in result.items[m]]
+    assert set(result.to_dict()["tasks"]["t"]["outcomes"]) == {"bleu", "chrf"}
+
+
+@pytest.mark.parametrize("method", ["paper", "default"])
+def test_an_outcome_of_weight_0_is_reported_and_does_not_steer(method):
+    weights, models = {"bleu": 1, "chrf": 0}, dict.fromkeys("abc", 1.0)
+    several = Ranker(banks(method), models, weights=weights, max_items=25)
+    alone = Ranker({"t": bank_of(method, N, 0, "x")}, models, max_items=25)
+    result = drive(several)
+    while not alone.done:
+        for model, item in alone.ask(3):
+            alone.tell(model, item, float(FIRST["abc".index(model), item[1]]))
+    assert result.items == alone.result().items
+    assert result.estimates == pytest.approx(alone.result().estimates)
+    assert result.standard_errors == pytest.approx(alone.result().standard_errors)
+    assert result.tasks["t"].outcomes["chrf"].estimates["c"] > 0.5
+
+
+def errors_of(second: np.ndarray) -> tuple[float, float, float]:
+    """Standard error of the mean of two outcomes, and of each, after the same 60 answers."""
+    ranker = Ranker(banks(), {"b": 1.0}, max_items=60)
+    while not ranker.done:
+        for model, (task, i) in ranker.ask():
+            told = {"bleu": float(FIRST[1, i]), "chrf": float(second[i])}
+            ranker.tell(model, (task, i), told)
+    result = ranker.result()
+    parts = [o.standard_errors["b"] for o in result.tasks["t"].outcomes.values()]
+    return result.standard_errors["b"], *parts
+
+
+def test_outcomes_that_agree_in_every_answer_are_no_second_sample():
+    # The same scores twice: the mean of both is as uncertain as each, not by sqrt(2) less.
+    total, one, two = errors_of(FIRST[1])
+    assert one == pytest.approx(two) and total == pytest.approx(one)
+    apart, one, two = errors_of(draw([0.0], N, 77)[0])
+    independent = math.hypot(one, two) / 2
+    assert independent < apart < 0.9 * (one + two) / 2
+
+
+def test_an_answer_whose_judge_failed_gives_its_other_outcome():
+    ranker = Ranker(banks(), {"a": 1.0}, max_items=20)
+    while not ranker.done:
+        for n, (model, item) in enumerate(ranker.ask(5)):
+            told = {"bleu": 0.4, "chrf": 0.6} if n % 2 else {"bleu": 0.4}
+            ranker.tell(model, item, told)
+    result = ranker.result()
+    assert len(result.items["a"]) == 20 and 0.0 < result.estimates["a"] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("told", "error", "says"),
+    [
+        (0.5, UsageError, "a score of each"),
+        ({"rouge": 0.5}, UsageError, "unknown outcome 'rouge'"),
+        ({}, UsageError, "no outcome that counts"),
+        ({"bleu": 1.5, "chrf": 0.1}, ScaleError, "1.5"),
+        ({"bleu": None, "chrf": None}, UsageError, "no outcome that counts"),
+    ],
+)
+def test_scores_that_do_not_fit_are_refused_and_change_nothing(told, error, says):
+    ranker = Ranker(banks(), {"a": 1.0})
+    ((model, item),) = ranker.ask()
+    with pytest.raises(error, match=says):
+        ranker.tell(model, item, told)
+    assert ranker.in_flight == {(model, item)} and ranker.result().items["a"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"weights": {"bleu": 0, "chrf": 0}}, "above 0"),
+        ({"weights": {"bleu": 1}}, "weights are of bleu"),
+        ({"weights": {"t": {"bleu": 1}}}, "not one per outcome"),
+        ({"weights": {"bleu": -1, "chrf": 1}}, "weight -1"),
+        ({"weights": {"bleu": "1", "chrf": 1}}, "weight '1'"),
+        ({"bank": {"t": {}}}, "'t' has no bank"),
+        ({"bank": {"t": {"x": bank_of("default", 80), "y": bank_of("default", 30)}}}, "different"),
+        ({"bank": {"t": bank_of("default"), "u": bank_of("paper")}}, "several methods"),
+        ({"bank": 3}, "int is not a bank"),
+        ({"units": [1.0]}, "by task"),
+        ({"groups": {"g": ["u"]}}, "group 'g' has no task 'u'"),
+    ],
+)
+def test_banks_and_weights_that_do_not_fit_are_refused(arguments, says):
+    with pytest.raises(UsageError, match=says):
+        Ranker(**{"bank": banks(), "models": {"a": 1.0}, **arguments})

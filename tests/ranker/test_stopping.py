@@ -1,0 +1,138 @@
+"""Stopping rules: what each waits for, how they combine, and what they say."""
+
+from __future__ import annotations
+
+import pytest
+from boards import bank_of, draw, drive, of
+
+from lm_eval_ccat import Ranker
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.ranker import (
+    AllDecided,
+    Budget,
+    MaxItems,
+    Percentile,
+    RankWidth,
+    TargetError,
+    Time,
+    TopDecided,
+    Unlimited,
+)
+
+BANK = bank_of("default", 120)
+FAR = draw([-1.0, -0.9, 1.0], 120, 3)  # a and b close together, c far above
+EVEN = {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+def run(stop, models=EVEN, **options):
+    return drive(Ranker(BANK, models, stop=stop, warmup=5, **options), of(FAR))
+
+
+def n_items(result) -> int:
+    return sum(map(len, result.items.values()))
+
+
+def test_the_best_is_decided_long_before_all_are():
+    top, everything = run(TopDecided(1)), run(AllDecided())
+    assert top.order[0] == "c" and n_items(top) < n_items(everything)
+    assert top.stopped_because == "the best model is decided" and top.goal_met
+    assert {top.decisions["c", m] for m in "ab"} == {"decided"}
+    two = run(TopDecided(2) | MaxItems(40))
+    assert n_items(two) > n_items(top)
+
+
+def test_a_rank_range_is_narrow_enough():
+    result = run(RankWidth(2))
+    assert result.stopped_because == "every rank is known to 2 ranks"
+    assert all(worst - best <= 1 for best, worst in result.rank_ranges.values())
+    assert run(RankWidth(3)).items == {m: i[:5] for m, i in result.items.items()}
+
+
+def test_a_target_is_of_every_model():
+    result = run(TargetError(0.03))
+    assert max(result.standard_errors.values()) <= 0.03
+    assert result.stopped_because == "every standard error is at most 0.03"
+    one = run(TargetError(0.03), {"a": 1.0})
+    assert one.stopped_because == "the target is reached" and one.goal_met
+
+
+def test_both_rules_must_hold():
+    both = run(TopDecided(1) & TargetError(0.03))
+    assert both.decisions["c", "a"] == "decided" and max(both.standard_errors.values()) <= 0.03
+    assert both.stopped_because == (
+        "the best model is decided and every standard error is at most 0.03"
+    )
+    assert n_items(both) >= max(n_items(run(TopDecided(1))), n_items(run(TargetError(0.03))))
+
+
+def test_either_rule_stops():
+    either = run(AllDecided() | TopDecided(1))
+    assert n_items(either) == n_items(run(TopDecided(1))) and either.goal_met
+    assert either.stopped_because == "the best model is decided"
+
+
+def test_limits_stop_without_success():
+    few = run(AllDecided() | MaxItems(7))
+    assert {len(i) for i in few.items.values()} <= {5, 6, 7}
+    assert few.stopped_because == "the limit of 7 items per model is reached" and not few.goal_met
+    poor = run(AllDecided() | Budget(17))
+    assert n_items(poor) == 17 and "budget is used up (0 of 17 left)" in poor.stopped_because
+    assert not poor.goal_met
+
+
+def test_at_least_so_many_items():
+    result = run(TopDecided(1) & MaxItems(9))
+    assert all(len(i) >= 9 for i in result.items.values()) and result.goal_met
+
+
+def test_time_is_told():
+    ranker = Ranker(BANK, EVEN, stop=AllDecided() | Time(60), warmup=5)
+    for pair in ranker.ask(20):
+        ranker.tell(*pair, 0.5)
+    assert not ranker.done
+    ranker.change(elapsed=60)
+    assert ranker.done and "60 seconds" in ranker.result().stopped_because
+    ranker.change(stop=AllDecided() | Time(120))
+    assert not ranker.done
+
+
+def test_rules_without_a_goal_are_judged_by_what_is_decided():
+    assert run(Unlimited() | MaxItems(60)).goal_met == run(AllDecided() | MaxItems(60)).goal_met
+    assert run(Unlimited() | MaxItems(60)).items["c"] != run(AllDecided()).items["c"]
+
+
+def test_ranks_and_percentiles_among_known_models():
+    known = {f"k{i:02d}": 0.2 + 0.6 * i / 60 for i in range(61)}
+    wide = run(RankWidth(20), {"a": 1.0}, known=known)
+    narrow = run(RankWidth(8), {"a": 1.0}, known=known)
+    best, worst = narrow.rank_ranges["a"]
+    assert worst - best + 1 <= 8 and n_items(wide) < n_items(narrow)
+    share = run(Percentile(10.0), {"a": 1.0}, known=known)
+    best, worst = share.rank_ranges["a"]
+    assert worst - best <= 0.1 * 62 and "known to 10" in share.stopped_because
+    top = run(TopDecided(3), {"c": 1.0}, known=known)
+    best, worst = top.rank_ranges["c"]
+    assert worst <= 3 or best > 3
+
+
+def test_rules_are_values():
+    assert AllDecided() & TargetError(0.1) == AllDecided() & TargetError(0.1)
+    assert len({AllDecided() | Budget(3), AllDecided() | Budget(3)}) == 1
+    assert Budget(3) | (MaxItems(2) | Time(1)) == Budget(3) | MaxItems(2) | Time(1)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: TargetError(0.0), "target_se 0.0"),
+        (lambda: TopDecided(0), "TopDecided"),
+        (lambda: TopDecided(1.5), "1.5 is not a whole number"),
+        (lambda: Budget("x"), "budget 'x'"),
+        (lambda: Ranker(BANK, EVEN, stop="soon"), "stop 'soon'"),
+        (lambda: Ranker(BANK, EVEN, stop=AllDecided(), target_se=0.1), "stop= alone"),
+        (lambda: AllDecided() & "soon", "'soon' is not a stopping rule"),
+    ],
+)
+def test_what_is_no_rule_is_refused(make, says):
+    with pytest.raises(UsageError, match=says):
+        make()
