@@ -122,7 +122,7 @@ def test_a_change_lifts_a_stop():
     ("options", "says"),
     [
         ({"item_price": "x"}, "item_price 'x' is not a number"),
-        ({"pairing": "no"}, "pairing 'no' is neither True nor False"),
+        ({"draws": "no"}, "draws 'no'"),
         ({"confidence": "0.9"}, "confidence '0.9' is not a number"),
         ({"max_items": 3.5}, "max_items 3.5 is not a whole number"),
         ({"max_items": True}, "max_items True"),
@@ -137,7 +137,7 @@ def test_a_change_lifts_a_stop():
         ({"familywise": "yes"}, "familywise 'yes'"),
         ({"min_difference": -0.1}, "min_difference -0.1"),
         ({"stop_when_decided": 1}, "stop_when_decided 1"),
-        ({"estimand": 3}, "estimand 3"),
+        ({"allocation": 3}, "allocation 3"),
         ({"units": "many"}, "units must be numbers"),
         ({"known": 0.5}, "known 0.5"),
         ({"known": {"k": "high"}}, "known mean 'high'"),
