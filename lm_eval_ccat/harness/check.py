@@ -171,7 +171,7 @@ def check_tasks(
     return [
         _check_loaded(loaded[name], scales, metric, probe)
         if name in loaded
-        else _check_config(name, config, scales, metric, troubles.get(name, ""))
+        else check_config(name, config, scales, metric, troubles.get(name, ""))
         for name, config in configs.items()
     ]
 
@@ -238,9 +238,26 @@ def _check_loaded(task: Any, scales: Scales, wanted: str | None, probe: bool) ->
     )
 
 
-def _check_config(
-    name: str, config: Mapping[str, Any], scales: Scales, wanted: str | None, trouble: str
+def check_config(
+    name: str,
+    config: Mapping[str, Any],
+    scales: Scales = (None, None),
+    wanted: str | None = None,
+    trouble: str = "",
 ) -> TaskCheck:
+    """Check a task by its configuration alone, as its YAML has it.
+
+    Parameters
+    ----------
+    name : str
+    config : mapping
+    scales : tuple
+        Range and lower_is_better of the metrics, where stated.
+    wanted : str, optional
+        Look at this metric only.
+    trouble : str, optional
+        Why the task was not loaded.
+    """
     notes = [f"not loaded ({trouble}); this is what its YAML says" if trouble else "not loaded"]
     output_type = str(config.get("output_type") or "generate_until")
     if "class" in config and not config.get("metric_list"):

@@ -14,6 +14,8 @@ Where the caller knows the model's answer, `order_pair` looks for it in the pair
 
 from __future__ import annotations
 
+import string
+from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
 from fnmatch import fnmatchcase
@@ -55,12 +57,51 @@ ROUGE_METRICS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 OWN_ROUGE = ("ja_leaderboard_xlsum", "noticia")
 
 
+#: Tasks that report f1 as pairs and take the mean over documents of each pair's F1 of words, as
+#: SQuAD's script computes it (afrobench/afriqa/*/utils.py).
+WORD_F1 = ("afriqa_*",)
+
+_ARTICLES = frozenset({"a", "an", "the"})
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def reports_word_f1(name: str, task: str) -> bool:
+    """Whether a task's f1 is the mean over documents of the F1 of words."""
+    return name == "f1" and any(fnmatchcase(task, pattern) for pattern in WORD_F1)
+
+
+def word_f1(prediction: str, references: Sequence[str]) -> float:
+    """F1 of the words of two texts (Rajpurkar et al. 2016), the best over references.
+
+    Case, punctuation and English articles do not count.
+
+    Examples
+    --------
+    >>> word_f1("the Red house", ["A red, red house."])
+    0.8
+    """
+    found = Counter(_words(prediction))
+    best = 0.0
+    for reference in references:
+        wanted = Counter(_words(reference))
+        same = (found & wanted).total()
+        if same:
+            best = max(best, 2.0 * same / (found.total() + wanted.total()))
+    return best
+
+
+def _words(text: str) -> list[str]:
+    return [w for w in text.lower().translate(_PUNCTUATION).split() if w not in _ARTICLES]
+
+
 def sentence_scorer(name: str) -> Callable[[str, Sequence[str]], float]:
     """The function (prediction, references) -> raw score of a metric that comes as pairs."""
     if name in ROUGE_METRICS:
         return lambda prediction, references: rouge(
             prediction, references, kinds=(name,), use_stemmer=False
         )[name]
+    if name == "f1":
+        return word_f1
 
     def score(prediction: str, references: Sequence[str]) -> float:
         return float(_scorer(name).sentence_score(prediction, list(references)).score)

@@ -17,6 +17,7 @@ from lm_eval_ccat.metrics.pairs import (
     PAIR_METRICS,
     ROUGE_METRICS,
     order_pair,
+    reports_word_f1,
     sentence_scorer,
 )
 from lm_eval_ccat.metrics.scale import TOLERANCE, Scale
@@ -182,6 +183,8 @@ def find_metric(
         )
     if _reports_rouge_pairs(name, task, declared) and stated is None:
         return Metric(name, Scale(), corpus=True, prefix="mean_", pair_scorer=sentence_scorer(name))
+    if reports_word_f1(name, task) and stated is None:
+        return Metric(name, Scale(), pair_scorer=sentence_scorer(name))
     known_reason = refusal(name)
     if known_reason and stated is None:
         why, remedy = known_reason
