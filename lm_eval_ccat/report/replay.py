@@ -1,4 +1,4 @@
-"""How a ranking came about: its journal told once more to a fresh `Ranker`."""
+"""How a ranking came about: every call of its journal made once more on a fresh `Ranker`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ..ranker import Ranker
+from ..runs.calls import apply
 from ..runs.rebuild import make_ranker
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class History:
         Median half width of the intervals, on the metric's own scale.
     expected : dict of str to ndarray of shape (n_items,)
         Each model's expected score on every item at the end, on [0, 1], in bank order.
+    ties : list of list of str
+        Groups of models that are not separated at the end.
     """
 
     items: list[int] = field(default_factory=list)
@@ -51,6 +54,7 @@ class History:
     undecided: list[int] = field(default_factory=list)
     half_width: list[float] = field(default_factory=list)
     expected: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    ties: list[list[str]] = field(default_factory=list)
 
 
 def new_ranker(run: Run) -> Ranker:
@@ -77,23 +81,27 @@ def history(run: Run, checkpoints: int = CHECKPOINTS) -> History:
     first = min(total, len(run.tested))
     moments = set(np.unique(np.linspace(first, total, checkpoints).round().astype(int)).tolist())
     told = set(run.models) - set(run.tested)  # full results are there from the beginning
-    cost = 0.0
-    for n, answer in enumerate(run.answers, start=1):
-        ranker.tell(answer.model, answer.doc, answer.unit)
-        told.add(answer.model)
-        cost += answer.cost
-        if n in moments:
-            _look(ranker, run, found, n, cost, told)
+    n = 0
+    for record in run.records:
+        if n in moments and record["op"] == "tell":
+            _look(ranker, run, found, n, told)
+        apply(ranker, record)
+        if record["op"] == "tell":
+            n += 1
+            told.add(record["model"])
+    # The last look is at the end of the journal: what came after the last answer counts too.
+    _look(ranker, run, found, n, told)
     found.expected = {model: ranker.expected(model) for model in run.tested}
+    found.ties = [list(group) for group in ranker.result().ties]
     return found
 
 
-def _look(ranker: Ranker, run: Run, found: History, n: int, cost: float, told: set[str]) -> None:
+def _look(ranker: Ranker, run: Run, found: History, n: int, told: set[str]) -> None:
     ranking = ranker.result()
     scale = run.scale
     z = float(ndtri((1.0 + ranking.confidence) / 2.0))
     found.items.append(n)
-    found.cost.append(cost)
+    found.cost.append(sum(ranking.cost.values()))
     found.undecided.append(sum(len(group) - 1 for group in ranking.ties))
     width = [z * ranking.standard_errors[m] for m in ranking.order if m in told]
     found.half_width.append(float(scale.restore_error(np.median(width))))
@@ -107,3 +115,24 @@ def _look(ranker: Ranker, run: Run, found: History, n: int, cost: float, told: s
         found.high.setdefault(model, []).append(ends[1] if seen else math.nan)
         place = ranking.order.index(model) + 1 if model in ranking.order and seen else 0
         found.ranks.setdefault(model, []).append(place)
+
+
+def course(run: Run) -> History | None:
+    """How the ranking came about, where it can be shown.
+
+    Returns
+    -------
+    History or None
+        None without an answer or the bank. None too where the replay ends elsewhere than the run
+        did: a version with another response model gives other figures for the same answers. What
+        the run itself reported then counts, and its course is better left out than contradicted.
+    """
+    if run.bank is None or not run.answers:
+        return None
+    found = history(run)
+    models = run.result["models"]
+    close = all(
+        math.isnan(seen[-1]) or math.isclose(seen[-1], models[m]["estimate"], rel_tol=1e-6)
+        for m, seen in found.estimates.items()
+    )
+    return found if close and found.ties == run.result["ties"] else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from ..bank import ItemBank
 from ..errors import CcatError, RunError
 from ..metrics.scale import Scale
 from ..runs.directory import RunDirectory
+from ..runs.lines import Record
 from ..runs.rebuild import BANK_FILE, rebuild
 
 
@@ -64,11 +65,13 @@ class Run:
     bank : ItemBank or None
         None where the directory's copy is gone; what needs it is then left out.
     finished : bool
-        Whether ``result.json`` was there.
+        Whether ``result.json`` was there, and nothing was answered after it.
     started, ended : float or None
         Seconds of the epoch of the first and last dated record.
     torn : bool
         Whether the journal ends in a line torn by a crash.
+    records : list of dict
+        The whole journal after its header.
     """
 
     path: Path
@@ -81,6 +84,7 @@ class Run:
     started: float | None = None
     ended: float | None = None
     torn: bool = False
+    records: list[Record] = field(default_factory=list)
 
     @property
     def models(self) -> list[str]:
@@ -151,12 +155,15 @@ def read_run(path: str | Path) -> Run:
         raise RunError(f"{folder.journal.path} lacks facts that the report needs; update the run")
     records = folder.journal.read_new()
     result_file = folder.path / "result.json"
+    answers = [_answer(r) for r in records if r.get("op") == "tell"]
     finished = result_file.is_file()
     if finished:
         result = _read_json(result_file)
         if not {"order", "models", "pairwise", "ties", "signature"} <= set(result):
             raise RunError(f"{result_file} is not the result of a ranking")
-    else:
+        # A run that went on after its result is not finished; the journal knows better.
+        finished = sum(len(m["items"]) for m in result["models"].values()) == len(answers)
+    if not finished:
         ranking = rebuild(folder.path)[0].ranker.result()
         scale = Scale.from_dict(header["report"]["scale"])
         result = replace(ranking, scale=scale).to_dict()
@@ -165,7 +172,7 @@ def read_run(path: str | Path) -> Run:
         path=folder.path,
         header=header,
         result=result,
-        answers=[_answer(r) for r in records if r.get("op") == "tell"],
+        answers=answers,
         failures=[
             Failure(r["model"], r["item"], str(r["reason"]))
             for r in records
@@ -176,6 +183,7 @@ def read_run(path: str | Path) -> Run:
         started=min(times, default=None),
         ended=max(times, default=None),
         torn=folder.journal.torn is not None,
+        records=records[1:],
     )
 
 

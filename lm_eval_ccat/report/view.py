@@ -12,7 +12,7 @@ from .axes import Axis, axis, decimals_for
 from .charts import information_chart, progress, ticks
 from .information import has_information
 from .provenance import bank_facts, command, configuration
-from .replay import history
+from .replay import course
 from .run import Run
 from .words import date, duration, letters, listed, money, percent, probability, whole_percent
 
@@ -24,7 +24,7 @@ IN_WORDS = 16
 
 def view(run: Run) -> dict[str, Any]:
     """Everything that the page shows, except for the documents' texts."""
-    past = history(run) if run.bank is not None and run.answers else None
+    past = course(run)
     rows = ranking_rows(run)
     shown_groups = first_of(groups(run), IN_WORDS)
     return {
@@ -43,7 +43,7 @@ def view(run: Run) -> dict[str, Any]:
         "confidence": f"{100 * run.result['confidence']:g}%",
         "stopped": run.result["stopped_because"],
         "facts": facts(run),
-        "warnings": warnings(run),
+        "warnings": warnings(run, past is not None),
         "forest_ticks": ticks(_forest_axis(run)),
         "rows": rows,
         "places": places(run),
@@ -145,7 +145,7 @@ def facts(run: Run) -> list[dict[str, str]]:
     return made
 
 
-def warnings(run: Run) -> list[dict[str, str]]:
+def warnings(run: Run, with_course: bool = True) -> list[dict[str, str]]:
     """What a reader must know before trusting the page, the gravest first."""
     made: list[dict[str, str]] = []
 
@@ -196,6 +196,12 @@ def warnings(run: Run) -> list[dict[str, str]]:
     else:
         for text in run.bank.warnings:
             warn("Bank", text)
+        if run.answers and not with_course:
+            warn(
+                "Version",
+                "This version's method gives other figures for the same answers than the run "
+                "reported. The page shows what the run reported; its course is left out.",
+            )
     return made
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import RunError
 from ..masking import mask_values
+from .calls import apply
 from .journal import Journal
 from .lines import Record
 
@@ -136,35 +137,12 @@ class JournaledRanker:
             return len(records)
 
     def _replay(self, record: Record) -> None:
-        if record.get("op") not in ("header", "session", "note"):
-            self._apply(record)
+        self._apply(record)
         self._count(record)
 
     def _apply(self, record: Record) -> None:
         started = time.perf_counter()
-        op, ranker = record["op"], self.ranker
-        if op == "ask":
-            for n, (model, item) in enumerate(record["pairs"]):
-                if record["draws"] is None:  # format 1: the audit's draws follow from its seed
-                    probability = ranker.audit_draw(model, item)
-                else:
-                    probability = record["draws"][n]
-                ranker.impose([(model, item, probability)])
-        elif op == "tell":
-            ranker.tell(record["model"], record["item"], record["score"], cost=record["cost"])
-        elif op == "fail":
-            ranker.fail(record["model"], record["item"], record["reason"], cost=record.get("cost"))
-        elif op == "release":
-            ranker.release(record["model"], record["item"])
-        elif op == "drop":
-            ranker.drop(record["model"], record["reason"])
-        elif op == "stop":
-            ranker.stop(record["reason"])
-        else:
-            raise RunError(
-                f"{self.journal} holds a record {op!r} that this version does not know; "
-                "update lm-eval-ccat"
-            )
+        apply(self.ranker, record, str(self.journal))
         self.ranker_seconds += time.perf_counter() - started
 
     def _count(self, record: Record) -> None:

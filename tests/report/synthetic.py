@@ -50,6 +50,8 @@ def make_run(
     scale: Scale | None = None,
     named_documents: bool = False,
     leaderboard: bool = False,
+    audit: float = 0.0,
+    eventful: bool = False,
 ) -> Path:
     """Write journal, result, config, bank and samples files as `rank` leaves them."""
     rng = np.random.default_rng(seed)
@@ -88,6 +90,7 @@ def make_run(
         "budget": budget and budget * (sum(price.values()) / n_models if prices else 1.0),
         "max_items": None,
         "seed": 0,
+        "audit": audit,
         "options": {},
     }
     if leaderboard:
@@ -137,6 +140,17 @@ def make_run(
         pairs = journaled.ask(4)
         for model, doc in pairs:
             asked += 1
+            if eventful and asked in (7, 33):
+                journaled.fail(model, doc, "HTTP 400", cost=0.0005)
+                continue
+            if eventful and asked in (12, 40):
+                journaled.release(model, doc, why="interrupted")
+                journaled.note("resume", op="session")
+                continue
+            if eventful and asked == 60:
+                journaled.drop(models[0], "HTTP 401")
+            if (model, doc) not in journaled.claims:
+                continue
             if hostile and asked == 25:
                 journaled.fail(model, doc, "HTTP 400: <script>window.pwned=9</script> too long")
                 continue
@@ -157,6 +171,8 @@ def make_run(
                 prompt_sha256="0" * 64,
                 responses=[[text]],
             )
+    if eventful:
+        journaled.note("interrupted")
     run.journal.close()
     if finished:
         run.write_json("result.json", ranker.result().to_dict())

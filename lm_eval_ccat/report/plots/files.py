@@ -8,6 +8,7 @@ from pathlib import Path
 from ...bank import ItemBank
 from ...errors import BankError, UsageError
 from ..information import has_information
+from ..replay import course
 from ..run import Run, read_run
 from .bank import plot_bank
 from .ranking import plot_information, plot_pairwise, plot_progress, plot_ranking
@@ -31,7 +32,9 @@ def plot_run(
     if len(run.result["order"]) > 1:
         made["pairs"] = plot_pairwise(run)
     if run.bank is not None and run.answers:
-        made["course"] = plot_progress(run)
+        past = course(run)
+        if past is not None:
+            made["course"] = plot_progress(run, past=past)
         if has_information(run.bank):
             made["information"] = plot_information(run)
     return [p for name, figure in made.items() for p in save(figure, Path(folder) / name, formats)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ranker import Ranking
 from ..information import information_curve
-from ..replay import history
+from ..replay import History, history
 from ..run import Run
 from .style import ACCENT, BAD, COLOURS, INK, LINE, SOFT, TIE_FILL, label_rows, legend, names, title
 from .style import subplots as new_figure
@@ -106,7 +106,7 @@ def plot_pairwise(ranking: Ranking | Run) -> Figure:
     return figure
 
 
-def plot_progress(run: Run, coloured: int = len(COLOURS)) -> Figure:
+def plot_progress(run: Run, coloured: int = len(COLOURS), past: History | None = None) -> Figure:
     """How estimates, order and open pairs developed as answers came in.
 
     Parameters
@@ -115,8 +115,10 @@ def plot_progress(run: Run, coloured: int = len(COLOURS)) -> Figure:
         A run directory as `read_run` reads it, with its bank.
     coloured : int, optional
         So many of the best models are drawn in colour, with their interval; the others grey.
+    past : History, optional
+        The run's course, where it is at hand.
     """
-    past = history(run)
+    past = past or history(run)
     figure, axes = new_figure(2, 2, size=(10.0, 6.4), height_ratios=[3, 2])
     estimate, order, open_pairs, width = axes.ravel()
     known = [m for m in run.models if m not in run.tested]

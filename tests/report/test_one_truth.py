@@ -1,0 +1,131 @@
+"""Terminal, JSON, page and plots say the same of the same run, whatever happened in it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import matplotlib
+import numpy as np
+import pytest
+from synthetic import make_run
+
+from lm_eval_ccat.report import read_run
+from lm_eval_ccat.report.page import render
+from lm_eval_ccat.report.replay import course
+from lm_eval_ccat.report.view import view
+from lm_eval_ccat.runs.rebuild import rebuild
+
+matplotlib.use("Agg")
+SCENARIOS = {
+    "plain": {"method": "paper"},
+    "draws": {"method": "default", "n_models": 4, "n_items": 90, "budget": 120},
+    "audit": {"method": "default", "n_models": 4, "n_items": 90, "budget": 120, "audit": 0.2},
+    "eventful": {
+        "method": "default", "n_models": 4, "n_items": 90, "budget": 140, "audit": 0.2,
+        "eventful": True,
+    },
+    "eventful paper": {"method": "paper", "n_models": 5, "eventful": True},
+    "running": {"method": "default", "n_models": 4, "n_items": 90, "budget": 90, "finished": False},
+    "leaderboard": {"method": "paper", "n_models": 2, "leaderboard": True},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=SCENARIOS)
+def run(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("truth") / "run"
+    make_run(folder, hostile=False, seed=3, **SCENARIOS[request.param])
+    return read_run(folder)
+
+
+def open_pairs(result) -> int:
+    return sum(len(group) - 1 for group in result["ties"])
+
+
+def test_the_journal_gives_the_result_again(run) -> None:
+    ranker, _ = rebuild(run.path)
+    again = ranker.ranker.result()
+    for model, block in run.result["models"].items():
+        assert float(run.scale.restore(again.estimates[model])) == pytest.approx(block["estimate"])
+        assert again.cost[model] == pytest.approx(block["cost"])
+    assert [list(g) for g in again.ties] == run.result["ties"]
+
+
+def test_the_course_ends_at_the_result(run) -> None:
+    past = course(run)
+    assert past is not None
+    for model, block in run.result["models"].items():
+        assert past.estimates[model][-1] == pytest.approx(block["estimate"])
+        assert [past.low[model][-1], past.high[model][-1]] == pytest.approx(block["interval"])
+        assert past.ranks[model][-1] == (block["rank"] or 0)
+    assert past.items[-1] == run.result["items_administered"]
+    assert past.cost[-1] == pytest.approx(run.result["cost"])
+    assert past.undecided[-1] == open_pairs(run.result)
+
+
+def test_the_page_says_what_the_result_says(run) -> None:
+    content, result = view(run), run.result
+    [said] = [f["value"] for f in content["facts"] if "pairs decided" in f["label"]]
+    decided, pairs = map(int, said.split(" of "))
+    assert pairs - decided == open_pairs(result) == content["progress"]["last_undecided"]
+    rows = {row["name"]: row for row in content["rows"]}
+    lines = {line["name"]: line for line in content["progress"]["lines"]}
+    ends = [v for m in run.models for e in ("low", "high") for v in getattr(course(run), e)[m]]
+    assert np.isfinite(ends).any()
+    up = {m: float(line["line"].split("L")[-1].split()[-1]) for m, line in lines.items()}
+    values = {m: result["models"][m]["estimate"] for m in lines}
+    # Heights on the chart are a straight line through the values of the table.
+    slope, start = np.polyfit([values[m] for m in lines], [up[m] for m in lines], 1)
+    for m in lines:
+        assert up[m] == pytest.approx(start + slope * values[m], abs=0.01)
+        assert rows[m]["estimate_value"] == values[m]
+        assert rows[m]["rank"] == result["models"][m]["rank"]
+        assert rows[m]["asked"] == len(result["models"][m]["items"])
+    assert content["spending"]["asked"] == result["items_administered"]
+    assert content["spending"]["cost_text"] in render(run)
+    [data] = re.findall(r'id="data">(.*?)</script>', render(run))
+    page = json.loads(data)
+    for i, a in enumerate(result["order"]):
+        for j, b in enumerate(result["order"]):
+            if (a, b) in run.pairwise:
+                assert page["p"][i][j] == pytest.approx(100 * run.pairwise[a, b], abs=0.005)
+
+
+def test_the_plots_draw_what_the_result_says(run) -> None:
+    from lm_eval_ccat.report.plots import plot_pairwise, plot_progress, plot_ranking
+
+    order, models = run.result["order"], run.result["models"]
+    forest = plot_ranking(run).axes[0]
+    [dots] = [line for line in forest.lines if line.get_marker() == "o"]
+    assert dots.get_xdata() == pytest.approx([models[m]["estimate"] for m in order])
+    matrix = plot_pairwise(run).axes[0].images[0].get_array()
+    for (a, b), p in run.pairwise.items():
+        assert matrix[order.index(a), order.index(b)] == pytest.approx(p)
+    figure = plot_progress(run)
+    ends = sorted(line.get_ydata()[-1] for line in figure.axes[0].lines)
+    assert ends == pytest.approx(sorted(block["estimate"] for block in models.values()))
+    assert figure.axes[2].lines[0].get_ydata()[-1] == open_pairs(run.result)
+
+
+def test_a_run_that_went_on_after_its_result_is_shown_as_it_is_now(tmp_path) -> None:
+    make_run(tmp_path / "run", hostile=False, method="paper", n_models=3)
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    for block in result["models"].values():
+        block["items"] = block["items"][:5]
+    result["ties"] = [result["order"]]
+    (tmp_path / "run" / "result.json").write_text(json.dumps(result))
+    now = read_run(tmp_path / "run")
+    assert not now.finished
+    assert open_pairs(now.result) == course(now).undecided[-1]
+
+
+def test_figures_of_another_version_are_not_contradicted(tmp_path) -> None:
+    make_run(tmp_path / "run", hostile=False, method="paper", n_models=3)
+    file = tmp_path / "run" / "result.json"
+    result = json.loads(file.read_text())
+    model = result["order"][0]
+    result["models"][model]["estimate"] += 0.5
+    file.write_text(json.dumps(result))
+    content = view(read_run(tmp_path / "run"))
+    assert content["progress"] is None
+    assert any("other figures" in w["text"] for w in content["warnings"])
