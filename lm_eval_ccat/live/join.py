@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cli.rank_output import PARTIAL
 from ..errors import RunError, UsageError
-from ..runs.directory import differences
+from ..runs.identity import differences
 from ..runs.rebuild import BANK_FILE, rebuild
 from .config import ModelConfig, RankConfig, from_public
 
@@ -192,7 +192,7 @@ def _refuse_other_settings(config: RankConfig, args: argparse.Namespace) -> None
 
 def _require_same_task(header: Record, plan: Plan, folder: Path) -> None:
     now: Mapping[str, Any] = plan.identity()
-    found = differences(header, {**now, "config": header["config"]})
+    found = differences(header, {**now, "config": header["config"]}).refused
     if found:
         raise RunError(f"cannot join {folder}, here it is something else: {'; '.join(found[:8])}")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ..errors import RunError
+from .identity import NO_LIMIT
 from .lines import Record
 
 if TYPE_CHECKING:
@@ -45,6 +47,11 @@ def apply(ranker: Ranker, record: Record, where: str = "the journal") -> None:
         ranker.drop(record["model"], record["reason"])
     elif op == "stop":
         ranker.stop(record["reason"])
+    elif op == "change":
+        wanted = dict(record["ranker"])
+        if wanted.get("budget") == NO_LIMIT:
+            wanted["budget"] = math.inf
+        ranker.change(**wanted)
     elif op not in ("header", "session", "note"):
         raise RunError(
             f"{where} holds a record {op!r} that this version does not know; update lm-eval-ccat"

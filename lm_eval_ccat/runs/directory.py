@@ -22,6 +22,7 @@ from .. import __version__
 from ..errors import RunError
 from ..files import replace_text, safe_name, set_rights
 from ..masking import mask, mask_file, mask_values
+from .identity import Differences, differences
 from .journal import JournalFile
 from .lines import FORMAT, VERSION, Record
 
@@ -148,21 +149,35 @@ class RunDirectory:
             )
         return header
 
-    def require_same(self, identity: Mapping[str, Any]) -> None:
+    def present_identity(self) -> Record:
+        """The header as the changes that the journal records since have left it."""
+        header = self.read_header()
+        for record in JournalFile(self.journal.path).read_new():
+            if record["op"] == "change":
+                header = {**header, **record.get("identity", {})}
+        return header
+
+    def require_same(self, identity: Mapping[str, Any]) -> Differences:
         """Refuse to resume what is no longer the same run.
+
+        Returns
+        -------
+        Differences
+            What has changed and may; :meth:`JournaledRanker.change` records it.
 
         Raises
         ------
         RunError
-            Showing each difference as ``old -> new``.
+            Showing each difference that may not be as ``old -> new``.
         """
-        found = differences(self.read_header(), identity)
-        if found:
-            shown = "; ".join(found[:8]) + ("; ..." if len(found) > 8 else "")
+        found = differences(self.present_identity(), identity)
+        if found.refused:
+            shown = "; ".join(found.refused[:8]) + ("; ..." if len(found.refused) > 8 else "")
             raise RunError(
                 f"cannot resume {self.path}, it was started with something else: {shown}. "
                 "Use what it was started with, or start a new run with another --run_dir"
             )
+        return found
 
     def write_json(self, name: str, content: Any) -> Path:
         """Write a file of the directory in one step, so that no reader sees half of it."""
@@ -174,32 +189,3 @@ class RunDirectory:
         except OSError as error:
             raise self._cannot_write(error) from error
         return target
-
-
-#: What makes a run the same run; the rest of a header is for readers.
-IDENTITY = ("config", "bank_sha256", "task", "versions")
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Where two identities differ, one ``path: old -> new`` each."""
-    plain_new = json.loads(json.dumps(new))
-    found: list[str] = []
-    for key in IDENTITY:
-        _compare(old.get(key), plain_new.get(key), key, found)
-    return found
-
-
-def _compare(old: Any, new: Any, path: str, found: list[str]) -> None:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted({*old, *new}):
-            _compare(old.get(key), new.get(key), f"{path}.{key}", found)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for i, (a, b) in enumerate(zip(old, new)):
-            _compare(a, b, f"{path}[{i}]", found)
-    elif old != new:
-        found.append(f"{path}: {_short(old)} -> {_short(new)}")
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "..."

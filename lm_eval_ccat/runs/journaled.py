@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import RunError
 from ..masking import mask_values
 from .calls import apply
+from .identity import COMPARED, Differences
 from .journal import Journal
 from .lines import Record
 
@@ -265,6 +266,23 @@ class JournaledRanker:
         with self._exchange():
             if not self.ranker.done:
                 self._write({"op": "stop", "reason": reason}, apply=True)
+
+    def change(self, found: Differences, identity: Mapping[str, Any]) -> None:
+        """Change a living run, as its directory found that it may.
+
+        Parameters
+        ----------
+        found : Differences
+            Of :meth:`RunDirectory.require_same`; nothing is written where nothing has changed.
+        identity : mapping
+            What the run is from now on; the next resume is compared with it.
+        """
+        if not (found.changes or found.ranker):
+            return
+        kept = {k: identity[k] for k in (*COMPARED, "ranker") if k in identity}
+        record = {"ranker": found.ranker, "settings": found.changes, "identity": mask_values(kept)}
+        with self._exchange():
+            self._write({"op": "change", **record}, apply=True)
 
     def note(self, event: str, op: str = "note", **details: Any) -> None:
         """Write something that the Ranker does not see."""

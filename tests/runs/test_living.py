@@ -1,0 +1,125 @@
+"""A run that is resumed with another budget, price, URL, or one more model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.runs.directory import RunDirectory
+from lm_eval_ccat.runs.identity import differences
+from lm_eval_ccat.runs.rebuild import BANK_FILE, rebuild
+
+
+def scores() -> ScoreTable:
+    rng = np.random.default_rng(2)
+    skill, ease = np.linspace(-1, 1, 12)[:, None], rng.normal(size=40)[None]
+    logits = skill + ease + 0.5 * rng.normal(size=(12, 40))
+    return ScoreTable.from_arrays(
+        1.0 / (1.0 + np.exp(-logits)), models=[f"m{j}" for j in range(12)]
+    )
+
+
+TABLE = scores()
+BANK = calibrate(TABLE.without(["m1", "m2", "m10"]), method="paper")
+
+
+def identity(budget: float | None = 24.0, **changes: Any) -> dict[str, Any]:
+    prices = changes.get("prices", {"m1": 1.0, "m2": 1.0})
+    args = {"base_url": changes.get("url", "http://a/v1"), "num_concurrent": 4}
+    if "temperature" in changes:
+        args["temperature"] = changes["temperature"]
+    models = [{"name": m, "price": {"item": p}, "model_args": args} for m, p in prices.items()]
+    return {
+        "config": {"task": "t", "seed": changes.get("seed", 0), "budget": {"items": budget},
+                   "models": models},
+        "bank_sha256": BANK.sha256,
+        "task": {"name": "t", "prompts_sha256": changes.get("prompts", "0")},
+        "versions": {"lm_eval_ccat": changes.get("version", "0.1.0")},
+        "ranker": {"models": prices, "units": None, "confidence": 0.999, "warmup": 4,
+                   "budget": budget, "max_items": None, "seed": 0, "options": {}},
+        "report": {"currency": changes.get("currency", "items")},
+    }  # fmt: skip
+
+
+def work(folder: Path, limit: int = 1000) -> list[tuple[str, Any]]:
+    """Answer what is asked, until the ranking is done; the pairs that were answered now."""
+    ranker, _ = rebuild(folder)
+    answered = []
+    while len(answered) < limit and (pairs := ranker.ask(1)):
+        for model, item in pairs:
+            ranker.tell(model, item, float(TABLE.select([model]).unit[0, item]), 1.0)
+            answered.append((model, item))
+    ranker.journal.close()
+    return answered
+
+
+def resume(folder: Path, now: dict[str, Any]) -> list[str]:
+    found = RunDirectory(folder).require_same(now)
+    ranker, _ = rebuild(folder)
+    ranker.change(found, now)
+    ranker.journal.close()
+    return found.changes
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = RunDirectory(tmp_path / "run")
+    folder.make()
+    BANK.save(folder.path / BANK_FILE)
+    folder.start(identity())
+    folder.journal.close()
+    return folder.path
+
+
+def test_a_larger_budget_goes_on_and_pays_for_nothing_twice(run: Path) -> None:
+    first = work(run)
+    assert len(first) == 24 and work(run) == []
+    assert resume(run, identity(32.0)) == ["config.budget.items: 24.0 -> 32.0"]
+    second = work(run)
+    assert len(second) == 8 and not set(first) & set(second)
+    assert resume(run, identity(32.0)) == []  # compared with what it is now
+    assert resume(run, identity(None)) == ["config.budget.items: 32.0 -> null"]
+    assert len(work(run)) > 8
+    ranker, _ = rebuild(run)
+    assert [len(c["settings"]) for c in ranker.tally.changes] == [1, 1]
+    assert (
+        sum(ranker.ranker.result().cost.values())
+        == ranker.tally.answered["m1"] + (ranker.tally.answered["m2"])
+    )
+
+
+def test_a_model_joins_and_a_price_changes(run: Path) -> None:
+    work(run, 10)
+    now = identity(60.0, prices={"m1": 1.0, "m2": 3.0, "m10": 0.5})
+    assert resume(run, now) == [
+        "config.budget.items: 24.0 -> 60.0",
+        "config.models[m10]: joins",
+        "config.models[m2].price.item: 1.0 -> 3.0",
+    ]
+    assert "m10" in dict(work(run))
+    assert resume(run, now) == []
+    order = rebuild(run)[0].ranker.result().order
+    assert sorted(order) == ["m1", "m10", "m2"] and order[0] == "m10"
+
+
+def test_what_makes_it_another_run_is_refused(run: Path) -> None:
+    work(run, 5)
+    for other, named in (
+        (identity(seed=3), "config.seed: 0 -> 3"),
+        (identity(temperature=0.7), "temperature: null -> 0.7"),
+        (identity(prompts="1"), "task.prompts_sha256"),
+        (identity(prices={"m1": 1.0}), r"models\[m2\]"),
+        (identity(currency="usd"), "report.currency"),
+    ):
+        with pytest.raises(RunError, match=named):
+            RunDirectory(run).require_same(other)
+
+
+def test_a_url_and_a_version_may_change() -> None:
+    found = differences(identity(), identity(url="http://b/v1", version="9.9"))
+    assert not found.refused and not found.ranker and len(found.changes) == 3
