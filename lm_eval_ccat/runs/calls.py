@@ -45,6 +45,8 @@ def apply(ranker: Ranker, record: Record, where: str = "the journal") -> None:
         ranker.release(record["model"], record["item"])
     elif op == "drop":
         ranker.drop(record["model"], record["reason"])
+    elif op == "restore":
+        ranker.restore(record["model"])
     elif op == "stop":
         ranker.stop(record["reason"])
     elif op == "change":

@@ -62,12 +62,13 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Differences:
     found: list[tuple[str, Any, Any]] = []
     for key in COMPARED:
         _compare(_by_name(old.get(key)), _by_name(plain.get(key)), key, found)
-    currency = [(part.get("report") or {}).get("currency") for part in (old, plain)]
-    _compare(*currency, "report.currency", found)
-    refused, changes = [], []
-    for path, before, after in found:
-        joins = before is None and re.fullmatch(_MODEL, path)
-        said = f"{path}: joins" if joins else f"{path}: {_short(before)} -> {_short(after)}"
+    before, after = ((part.get("report") or {}).get("currency") for part in (old, plain))
+    _compare(before, after, "report.currency", found)
+    refused: list[str] = []
+    changes: list[str] = []
+    for path, was, is_now in found:
+        joins = was is None and re.fullmatch(_MODEL, path)
+        said = f"{path}: joins" if joins else f"{path}: {_short(was)} -> {_short(is_now)}"
         (changes if joins or _MAY_CHANGE.fullmatch(path) else refused).append(said)
     return Differences(refused, changes, _for_the_ranker(old.get("ranker"), plain.get("ranker")))
 

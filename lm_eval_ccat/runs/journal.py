@@ -1,8 +1,8 @@
 """The append-only journal of a run: one JSON object per line, numbered, on disk before it counts.
 
 The first record describes the run (``op: "header"``).  Every later record is one call on the
-:class:`~lm_eval_ccat.ranker.Ranker` (``ask``, ``tell``, ``fail``, ``release``, ``drop``, ``stop``,
-``change``) or a note that the Ranker never sees.  Replaying the calls in order rebuilds the Ranker,
+:class:`~lm_eval_ccat.ranker.Ranker` (``ask``, ``tell``, ``fail``, ``release``, ``drop``,
+``restore``, ``stop``, ``change``) or a note that the Ranker never sees.  Replaying the calls in order rebuilds the Ranker,
 because its state is a pure function of its arguments and the sequence of calls.
 
 A process may be killed in the middle of a write.  The bytes after the last newline are then not a

@@ -166,6 +166,8 @@ class JournaledRanker:
             self.claims = {p: c for p, c in self.claims.items() if p[0] != model}
         if op == "fail":
             tally.failures.setdefault(str(model), []).append((record["item"], record["reason"]))
+        if op == "restore":
+            tally.set_aside.pop(str(model), None)
         if op == "change":
             tally.changes.append(record)
         if op in ("tell", "fail"):
@@ -260,6 +262,12 @@ class JournaledRanker:
         with self._exchange():
             if model not in self.tally.set_aside:
                 self._write({"op": "drop", "model": model, "reason": reason}, apply=True)
+
+    def restore(self, model: str) -> None:
+        """Take back a model that was set aside."""
+        with self._exchange():
+            if model in self.tally.set_aside:
+                self._write({"op": "restore", "model": model}, apply=True)
 
     def stop(self, reason: str) -> None:
         """End the ranking, as a journalled call."""

@@ -201,6 +201,18 @@ def test_a_model_set_aside_holds_nothing_and_is_set_aside_once() -> None:
     assert again.tally.set_aside == {"a": "HTTP 401"} and again.claims == ranker.claims
 
 
+def test_a_model_set_aside_can_be_taken_back() -> None:
+    lines: list[bytes] = []
+    ranker = journaled(lines)
+    ranker.restore("a")  # it is not set aside: nothing to write
+    assert not lines
+    ranker.drop("a", "HTTP 503")
+    ranker.restore("a")
+    for one in (ranker, journaled(lines)):
+        assert not one.tally.set_aside and not one.ranker.result().set_aside
+        assert "a" in one.ranker.result().order
+
+
 def test_asking_in_vain_writes_nothing() -> None:
     lines: list[bytes] = []
     ranker = journaled(lines)
