@@ -2,8 +2,9 @@
 
 The first record describes the run (``op: "header"``).  Every later record is one call on the
 :class:`~lm_eval_ccat.ranker.Ranker` (``ask``, ``tell``, ``fail``, ``release``, ``drop``,
-``restore``, ``stop``, ``change``) or a note that the Ranker never sees.  Replaying the calls in order rebuilds the Ranker,
-because its state is a pure function of its arguments and the sequence of calls.
+``restore``, ``stop``, ``change``) or a note that the Ranker never sees.  Replaying the calls in
+order rebuilds the Ranker, because its state is a pure function of its arguments and the sequence of
+calls.
 
 A process may be killed in the middle of a write.  The bytes after the last newline are then not a
 record: reading drops them and says so, and opening for append removes them.  Anything unreadable
