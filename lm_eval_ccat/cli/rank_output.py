@@ -14,10 +14,10 @@ MATRIX_MODELS = 12
 
 
 def exit_code(ranking: Ranking, interrupted: bool = False) -> int:
-    """0 when every pair is decided, 3 with ties left, 4 when a model failed or it was cut short."""
+    """0 when the goal of the run is met, 3 when it is not, 4 when a model failed or it was cut."""
     if interrupted or ranking.set_aside:
         return PARTIAL
-    return DECIDED if ranking.decided else TIES
+    return DECIDED if ranking.goal_met else TIES
 
 
 def headline(ranking: Ranking) -> str:

@@ -109,11 +109,13 @@ class Turns:
 
     def warming(self) -> list[Turn]:
         """Models with their first items of some task ahead of them."""
-        active = self._ledger.active
+        accounts = self._ledger.accounts
+        most = self.warmup if len(self._ledger.contents.tasks) == 1 else math.inf
+        active = [j for j in self._ledger.active if accounts[j].n < most]
         if not active:
             return []
-        load = np.array([self._ledger.accounts[j].load for j in active])
-        left = np.array([self._ledger.accounts[j].left for j in active])
+        load = np.array([accounts[j].load for j in active])
+        left = np.array([accounts[j].left for j in active])
         found = np.argwhere(((load < self.warmup) & (left > 0)).T)
         return [Turn(active[j], int(t)) for t, j in found.tolist()]
 

@@ -12,7 +12,7 @@ from scipy.special import stdtr
 from ...bank import ItemBank
 from ...errors import UsageError
 from ..adaptive_test import AdaptiveTest
-from ..policy import Choice, Differences, Floats, Policy
+from ..policy import Choice, Differences, Floats, Policy, decided_by_student
 from .calibration import model_of
 from .field import Field
 from .test import ITEM_PRICE, DefaultTest
@@ -108,21 +108,32 @@ class DefaultPolicy(Policy):
         return n_kept if len(self.tests) == 1 else max(n_kept // 2, 1)
 
     def priority(self, model: int, pending: Sequence[int], price: float) -> float:
-        result = self._field.result()
-        n = self._field.members[model].n_told + len(pending)
-        fall = float(result.variance[model]) / ((n + 1) * price)
+        return float(self.priorities([model], [pending], [price])[0])
+
+    def priorities(
+        self, models: Sequence[int], pending: Sequence[Sequence[int]], prices: Sequence[float]
+    ) -> Floats:
+        result, of = self._field.result(), np.asarray(models, dtype=np.intp)
+        n = np.array([self._field.members[m].n_told + len(w) for m, w in zip(models, pending)])
+        fall = result.variance[of] / ((n + 1) * np.asarray(prices))
         if self._by_variance or len(self.tests) == 1:
-            return fall
-        sd = np.sqrt(result.spread[model])
-        z = (result.estimate[model] - result.estimate) / sd
+            return np.asarray(fall)
+        sd = np.sqrt(result.spread[of])
+        z = (result.estimate[of, None] - result.estimate) / sd
         worth = np.exp(-0.5 * z**2) / sd
-        worth[model] = 0.0
-        return float(fall * (worth.sum() + 1e-12))
+        worth[np.arange(len(of)), of] = 0.0
+        return np.asarray(fall * (worth.sum(axis=1) + 1e-12))
 
     # -- what is known ------------------------------------------------------------------------
 
     def location(self, model: int) -> float:
         return float(self._field.result().estimate[model])
+
+    def locations(self) -> Floats:
+        return self._field.result().estimate
+
+    def decided(self, level: float) -> NDArray[np.bool_]:
+        return decided_by_student(self.differences(), level)
 
     def standing(self, model: int) -> tuple[float, float]:
         result = self._field.result()
