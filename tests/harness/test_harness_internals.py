@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,16 @@ def test_the_hook_is_installed_once_and_leaves_other_tasks_to_the_harness(bench)
     assert lm_eval.evaluator.evaluate is first
     assert inspect.signature(first) == inspect.signature(inspect.unwrap(first))
     assert "adaptive" not in bench.stock(["choices"], bootstrap_iters=0)
+
+
+def test_a_second_copy_of_the_shipped_tasks_is_one_warning(tmp_path, caplog):
+    """The harness warns of each task that a later folder holds too."""
+    shipped = Path(__file__).resolve().parents[2] / "task_configs"
+    copies = tmp_path / "copies"
+    shutil.copytree(shipped, copies)
+    with caplog.at_level("WARNING"):
+        internals.task_manager(["ccat_govreport"], [str(shipped), str(copies)])
+    [record] = [r for r in caplog.records if "folders" in r.getMessage()]
+    said = record.getMessage()
+    assert said.startswith("Task ccat_") and " more) stands in" in said and str(copies) in said
+    assert not [r for r in caplog.records if "overrides" in r.getMessage()]

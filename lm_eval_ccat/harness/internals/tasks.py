@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from .names import resolve
+
+_INDEX_LOG = "lm_eval.tasks._index"
 
 
 def load_tasks(
@@ -36,11 +40,38 @@ def task_manager(
     a file, or a single task of `include_path` (which goes before the harness's own of that name).
     """
     make = resolve("lm_eval.tasks:TaskManager")
-    own = make(include_path=include_path, include_defaults=False, metadata=dict(metadata or {}))
-    single = {name for name, e in own.task_index.items() if e.kind.name in ("TASK", "PY_TASK")}
-    if all(isinstance(n, str) and (n in single or Path(n).is_file()) for n in names):
-        return own
-    return make(include_path=include_path, metadata=dict(metadata or {}))
+    with _one_warning_of_copies():
+        own = make(include_path=include_path, include_defaults=False, metadata=dict(metadata or {}))
+        single = {name for name, e in own.task_index.items() if e.kind.name in ("TASK", "PY_TASK")}
+        if all(isinstance(n, str) and (n in single or Path(n).is_file()) for n in names):
+            return own
+        return make(include_path=include_path, metadata=dict(metadata or {}))
+
+
+@contextmanager
+def _one_warning_of_copies() -> Iterator[None]:
+    """Say once, not once per task, that a folder of tasks stands in the way of another."""
+    log = logging.getLogger(_INDEX_LOG)
+    taken: dict[str, Path] = {}
+
+    def collect(record: logging.LogRecord) -> bool:
+        if "overrides existing task" not in str(record.msg) or not isinstance(record.args, tuple):
+            return True
+        name, used = record.args[:2]
+        taken[str(name)] = Path(str(used)).parent
+        return False
+
+    log.addFilter(collect)
+    try:
+        yield
+    finally:
+        log.removeFilter(collect)
+        if taken:
+            first, folder = next(iter(taken.items()))
+            more = f" (and {len(taken) - 1} more)" if len(taken) > 1 else ""
+            log.warning(
+                "Task %s%s stands in several folders; that in %s is used", first, more, folder
+            )
 
 
 def expand_names(manager: Any, patterns: Sequence[str]) -> list[str]:
