@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_ccat import ItemBank, ScoreTable
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.metrics import table
+from lm_eval_ccat.metrics import table as metric_table
+from lm_eval_ccat.ranker.stopping import Budget
 from lm_eval_ccat.testing.methods import example_table
 
 sys.path.insert(0, str(Path(__file__).parent / "report"))
@@ -63,10 +64,10 @@ def test_a_metric_is_one_line(monkeypatch, tmp_path):
         pytest.skip("CONTRIBUTING.md is not part of this installation")
     line = re.search(r"^Entry\(.*\),$", GUIDE.read_text(), re.MULTILINE)
     assert line is not None
-    (entry,) = eval(f"[{line[0]}]", vars(table))
+    (entry,) = eval(f"[{line[0]}]", vars(metric_table))
     log = tmp_path / "samples_t_2026-01-01T00-00-00.0.jsonl"
     log.write_text('{"doc_id": 0, "filter": "none", "helpfulness": 4, "doc_hash": "h"}\n')
-    monkeypatch.setattr(table, "ENTRIES", (*table.ENTRIES, entry))
+    monkeypatch.setattr(metric_table, "ENTRIES", (*metric_table.ENTRIES, entry))
     assert ScoreTable.read(log, metric="helpfulness").unit.tolist() == [[0.75]]
 
 
@@ -79,6 +80,24 @@ def test_a_method_passes_the_suite_and_is_known_to_the_commands(package, tmp_pat
     assert "nearest" in capsys.readouterr().out
     ItemBank.blank([1, 2], method="nearest").save(tmp_path / "b.bank.json")
     assert main(["bank", "show", str(tmp_path / "b.bank.json")]) == 0
+
+
+def test_a_stopping_rule_combines_with_ours(package):
+    leader = importlib.import_module("my_package.leader")
+    table, names = example_table(), ["m02", "m06", "m09"]
+    bank = calibrate(table.without(names), "default")
+    scores = {m: table.select([m]).unit[0] for m in names}
+
+    def end(rule):
+        ranker = Ranker(bank, dict.fromkeys(names, 1.0), warmup=3, stop=rule)
+        while not ranker.done:
+            for model, item in ranker.ask(2):
+                ranker.tell(model, item, float(scores[model][bank.index[item]]))
+        return ranker.result()
+
+    alone, limited = end(leader.LeaderMeasured(0.06)), end(leader.LeaderMeasured(1e-9) | Budget(15))
+    assert alone.stopped_because == "the leader is measured to 0.06"
+    assert "budget" in limited.stopped_because and sum(limited.cost.values()) <= 15
 
 
 def test_a_reader_passes_the_suite_and_is_asked(package, tmp_path):

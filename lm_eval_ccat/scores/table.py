@@ -297,4 +297,6 @@ def _nanmean_rows(rows: Floats) -> Floats:
     seen = np.isfinite(rows)
     count = seen.sum(axis=0)
     total = np.where(seen, rows, 0.0).sum(axis=0)
-    return np.divide(total, count, out=np.full(rows.shape[1], np.nan), where=count > 0)
+    out: Floats = np.full(rows.shape[1], np.nan)
+    np.divide(total, count, out=out, where=count > 0)
+    return out

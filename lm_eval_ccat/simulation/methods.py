@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UsageError
-from ..methods.method import did_you_mean
 from ..methods.registry import names as registered_names
+from ..plugins import did_you_mean
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,24 @@ def test_difficulties_of_paper_are_those_of_all_models(seed, n_old, missing):
     assert set(made.models) == set(want.models)
 
 
+def test_the_noise_of_the_models_before_stays_in_an_update():
+    whole = table(n_models=13)
+    clean = ScoreTable.from_arrays(
+        1 / (1 + np.exp(-np.log(whole.raw[:1] / (1 - whole.raw[:1])).mean(axis=0))),
+        ["clean"],
+        whole.doc_ids,
+    )
+    bank = calibrate(whole.select(whole.models[:12]), "default")
+    made = update(bank, clean)
+    before, after = bank.parameters["noise"], made.parameters["noise"]
+    # One model beside twelve, and the ten that the prior counts as, moves no item's noise far.
+    assert (after > before * 22 / 23 - 1e-12).all() and (after < before * 22 / 23 + 5 / 23).all()
+    assert made.constants["log_noise"][:12] == bank.constants["log_noise"]
+    assert len(made.constants["log_noise"]) == 13
+    paper = calibrate(whole.select(whole.models[:12]), "paper")
+    assert 0.85 < update(paper, clean).constants["k"] / paper.constants["k"] < 1.5
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_with_the_old_scores_an_update_is_a_calibration(method):
     whole = table()

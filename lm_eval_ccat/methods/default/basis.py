@@ -69,7 +69,7 @@ class AbilityBasis:
     @property
     def size(self) -> int:
         """Number of functions."""
-        return 2 + self.line.shape[1]
+        return 2 + int(self.line.shape[1])
 
     def at(self, x: ArrayLike) -> Floats:
         """Values at abilities of shape (n,); shape (n, size)."""

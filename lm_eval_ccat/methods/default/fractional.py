@@ -102,7 +102,7 @@ class FractionalItems:
     @property
     def n_dimensions(self) -> int:
         """Ability and residual factors."""
-        return 1 + self.loadings.shape[1]
+        return 1 + int(self.loadings.shape[1])
 
     @property
     def prior_precision(self) -> Floats:

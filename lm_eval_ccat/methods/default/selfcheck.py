@@ -195,7 +195,7 @@ def _enough(rest: Positions, mean: Floats, n_items: int) -> Positions:
 
 def _residuals(field: Field, y: Floats) -> Floats:
     left = field.sequence.left
-    return y[:, left] - np.array([m.posterior.mu[left] for m in field.members])
+    return np.asarray(y[:, left] - np.array([m.posterior.mu[left] for m in field.members]))
 
 
 def _stop(field: Field, y: Floats, group: int, models: Positions) -> Stop:

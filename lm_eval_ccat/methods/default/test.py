@@ -70,7 +70,8 @@ class DefaultTest(AdaptiveTest):
         return float(self._field.result().variance[self._at])
 
     def expected(self) -> Floats:
-        return self._posterior.mu.copy()
+        mu: Floats = self._posterior.mu.copy()
+        return mu
 
     def predictive_variance(self, item: int) -> float:
         d, look = self._field.model.departures, self._field.look()

@@ -128,4 +128,6 @@ def _item_correlation(scores: Floats, seen: NDArray[np.bool_], theta: Floats) ->
     top = np.where(seen, scores, -np.inf).max(axis=0)
     varies = top > np.where(seen, scores, np.inf).min(axis=0)
     usable = (count >= MIN_MODELS) & varies & (norm > 0.0)
-    return np.divide((dt * dy).sum(axis=0), norm, out=np.full(len(count), np.nan), where=usable)
+    out: Floats = np.full(len(count), np.nan)
+    np.divide((dt * dy).sum(axis=0), norm, out=out, where=usable)
+    return out

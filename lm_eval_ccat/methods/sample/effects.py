@@ -95,4 +95,4 @@ class Effects:
         level = float(estimate.mean())
         ease = np.divide(rest, count, out=np.full(len(count), level), where=count > 0)
         own = self.scores[model]
-        return np.where(np.isfinite(own), own, np.clip(ease + effect[model], 0.0, 1.0))
+        return np.asarray(np.where(np.isfinite(own), own, np.clip(ease + effect[model], 0.0, 1.0)))

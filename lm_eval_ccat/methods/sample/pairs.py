@@ -56,7 +56,7 @@ class SharedSequence:
         if len(self.sizes) == 1:
             return 1.0 / (len(self.order) - at)
         before = sum(self.stratum_of[int(i)] == h for i in self.order[:at])
-        return 1.0 / (float(self.sizes[h]) - before)
+        return float(1.0 / (float(self.sizes[h]) - before))
 
 
 class Pairs:
