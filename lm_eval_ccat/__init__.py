@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .bank import ItemBank
-    from .live import AdaptiveTask, adaptive_evaluate, simple_evaluate
+    from .live import AdaptiveTask, adaptive_evaluate, rank, simple_evaluate
     from .live.comparison import compare
     from .methods import calibrate
     from .ranker import Ranker, Ranking
@@ -30,6 +30,7 @@ _HOME = {
     "AdaptiveTask": "live",
     "compare": "live.comparison",
     "adaptive_evaluate": "live",
+    "rank": "live",
     "simple_evaluate": "live",
 }
 
@@ -42,6 +43,7 @@ __all__ = [
     "adaptive_evaluate",
     "calibrate",
     "compare",
+    "rank",
     "simple_evaluate",
     "simulate",
 ]

@@ -73,8 +73,10 @@ FAILURE_WORDS = {
     "attempts": "How often a document is tried before it is given up.",
     "backoff": "Seconds before the second attempt; twice as long before each further one.",
     "max_backoff": "Longest such pause.",
-    "in_a_row": "Documents given up in a row after which the model is set aside.",
+    "in_a_row": "Documents given up in a row after which the model is taken to be away, or is set "
+    "aside where the trouble is not on the way to it.",
     "share": "Share of ten or more documents given up above which the model is set aside.",
+    "outage_minutes": "Longest outage: a server that is away longer loses its model.",
 }
 PRICE_WORDS = {
     "input": "Dollars per million prompt tokens (with `output`).",

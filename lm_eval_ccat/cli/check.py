@@ -153,7 +153,7 @@ def _range(text: str | None) -> tuple[float, float] | None:
 
 
 def _include_path(given: str | None) -> list[str]:
-    from .harness_passthrough import shipped_tasks
+    from ..harness.shipped import shipped_tasks
 
     shipped = shipped_tasks()
     paths = [] if shipped is None else [str(shipped)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -58,8 +57,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the demo; 0 if every confident pair agrees with full evaluation."""
     from ..demo.corpus import collect, write_task
     from ..demo.summarisers import CALIBRATING, RANKED
-    from ..live.ranking import Switches, rank
-    from .live import make_console, quiet_harness
+    from ..live.quiet import quiet_harness
+    from ..live.ranking import rank
+    from .live import Display
 
     started = time.monotonic()
     folder = Path(args.dir)
@@ -78,10 +78,10 @@ def run(args: argparse.Namespace) -> int:
 
     from ..demo.evaluate import evaluate_in_full
 
-    console = make_console(args.quiet)
+    display = Display(args.quiet)
     logs = folder / "logs"
     _say(f"Full runs of {len(CALIBRATING)} known systems, to calibrate on:")
-    with quiet_harness(None, console), contextlib.redirect_stdout(io.StringIO()):
+    with quiet_harness(None, display.warn), contextlib.redirect_stdout(io.StringIO()):
         known = evaluate_in_full(tasks, logs, CALIBRATING)
     _say("  " + ", ".join(f"{n} {s:.3f}" for n, s in sorted(known.items(), key=lambda x: -x[1])))
 
@@ -90,14 +90,11 @@ def run(args: argparse.Namespace) -> int:
     config_file = folder / "rank.yaml"
     config_file.write_text(_config_text(bank_file.name, RANKED), encoding="utf-8")
     _say(f"\nlm-eval-ccat rank {config_file}\n")
-    from ..live.config import load_config
-
     run_dir = folder / "rank.run"
-    rank(load_config(config_file), run_dir, Switches(quiet=args.quiet))
-    content = json.loads((run_dir / "result.json").read_text(encoding="utf-8"))
+    content = rank(config_file, run_dir=run_dir, observer=display).content
 
     _say(f"\nFull runs of the same {len(RANKED)} systems, to see whether that was right:")
-    with quiet_harness(None, console), contextlib.redirect_stdout(io.StringIO()):
+    with quiet_harness(None, display.warn), contextlib.redirect_stdout(io.StringIO()):
         truth = evaluate_in_full(tasks, folder / "full_logs", RANKED)
     wrong = _compare(content, truth, len(documents))
     _say(f"\nIt took {time.monotonic() - started:.0f} s.\n")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import CcatError, UsageError
 
 EPILOG = """\
 example (models.yaml):
@@ -94,29 +96,53 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("name a configuration; this directory holds no ranking to look into")
     path = Path(args.config or ".")
     if path.is_dir():
-        from .rank_state import show_state
+        from ..live.results import state
+        from .rank_output import show
 
-        return show_state(path, as_json=args.json)
+        result = state(path)
+        show(result, args.json, sys.stdout)
+        return result.exit_code
     from ..live.config import load_config
+    from ..live.ranking import dry_run, prepare, rank
+    from .live import Display
 
     config = load_config(path, _overrides(args))
     folder = Path(args.run_dir) if args.run_dir else path.with_suffix(".run")
-    from ..live.ranking import Switches, rank
+    display = Display(args.quiet, args.json)
+    if args.dry_run:
+        content = dry_run(config, display)
+        if args.json:
+            print(json.dumps(content, indent=2))
+        else:
+            from .rank_forecast import print_forecast
 
-    return rank(
+            print_forecast(content)
+        return 0
+    if args.prepare:
+        prepare(config, folder, display)
+        print(f"{folder} is ready; join with: lm-eval-ccat run --model ... --adaptive "
+              f"--ranking {folder} --name NAME")  # fmt: skip
+        return 0
+    result = rank(
         config,
-        folder,
-        Switches(
-            resume=args.resume,
-            prepare=args.prepare,
-            dry_run=args.dry_run,
-            as_json=args.json,
-            quiet=args.quiet,
-            report=args.report,
-            executor=args.executor,
-            ray_address=args.ray_address,
-        ),
+        run_dir=folder,
+        resume=args.resume,
+        executor=args.executor,
+        ray_address=args.ray_address,
+        observer=display,
     )
+    if args.report:
+        _report(folder)
+    return result.exit_code
+
+
+def _report(folder: Path) -> None:
+    from ..report import write_report
+
+    try:
+        print(f"Report: {write_report(folder)}", file=sys.stderr)
+    except CcatError as error:  # the ranking itself is done and kept
+        print(f"warning: no report: {error}", file=sys.stderr)
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, Any]:

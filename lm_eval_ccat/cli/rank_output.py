@@ -1,90 +1,35 @@
-"""The result of a ranking: a headline, a table, and the same as JSON."""
+"""The result of a ranking on a terminal: a headline, a table, notes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from ..ranker import Ranking
-from ..runs.journaled import Tally
+if TYPE_CHECKING:
+    from ..live.results import Result
 
-DECIDED, TIES, PARTIAL = 0, 3, 4
 #: A matrix of more models than this is left to the JSON.
 MATRIX_MODELS = 12
 
 
-def exit_code(ranking: Ranking, interrupted: bool = False) -> int:
-    """0 when the goal of the run is met, 3 when it is not, 4 when a model failed or it was cut."""
-    if interrupted or ranking.set_aside:
-        return PARTIAL
-    return DECIDED if ranking.goal_met else TIES
+def show(result: Result, as_json: bool, out: TextIO) -> None:
+    """Print a result or the state of a run."""
+    content = result.content
+    if as_json:
+        print(json.dumps(content, indent=2, ensure_ascii=False), file=out, flush=True)
+        return
+    from rich.console import Console
 
-
-def headline(ranking: Ranking) -> str:
-    """``B > A > {C, D} > E, each at 95%, using 1.9% of the items``."""
-    new = [name for name in ranking.estimates if name not in ranking.known]
-    every = ranking.n_items * len(new)
-    used = sum(len(ranking.items[name]) for name in new)
-    share = 100.0 * used / every if every else 0.0
-    percent = f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
-    order = ranking.in_words() or "no model was ranked"
-    each = f", each at {100 * ranking.confidence:g}%" if ">" in order else ""
-    return f"{order}{each}, using {percent} of the items"
-
-
-def to_json(
-    ranking: Ranking,
-    tally: Tally,
-    *,
-    task: str,
-    metric: str,
-    key: str,
-    estimand: str,
-    currency: str,
-    elapsed: float,
-    interrupted: bool,
-    lm_eval: str,
-    bank: str,
-    run_dir: str,
-) -> dict[str, Any]:
-    """Everything that the run found, as JSON values."""
-    content = ranking.to_dict()
-    signature = ranking.signature
-    if not signature.startswith("task:"):  # a bank made from a table does not know its task
-        signature = f"task:{task}|{signature}"
-    if interrupted:
-        content["stopped_because"] = "interrupted"
-    elif not ranking.order:
-        content["stopped_because"] = "every model was set aside"
-    for name, block in content["models"].items():
-        sources = sorted(tally.token_sources.get(name, ()))
-        block["seconds"] = tally.seconds.get(name, 0.0)
-        if sources:
-            block["tokens"] = {
-                "input": tally.input_tokens.get(name, 0.0),
-                "output": tally.output_tokens.get(name, 0.0),
-                "counted_by": sources,
-                "estimated": "estimate" in sources,
-            }
-        block["empty_outputs"] = tally.empty_outputs.get(name, 0)
-    return {
-        "headline": headline(ranking),
-        "metric": metric,
-        "key": key,
-        "estimand": estimand,
-        **content,
-        "cost_unit": currency,
-        "seconds": elapsed,
-        "interrupted": interrupted,
-        "exit_code": exit_code(ranking, interrupted),
-        "bank_sha256": bank,
-        "run_dir": run_dir,
-        "signature": f"{signature}|lm-eval:{lm_eval}",
-    }
+    print_result(Console(file=out, highlight=False), content)
+    if content["interrupted"] and result.run_dir is not None:
+        print(f"Go on with --resume; everything is kept in {result.run_dir}.", file=out)
+    if not content.get("finished", True):
+        print(f"Not finished; {len(content['in_flight'])} document(s) in flight.", file=out)
 
 
 def print_result(console: Any, content: Mapping[str, Any]) -> None:
-    """Print a result as :func:`to_json` makes it."""
+    """Print a result as `lm_eval_ccat.live.results.Result` holds it."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

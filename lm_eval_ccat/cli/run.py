@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import UsageError
+from ..harness.shipped import shipped_tasks
 from . import run_after
 
 EXAMPLES = """
@@ -164,10 +165,7 @@ def run(args: argparse.Namespace) -> int:
     command = internals.run_command()._execute
     ranking, name = ours.pop("ranking"), ours.pop("name")
     if ranking is not None and ours["adaptive"]:
-        from ..live.join import join
-
-        internals.set_up_logging()
-        return join(args, ranking, name, [n for n, v in ours.items() if v and n != "adaptive"])
+        return _join(args, ranking, name, [n for n, v in ours.items() if v and n != "adaptive"])
     ours.update({"ranking": ranking, "name": name})
     if not ours.pop("adaptive"):
         given = [name for name, value in ours.items() if value is not None]
@@ -180,8 +178,8 @@ def run(args: argparse.Namespace) -> int:
 
     if ours.pop("ranking") is None and ours.pop("name") is not None:
         raise UsageError("--name is the model's name in a ranking; it needs --ranking RUN_DIR")
+    from ..harness.assembly import in_words
     from ..live.evaluate import adaptively, refuse_subsets
-    from ..live.harness_results import in_words
 
     file = _config_file(args)
     out = ours["leaderboard_out"]
@@ -198,11 +196,39 @@ def run(args: argparse.Namespace) -> int:
         command(args)
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")
-    run_after.count_items(options.bank, blocks)
     if known is not None:
         output_path = getattr(args, "output_path", None) or file.get("output_path")
         run_after.update_leaderboards(known, blocks, out, output_path)
     return 0
+
+
+def _join(
+    args: argparse.Namespace, ranking: str, name: str | None, other_flags: Sequence[str]
+) -> int:
+    """Work for one model of a ranking that several processes share."""
+    from ..harness import internals
+    from ..live.join import FIXED, Joining, join
+    from .live import Display
+
+    internals.set_up_logging()
+    if other_flags:
+        raise UsageError(
+            f"--{other_flags[0]} belongs to the ranking's configuration, not to one process of it"
+        )
+    given = vars(args)
+    # `run` puts the shipped tasks in front of the user's own folders.
+    own = [p for p in (args.include_path or []) if p != str(shipped_tasks())]
+    joining = Joining(
+        model=given.get("model"),
+        model_args=dict(given.get("model_args") or {}),
+        batch_size=given.get("batch_size"),
+        device=given.get("device"),
+        tasks=list(given.get("tasks") or []),
+        include_path=own,
+        use_cache=given.get("use_cache"),
+        settings={key: given.get(key) for key in FIXED},
+    )
+    return join(ranking, name, joining, Display(quiet=True)).exit_code
 
 
 def _options(given: dict[str, Any]) -> Any:
@@ -243,8 +269,6 @@ def _config_file(args: argparse.Namespace) -> dict[str, Any]:
 
 def _set_include_path(args: argparse.Namespace) -> None:
     """Let the harness find the task configurations that come with the package, after the user's."""
-    from .harness_passthrough import shipped_tasks
-
     shipped = shipped_tasks()
     if shipped is None:
         return

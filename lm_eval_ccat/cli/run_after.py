@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BankError, UsageError
+from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from ..live.leaderboard import KnownResults
+    from ..live.known import KnownResults
 
 #: Arguments of models that name them, as the harness has it.
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
@@ -56,7 +55,7 @@ def known_results(
             if value is not None:
                 raise UsageError(f"--{flag} means nothing without --leaderboard")
         return None
-    from ..live.leaderboard import KnownResults
+    from ..live.known import KnownResults
     from ..live.options import parse_banks
 
     found = KnownResults.of(parse_banks(given))
@@ -77,33 +76,6 @@ def model_name(args: argparse.Namespace, file: Mapping[str, Any]) -> str:
     text = ",".join(f"{k}={v}" for k, v in arguments.items())
     model = str(getattr(args, "model", None) or file.get("model") or "model")
     return f"{model}:{text}" if text else model
-
-
-def count_items(banks: Any, blocks: Mapping[str, Mapping[str, Any]]) -> None:
-    """Count each task's documents beside its bank file."""
-    from ..live.options import bank_file
-
-    for task, block in blocks.items():
-        file = bank_file(banks, task) if "documents" in block else None
-        if file is not None:
-            _count(file, [block["documents"]])
-
-
-def count_new_items(
-    bank: str | Path, before: Mapping[str, list[Any]], now: Mapping[str, list[Any]]
-) -> None:
-    """Count what each model of a ranking was asked in this session, beside the bank file."""
-    _count(bank, [[d for d in items if d not in set(before[m])] for m, items in now.items()])
-
-
-def _count(bank: str | Path, tests: list[list[Any]]) -> None:
-    """Add to a bank's counts; one that cannot be kept is told, and no more than that."""
-    from ..upkeep.usage import record_usage
-
-    try:
-        record_usage(bank, tests)
-    except BankError as error:
-        print(f"warning: {error}", file=sys.stderr)
 
 
 def update_leaderboards(

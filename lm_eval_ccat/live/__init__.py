@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .evaluate import adaptive_evaluate, simple_evaluate
-
 if TYPE_CHECKING:
+    from .evaluate import adaptive_evaluate, simple_evaluate
+    from .observer import Observer
+    from .ranking import rank
+    from .results import Result
     from .task import AdaptiveTask
 
-__all__ = ["AdaptiveTask", "adaptive_evaluate", "simple_evaluate"]
+# The harness, which most of these import, takes a second or two.
+_HOME = {
+    "AdaptiveTask": "task",
+    "Observer": "observer",
+    "Result": "results",
+    "adaptive_evaluate": "evaluate",
+    "rank": "ranking",
+    "simple_evaluate": "evaluate",
+}
+
+__all__ = ["AdaptiveTask", "Observer", "Result", "adaptive_evaluate", "rank", "simple_evaluate"]
 
 
 def __getattr__(name: str) -> Any:
-    # Its base class is the harness's, which is imported only where it is needed.
-    if name == "AdaptiveTask":
-        from .task import AdaptiveTask
-
-        return AdaptiveTask
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)

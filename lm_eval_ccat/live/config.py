@@ -49,12 +49,16 @@ class FailureRule:
     """When a failed request is tried again, and when a model is set aside.
 
     A document is tried ``attempts`` times, waiting ``backoff`` seconds before the second and twice
-    as long before each further one, at most ``max_backoff``; where the code that reads or scores
-    the answer fails, it is tried only once more, as every answer is paid for.  A document that
-    fails every time is recorded, is not scored and is not offered to that model again; the estimate
-    treats it as an item not seen.  After ``in_a_row`` such documents without a success between
-    them, when of ten or more documents a larger share than ``share`` failed, or after an answer
-    that no repetition can mend (401, 402, 403, 404), the model is set aside.
+    as long before each further one, at most ``max_backoff`` (or as long as the server asks); where
+    the code that reads or scores the answer fails, it is tried only once more, as every answer is
+    paid for.  A document that fails every time is recorded, is not scored and is not offered to
+    that model again; the estimate treats it as an item not seen.
+
+    A server that is away (no connection, 429, 503, or ``in_a_row`` documents given up without a
+    success between them) costs no document: nobody asks it until one request, after a pause, finds
+    it back.  After ``outage_minutes`` the model is set aside; at once after an answer that no
+    repetition can mend (401, 402, 403, 404), after ``in_a_row`` documents whose answers could not
+    be scored, and when of ten or more documents a larger share than ``share`` failed.
     """
 
     attempts: int = 4
@@ -62,6 +66,7 @@ class FailureRule:
     max_backoff: float = 30.0
     in_a_row: int = 3
     share: float = 0.5
+    outage_minutes: float = 15.0
 
 
 @dataclass(frozen=True)
@@ -278,7 +283,8 @@ def _failures(value: Any) -> FailureRule | None:
         return None
     if not isinstance(value, Mapping):
         raise UsageError(
-            "`failures:` must hold attempts:, backoff:, max_backoff:, in_a_row:, share:"
+            "`failures:` must hold attempts:, backoff:, max_backoff:, in_a_row:, share:, "
+            "outage_minutes:"
         )
     _refuse_unknown(value, set(FailureRule.__dataclass_fields__), "failures")
     given = {
@@ -287,6 +293,7 @@ def _failures(value: Any) -> FailureRule | None:
         "max_backoff": _number(value, "max_backoff", low=0.0, where="failures"),
         "in_a_row": _integer(value, "in_a_row", low=1, where="failures"),
         "share": _number(value, "share", low=0.0, high=1.0, where="failures"),
+        "outage_minutes": _number(value, "outage_minutes", low=0.0, where="failures"),
     }
     return FailureRule(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
 

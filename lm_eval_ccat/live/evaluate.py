@@ -1,9 +1,10 @@
 """Adaptive evaluation inside the harness's own `simple_evaluate`.
 
 `lm_eval.evaluator.simple_evaluate` loads the model and the tasks and then calls `evaluate`. A
-wrapper in the place of `evaluate` runs the adaptive tasks document by document and leaves all
-others to the harness. Which tasks are adaptive is told in one of two ways: by `adaptive_evaluate`
-for the time of one call, or by the task's own class (`lm_eval_ccat.live.task.AdaptiveTask`).
+wrapper in the place of `evaluate` runs the adaptive tasks as rankings of this one model (see
+`adaptive`) and leaves all others to the harness. Which tasks are adaptive is told in one of two
+ways: by `adaptive_evaluate` for the time of one call, or by the task's own class
+(`lm_eval_ccat.live.task.AdaptiveTask`).
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
 from ..harness import internals
+from ..harness.assembly import assemble, in_words
 from ..harness.session import TaskSession, ignored_fewshot
-from .harness_results import assemble, in_words
-from .loop import AdaptiveRun, require_bank
-from .options import AdaptiveOptions
-from .together import group_weights, run_together
+from .adaptive import AdaptiveTaskRun, run_tasks
+from .observer import Observer, ProgressBar
+from .options import AdaptiveOptions, require_bank
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
@@ -33,6 +35,7 @@ class _Call:
 
     options: AdaptiveOptions
     num_fewshot: int | None = None
+    observer: Observer | None = None
     blocks: dict[str, Any] = field(default_factory=dict)
 
 
@@ -62,6 +65,9 @@ def adaptive_evaluate(
     seed: int = 0,
     audit: float = 0.0,
     exposure: int = 1,
+    run_dir: str | Path | None = None,
+    resume: bool = False,
+    observer: Observer | None = None,
     **arguments: Any,
 ) -> dict[str, Any] | None:
     """Evaluate a model on the few documents of each task that tell most.
@@ -91,12 +97,19 @@ def adaptive_evaluate(
         Share of the documents that is drawn at random, to check the estimate by.
     exposure : int, optional
         Draw each document at random among this many most informative ones.
+    run_dir : path, optional
+        Where the journal is kept, so that the run can be resumed; without it failed requests are
+        retried all the same. Several tasks that are not ranked together get a folder each.
+    resume : bool, optional
+        Go on with what `run_dir` holds: nothing that was answered is asked again.
+    observer : Observer, optional
+        Is told of warnings and progress; default a progress bar.
 
     Returns
     -------
     dict or None
         As `lm_eval.simple_evaluate` returns it, figures on the metric's own scale, with an
-        ``adaptive`` block per task. See `lm_eval_ccat.live.harness_results`.
+        ``adaptive`` block per task. See `lm_eval_ccat.harness.assembly`.
 
     Raises
     ------
@@ -123,6 +136,8 @@ def adaptive_evaluate(
         seed=seed,
         audit=audit,
         exposure=exposure,
+        run_dir=run_dir,
+        resume=resume,
     )
     refuse_subsets(arguments.get("limit"), arguments.get("samples"))
     if "include_path" in arguments:
@@ -131,7 +146,7 @@ def adaptive_evaluate(
         arguments["task_manager"] = internals.task_manager(
             tasks or [], arguments.pop("include_path"), metadata
         )
-    with adaptively(options, arguments.get("num_fewshot")):
+    with adaptively(options, arguments.get("num_fewshot"), observer):
         return internals.stock_simple_evaluate(
             model=model, model_args=model_args, tasks=tasks, **arguments
         )
@@ -175,7 +190,7 @@ def simple_evaluate(
 
 @contextmanager
 def adaptively(
-    options: AdaptiveOptions, num_fewshot: int | None = None
+    options: AdaptiveOptions, num_fewshot: int | None = None, observer: Observer | None = None
 ) -> Iterator[dict[str, Any]]:
     """While this lasts, every task that the harness evaluates in this thread is adaptive.
 
@@ -184,6 +199,7 @@ def adaptively(
     options : AdaptiveOptions
     num_fewshot : int, optional
         What the harness is asked for; a task that ignores it is warned of.
+    observer : Observer, optional
 
     Yields
     ------
@@ -191,7 +207,7 @@ def adaptively(
         Filled with the ``adaptive`` block of each task as it is evaluated.
     """
     install_hook()
-    call = _Call(options, num_fewshot)
+    call = _Call(options, num_fewshot, observer)
     token = _CURRENT.set(call)
     try:
         yield call.blocks
@@ -254,7 +270,7 @@ def _evaluate(
     refuse_subsets(arguments["limit"], arguments["samples"])
     lm = arguments["lm"]
     session_options = {key: arguments[key] for key in _SESSION_OPTIONS}
-    runs: dict[str, AdaptiveRun] = {}
+    runs: dict[str, AdaptiveTaskRun] = {}
     call = _CURRENT.get()
     for name, options in chosen.items():  # everything that can be refused is, before a request
         task = tasks[name]
@@ -265,7 +281,7 @@ def _evaluate(
             )
         bank = require_bank(options.bank_for(name, only_task=len(chosen) == 1), name)
         session = TaskSession(task, lm, session_options, count_tokens=options.model_price.by_tokens)
-        runs[name] = AdaptiveRun.prepare(session, bank, options)
+        runs[name] = AdaptiveTaskRun.prepare(session, bank, options)
         ignored = ignored_fewshot(task, call.num_fewshot if call is not None else None)
         if ignored is not None:
             log.warning(ignored)
@@ -273,17 +289,14 @@ def _evaluate(
     if len(chosen) < len(tasks):
         rest = {name: task for name, task in tasks.items() if name not in chosen}
         ordinary = stock(**{**arguments, "task_dict": {"tasks": rest, "groups": {}}})
-    weights = group_weights(runs, groups)
-    if weights is None:
-        _run_within_budget(runs)
-    else:
-        run_together(runs, weights)
+    observer = call.observer if call is not None and call.observer else ProgressBar()
+    finished = run_tasks(runs, groups, observer)
     results = assemble(
         lm,
         tasks,
         groups,
         ordinary,
-        runs,
+        finished,
         bootstrap_iters=arguments["bootstrap_iters"],
         log_samples=arguments["log_samples"],
     )
@@ -293,27 +306,3 @@ def _evaluate(
         for name, block in results["adaptive"].items():
             log.info("adaptive %s", in_words(block, name))
     return results
-
-
-def _run_within_budget(runs: Mapping[str, AdaptiveRun]) -> None:
-    """Run the tasks one after the other, each with an equal part of what is left of the budget."""
-    spent = {"items": 0.0, "usd": 0.0, "seconds": 0.0}
-    for position, run in enumerate(runs.values()):
-        share = {
-            kind: _part(kind, amount - spent[kind], len(runs) - position)
-            for kind, amount in (run.options.budget or {}).items()
-        }
-        run.run(share)
-        spent["items"] += len(run.administered)
-        spent["usd"] += run.cost or 0.0
-        spent["seconds"] += run.seconds
-
-
-def _part(kind: str, left: float, tasks: int) -> float:
-    if kind == "items":
-        if left < tasks:
-            raise UsageError(
-                f"the budget leaves {max(left, 0):g} items for {tasks} tasks; raise --budget_items"
-            )
-        return left // tasks
-    return max(left / tasks, 1e-9)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import CcatError
+from ..harness.transport import ServerError, seconds_to_wait
 from .config import FailureRule
 
 #: Answers that no repetition mends, because they are about the model: wrong key, no right, no such
@@ -15,7 +16,8 @@ from .config import FailureRule
 MODEL_STATUSES = frozenset({401, 402, 403, 404})
 #: Answers about this one document: malformed, too long, unprocessable, refused.
 DOCUMENT_STATUSES = frozenset({400, 413, 422, 451})
-
+#: Answers of a server that is not there for anybody at the moment.
+AWAY_STATUSES = frozenset({429, 502, 503, 504, 529})
 
 #: Packages whose exceptions are about the connection.
 _CLIENTS = frozenset({"aiohttp", "requests", "urllib3", "httpx", "httpcore", "openai", "anthropic"})
@@ -25,8 +27,10 @@ class Verdict(enum.Enum):
     """What to do after a failed attempt."""
 
     RETRY = "retry"
+    AWAY = "away"
     DOCUMENT = "document"
     MODEL = "model"
+    CANCELLED = "cancelled"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -51,30 +55,42 @@ def http_status(error: BaseException) -> int | None:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Seconds that the server asked to wait, from a numeric ``Retry-After`` header."""
+    """Seconds that the server asked to wait, from a ``Retry-After`` header in either form."""
     for link in _chain(error):
         for holder in (link, getattr(link, "response", None)):
             headers: Any = getattr(holder, "headers", None)
             value = headers.get("Retry-After") if hasattr(headers, "get") else None
-            try:
-                return max(0.0, float(value)) if value is not None else None
-            except (TypeError, ValueError):
-                continue
+            if value is not None:
+                return seconds_to_wait(str(value))
     return None
 
 
 def judge(error: BaseException) -> Verdict:
     """Decide by the kind of the error alone.
 
-    Time-outs, dropped connections, 429, 5xx and unreadable answers are worth another attempt.
-    Errors that we raise ourselves (a metric without a usable value, say) are about the document.
+    No connection, 429 and 503 are about the server at this moment; time-outs, 500 and unreadable
+    answers are worth another attempt.  Errors that we raise ourselves (a metric without a usable
+    value, say) are about the document.
     """
+    if isinstance(error, ServerError) and error.kind == "cancelled":
+        return Verdict.CANCELLED
     status = http_status(error)
     if status in MODEL_STATUSES:
         return Verdict.MODEL
     if status in DOCUMENT_STATUSES or isinstance(error, CcatError):
         return Verdict.DOCUMENT
+    if status in AWAY_STATUSES or (status is None and _no_connection(error)):
+        return Verdict.AWAY
     return Verdict.RETRY
+
+
+def _no_connection(error: BaseException) -> bool:
+    if isinstance(error, ServerError):
+        return error.kind == "connection"
+    return any(
+        isinstance(link, ConnectionError) or "Connect" in type(link).__name__
+        for link in _chain(error)
+    )
 
 
 def attempts_for(rule: FailureRule, error: BaseException) -> int:
@@ -84,10 +100,11 @@ def attempts_for(rule: FailureRule, error: BaseException) -> int:
     code that reads or scores the answer will most likely come again, and each attempt is paid for:
     it gets one more.
     """
-    return rule.attempts if _is_on_the_way(error) else min(rule.attempts, 2)
+    return rule.attempts if is_on_the_way(error) else min(rule.attempts, 2)
 
 
-def _is_on_the_way(error: BaseException) -> bool:
+def is_on_the_way(error: BaseException) -> bool:
+    """Whether it is trouble on the way to the model, not of the code that reads its answer."""
     if http_status(error) is not None:
         return True
     return any(
@@ -100,11 +117,13 @@ def _is_on_the_way(error: BaseException) -> bool:
 def pause(rule: FailureRule, attempt: int, error: BaseException) -> float:
     """Seconds to wait after failed attempt number ``attempt`` (from 1)."""
     own = rule.backoff * 2.0 ** (attempt - 1)
-    return min(max(own, retry_after(error) or 0.0), rule.max_backoff)
+    return max(min(own, rule.max_backoff), retry_after(error) or 0.0)
 
 
 def describe(error: BaseException) -> str:
     """One line about an error, with its HTTP status when there is one, at most 300 characters."""
+    if isinstance(error, ServerError):  # it says all of that, in the server's own words
+        return str(error)[:300]
     status = http_status(error)
     prefix = f"HTTP {status}, " if status is not None else ""
     text = " ".join(str(error).split())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 #: Differences of two models, on [0, 1], for which the items are forecast.
 GAPS = (0.2, 0.1, 0.05, 0.02)
@@ -56,10 +54,10 @@ def forecast(plan: Plan) -> dict[str, Any]:
     if "items" in config.budget:
         items_most = min(items_most, max(int(config.budget["items"]), least * len(models)))
     return {
-        "task": plan.probe.name,
-        "documents": len(plan.probe.doc_ids),
+        "task": plan.outcome.task,
+        "documents": len(plan.session.doc_ids),
         "bank": plan.bank.short_hash,
-        "metric": plan.metric.label,
+        "metric": plan.outcome.metric.label,
         "budget": dict(config.budget),
         "models": models,
         "items_per_model_by_gap": items_by_gap(plan),
@@ -69,6 +67,7 @@ def forecast(plan: Plan) -> dict[str, Any]:
         "most_cost": min(limits) if limits else None,
         "overspend_at_most": in_flight if known and bound is not None else None,
         "judge_cost_per_item": config.judge.item,
+        "one_at_a_time": config.one_at_a_time,
     }
 
 
@@ -102,7 +101,7 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
     for gap in GAPS:
         enough = (n for n, se in enumerate(errors, 1) if z * math.sqrt(2) * se <= gap)
         items = next(enough, None)
-        shown = f"{float(plan.metric.scale.restore_error(gap)):g}"
+        shown = f"{float(plan.outcome.metric.scale.restore_error(gap)):g}"
         found[shown] = None if items is None else max(items, config.warmup)
     return found
 
@@ -115,67 +114,3 @@ def _at_once(entry: ModelConfig) -> int:
         except (TypeError, ValueError):
             continue
     return 1
-
-
-def print_forecast(plan: Plan, as_json: bool, out: TextIO) -> None:
-    """Print the forecast; nothing is asked and no model is loaded."""
-    content = forecast(plan)
-    if as_json:
-        print(json.dumps(content, indent=2), file=out)
-        return
-    with contextlib.redirect_stdout(out):
-        _print(plan, content)
-
-
-def _print(plan: Plan, content: dict[str, Any]) -> None:
-    print(
-        f"Task {content['task']}: {content['documents']} documents, metric {content['metric']}, "
-        f"bank {content['bank']}."
-    )
-    print(f"{'model':<24} {'items':>12} {'per item':>12} {'cost':>22} {'full run':>12}")
-    for name, m in content["models"].items():
-        items = f"{m['least_items']} to {m['most_items']}"
-        mark = "~" if m["cost_estimated"] else ""
-        print(
-            f"{name[:24]:<24} {items:>12} {_money(m['cost_per_item'], mark):>12} "
-            f"{_range(m['least_cost'], m['most_cost'], mark):>22} "
-            f"{_money(m['full_evaluation_cost'], mark):>12}"
-        )
-    print(
-        f"Together {content['least_items']} to {content['most_items']} items, "
-        f"{_range(content['least_cost'], content['most_cost'], '')}."
-    )
-    print("Items per model, by how far apart two neighbours are:")
-    for gap, items in content["items_per_model_by_gap"].items():
-        print(f"  {gap:>6} of {content['metric']}: {items or 'more than are allowed'}")
-    if content["overspend_at_most"] is not None:
-        print(
-            f"The budget is exceeded by at most what is in flight at the end: "
-            f"{_money(content['overspend_at_most'], '~')}."
-        )
-    if content["judge_cost_per_item"]:
-        print(f"Every item includes {_money(content['judge_cost_per_item'], '')} for the judge.")
-    if any(m["cost_estimated"] for m in content["models"].values()):
-        print(
-            "~ token counts are guessed from the lengths of prompts and references, and times "
-            "are not known yet."
-        )
-    if "seconds" in content["budget"]:
-        print(f"It ends after {content['budget']['seconds']:g} s at the latest.")
-    seconds = [m["most_seconds_at_1s"] for m in content["models"].values()]
-    longest = sum(seconds) if plan.config.one_at_a_time else max(seconds)
-    print(
-        f"Time: at most {longest:.0f} s for each second that an answer takes"
-        + ("." if plan.config.one_at_a_time else ", as the models work at the same time.")
-    )
-    print("Nothing was asked and no model was loaded.")
-
-
-def _money(amount: float | None, mark: str) -> str:
-    return "unknown" if amount is None else f"{mark}${amount:.4g}"
-
-
-def _range(low: float | None, high: float | None, mark: str) -> str:
-    if low is None or high is None:
-        return "cost unknown"
-    return f"{mark}${low:.4g} to ${max(low, high):.4g}"

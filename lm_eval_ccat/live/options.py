@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
-from ..errors import BankError, UsageError
+from ..errors import BankError, HarnessError, UsageError
 from ..harness.prices import Price
-from .leaderboard import KnownResults
+from .config import BUDGET_KINDS, ModelConfig, RankConfig
+from .known import KnownResults
 
-BUDGET_KINDS = ("items", "usd", "seconds")
+#: The name of the one model in its ranking.
+MODEL = "model"
+#: Items before the standard error is believed.
+WARMUP = 10
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,10 @@ class AdaptiveOptions:
     leaderboard : path, ScoreTable, or mapping of task name to either, optional
         Full results of other models: each task is run until the model's place among them is
         decided.
+    run_dir : path, optional
+        Where the journal is kept; None keeps it in memory.
+    resume : bool, optional
+        Go on with what `run_dir` holds.
     """
 
     bank: Any
@@ -62,6 +70,8 @@ class AdaptiveOptions:
     audit: float = 0.0
     exposure: int = 1
     leaderboard: Any = None
+    run_dir: Any = None
+    resume: bool = False
 
     def __post_init__(self) -> None:
         if self.bank is None:
@@ -96,6 +106,40 @@ class AdaptiveOptions:
         """The price as an object that can tell a document's cost."""
         return Price.parse(self.price, "price")
 
+    def config(self, task: str, budget: Mapping[str, float], tasks: int = 1) -> RankConfig:
+        """The configuration of a ranking of this one model.
+
+        Parameters
+        ----------
+        task : str
+        budget : mapping
+            This ranking's part of the budget.
+        tasks : int
+            How many tasks are ranked together, by nothing but their common budget.
+        """
+        limits = [WARMUP]
+        if tasks == 1 and self.max_items is not None:
+            limits.append(self.max_items)
+        if "items" in budget:
+            # A first look at every task, on at most half the budget where there are several.
+            limits.append(int(budget["items"]) // (1 if tasks == 1 else 2 * tasks))
+        elif "usd" in budget:
+            limits.append(0)  # the paper's warm-up knows no budget
+        return RankConfig(
+            task=task,
+            bank="",
+            models=(ModelConfig(MODEL, None, price=self.model_price),),
+            confidence=self.confidence,
+            budget=dict(budget),
+            warmup=min(limits),
+            max_items=self.max_items,
+            seed=self.seed,
+            stop_when_decided=tasks == 1,
+            audit=self.audit,
+            exposure=self.exposure,
+            target_se=self.target_se,
+        )
+
     def require_files(self) -> None:
         """Refuse banks and full results that cannot be read, before a model is loaded.
 
@@ -114,7 +158,7 @@ class AdaptiveOptions:
                     continue  # which of its banks are meant, the tasks say
                 bank = ItemBank.load(bank)
             if self.leaderboard is not None:
-                self.leaderboard.read_task(task or bank.task or "", bank)
+                self.leaderboard.of_task(task or bank.task or "", bank)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any], folder: Path | None = None) -> AdaptiveOptions:
@@ -184,6 +228,16 @@ class AdaptiveOptions:
             names = ", ".join(file.name for file in found)
             raise UsageError(f"{path} holds {len(found)} banks of task {task} ({names}); name one")
         return ItemBank.load(found[0]) if found else None
+
+
+def require_bank(bank: ItemBank | None, task: str) -> ItemBank:
+    """The bank, or an error that says how to give one."""
+    if bank is None:
+        raise HarnessError(
+            f"no bank for task {task}; give one with --bank {task}=FILE, or run the task without "
+            "--adaptive"
+        )
+    return bank
 
 
 def parse_banks(values: list[str]) -> str | dict[str, str]:

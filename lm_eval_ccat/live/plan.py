@@ -1,73 +1,116 @@
-"""What a ranking needs before it starts: bank, metric, prices, units, and what it will cost."""
+"""What a ranking needs before it starts: outcomes, prices, known results, its identity."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from .. import __version__
-from ..errors import BankMismatchError, UsageError
-from ..harness.prices import Tokens, estimate_tokens
+from ..bank import ItemBank
+from ..bank.settings import check_bank
+from ..harness import TaskSession, internals
+from ..harness.outcome import Outcome
+from ..harness.prices import Tokens
+from ..ranker import Ranker
+from ..runs.rebuild import make_ranker
 from .config import ModelConfig, RankConfig
-from .models import probe_session
-
-if TYPE_CHECKING:
-    from ..bank import ItemBank
-    from ..harness import TaskSession
-    from ..metrics.registry import Metric
-    from ..ranker import Ranker
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What one model's documents are expected to take.
-
-    ``mean`` and ``largest`` are costs of one document in the budget's currency; ``known`` is
-    False where the price is not stated.
-    """
-
-    mean: float
-    largest: float
-    known: bool
+from .known import KnownMean, known_means, read_known
+from .money import (
+    Forecast,
+    Till,
+    currency_of,
+    expected_tokens,
+    forecast_of,
+    sizes_of,
+    till_of,
+)
+from .tasks import probe_session
+from .worker import Item
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked ranking, ready to run."""
+    """A checked ranking, ready to run.
+
+    Attributes
+    ----------
+    config : RankConfig
+    outcomes : dict of task to Outcome
+    sessions : dict of task to TaskSession
+        To look at documents and prompts; they need have no model.
+    prices : dict of model to float
+        Of one unit, in `currency`.
+    units : dict of item to float, or None
+        Relative size of each item.
+    forecasts : dict of model to Forecast
+    currency : {"items", "usd"}
+    known : dict of model to KnownMean, or None
+    weights : dict of task to float
+        Of several tasks in the score that is ranked by.
+    """
 
     config: RankConfig
-    bank: ItemBank
-    metric: Metric
-    filter: str
-    probe: TaskSession
+    outcomes: dict[str, Outcome]
+    sessions: dict[str, TaskSession]
     prices: dict[str, float]
-    units: dict[Any, float] | None
+    units: dict[Item, float] | None
     forecasts: dict[str, Forecast]
     currency: str
-    known: dict[str, float] | None = None
+    known: dict[str, KnownMean] | None = None
+    weights: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The first task's, the only one unless several tasks are ranked together."""
+        return next(iter(self.outcomes.values()))
+
+    @property
+    def bank(self) -> ItemBank:
+        """Of `outcome`."""
+        return self.outcome.bank
+
+    @property
+    def session(self) -> TaskSession:
+        """Of `outcome`."""
+        return self.sessions[self.outcome.task]
 
     @property
     def budget(self) -> float | None:
-        """The Ranker's budget, in :attr:`currency`; a time budget is kept by the clock."""
-        if "usd" in self.config.budget:
-            return self.config.budget["usd"]
-        return self.config.budget.get("items")
+        """The Ranker's budget, in `currency`; a time budget is kept by the clock."""
+        return self.config.budget.get("usd", self.config.budget.get("items"))
+
+    @property
+    def seconds(self) -> float | None:
+        """The time budget."""
+        return self.config.budget.get("seconds")
+
+    def expected_cost(self, model: str, item: Item) -> float:
+        """What an attempt counts of which nobody knows whether it was billed.
+
+        Nothing where the budget counts documents: one without an answer is none.
+        """
+        if self.currency == "items":
+            return 0.0
+        return self.prices[model] * (1.0 if self.units is None else self.units[item])
+
+    def till(self, entry: ModelConfig) -> Till:
+        """What charges one model's documents."""
+        return till_of(entry, self.config, self.currency)
 
     def ranker_arguments(self) -> dict[str, Any]:
         """What the Ranker is made with, as JSON values for the journal's header."""
-        config = self.config
+        config, units = self.config, self.units
         options: dict[str, Any] = dict(config.options)
         if config.information != "first":
             options["information"] = config.information
         if config.familywise:
             options["familywise"] = True
-        units = self.units
         return {
             "models": self.prices,
-            "units": None if units is None else [units[d] for d in self.bank.doc_ids],
+            "units": None if units is None else [units[item] for item in self.items()],
             "confidence": config.confidence,
             "warmup": config.warmup,
             "budget": self.budget,
@@ -81,68 +124,68 @@ class Plan:
             "options": options,
         }
 
+    def items(self) -> list[Item]:
+        """Every item, in bank order."""
+        if len(self.outcomes) == 1:
+            return list(self.bank.doc_ids)
+        return [(task, d) for task, o in self.outcomes.items() for d in o.bank.doc_ids]
+
+    @property
+    def offered(self) -> list[Item]:
+        """Items that the bank lets be asked."""
+        kept = [k for outcome in self.outcomes.values() for k in outcome.bank.kept]
+        return [item for item, k in zip(self.items(), kept) if k]
+
     def new_ranker(self) -> Ranker:
         """A Ranker in its initial state."""
-        from ..runs.rebuild import make_ranker
+        arguments = self.ranker_arguments()
+        if len(self.outcomes) == 1:
+            return make_ranker(self.bank, arguments)
+        banks = {task: outcome.bank for task, outcome in self.outcomes.items()}
+        by_task = None
+        if self.units is not None:
+            by_task = {t: {d: self.units[t, d] for d in b.doc_ids} for t, b in banks.items()}
+        return make_ranker(banks, {**arguments, "units": by_task, "weights": self.weights})
 
-        return make_ranker(self.bank, self.ranker_arguments())
-
-    def cost_of(self, entry: ModelConfig) -> Callable[[Tokens | None, float], float]:
-        """The function by which one model's documents are charged."""
-        if self.currency == "items":
-            return lambda tokens, seconds: 1.0
-        from ..harness.judge import take_cost
-
-        stated = self.config.judge.item
-
-        def cost(tokens: Tokens | None, seconds: float) -> float:
-            measured = take_cost()  # by the judge's own price, in the thread that asked it
-            return entry.price.cost(tokens, seconds) + (measured if stated is None else stated)
-
-        return cost
-
-    def identity(self) -> dict[str, Any]:
-        """What must be the same for a run to be resumed."""
-        from ..harness import internals
-
-        config = self.config.public_dict()
-        config.pop("bank")  # named by its content, not by where it lies
-        docs = "".join(str(h) for h in self.probe.doc_hashes)
-        prompts = "\x1e".join(p for d in self.probe.doc_ids for p in self.probe.prompts(d))
+    def facts(self) -> dict[str, Any]:
+        """What a reader of the run needs to know of it, as JSON values."""
+        outcome = self.outcome
         return {
-            "config": config,
-            "bank_sha256": self.bank.sha256,
-            "task": {
-                "name": self.probe.name,
-                "documents": len(self.probe.doc_ids),
-                "documents_sha256": _sha(docs),
-                "prompts_sha256": _sha(prompts),
-                "metric": self.metric.name,
-                "filter": self.filter,
-                "settings": json.loads(json.dumps(self.probe.settings, default=str)),
-            },
+            "bank_sha256": "+".join(o.bank.sha256 for o in self.outcomes.values()),
+            "task": {"name": "+".join(self.outcomes)},
             "versions": {"lm_eval_ccat": __version__, "lm_eval": internals.harness_version()},
-            "ranker": self.ranker_arguments(),
             "report": {
-                "metric": self.metric.label,
-                "key": self.metric.key(self.filter),
-                "scale": self.metric.scale.to_dict(),
+                "metric": outcome.metric.label,
+                "key": outcome.key,
+                "scale": outcome.metric.scale.to_dict(),
                 "estimand": self.estimand,
                 "currency": self.currency,
             },
         }
 
+    def identity(self) -> dict[str, Any]:
+        """The journal's header: `facts`, and what must be the same for a run to be resumed."""
+        config = self.config.public_dict()
+        config.pop("bank")  # named by its content, not by where it lies
+        outcome, sessions, facts = self.outcome, self.sessions.values(), self.facts()
+        docs = "".join(str(h) for s in sessions for h in s.doc_hashes)
+        prompts = "\x1e".join(p for s in sessions for d in s.doc_ids for p in s.prompts(d))
+        task = {
+            **facts["task"],
+            "documents": sum(len(s.doc_ids) for s in sessions),
+            "documents_sha256": _sha(docs),
+            "prompts_sha256": _sha(prompts),
+            "metric": outcome.metric.name,
+            "filter": outcome.filter,
+            "settings": json.loads(json.dumps(self.session.settings, default=str)),
+        }
+        return {**facts, "config": config, "task": task, "ranker": self.ranker_arguments()}
+
     @property
     def estimand(self) -> str:
         """What the estimates are estimates of, in words."""
-        metric = self.metric
-        what = f"mean {metric.name}"
-        if metric.label.startswith("sentence_"):
-            what = f"mean sentence-level {metric.name} (not the corpus {metric.name})"
-        if metric.scale.cap is not None:
-            what += f", each document's score capped at {metric.scale.cap:g},"
-        n = self.bank.n_items
-        return f"Estimates are of the {what} over all {n} documents of {self.probe.name}"
+        n, task = self.bank.n_items, self.outcome.task
+        return f"Estimates are of the {self.outcome.in_words} over all {n} documents of {task}"
 
 
 def make_plan(config: RankConfig) -> Plan:
@@ -155,84 +198,59 @@ def make_plan(config: RankConfig) -> Plan:
     CcatError
         The bank, the task or their metric cannot be used together.
     """
-    from ..bank import ItemBank
-
-    _require_prices(config)
+    currency_of(config)  # what cannot be paid is said before the task is loaded
     bank = ItemBank.load(config.bank)
-    from .loop import metric_of
+    session = probe_session(config)
+    known = None
+    if config.known is not None:
+        known = known_means(read_known(config.known, bank), bank, [m.name for m in config.models])
+    outcome = Outcome.of(bank, session)
+    return plan_of(config, {outcome.task: outcome}, {outcome.task: session}, known)
 
-    probe = probe_session(config)
-    metric = metric_of(bank, probe)
-    if bank.filter is not None and bank.filter not in probe.filters:
-        raise UsageError(
-            f"the bank is of filter {bank.filter!r}; task {probe.name} has: "
-            f"{', '.join(probe.filters)}"
-        )
-    filter = bank.filter or probe.filters[0]
-    _check_probe(bank, probe)
-    currency = _currency(config)
-    expected = expected_tokens(probe, bank.doc_ids)
-    forecasts = {m.name: _forecast(m, config, expected) for m in config.models}
+
+def plan_of(
+    config: RankConfig,
+    outcomes: Mapping[str, Outcome],
+    sessions: Mapping[str, TaskSession],
+    known: dict[str, KnownMean] | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> Plan:
+    """The plan of a ranking whose tasks are loaded.
+
+    Raises
+    ------
+    UsageError
+        A money budget with a model whose price is unknown.
+    """
+    currency = currency_of(config)
+    several = len(outcomes) > 1
+    expected: dict[Item, Tokens] = {}
+    if any(m.price.known for m in config.models):  # it takes the prompt of every document
+        expected = {
+            ((task, doc) if several else doc): tokens
+            for task, outcome in outcomes.items()
+            for doc, tokens in expected_tokens(sessions[task], outcome.bank.doc_ids).items()
+        }
+    forecasts = {m.name: forecast_of(m, config, expected) for m in config.models}
     if currency == "items":
         prices, units = dict.fromkeys(forecasts, 1.0), None
     else:
         prices = {name: forecast.mean for name, forecast in forecasts.items()}
-        units = _units(config, expected)
-    known = None if config.known is None else _known_means(config, bank)
-    return Plan(config, bank, metric, filter, probe, prices, units, forecasts, currency, known)
-
-
-def _known_means(config: RankConfig, bank: ItemBank) -> dict[str, float]:
-    """Full-benchmark means, on [0, 1], of the models whose results are known."""
-    import numpy as np
-
-    from ..scores import ScoreTable
-
-    scale = bank.scale
-    table = ScoreTable.read(
-        str(config.known),
-        metric=bank.metric,
-        task=bank.task,
-        filter=bank.filter,
-        range=(scale.low, scale.high) if scale.cap is None else None,
-        lower_is_better=not scale.higher_is_better,
-    )
-    there = {doc: i for i, doc in enumerate(table.doc_ids)}
-    lacking = [doc for doc in bank.doc_ids if doc not in there]
-    if lacking:
-        raise UsageError(
-            f"`known:` {config.known} has no scores on {len(lacking)} of the bank's "
-            f"{bank.n_items} documents; known models need full results"
-        )
-    scores = table.model_scores()[:, [there[doc] for doc in bank.doc_ids]]
-    new = {m.name for m in config.models}
-    means = {}
-    for name, row in zip(table.models, scores):
-        if np.isnan(row).any():
-            raise UsageError(
-                f"`known:` model {name} lacks scores on {int(np.isnan(row).sum())} documents; "
-                "known models need full results"
-            )
-        if name not in new:  # a model that is ranked is not known, whatever the table says
-            means[name] = float(row.mean())
-    return means
-
-
-def _check_probe(bank: ItemBank, probe: TaskSession) -> None:
-    """Refuse a bank of other documents before any model is loaded."""
-    there = set(probe.doc_ids)
-    lacking = [d for d in bank.doc_ids if d not in there]
-    if lacking:
-        raise BankMismatchError(
-            f"task {probe.name} lacks {len(lacking)} of the bank's {bank.n_items} documents "
-            f"(the first is doc_id {lacking[0]!r}); calibrate a bank on this task's logs"
-        )
+        units = sizes_of(config, expected)
+    return Plan(
+        config, dict(outcomes), dict(sessions), prices, units, forecasts, currency, known,
+        dict(weights or {}),
+    )  # fmt: skip
 
 
 def check_session(bank: ItemBank, session: TaskSession) -> list[str]:
-    """Compare the bank with the task as one model is asked it; warnings, or a refusal."""
-    from ..bank.settings import check_bank
+    """Compare a bank with the task as one model is asked it; warnings, or a refusal.
 
+    Raises
+    ------
+    BankMismatchError
+        See `check_bank`.
+    """
     return check_bank(
         bank,
         task=session.name,
@@ -241,63 +259,6 @@ def check_session(bank: ItemBank, session: TaskSession) -> list[str]:
         doc_ids=session.doc_ids,
         doc_hashes=session.doc_hashes,
     )
-
-
-def _require_prices(config: RankConfig) -> None:
-    if "usd" not in config.budget:
-        return
-    for model in config.models:
-        if not model.price.known:
-            raise UsageError(
-                f"the budget is in money and the price of model {model.name} is unknown; add "
-                "price: {input: .., output: ..} ($ per million tokens), {item: ..} or {hour: ..}"
-            )
-
-
-def _currency(config: RankConfig) -> str:
-    if "items" in config.budget:
-        return "items"
-    return "usd" if all(m.price.known for m in config.models) else "items"
-
-
-def expected_tokens(probe: TaskSession, docs: Sequence[Any]) -> dict[Any, Tokens]:
-    """What each document is expected to take, from the lengths of its prompt and its reference."""
-    documents = probe.task.eval_docs
-    generates = probe.task.OUTPUT_TYPE == "generate_until"
-    expected = {}
-    for doc in docs:
-        prompts = probe.prompts(doc)
-        repeats = probe.n_requests(doc) / len(prompts)
-        written = 0.0
-        if generates:
-            target = probe.task.doc_to_target(documents[doc])
-            text = target[0] if isinstance(target, list) and target else target
-            written = max(1.0, estimate_tokens(str(text))) * probe.n_requests(doc)
-        read = sum(map(estimate_tokens, prompts)) * repeats
-        expected[doc] = Tokens(read, written, "estimate")
-    return expected
-
-
-def _forecast(model: ModelConfig, config: RankConfig, expected: Mapping[Any, Tokens]) -> Forecast:
-    if not model.price.known:
-        return Forecast(1.0, 1.0, False)
-    judge = config.judge.item or 0.0
-    # One second for a document stands for a time not measured yet; costs told correct it.
-    costs = [model.price.cost(tokens, 1.0) + judge for tokens in expected.values()]
-    return Forecast(sum(costs) / len(costs), max(costs), True)
-
-
-def _units(config: RankConfig, expected: Mapping[Any, Tokens]) -> dict[Any, float] | None:
-    """Relative size of each document where every model is paid by the token; mean 1."""
-    if not all(m.price.by_tokens for m in config.models):
-        return None
-    read = sum(m.price.input or 0.0 for m in config.models)
-    written = sum(m.price.output or 0.0 for m in config.models)
-    sizes = {doc: read * t.input + written * t.output for doc, t in expected.items()}
-    mean = sum(sizes.values()) / len(sizes)
-    if mean <= 0.0:
-        return None
-    return {doc: max(size / mean, 1e-3) for doc, size in sizes.items()}
 
 
 def _sha(text: str) -> str:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CcatError, RunError, UsageError
-from ..runs.journaled import DocId
-from .config import ModelConfig
 from .models import HarnessWorker
+from .observer import Observer
 from .plan import check_session
-from .worker import Answer
+from .worker import Answer, Item
 
 if TYPE_CHECKING:
     from ..harness import Administered, TaskSession
@@ -71,32 +70,31 @@ class ModelActor:
 
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self.warnings: list[str] = []
-        self.bank = arguments["bank"]
         self.worker = HarnessWorker(**arguments, check=self._check)
 
     def _check(self, session: TaskSession) -> None:
-        self.warnings = check_session(self.bank, session)
+        bank = self.worker.outcomes[session.name].bank
+        self.warnings += check_session(bank, session)
 
     def open(self) -> tuple[int, int, list[str]]:
         """Load the model; (calls at the same time, documents per call, warnings)."""
         self.worker.open()
         return self.worker.slots, self.worker.batch, self.warnings
 
-    def administer(self, doc_ids: Sequence[DocId]) -> tuple[list[Answer], list[Administered]]:
+    def administer(self, items: Sequence[Item]) -> tuple[list[Answer], list[Administered]]:
         """Run documents; the answers, and what the harness logs of them."""
-        answers = self.worker.administer(doc_ids)
-        return answers, [self.worker.administered.pop(answer.doc_id) for answer in answers]
+        answers = self.worker.administer(items)
+        return answers, [self.worker.administered[answer.item] for answer in answers]
 
 
 class RayWorker(HarnessWorker):
     """The driver's side of one actor, as the scheduler drives it."""
 
-    def __init__(self, arguments: Mapping[str, Any], console: Any, told: set[str]) -> None:
+    def __init__(self, arguments: Mapping[str, Any], warn: Callable[[str], None]) -> None:
         super().__init__(**arguments, check=lambda session: None)
         self.memory = None  # Ray places models by their resources
         self._arguments = dict(arguments)
-        self._console = console
-        self._told = told
+        self._warn = warn
         self._actor: Any = None
         self._starts = 0
         self._lock = threading.Lock()
@@ -133,23 +131,21 @@ class RayWorker(HarnessWorker):
             raise ActorLost(f"the node of {self.name} was lost while it was loading") from error
         self._actor = actor
         for warning in warnings:
-            if warning not in self._told:
-                self._told.add(warning)
-                self._console.print(f"warning: {warning}", highlight=False, markup=False)
+            self._warn(warning)
 
-    def administer(self, doc_ids: Sequence[DocId]) -> list[Answer]:
+    def administer(self, items: Sequence[Item]) -> list[Answer]:
         """Put documents to the actor; a lost actor is replaced and the error says to try again."""
         import ray
 
         actor = self._actor
         try:
-            answers, administered = ray.get(actor.administer.remote(list(doc_ids)))
+            answers, administered = ray.get(actor.administer.remote(list(items)))
         except ray.exceptions.RayTaskError as error:
             raise _cause(error) from None
         except ray.exceptions.RayError as error:
             self._replace(actor)
             raise ActorLost(f"the node of {self.name} was lost") from error
-        self.administered.update({answer.doc_id: a for answer, a in zip(answers, administered)})
+        self.administered.update({answer.item: a for answer, a in zip(answers, administered)})
         return list(answers)
 
     def _replace(self, lost: Any) -> None:
@@ -175,24 +171,24 @@ def _cause(error: Any) -> BaseException:
     return cause if isinstance(cause, Exception) else CcatError(str(error).splitlines()[-1])
 
 
-def make_ray_workers(
-    plan: Plan, console: Any, entries: Sequence[ModelConfig] | None = None
-) -> list[HarnessWorker]:
+def make_ray_workers(plan: Plan, observer: Observer) -> list[HarnessWorker]:
     """One actor per model; none is started yet."""
     told: set[str] = set()
+
+    def warn(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            observer.warn(text)
+
     return [
         RayWorker(
             {
                 "entry": entry,
                 "config": plan.config,
-                "bank": plan.bank,
-                "metric": plan.metric,
-                "filter": plan.filter,
-                "cost_of": plan.cost_of(entry),
-                "cache": plan.config.harness.get("use_cache"),
+                "outcomes": plan.outcomes,
+                "till": plan.till(entry),
             },
-            console,
-            told,
+            warn,
         )
-        for entry in (plan.config.models if entries is None else entries)
+        for entry in plan.config.models
     ]

@@ -1,78 +1,227 @@
-"""What a ranking leaves in its run directory."""
+"""What a ranking leaves: its result as one object and as JSON, and files for each model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..metrics.scale import Scale
+from ..ranker import Ranking
+from ..runs.journaled import JournaledRanker, Tally
+from ..runs.rebuild import rebuild
 from .config import mask_secrets
 
 if TYPE_CHECKING:
-    from ..ranker import Ranking
-    from ..runs.directory import RunDirectory
-    from ..runs.journaled import JournaledRanker
-    from .models import HarnessWorker
+    from ..harness.assembly import TaskRun
     from .plan import Plan
+    from .worker import SessionWorker
+
+DECIDED, TIES, PARTIAL = 0, 3, 4
 
 
-def result_content(
-    plan: Plan,
+@dataclass(frozen=True)
+class Result:
+    """The result of a ranking.
+
+    Attributes
+    ----------
+    ranking : Ranking
+        Scores on [0, 1], higher is better; its ``scale`` is the metric's own.
+    content : dict
+        JSON values as ``result.json`` holds them, figures on the metric's own scale.
+    run_dir : Path or None
+
+    Examples
+    --------
+    >>> result = rank("models.yaml")                       # doctest: +SKIP
+    >>> result.ranking.order                               # doctest: +SKIP
+    ['b', 'a', 'c']
+    >>> print(result)                                      # doctest: +SKIP
+    b > {a, c}, each at 95%, using 4.2% of the items
+    """
+
+    ranking: Ranking
+    content: dict[str, Any]
+    run_dir: Path | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 all decided, 3 ties left, 4 partial: that of the command ``rank``."""
+        return int(self.content["exit_code"])
+
+    def __str__(self) -> str:
+        return str(self.content["headline"])
+
+
+def exit_code(ranking: Ranking, interrupted: bool = False) -> int:
+    """0 when the goal of the run is met, 3 when it is not, 4 when a model failed or it was cut."""
+    if interrupted or ranking.set_aside:
+        return PARTIAL
+    return DECIDED if ranking.goal_met else TIES
+
+
+def headline(ranking: Ranking) -> str:
+    """``B > A > {C, D} > E, each at 95%, using 1.9% of the items``."""
+    new = [name for name in ranking.estimates if name not in ranking.known]
+    every = ranking.n_items * len(new)
+    used = sum(len(ranking.items[name]) for name in new)
+    share = 100.0 * used / every if every else 0.0
+    percent = f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
+    order = ranking.in_words() or "no model was ranked"
+    each = f", each at {100 * ranking.confidence:g}%" if ">" in order else ""
+    return f"{order}{each}, using {percent} of the items"
+
+
+def _content(
     ranking: Ranking,
-    ranker: JournaledRanker,
-    directory: RunDirectory,
+    tally: Tally,
+    *,
+    task: str,
+    metric: str,
+    key: str,
+    estimand: str,
+    currency: str,
+    elapsed: float,
     interrupted: bool,
+    lm_eval: str,
+    bank: str,
+    run_dir: str | None,
 ) -> dict[str, Any]:
-    """The content of ``result.json``."""
-    from ..cli.rank_output import to_json
-    from ..harness import internals
+    """Everything that the run found, as JSON values."""
+    content = ranking.to_dict()
+    signature = ranking.signature
+    if not signature.startswith("task:"):  # a bank made from a table does not know its task
+        signature = f"task:{task}|{signature}"
+    if interrupted:
+        content["stopped_because"] = "interrupted"
+    elif not ranking.order:
+        content["stopped_because"] = "every model was set aside"
+    for name, block in content["models"].items():
+        sources = sorted(tally.token_sources.get(name, ()))
+        block["seconds"] = tally.seconds.get(name, 0.0)
+        if sources:
+            block["tokens"] = {
+                "input": tally.input_tokens.get(name, 0.0),
+                "output": tally.output_tokens.get(name, 0.0),
+                "counted_by": sources,
+                "estimated": "estimate" in sources,
+            }
+        block["empty_outputs"] = tally.empty_outputs.get(name, 0)
+    return {
+        "headline": headline(ranking),
+        "metric": metric,
+        "key": key,
+        "estimand": estimand,
+        **content,
+        "cost_unit": currency,
+        "seconds": elapsed,
+        "interrupted": interrupted,
+        "exit_code": exit_code(ranking, interrupted),
+        "bank_sha256": bank,
+        "run_dir": run_dir,
+        "signature": f"{signature}|lm-eval:{lm_eval}",
+    }
 
-    return to_json(
-        ranking,
-        ranker.tally,
-        task=plan.probe.name,
-        metric=plan.metric.label,
-        key=plan.metric.key(plan.filter),
-        estimand=plan.estimand,
-        currency=plan.currency,
-        elapsed=ranker.elapsed(),
-        interrupted=interrupted,
-        lm_eval=internals.harness_version(),
-        bank=plan.bank.sha256,
-        run_dir=str(directory.path),
-    )
+
+def result_of(
+    plan: Plan, ranker: JournaledRanker, run_dir: Path | None, interrupted: bool = False
+) -> Result:
+    """The result of a run as it stands."""
+    return _result(plan.facts(), ranker, run_dir, interrupted, ranker.elapsed())
+
+
+def state(folder: str | Path) -> Result:
+    """Where a ranking stands, from its run directory alone; nothing is loaded or asked.
+
+    ``content`` has two keys more than a result: ``finished``, and ``in_flight``, the documents
+    that are claimed and not answered.
+
+    Raises
+    ------
+    RunError
+        There is no ranking in the folder, or its journal is damaged.
+    """
+    ranker, header = rebuild(folder)
+    found = _result(header, ranker, Path(folder), False, ranker.tally.elapsed)
+    found.content["finished"] = ranker.done
+    if not ranker.done:  # pairs that are decided so far need not stay so
+        found.content["exit_code"] = found.exit_code or TIES
+    found.content["in_flight"] = [
+        {"model": model, "doc_id": doc, "by": claim.owner}
+        for (model, doc), claim in ranker.claims.items()
+    ]
+    return found
+
+
+def _result(
+    header: dict[str, Any],
+    ranker: JournaledRanker,
+    run_dir: Path | None,
+    interrupted: bool,
+    elapsed: float,
+) -> Result:
+    facts = header["report"]
+    with ranker.changed:
+        ranking = replace(ranker.ranker.result(), scale=Scale.from_dict(facts["scale"]))
+        content = _content(
+            ranking,
+            ranker.tally,
+            task=header["task"]["name"],
+            metric=facts["metric"],
+            key=facts["key"],
+            estimand=facts["estimand"],
+            currency=facts["currency"],
+            elapsed=elapsed,
+            interrupted=interrupted,
+            lm_eval=header["versions"]["lm_eval"],
+            bank=header["bank_sha256"],
+            run_dir=None if run_dir is None else str(run_dir),
+        )
+    return Result(ranking, content, run_dir)
+
+
+def task_runs(plan: Plan, ranker: JournaledRanker, worker: SessionWorker) -> dict[str, TaskRun]:
+    """One model's documents and what the ranking says of it, by task; scored anew if need be."""
+    from ..harness.assembly import TaskRun, one_model
+
+    answers = {item: a for (name, item), a in ranker.answers.items() if name == worker.name}
+    worker.restore(answers)
+    ranking = ranker.ranker.result()
+    by_task = getattr(ranking, "tasks", None) or {plan.outcome.task: ranking}
+    runs = {}
+    for task, outcome in plan.outcomes.items():
+        own = replace(
+            one_model(by_task[task], worker.name), stopped_because=ranking.stopped_because
+        )
+        given = {item: a for item, a in answers.items() if worker.place(item)[0] == task}
+        usd = [a["usd"] for a in given.values() if a.get("usd") is not None]
+        runs[task] = TaskRun(
+            session=worker.sessions[task],
+            outcome=outcome,
+            administered={worker.place(i)[1]: worker.administered[i] for i in given},
+            ranking=own,
+            usd=sum(usd) if usd else None,
+            seconds=sum(a.get("seconds") or 0.0 for a in given.values()),
+        )
+    return runs
 
 
 def write_model_results(
-    plan: Plan,
-    directory: RunDirectory,
-    ranker: JournaledRanker,
-    workers: Sequence[HarnessWorker],
-    ranking: Ranking,
-    console: Any,
-) -> None:
-    """The harness's results and samples files of each model, beside the journal."""
-    from .save import save_model
+    plan: Plan, ranker: JournaledRanker, workers: Sequence[Any], run_dir: Path
+) -> list[str]:
+    """Write the harness's results and samples files of each model; what could not be written."""
+    from ..harness.assembly import save_model
 
+    troubles = []
     for worker in workers:
-        answers = {doc: a for (name, doc), a in ranker.answers.items() if name == worker.name}
-        if not answers:
+        if not any(name == worker.name for name, _ in ranker.answers):
             continue
         try:
-            worker.restore(answers)
-            assert worker.session is not None
-            save_model(
-                directory.path,
-                worker.name,
-                worker.session,
-                plan.bank,
-                plan.metric,
-                plan.filter,
-                {int(doc): worker.administered[doc] for doc in answers},
-                ranking,
-                model=str(worker.entry.model),
-                model_args=mask_secrets(worker.entry.model_args),
-                seconds=ranker.tally.seconds.get(worker.name, 0.0),
-                usd=ranker.tally.costs.get(worker.name) if plan.currency == "usd" else None,
-            )
+            for run in task_runs(plan, ranker, worker).values():
+                arguments = mask_secrets(worker.entry.model_args)
+                save_model(run_dir, worker.name, run, str(worker.entry.model), arguments)
         except OSError as error:
-            console.print(f"warning: no results files for {worker.name}: {error}", markup=False)
+            troubles.append(f"no results files for {worker.name}: {error}")
+    return troubles

@@ -8,21 +8,22 @@ whose; the run is then reproducible to the last bit.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from ..errors import CcatError, RunError
-from ..runs.journaled import DocId, JournaledRanker
+from ..runs.journaled import JournaledRanker
+from .asking import Asking
+from .availability import State
 from .config import FailureRule
-from .failures import Verdict, attempts_for, describe, judge, pause
-from .worker import Answer, Worker
-
-logger = logging.getLogger(__name__)
+from .failures import describe
+from .worker import Item, Worker
 
 POLL_SECONDS = 0.25
+#: Seconds that what is in flight gets to arrive at the deadline, before it is cancelled.
+GRACE = 0.8
 
 
 class Scheduler:
@@ -46,6 +47,10 @@ class Scheduler:
     lease : float, optional
         Age in seconds at which another process's claims are given back; None when this process
         is the only one.
+    expected : callable, optional
+        ``(model, item) -> cost`` that an attempt counts where nobody knows whether it was billed.
+    needs_two : bool
+        Whether a last model that is left is asked nothing more.
     """
 
     def __init__(
@@ -58,23 +63,25 @@ class Scheduler:
         memory: float | None = None,
         seconds: float | None = None,
         lease: float | None = None,
+        expected: Callable[[str, Item], float] = lambda name, item: 0.0,
+        needs_two: bool = True,
     ) -> None:
         self.ranker = ranker
         self.workers = {worker.name: worker for worker in workers}
-        self.rule = rule or FailureRule()
         self.one_at_a_time = one_at_a_time
         self.memory = memory
         self.seconds = seconds
         self.lease = lease
         self.error: BaseException | None = None
-        self._stop = threading.Event()
         self._opened: set[str] = set()
-        self._failures_in_a_row = dict.fromkeys(self.workers, 0)
+        self._deadline: float | None = None
         self._left_over = {
             # In a shared ranking what is claimed belongs to a process that may be alive.
             name: deque(doc for _, doc in ranker.unanswered(name) if lease is None)
             for name in self.workers
         }
+        self.asking = Asking(ranker, self.workers, rule or FailureRule(), expected, self._left_over)
+        self._stop = self.asking.stopped
 
     # -- the run ---------------------------------------------------------------------------
 
@@ -103,16 +110,52 @@ class Scheduler:
                 with self.ranker.changed:
                     self.ranker.changed.wait(POLL_SECONDS)
                 self._look_at_the_clock()
+                if self._deadline is not None and time.monotonic() >= self._deadline:
+                    self._abandon(threads, GRACE / 4)
+                    break
                 if on_tick is not None:
                     on_tick()
         except KeyboardInterrupt:
             self._stop.set()
-            deadline = time.monotonic() + grace
-            for thread in threads:
-                thread.join(max(0.0, deadline - time.monotonic()))
+            self._abandon(threads, grace)
             raise
         if self.error is not None:
             raise self.error
+        if self._deadline is not None:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """Free what the deadline left unanswered; what it may have cost is noted."""
+        for name in self.workers:
+            for model, item in self.ranker.unanswered(name):
+                if self.lease is None or self.ranker.claims[model, item].owner == self.ranker.owner:
+                    self.ranker.release(model, item, why="deadline")
+
+    def _abandon(self, threads: Sequence[threading.Thread], grace: float) -> None:
+        """Cancel calls to servers, and leave calls of local models behind."""
+        self._stop.set()
+        end = time.monotonic() + grace
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        for worker in self.workers.values():
+            cancel = getattr(worker, "cancel", None)
+            if cancel is not None:
+                cancel()
+        end = time.monotonic() + GRACE / 4
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def run_beyond(self, worker: Worker, items: Sequence[Item]) -> None:
+        """Run documents that the bank does not offer; the ranking is over and is not told.
+
+        Raises
+        ------
+        RunError
+            If one of them cannot be done: what is wanted is a full run.
+        """
+        self.asking.beyond = set(items)
+        for start in range(0, len(items), worker.batch):
+            self.asking.administer(worker, list(items[start : start + worker.batch]))
 
     def _start_threads(self) -> list[threading.Thread]:
         resident, turns = self._split_by_memory()
@@ -150,8 +193,10 @@ class Scheduler:
             self.ranker.changed.notify_all()
 
     def _look_at_the_clock(self) -> None:
-        if self.seconds is not None and self.ranker.elapsed() >= self.seconds:
-            self.ranker.stop(f"time budget of {self.seconds:g} s used")
+        late = self.seconds is not None and self.ranker.elapsed() >= self.seconds
+        if late and self._deadline is None:
+            self._deadline = time.monotonic() + GRACE
+            self.ranker.stop(f"the time budget of {self.seconds:g} seconds is used up")
 
     def _split_by_memory(self) -> tuple[list[Worker], list[Worker]]:
         local = [w for w in self.workers.values() if w.memory is not None]
@@ -175,7 +220,7 @@ class Scheduler:
     def _serve(self, worker: Worker) -> None:
         """One slot of a model that is always there."""
         while (docs := self._next_docs(worker, worker.batch, wait=True)) is not None:
-            self._administer(worker, docs)
+            self.asking.administer(worker, docs)
 
     def _sequence(self) -> None:
         """One request at a time, whoever the Ranker names."""
@@ -184,7 +229,9 @@ class Scheduler:
         while not self._over:
             pair = self._next_pair()
             if pair is None:
-                return
+                if not self._left_over_anywhere() or not self._wait():
+                    return
+                continue
             worker = self.workers[pair[0]]
             if worker.name not in resident and worker.name != loaded:
                 if loaded is not None:
@@ -193,14 +240,20 @@ class Scheduler:
                 if not self._open(worker):
                     loaded = None
                     continue
-            self._administer(worker, [pair[1]])
+            self.asking.administer(worker, [pair[1]])
 
-    def _next_pair(self) -> tuple[str, DocId] | None:
+    def _next_pair(self) -> tuple[str, Item] | None:
+        now = time.monotonic()
         for name, docs in self._left_over.items():
-            if docs and name not in self.ranker.tally.set_aside:
+            if docs and not self.asking.is_out(name) and self.asking.gates[name].may_ask(now):
                 return name, docs.popleft()
+        if self._left_over_anywhere():  # a model is away: whose turn it is does not change
+            return None
         pairs = self.ranker.ask(1)
         return pairs[0] if pairs else None
+
+    def _left_over_anywhere(self) -> bool:
+        return any(d and not self.asking.is_out(n) for n, d in self._left_over.items())
 
     def _rounds(self, workers: list[Worker]) -> None:
         """Models that do not fit together, one loaded at a time.
@@ -229,7 +282,7 @@ class Scheduler:
                             if not self._open(worker):
                                 loaded = None
                                 break
-                        self._administer(worker, docs)
+                        self.asking.administer(worker, docs)
                         given += len(docs)
                 if loaded is not None:
                     order.sort(key=lambda w: w is not loaded)
@@ -240,27 +293,41 @@ class Scheduler:
             if loaded is not None:
                 loaded.close()
 
-    def _next_docs(self, worker: Worker, count: int, wait: bool) -> list[DocId] | None:
+    def _next_docs(self, worker: Worker, count: int, wait: bool) -> list[Item] | None:
         """Documents to put to a model now; None when there is nothing more to do for it."""
+        gate = self.asking.gates[worker.name]
         while True:
-            if self._over or worker.name in self.ranker.tally.set_aside:
+            if self._over or self.asking.is_out(worker.name):
                 return None
             with self.ranker.changed:
-                left = self._left_over[worker.name]
-                docs = [left.popleft() for _ in range(min(count, len(left)))]
-                if not docs:
-                    docs = [doc for _, doc in self.ranker.ask(count, model=worker.name)]
+                docs: list[Item] = []
+                if gate.may_ask(time.monotonic()):
+                    probing = gate.state is State.PROBING
+                    docs = self._take(worker.name, 1 if probing else count, probing)
+                    if probing and not docs:
+                        gate.give_up_probe(time.monotonic())
                 if docs or not wait:
                     return docs
                 if not self._wait():
                     return None
+
+    def _take(self, name: str, count: int, probing: bool) -> list[Item]:
+        """Documents claimed before, else new ones."""
+        left = self._left_over[name]
+        if probing and len(left) == 1:  # it may be this document that the server cannot do
+            fresh = [doc for _, doc in self.ranker.ask(1, model=name)]
+            if fresh:
+                return fresh
+        docs = [left.popleft() for _ in range(min(count, len(left)))]
+        return docs or [doc for _, doc in self.ranker.ask(count, model=name)]
 
     def _wait(self) -> bool:
         """Wait for news from the other models; False when the run is over."""
         with self.ranker.changed:
             if self._over:
                 return False
-            self.ranker.changed.wait(POLL_SECONDS)
+            pauses = [w for g in self.asking.gates.values() if (w := g.wait(time.monotonic()))]
+            self.ranker.changed.wait(min([POLL_SECONDS, *pauses]))
         if self.lease is not None:
             self.ranker.sync_shared(self.lease)
         return not self._stop.is_set()
@@ -273,62 +340,6 @@ class Scheduler:
         except CcatError:
             raise
         except Exception as error:
-            self._set_aside(worker.name, f"cannot be loaded: {describe(error)}")
+            self.asking.set_aside(worker.name, f"cannot be loaded: {describe(error)}")
             return False
         return True
-
-    def _administer(self, worker: Worker, docs: list[DocId]) -> None:
-        """Put a batch to a model, with retries; a failing batch is taken apart."""
-        for attempt in range(1, self.rule.attempts + 1):
-            if self._stop.is_set() or worker.name in self.ranker.tally.set_aside:
-                return
-            try:
-                answers = worker.administer(docs)
-            except Exception as error:
-                verdict = judge(error)
-                if verdict is Verdict.MODEL:
-                    self._set_aside(worker.name, describe(error))
-                    return
-                if len(docs) > 1:
-                    # One document may spoil a whole batch: find it.
-                    for doc in docs:
-                        self._administer(worker, [doc])
-                    return
-                if verdict is Verdict.DOCUMENT or attempt >= attempts_for(self.rule, error):
-                    self._give_up(worker, docs[0], error, attempt)
-                    return
-                wait = pause(self.rule, attempt, error)
-                logger.info(
-                    "%s, document %r: %s; attempt %d of %d in %.1f s",
-                    worker.name, docs[0], describe(error), attempt + 1, self.rule.attempts, wait,
-                )  # fmt: skip
-                self._stop.wait(wait)
-            else:
-                self._record(worker, answers)
-                return
-
-    def _record(self, worker: Worker, answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            self.ranker.tell(
-                worker.name, answer.doc_id, answer.unit, answer.cost, **answer.details()
-            )
-        self._failures_in_a_row[worker.name] = 0
-
-    def _give_up(self, worker: Worker, doc: DocId, error: Exception, attempts: int) -> None:
-        reason = describe(error)
-        logger.warning("%s cannot do document %r: %s", worker.name, doc, reason)
-        self.ranker.fail(worker.name, doc, reason, attempts=attempts)
-        with self.ranker.changed:
-            self._failures_in_a_row[worker.name] += 1
-            count = self._failures_in_a_row[worker.name]
-            failed = len(self.ranker.tally.failures.get(worker.name, ()))
-            tried = failed + self.ranker.tally.answered.get(worker.name, 0)
-        if count >= self.rule.in_a_row:
-            self._set_aside(worker.name, f"{count} documents failed in a row; last: {reason}")
-        elif tried >= 10 and failed > self.rule.share * tried:
-            why = f"{failed} of {tried} documents failed; last: {reason}"
-            self._set_aside(worker.name, why)
-
-    def _set_aside(self, name: str, reason: str) -> None:
-        logger.warning("%s is set aside: %s", name, reason)
-        self.ranker.drop(name, reason)

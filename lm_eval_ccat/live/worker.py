@@ -1,27 +1,59 @@
-"""What the scheduler needs of a model: documents in, scored answers out."""
+"""What the scheduler needs of a model, and a model behind open sessions of the harness."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ..errors import MetricError
+from ..harness import Administered, TaskSession, internals
+from ..harness.outcome import Outcome
 from ..harness.prices import Tokens
-from ..runs.journaled import DocId
+from ..harness.transport import Transport, pooled
+from ..harness.usage import UsageMeter
+from .money import Till, tokens_of
+
+#: A document as the ranking names it: its doc_id, or (task, doc_id) where there are several tasks.
+Item = Any
+#: Answers without a score after which a metric that the task declares is taken to be absent.
+PATIENCE = 10
+
+
+class NoScoresError(MetricError):
+    """The task does not report the metric at all: no model and no repetition mends that."""
 
 
 @dataclass(frozen=True)
 class Answer:
     """One administered document.
 
-    ``unit`` is the score on [0, 1], higher is better; ``raw`` stands on the metric's own scale.
-    ``seconds`` is the share of the measured time, ``cost`` in the budget's currency.
+    Attributes
+    ----------
+    item : doc_id or (task, doc_id)
+    score : float or None
+        On [0, 1], higher is better; None where the task reports no score for this document.
+    raw : float or None
+        On the metric's own scale.
+    cost : float
+        In the budget's currency.
+    usd : float or None
+        Dollars, where the price is known.
+    seconds : float
+        The document's share of the measured time.
+    tokens : Tokens or None
+    prompt_hash : str or None
+    responses : list
+        As the model gave them, per request.
+    empty : bool
+        Whether there is no text in any response.
     """
 
-    doc_id: DocId
-    unit: float
-    raw: float
+    item: Item
+    score: float | None
+    raw: float | None = None
     cost: float = 0.0
+    usd: float | None = None
     seconds: float = 0.0
     tokens: Tokens | None = None
     prompt_hash: str | None = None
@@ -33,6 +65,7 @@ class Answer:
         tokens = self.tokens
         return {
             "raw": self.raw,
+            **({} if self.usd is None else {"usd": self.usd}),
             "seconds": round(self.seconds, 6),
             "tokens": None
             if tokens is None
@@ -61,5 +94,189 @@ class Worker(Protocol):
     def close(self) -> None:
         """Free the model's memory; :meth:`open` may follow again."""
 
-    def administer(self, doc_ids: Sequence[DocId]) -> list[Answer]:
-        """Put documents to the model; blocks, and raises what the model or scoring raised."""
+    def administer(self, items: Sequence[Item]) -> list[Answer]:
+        """Put documents of one task to the model; blocks, and raises what was raised."""
+
+
+class SessionWorker:
+    """A model that somebody else has loaded, with a session for each task.
+
+    Parameters
+    ----------
+    name : str
+        In the ranking.
+    outcomes : mapping of task to Outcome
+        With one task an item is a doc_id, with several it is (task, doc_id).
+    sessions : mapping of task to TaskSession
+    till : Till
+    """
+
+    memory: float | None = None
+
+    def __init__(
+        self,
+        name: str,
+        outcomes: Mapping[str, Outcome],
+        sessions: Mapping[str, TaskSession],
+        till: Till,
+    ) -> None:
+        self.name = name
+        self.outcomes = dict(outcomes)
+        self.sessions = dict(sessions)
+        self.slots = self.batch = 1
+        self.administered: dict[Item, Administered] = {}
+        self._till = till
+        self._meter: UsageMeter | None = None
+        self._requests_per_call = 1
+        self._scored = False
+        self._transport: Transport | None = None
+
+    def open(self) -> None:
+        """Find out how many documents the model takes at once."""
+        lm = next(iter(self.sessions.values())).lm
+        self._connect(lm)
+        self._meter = UsageMeter(lm)
+        self.set_width(lm)
+
+    def set_width(
+        self, lm: Any, concurrency: int | None = None, documents: int | None = None
+    ) -> None:
+        """Set ``slots`` and ``batch`` by what the model takes.
+
+        Parameters
+        ----------
+        lm : LM
+        concurrency : int, optional
+            Calls at the same time; default the model's own number.
+        documents : int, optional
+            Documents of one call, which then has the model to itself.
+        """
+        calls, size = internals.requests_at_once(lm)
+        self._requests_per_call = size
+        if documents is not None:
+            self.slots, self.batch = 1, documents
+            return
+        session = next(iter(self.sessions.values()))
+        per_document = max(1, session.n_requests(session.doc_ids[0]))
+        calls = calls if concurrency is None else concurrency
+        if calls > 1:
+            # The requests of one document go out together; they count against the limit.
+            calls = max(1, calls * size // max(per_document, size))
+        self.slots, self.batch = calls, max(1, size // per_document)
+
+    def close(self) -> None:
+        """Nothing but the connections: who loaded the model closes it."""
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+
+    def cancel(self) -> None:
+        """Abandon what is in flight to a server; a local model's call runs to its end unheard."""
+        if self._transport is not None:
+            self._transport.cancel()
+
+    def _connect(self, lm: Any, in_flight: int | None = None) -> None:
+        """Send a server's requests through one loop and one pool of connections."""
+        if self._transport is None and pooled(lm):
+            self._transport = Transport(lm, in_flight)
+
+    def place(self, item: Item) -> tuple[str, int]:
+        """(task, doc_id) of an item."""
+        if isinstance(item, tuple):
+            return str(item[0]), int(item[1])
+        return next(iter(self.outcomes)), int(item)
+
+    # -- documents -------------------------------------------------------------------------
+
+    def administer(self, items: Sequence[Item]) -> list[Answer]:
+        """Run documents of one task through the harness and score them."""
+        task = self.place(items[0])[0]
+        session = self.sessions[task]
+        docs = [self.place(item)[1] for item in items]
+        by_tokens = self._till.price.by_tokens
+        if self._meter is not None:
+            self._meter.reset()
+        given = session.administer(docs)
+        used = None
+        if by_tokens and self._meter is not None:
+            requests = sum(session.n_requests(d) for d in docs)
+            used = self._meter.read(-(-requests // self._requests_per_call))
+        texts = [(one.prompts, one.responses) for one in given]
+        answers = []
+        for n, (item, one) in enumerate(zip(items, given)):
+            counted = (one.input_tokens, one.output_tokens)
+            tokens = tokens_of(texts, counted, used, n) if by_tokens else None
+            answers.append(self._answer(item, one, self.outcomes[task], tokens))
+            self.administered[item] = one
+        self._require_scores(answers, self.outcomes[task])
+        return answers
+
+    def _answer(
+        self, item: Item, one: Administered, outcome: Outcome, tokens: Tokens | None
+    ) -> Answer:
+        found = outcome.score(one)
+        # Documents that run at the same time share the hour that is paid for.
+        cost, usd = self._till.charge(tokens, one.seconds / self.slots)
+        sample = one.samples[outcome.filter]
+        return Answer(
+            item=item,
+            score=None if found is None else found[1],
+            raw=None if found is None else found[0],
+            cost=cost,
+            usd=usd,
+            seconds=one.seconds,
+            tokens=tokens,
+            prompt_hash=sample["prompt_hash"],
+            responses=_plain(sample["resps"]),
+            empty=bool(one.responses) and all(not r.strip() for r in one.responses),
+        )
+
+    def _require_scores(self, answers: Sequence[Answer], outcome: Outcome) -> None:
+        """Notice a metric that no document has, before all of them are paid for."""
+        self._scored = self._scored or any(a.score is not None for a in answers)
+        if self._scored:
+            return
+        name = outcome.metric.name
+        declared = name in internals.metric_names(self.sessions[outcome.task].task)
+        if not declared or len(self.administered) >= PATIENCE:
+            there = ", ".join(outcome.reported(self.administered[answers[0].item]))
+            raise NoScoresError(
+                f"task {outcome.task} reports no {name} for its documents; it reports {there}"
+            )
+
+    # -- after a resume --------------------------------------------------------------------
+
+    def restore(self, answers: Mapping[Item, Mapping[str, Any]]) -> None:
+        """Score recorded answers again, so that results files hold them; asks the model nothing."""
+        for item, recorded in answers.items():
+            if item in self.administered:
+                continue
+            task, doc = self.place(item)
+            session = self.sessions[task]
+            model, session.lm = session.lm, _Recorded(_unplain(recorded["responses"]))
+            try:
+                [self.administered[item]] = session.administer([doc])
+            finally:
+                session.lm = model
+
+
+class _Recorded:
+    """Plays a recorded answer back where a model is expected."""
+
+    world_size = 1
+
+    def __init__(self, answers: list[list[Any]]) -> None:
+        self._answers = answers
+
+    def _play(self, requests: Sequence[Any]) -> list[Any]:
+        return [answer for group in self._answers for answer in group]
+
+    generate_until = loglikelihood = _play
+
+
+def _plain(responses: Any) -> list[Any]:
+    return [[list(r) if isinstance(r, tuple) else r for r in group] for group in responses]
+
+
+def _unplain(responses: Any) -> list[Any]:
+    return [[tuple(r) if isinstance(r, list) else r for r in group] for group in responses]

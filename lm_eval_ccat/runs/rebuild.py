@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 BANK_FILE = "bank.json"
 
 
-def make_ranker(bank: ItemBank, arguments: Mapping[str, Any]) -> Ranker:
+def make_ranker(bank: ItemBank | Mapping[str, ItemBank], arguments: Mapping[str, Any]) -> Ranker:
     """A Ranker in its initial state.
 
     Parameters
     ----------
-    bank : ItemBank
+    bank : ItemBank, or mapping of task to ItemBank
     arguments : mapping
         JSON values as the header records them: ``models`` (name to price), ``units`` (a list in
         bank order, or None) and the keyword arguments of `Ranker`.

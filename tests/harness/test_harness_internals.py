@@ -70,15 +70,13 @@ THEIRS = {
     "dump_config", "eval_docs", "fewshot_context", "filtered_resps", "get_config",
     "process_results", "request_type", "resps", "set_config", "set_fewshot_seed", "task_name",
 }  # fmt: skip
-#: The live room's assembly of group results still reads them.
-STILL_READING = {"live/harness_results.py", "live/plan.py", "live/together.py"}
 
 
 def test_tasks_models_and_requests_are_read_in_one_folder_only():
     root = Path(lm_eval_ccat.__file__).parent
     for path in sorted(root.rglob("*.py")):
         where = path.relative_to(root).as_posix()
-        if where.startswith("harness/internals/") or where in STILL_READING:
+        if where.startswith("harness/internals/"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             ours = isinstance(node, ast.Attribute) and ast.unparse(node.value) == "internals"

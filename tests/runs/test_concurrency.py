@@ -84,7 +84,7 @@ class Turns:
         from lm_eval_ccat.live.worker import Answer
 
         assert self.name in Turns.loaded
-        return [Answer(doc_id=d, unit=self.score, raw=self.score) for d in doc_ids]
+        return [Answer(item=d, score=self.score, raw=self.score) for d in doc_ids]
 
 
 def test_weights_that_do_not_fit_take_turns_with_few_swaps(bench: Bench, tmp_path: Path) -> None:

@@ -71,13 +71,17 @@ def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
 
     server = Counting(bench.outputs, mood=mood)
     with server:
-        config = bench.config(server.url, THREE, stop_when_decided=False, max_items=30, **QUICK)
+        failures = {**QUICK["failures"], "outage_minutes": 0.01}
+        config = bench.config(
+            server.url, THREE, stop_when_decided=False, max_items=30, failures=failures
+        )
         assert main(["rank", str(config)]) == 4
     content = content_of(config)
     assert content["order"] == ["m11", "m01"]
     lost = content["models"]["m05"]
     assert lost["rank"] is None and lost["n_items"] == 12
-    assert "3 documents failed in a row" in lost["set_aside"] and "HTTP 500" in lost["set_aside"]
+    assert "away for more than 0.01 minutes" in lost["set_aside"]
+    assert "HTTP 500: on purpose" in lost["set_aside"]  # the server's own words
     assert all(content["models"][m]["n_items"] == 30 for m in ("m01", "m11"))
     assert "m05 was set aside" in capsys.readouterr().out
 
@@ -258,7 +262,7 @@ def test_a_time_budget_ends_the_run_and_says_so(bench: Bench) -> None:
         started = time.monotonic()
         assert main(["rank", str(config)]) in (0, 3)
         assert time.monotonic() - started < 60
-    assert content_of(config)["stopped_because"] == "time budget of 2 s used"
+    assert content_of(config)["stopped_because"] == "the time budget of 2 seconds is used up"
 
 
 def test_an_hour_is_paid_once_by_documents_that_run_at_the_same_time(bench: Bench) -> None:

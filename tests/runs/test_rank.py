@@ -314,19 +314,21 @@ def test_new_models_find_their_place_among_known_ones(
     assert main(["rank", str(config.with_suffix(".run")), "--json"]) in (0, 3)
 
 
-def test_known_models_without_full_results_are_refused(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+def test_a_known_model_that_lacks_scores_has_their_sampling_error(
+    bench: Bench, server: CompletionsServer
 ) -> None:
     from lm_eval_ccat import ScoreTable
 
     table = ScoreTable.read(bench.folder / "known.parquet", metric="share")
     raw = table.raw.copy()
-    raw[0, 5] = float("nan")
-    broken = ScoreTable.from_arrays(
+    raw[0, 40:] = float("nan")
+    few = ScoreTable.from_arrays(
         raw, models=table.models, doc_ids=list(table.doc_ids), metric="share"
     )
-    broken.write(bench.folder / "broken.parquet")
-    config = bench.config(server.url, ["m03", "m09"], known="broken.parquet")
-    assert main(["rank", str(config)]) == 2
-    assert "model m00 lacks scores on 1 documents" in capsys.readouterr().err
-    assert not server.asked
+    few.write(bench.folder / "few.parquet")
+    config = bench.config(server.url, ["m03", "m09"], known="few.parquet")
+    assert main(["rank", str(config)]) in (0, 3)
+    models = result(config)["models"]
+    spread = raw[0, :40].var(ddof=1)
+    assert models["m00"]["standard_error"] == pytest.approx((spread / 40 * (80 / 120)) ** 0.5)
+    assert models["m02"]["standard_error"] == 0

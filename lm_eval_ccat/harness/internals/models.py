@@ -145,25 +145,27 @@ def model_name(lm: Any) -> str:
 
 
 def hear_answers(lm: Any, listen: Callable[[Any], None]) -> None:
-    """Have a function told of each answer of a server before the model reads it."""
+    """Have a function, and no other, told of each answer of a server before the model reads it."""
 
     def listening(function: Callable[..., Any]) -> Callable[..., Any]:
         def heard(*args: Any, **kwargs: Any) -> Any:
             listen(kwargs.get("outputs", args[0] if args else None))
             return function(*args, **kwargs)
 
-        heard._ccat = True  # type: ignore[attr-defined]
+        heard._ccat = function  # type: ignore[attr-defined]
         return heard
 
     inner = unwrapped(lm)
     for name in ("parse_generations", "parse_logprobs"):
         function = getattr(inner, name, None)
-        if callable(function) and not getattr(function, "_ccat", False):
-            setattr(inner, name, listening(function))
+        if callable(function):
+            setattr(inner, name, listening(getattr(function, "_ccat", function)))
 
 
-def own_retries(lm: Any, attempts: int) -> None:
-    """Set how often the model itself repeats a failed request, where it has such a setting."""
+def own_retries(lm: Any, attempts: int) -> int | None:
+    """Set how often the model itself repeats a failed request; what it was, None without such."""
     inner = unwrapped(lm)
-    if hasattr(inner, "max_retries"):
+    before: int | None = getattr(inner, "max_retries", None)
+    if before is not None:
         inner.max_retries = attempts
+    return before

@@ -11,13 +11,82 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..harness import internals
-from .loop import AdaptiveRun
+from ..ranker import Ranking
+from . import internals
+from .outcome import Outcome
+from .session import Administered, TaskSession
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """One model's documents of one task, scored, with what a ranking says of them.
+
+    Parameters
+    ----------
+    session : TaskSession
+    outcome : Outcome
+    administered : dict of doc_id to Administered
+        In the order of asking.
+    ranking : Ranking
+        Of this model alone (see `one_model`).
+    usd : float or None
+        Dollars, where a price is known.
+    seconds : float
+    warnings : tuple of str
+        How the bank differs from the task.
+    """
+
+    session: TaskSession
+    outcome: Outcome
+    administered: Mapping[int, Administered]
+    ranking: Ranking
+    usd: float | None
+    seconds: float
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every document of the task was run."""
+        return len(self.administered) == len(self.session.doc_ids)
+
+    @property
+    def key(self) -> str:
+        """Where the estimate stands among the task's results."""
+        return self.outcome.key
+
+    @property
+    def name(self) -> str:
+        """The model's name in the ranking."""
+        return next(iter(self.ranking.abilities))
+
+    @cached_property
+    def estimate(self) -> tuple[float, float]:
+        """Estimate and standard error on the metric's own scale; exact where all was run."""
+        scale, name = self.outcome.metric.scale, self.name
+        if self.complete:
+            scored = [s for a in self.administered.values() if (s := self.outcome.score(a))]
+            return float(scale.restore(np.mean([score for _, score in scored]))), 0.0
+        return (
+            float(scale.restore(self.ranking.estimates[name])),
+            float(scale.restore_error(self.ranking.standard_errors[name])),
+        )
+
+
+def one_model(ranking: Ranking, name: str) -> Ranking:
+    """What a ranking says of one of its models, as a ranking of that model alone."""
+    parts: dict[str, Any] = {
+        part: {name: getattr(ranking, part)[name]}
+        for part in ("estimates", "standard_errors", "abilities", "items", "cost")
+    }
+    order = [name] if name in ranking.order else []
+    return replace(ranking, order=order, pairwise={}, ties=[], separated_within_ties=[], **parts)
 
 
 def assemble(
@@ -25,7 +94,7 @@ def assemble(
     order: Iterable[str],
     groups: Mapping[str, Any],
     ordinary: Mapping[str, Any] | None,
-    runs: Mapping[str, AdaptiveRun],
+    runs: Mapping[str, TaskRun],
     *,
     bootstrap_iters: int | None,
     log_samples: bool,
@@ -40,7 +109,7 @@ def assemble(
     groups : mapping of str to Group
     ordinary : mapping or None
         The harness's results of the tasks that are not adaptive, without groups.
-    runs : mapping of str to AdaptiveRun
+    runs : mapping of str to TaskRun
         The finished adaptive runs.
     bootstrap_iters, log_samples
         As `evaluate` takes them.
@@ -75,20 +144,20 @@ def assemble(
     return results
 
 
-def describe(run: AdaptiveRun) -> dict[str, Any]:
+def describe(run: TaskRun) -> dict[str, Any]:
     """The ``adaptive`` block of one task; figures on the metric's own scale."""
-    assert run.ranking is not None
-    ranking, scale, name = run.ranking, run.metric.scale, next(iter(run.ranking.abilities))
-    estimate, se = _estimate(run)
+    ranking, metric, name = run.ranking, run.outcome.metric, run.name
+    scale = metric.scale
+    estimate, se = run.estimate
     low, high = ranking.interval(name)
     if run.complete:
         low = high = float(scale.normalise(estimate))
-    total, n = len(run.session.doc_ids), len(run.administered)
+    n = len(run.administered)
     ability, ability_se = ranking.abilities[name]
-    block = {
+    return {
         "estimand": estimand(run),
-        "metric": run.metric.name,
-        "filter": run.filter,
+        "metric": metric.name,
+        "filter": run.outcome.filter,
         "key": run.key,
         "scale": scale.describe(),
         "estimate": estimate,
@@ -96,52 +165,43 @@ def describe(run: AdaptiveRun) -> dict[str, Any]:
         "interval": sorted(float(scale.restore(v)) for v in (low, high)),
         "confidence": ranking.confidence,
         "items": n,
-        "items_total": total,
+        "items_total": len(run.session.doc_ids),
         "stopped_because": ("every document was run" if run.complete else ranking.stopped_because),
-        "method": run.bank.method,
-        "bank": run.bank.short_hash,
+        "method": run.outcome.bank.method,
+        "bank": run.outcome.bank.short_hash,
         "ability": ability,
         "ability_standard_error": ability_se,
         "audit": _audit(run),
         "place": ranking.places[name].to_dict() if name in ranking.places else None,
-        "cost": {"items": n, "usd": run.cost},
+        "cost": {"items": n, "usd": run.usd},
         "seconds": round(run.seconds, 3),
         "not_estimated": [] if run.complete else _left_out(run),
         "warnings": list(run.warnings),
         "documents": list(run.administered),
         "signature": f"{ranking.signature}|lm-eval:{internals.harness_version()}",
     }
-    return block
 
 
-def _audit(run: AdaptiveRun) -> dict[str, Any] | None:
+def _audit(run: TaskRun) -> dict[str, Any] | None:
     """What the documents drawn at random say, on the metric's own scale."""
-    assert run.ranking is not None
     if run.complete or not run.ranking.audits:
         return None
-    ranking = replace(run.ranking, scale=run.metric.scale)
+    ranking = replace(run.ranking, scale=run.outcome.metric.scale)
     [found] = [one["audit"] for one in ranking.to_dict()["models"].values() if one["audit"]]
     return dict(found)
 
 
-def estimand(run: AdaptiveRun) -> str:
+def estimand(run: TaskRun) -> str:
     """What the number is, in words."""
-    metric, bank, total = run.metric, run.bank, len(run.session.doc_ids)
-    if metric.label.startswith("sentence_"):
-        what = f"mean sentence-level {metric.name} (not the corpus {metric.name})"
-    else:
-        what = f"mean {metric.name}"
-    if metric.scale.cap is not None:
-        what += f", each document's score capped at {metric.scale.cap:g},"
+    what, name = run.outcome.in_words, run.session.name
+    known, total = run.outcome.bank.n_items, len(run.session.doc_ids)
     if run.complete:
-        return f"{what} over all {total} documents of {run.session.name}, every one of them run"
-    known = bank.n_items
+        return f"{what} over all {total} documents of {name}, every one of them run"
     which = (
         f"all {total} documents" if known == total else f"the bank's {known} of {total} documents"
     )
     return (
-        f"estimate of the {what} over {which} of {run.session.name}, "
-        f"from {len(run.administered)} chosen ones"
+        f"estimate of the {what} over {which} of {name}, from {len(run.administered)} chosen ones"
     )
 
 
@@ -161,20 +221,7 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
 # -- one task -------------------------------------------------------------------------------------
 
 
-def _estimate(run: AdaptiveRun) -> tuple[float, float]:
-    """Estimate and standard error on the metric's own scale; exact where every document was run."""
-    scale = run.metric.scale
-    if run.complete:
-        return float(scale.restore(np.mean(list(run.units.values())))), 0.0
-    assert run.ranking is not None
-    name = next(iter(run.ranking.abilities))
-    return (
-        float(scale.restore(run.ranking.estimates[name])),
-        float(scale.restore_error(run.ranking.standard_errors[name])),
-    )
-
-
-def _collect(run: AdaptiveRun, bootstrap_iters: int | None) -> Any:
+def _collect(run: TaskRun, bootstrap_iters: int | None) -> Any:
     """The harness's accumulator of one task, its values corrected."""
     name, session = run.session.name, run.session
     answers = [run.administered[d] for d in sorted(run.administered)]
@@ -190,23 +237,23 @@ def _collect(run: AdaptiveRun, bootstrap_iters: int | None) -> Any:
         bootstrap_iters,
     )
     values = accumulator.metrics[name]
-    label = run.metric.label
+    label, filter = run.outcome.metric.label, run.outcome.filter
     if not run.complete:
         n, total = len(answers), len(session.doc_ids)
         values["alias"] = f"{values['alias']} (adaptive estimate, {n} of {total} docs)"
         values["sample_len"] = n
         accumulator.n_samples[name]["effective"] = n
         # Loggers that show numbers only see by this one that the others are estimates.
-        values[f"adaptive_items,{run.filter}"] = n
+        values[f"adaptive_items,{filter}"] = n
     if not run.complete or run.key not in values:
-        values[run.key], values[f"{label}_stderr,{run.filter}"] = _estimate(run)
+        values[run.key], values[f"{label}_stderr,{filter}"] = run.estimate
         directions = dict(accumulator.higher_is_better[name])
-        directions.setdefault(label, run.metric.scale.higher_is_better)
+        directions.setdefault(label, run.outcome.metric.scale.higher_is_better)
         accumulator.higher_is_better[name] = directions
     return accumulator
 
 
-def _left_out(run: AdaptiveRun) -> list[str]:
+def _left_out(run: TaskRun) -> list[str]:
     """Keys of the task's other metrics, for which there is no estimate."""
     reported = {pair: None for answer in run.administered.values() for pair in answer.values}
     keys = [f"{metric},{flt}" for metric, flt in reported]
@@ -234,7 +281,7 @@ def _merge_ordinary(everything: Any, results: Mapping[str, Any], name: str) -> N
 
 
 def _correct_group(
-    metrics: dict[str, Any], group: Any, partial: Mapping[str, AdaptiveRun]
+    metrics: dict[str, Any], group: Any, partial: Mapping[str, TaskRun]
 ) -> dict[str, Any] | None:
     """Make a group's scores honest where some of its tasks are estimates; its ``adaptive`` block.
 
@@ -242,7 +289,7 @@ def _correct_group(
     another kind. Here a score stands only where every task has it, and its standard error is that
     of the estimates: tasks that were run in full add none.
     """
-    tasks = [task.task_name for task in group.get_all_tasks()]
+    tasks = [internals.task_name(task) for task in group.get_all_tasks()]
     estimated = [name for name in tasks if name in partial]
     if not estimated or not group.has_aggregation:
         return None
@@ -287,7 +334,7 @@ def _correct_group(
 
 
 def _filters_of(
-    metric: str, partial: Mapping[str, AdaptiveRun], metrics: Mapping[str, Any], tasks: list[str]
+    metric: str, partial: Mapping[str, TaskRun], metrics: Mapping[str, Any], tasks: list[str]
 ) -> list[str]:
     """Filters under which a full run of the tasks would report a metric."""
     found: dict[str, None] = {}
@@ -295,3 +342,30 @@ def _filters_of(
         keys = [*metrics[name], *(_left_out(partial[name]) if name in partial else ())]
         found.update({k.partition(",")[2]: None for k in keys if k.partition(",")[0] == metric})
     return sorted(found)
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def save_model(
+    folder: Path, name: str, run: TaskRun, model: str, model_args: Mapping[str, Any]
+) -> None:
+    """Write ``<folder>/<name>/results_<date>.json`` and ``samples_<task>_<date>.jsonl``.
+
+    Parameters
+    ----------
+    folder : Path
+        The run directory.
+    name : str
+        The model's name in the ranking.
+    run : TaskRun
+    model, model_args
+        Type and (masked) arguments for the ``config`` block.
+    """
+    task = run.session.name
+    results = assemble(
+        run.session.lm, [task], {}, None, {task: run}, bootstrap_iters=None, log_samples=True
+    )
+    results["config"] = {"model": model, "model_args": dict(model_args), "limit": None}
+    samples = results.pop("samples")
+    internals.save_results(str(folder), name, results, samples, run.session.options)

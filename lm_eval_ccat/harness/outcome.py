@@ -1,0 +1,125 @@
+"""What is measured of one task, and the one way from an answer to a score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..bank import ItemBank
+from ..errors import BankMismatchError, MetricError, UsageError
+from ..metrics import Metric
+from .session import Administered, TaskSession
+from .task_metrics import metric_of_task
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One metric and filter of one task, with the bank that knows its items.
+
+    Attributes
+    ----------
+    task : str
+    bank : ItemBank
+    metric : Metric
+        On the scale of what the harness reports.
+    filter : str
+        Filter pipeline whose value of the metric counts.
+    """
+
+    task: str
+    bank: ItemBank
+    metric: Metric
+    filter: str
+
+    @classmethod
+    def of(cls, bank: ItemBank, session: TaskSession) -> Outcome:
+        """The outcome of a task that a bank is for.
+
+        Raises
+        ------
+        UsageError
+            The task does not have the bank's filter.
+        BankMismatchError
+            It lacks documents of the bank.
+        MetricError
+            The metric has no score per document, or the bank took it in the other direction.
+        """
+        if bank.filter is not None and bank.filter not in session.filters:
+            raise UsageError(
+                f"the bank is of filter {bank.filter!r}; task {session.name} has: "
+                f"{', '.join(session.filters)}"
+            )
+        there = set(session.doc_ids)
+        lacking = [d for d in bank.doc_ids if d not in there]
+        if lacking:
+            raise BankMismatchError(
+                f"task {session.name} lacks {len(lacking)} of the bank's {bank.n_items} documents "
+                f"(the first is doc_id {lacking[0]!r}); calibrate a bank on this task's logs"
+            )
+        filter = bank.filter or session.filters[0]
+        return cls(session.name, bank, _metric_of(bank, session), filter)
+
+    @property
+    def key(self) -> str:
+        """Where the estimate stands among the task's results."""
+        return self.metric.key(self.filter)
+
+    @property
+    def in_words(self) -> str:
+        """What is averaged over the documents."""
+        metric = self.metric
+        what = f"mean {metric.name}"
+        if metric.label.startswith("sentence_"):
+            what = f"mean sentence-level {metric.name} (not the corpus {metric.name})"
+        if metric.scale.cap is not None:
+            what += f", each document's score capped at {metric.scale.cap:g},"
+        return what
+
+    def score(self, one: Administered) -> tuple[float, float] | None:
+        """Score an answer.
+
+        Returns
+        -------
+        (raw, score) or None
+            On the metric's own scale, and on [0, 1] with higher better.  None where the task
+            leaves the metric out for this document, as the harness then does.
+
+        Raises
+        ------
+        MetricError
+            The reported value is no score.
+        """
+        key = (self.metric.name, self.filter)
+        if key not in one.values or self.metric.is_missing(one.values[key]):
+            return None
+        filtered = one.samples[self.filter]["filtered_resps"][0]
+        raw = self.metric.score(
+            one.values[key],
+            task=self.task,
+            prediction=filtered if isinstance(filtered, str) else None,
+        )
+        return raw, float(self.metric.scale.normalise(raw))
+
+    def reported(self, one: Administered) -> list[str]:
+        """Metrics that the task reported for an answer under this filter."""
+        return sorted({name for name, filter in one.values if filter == self.filter})
+
+
+def _metric_of(bank: ItemBank, session: TaskSession) -> Metric:
+    """The bank's metric as the task reports it, on the scale of what the harness reports."""
+    name, scale = bank.metric, bank.scale
+    try:
+        metric = metric_of_task(session.task, name)
+    except MetricError:
+        # Its range was stated when the bank was calibrated, as it has to be for such a metric.
+        ends, lower = (scale.low, scale.high), not scale.higher_is_better
+        metric = metric_of_task(session.task, name, range=ends, lower_is_better=lower)
+        return replace(metric, scale=scale)
+    if metric.scale.higher_is_better != scale.higher_is_better:
+        raise MetricError(
+            f"metric {name} of task {session.name} is {metric.scale.describe()}, "
+            f"the bank was calibrated on {scale.describe()}; calibrate again"
+        )
+    # Logs of the harness hold raw scores as it reports them, and a range or cap stated for them
+    # holds here too. Another table may have them in other units (BLEU on 0 to 1, say).
+    from_logs = bool(bank.settings) or bank.doc_hashes is not None
+    return replace(metric, scale=scale) if from_logs else metric

@@ -1,0 +1,247 @@
+"""Adaptive runs of one model that is already loaded, as rankings of that model alone.
+
+Tasks of one group with a common score and a common budget are ranked together: documents go where
+the group's score needs them. Other tasks are run one after the other, each with an equal part of
+what is left of the budget.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..bank import ItemBank
+from ..errors import RunError, UsageError
+from ..files import safe_name
+from ..harness import internals
+from ..harness.assembly import TaskRun
+from ..harness.outcome import Outcome
+from ..harness.session import TaskSession
+from ..runs.directory import RunDirectory
+from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory
+from .known import KnownMean, known_means
+from .observer import Observer
+from .options import MODEL, AdaptiveOptions, bank_file
+from .plan import Plan, check_session, plan_of
+from .results import result_of, task_runs
+from .worker import Item, SessionWorker
+
+log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
+
+
+@dataclass(frozen=True)
+class AdaptiveTaskRun:
+    """A task that is loaded and checked, with its bank and options, ready to run."""
+
+    session: TaskSession
+    outcome: Outcome
+    options: AdaptiveOptions
+    warnings: tuple[str, ...]
+    known: dict[str, KnownMean] | None
+
+    @classmethod
+    def prepare(
+        cls, session: TaskSession, bank: ItemBank, options: AdaptiveOptions
+    ) -> AdaptiveTaskRun:
+        """Check that bank, task, metric and settings fit; sends nothing to the model.
+
+        Raises
+        ------
+        BankMismatchError, MetricError
+            See `check_bank` and `Outcome.of`.
+        """
+        warnings = tuple(check_session(bank, session))
+        outcome = Outcome.of(bank, session)
+        for warning in warnings:
+            log.warning("%s: %s", session.name, warning)
+        known = None
+        if options.leaderboard is not None:
+            table = options.leaderboard.of_task(session.name, bank)
+            known = None if table is None else known_means(table, bank, [MODEL])
+            options.leaderboard.scales[session.name] = outcome.metric.scale
+        return cls(session, outcome, options, warnings, known)
+
+
+def run_tasks(
+    runs: Mapping[str, AdaptiveTaskRun], groups: Mapping[str, Any], observer: Observer
+) -> dict[str, TaskRun]:
+    """Run tasks of one model, together or one after the other.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After an orderly end; with a run directory everything is kept.
+    """
+    options = next(iter(runs.values())).options
+    weights = group_weights(runs, groups)
+    if weights is not None:
+        return _run(
+            list(runs.values()), dict(options.budget or {}), weights, options.run_dir, observer
+        )
+    finished: dict[str, TaskRun] = {}
+    for position, (name, run) in enumerate(runs.items()):
+        share = {
+            kind: _part(kind, amount - _spent(finished, kind), len(runs) - position)
+            for kind, amount in (run.options.budget or {}).items()
+        }
+        folder = run.options.run_dir
+        if folder is not None and len(runs) > 1:
+            folder = Path(folder) / safe_name(name)
+        finished.update(_run([run], share, {}, folder, observer))
+    return finished
+
+
+def group_weights(
+    runs: Mapping[str, AdaptiveTaskRun], groups: Mapping[str, Any]
+) -> dict[str, float] | None:
+    """How the one group that all runs are of weighs them; None where there is no such group.
+
+    Only where each task is run for the same metric, the group aggregates that metric, and a budget
+    for all is the only rule.
+    """
+    first = next(iter(runs.values()))
+    options = first.options
+    bounded = options.budget and options.target_se is None and options.leaderboard is None
+    if len(runs) < 2 or not bounded or any(run.options is not options for run in runs.values()):
+        return None
+    metrics = [run.outcome.metric for run in runs.values()]
+    if len({(metric.name, metric.scale) for metric in metrics}) > 1:
+        return None
+    for group in groups.values():
+        names = {internals.task_name(task) for task in group.get_all_tasks()}
+        if names != set(runs) or not group.has_aggregation:
+            continue
+        for config in group.aggregate_metric_list:
+            if config.metric == metrics[0].name:
+                return {
+                    name: float(len(run.session.doc_ids)) if config.weight_by_size else 1.0
+                    for name, run in runs.items()
+                }
+    return None
+
+
+def _run(
+    runs: list[AdaptiveTaskRun],
+    budget: dict[str, float],
+    weights: Mapping[str, float],
+    folder: str | Path | None,
+    observer: Observer,
+) -> dict[str, TaskRun]:
+    """One ranking: of one task, or of several with a common score."""
+    options = runs[0].options
+    outcomes = {run.outcome.task: run.outcome for run in runs}
+    sessions = {run.outcome.task: run.session for run in runs}
+    plan = plan_of(
+        options.config("+".join(outcomes), budget, len(runs)),
+        outcomes, sessions, runs[0].known, weights,
+    )  # fmt: skip
+    worker = OpenWorker(plan, options.batch_size)
+    with _directory(folder, options.resume) as directory:
+        resume = directory is not None and directory.journal.exists()
+        ranker = open_ranker(plan, directory, resume, observer)
+        before = set(ranker.answers)
+        with _sole_retries(worker), closing(worker):
+            ended = conduct(plan, ranker, [worker], observer, beyond=_beyond(plan, options))
+        for task, outcome in outcomes.items():
+            asked = [
+                worker.place(item)[1]
+                for name, item in ranker.answers
+                if (name, item) not in before and worker.place(item)[0] == task
+            ]
+            count_usage(
+                bank_file(options.bank, task),
+                [[d for d in asked if d in outcome.bank.index]],
+                observer,
+            )
+        if directory is not None and len(outcomes) == 1:
+            result = result_of(plan, ranker, directory.path, interrupted=not ended)
+            directory.write_json("result.json", result.content)
+        if not ended:
+            if directory is not None:
+                log.warning("interrupted; everything is kept in %s, go on with resume", folder)
+            raise KeyboardInterrupt
+        found = task_runs(plan, ranker, worker)
+    return {
+        run.outcome.task: replace(found[run.outcome.task], warnings=run.warnings) for run in runs
+    }
+
+
+class OpenWorker(SessionWorker):
+    """The model that the harness has loaded, with a session for each adaptive task."""
+
+    def __init__(self, plan: Plan, documents: int | None) -> None:
+        super().__init__(MODEL, plan.outcomes, plan.sessions, plan.till(plan.config.models[0]))
+        self.lm = plan.session.lm
+        self._documents = documents
+
+    def open(self) -> None:
+        """Find out how many documents the model takes at once."""
+        super().open()
+        self.set_width(self.lm, documents=self._documents)
+
+
+@contextmanager
+def _directory(folder: str | Path | None, resume: bool) -> Iterator[RunDirectory | None]:
+    if folder is None:
+        if resume:
+            raise UsageError("resume needs the run_dir of the run to go on with")
+        yield None
+        return
+    directory = RunDirectory(folder)
+    try:
+        refuse_wrong_directory(directory, resume)
+    except RunError:
+        # Of several tasks some may not have begun; only what exists unasked for is a mistake.
+        if not resume:
+            raise
+    directory.take()
+    try:
+        yield directory
+    finally:
+        directory.release()
+
+
+@contextmanager
+def _sole_retries(worker: OpenWorker) -> Iterator[None]:
+    """Retries belong to one place, which journals them and knows when to give up."""
+    before = internals.own_retries(worker.lm, 1)
+    try:
+        yield
+    finally:
+        if before is not None:
+            internals.own_retries(worker.lm, before)
+
+
+def _beyond(plan: Plan, options: AdaptiveOptions) -> list[Item]:
+    """Documents that the bank does not offer, where all were asked for.
+
+    A bank may have removed documents, or not know some; a full run has them too.
+    """
+    total = len(plan.session.doc_ids)
+    wanted = options.max_items
+    if len(plan.outcomes) > 1 or wanted is None or wanted < total or plan.config.budget:
+        return []
+    offered = set(plan.offered)
+    return [d for d in plan.session.doc_ids if d not in offered]
+
+
+def _spent(finished: Mapping[str, TaskRun], kind: str) -> float:
+    if kind == "items":
+        return float(sum(len(run.administered) for run in finished.values()))
+    if kind == "usd":
+        return sum(run.usd or 0.0 for run in finished.values())
+    return sum(run.seconds for run in finished.values())
+
+
+def _part(kind: str, left: float, tasks: int) -> float:
+    if kind == "items":
+        if left < tasks:
+            raise UsageError(
+                f"the budget leaves {max(left, 0):g} items for {tasks} tasks; raise --budget_items"
+            )
+        return left // tasks
+    return max(left / tasks, 1e-9)

@@ -1,0 +1,189 @@
+"""The one engine of live runs: a plan, workers and a journal go in, an ended ranking comes out.
+
+`rank`, `run --adaptive`, processes that join a ranking, and the hook under plain `lm_eval` differ
+in where their models come from and in what is made of the result; everything between is here.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import BankError, RunError
+from ..runs.directory import RunDirectory
+from ..runs.journal import MemoryJournal
+from ..runs.journaled import JournaledRanker
+from ..runs.rebuild import BANK_FILE
+from ..upkeep.usage import record_usage
+from .observer import Observer, Progress
+from .plan import Plan
+from .scheduler import Scheduler
+from .worker import Item, Worker
+
+
+def open_ranker(
+    plan: Plan, directory: RunDirectory | None, resume: bool, observer: Observer
+) -> JournaledRanker:
+    """A ranker in step with its journal: a new one, or that of the run directory.
+
+    Parameters
+    ----------
+    plan : Plan
+    directory : RunDirectory or None
+        None keeps the journal in memory.
+    resume : bool
+        Go on with what the directory holds.
+    observer : Observer
+    """
+    if directory is None:
+        return JournaledRanker(plan.new_ranker(), MemoryJournal())
+    begin(plan, directory, resume, shared=False)
+    ranker = JournaledRanker(plan.new_ranker(), directory.journal)
+    ranker.sync()
+    if directory.journal.torn:
+        observer.warn(
+            "the last line of the journal was torn by a crash and is dropped; "
+            "its document is asked again"
+        )
+    ranker.note("resume" if resume else "start", op="session")
+    return ranker
+
+
+def begin(plan: Plan, directory: RunDirectory, resume: bool, shared: bool) -> None:
+    """Write what a run directory starts with, or check that the run is the same.
+
+    Raises
+    ------
+    RunError
+        The run is another one, or one that other processes share.
+    """
+    if resume:
+        if directory.read_header().get("shared"):
+            raise RunError(
+                f"{directory.path} was made with --prepare; it goes on by itself when processes "
+                "join it with `lm-eval-ccat run --adaptive --ranking`"
+            )
+        directory.require_same(plan.identity())
+        return
+    directory.make()
+    # The bank first: a journal without it could not be read back.
+    plan.bank.save(directory.path / BANK_FILE)
+    directory.start({**plan.identity(), "shared": shared, "command": _command()})
+
+
+def refuse_wrong_directory(directory: RunDirectory, resume: bool) -> None:
+    """Refuse to resume what is not there, and to start over what is.
+
+    Raises
+    ------
+    RunError
+    """
+    exists = directory.journal.exists()
+    if resume and not exists:
+        raise RunError(f"nothing to resume: {directory.path} holds no ranking")
+    if exists and not resume:
+        raise RunError(
+            f"{directory.path} already holds a ranking; go on with --resume, look at it with "
+            f"`lm-eval-ccat rank {directory.path}`, or choose another --run_dir"
+        )
+
+
+def conduct(
+    plan: Plan,
+    ranker: JournaledRanker,
+    workers: Sequence[Worker],
+    observer: Observer,
+    *,
+    lease: float | None = None,
+    beyond: Sequence[Item] = (),
+) -> bool:
+    """Ask, score and tell until the ranking ends.
+
+    Parameters
+    ----------
+    plan : Plan
+    ranker : JournaledRanker
+    workers : sequence of Worker
+        One per model.
+    observer : Observer
+    lease : float, optional
+        Seconds after which claims of other processes are given back; None where there are none.
+    beyond : sequence of item
+        Documents that the bank does not offer; a single model runs them at the end, where it was
+        asked every one that the bank offers.
+
+    Returns
+    -------
+    bool
+        Whether it ended by itself; False after Ctrl-C or a polite kill, when nothing new is asked
+        and everything that arrived is kept.
+    """
+    config = plan.config
+    scheduler = Scheduler(
+        ranker,
+        workers,
+        config.failures,
+        one_at_a_time=config.one_at_a_time,
+        memory=config.memory,
+        seconds=plan.seconds,
+        lease=lease,
+        expected=plan.expected_cost,
+        needs_two=config.target_se is None,
+    )
+    scale, label = plan.outcome.metric.scale, plan.outcome.metric.label
+    title = "all tasks" if len(plan.outcomes) > 1 else plan.outcome.task
+    documents = sum(len(s.doc_ids) for s in plan.sessions.values())
+    progress = Progress(
+        ranker, title, scale, label, plan.currency, plan.budget, plan.seconds, documents
+    )
+    observer.begin(progress)
+    try:
+        with TerminateAsInterrupt():
+            scheduler.run(observer.tick)
+            answered = {item for _, item in ranker.answers}
+            if beyond and answered.issuperset(plan.offered):
+                left = [item for item in beyond if item not in answered]
+                scheduler.run_beyond(workers[0], left)
+    except KeyboardInterrupt:
+        ranker.note("interrupted", by=ranker.owner)
+        return False
+    finally:
+        observer.end()
+    return True
+
+
+def count_usage(bank_file: Any, tests: Sequence[Sequence[Any]], observer: Observer) -> None:
+    """Count the items that each test asked beside a bank's file; a warning where that fails."""
+    if bank_file is None or not any(tests):
+        return
+    try:
+        record_usage(bank_file, [test for test in tests if test])
+    except BankError as error:
+        observer.warn(str(error))
+
+
+class TerminateAsInterrupt:
+    """A polite kill (SIGTERM, as batch systems send it) ends the run as Ctrl-C does."""
+
+    def __enter__(self) -> None:
+        self._before: Any = None
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, self._raise)
+
+    @staticmethod
+    def _raise(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    def __exit__(self, *exc: Any) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+
+
+def _command() -> list[str] | None:
+    """The arguments that this process was started with, for a reader who wants to do it again."""
+    ours = Path(sys.argv[0]).name.startswith(("lm-eval-ccat", "lm_eval_ccat", "__main__"))
+    return sys.argv[1:] if ours else None

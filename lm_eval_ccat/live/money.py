@@ -1,0 +1,166 @@
+"""What documents cost: the currency of a run, what is expected before, what is charged after.
+
+The only place that turns tokens and seconds into money.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+from ..harness import internals
+from ..harness.judge import take_cost
+from ..harness.prices import Price, Tokens, estimate_tokens
+from .config import ModelConfig, RankConfig
+
+if TYPE_CHECKING:
+    from ..harness import TaskSession
+
+
+@dataclass(frozen=True)
+class Till:
+    """Charges one model's documents.
+
+    Parameters
+    ----------
+    price : Price
+    judge : float or None
+        Dollars of judging one answer, where that is stated; else what the judge measured.
+    currency : {"items", "usd"}
+        What the Ranker's budget counts.
+    """
+
+    price: Price
+    judge: float | None
+    currency: str
+
+    def charge(self, tokens: Tokens | None, seconds: float) -> tuple[float, float | None]:
+        """(cost in the currency, dollars or None) of one document.
+
+        To be called in the thread that scored it: a judge counts by thread.
+        """
+        measured = take_cost()
+        usd = None
+        if self.price.known:
+            judge = measured if self.judge is None else self.judge
+            usd = self.price.cost(tokens, seconds) + judge
+        return (1.0 if self.currency == "items" or usd is None else usd), usd
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What one model's documents are expected to take.
+
+    ``mean`` and ``largest`` are costs of one document in the budget's currency; ``known`` is
+    False where the price is not stated.
+    """
+
+    mean: float
+    largest: float
+    known: bool
+
+
+def currency_of(config: RankConfig) -> str:
+    """Dollars where every price is known and the budget is not one of items.
+
+    Raises
+    ------
+    UsageError
+        A budget in money, and a model without a price.
+    """
+    if "items" in config.budget:
+        return "items"
+    for model in config.models:
+        if not model.price.known:
+            if "usd" not in config.budget:
+                return "items"
+            raise UsageError(
+                f"the budget is in money and the price of model {model.name} is unknown; add "
+                "price: {input: .., output: ..} ($ per million tokens), {item: ..} or {hour: ..}"
+            )
+    return "usd"
+
+
+def till_of(entry: ModelConfig, config: RankConfig, currency: str) -> Till:
+    """What charges one model's documents."""
+    return Till(entry.price, config.judge.item, currency)
+
+
+def expected_tokens(session: TaskSession, docs: Sequence[Any]) -> dict[Any, Tokens]:
+    """What each document is expected to take, from the lengths of its prompt and its reference."""
+    documents = internals.documents(session.task)
+    generates = internals.output_type(session.task) == "generate_until"
+    expected = {}
+    for doc in docs:
+        prompts = session.prompts(doc)
+        repeats = session.n_requests(doc) / len(prompts)
+        written = 0.0
+        if generates:
+            target = internals.target(session.task, documents[doc])
+            text = target[0] if isinstance(target, list) and target else target
+            written = max(1.0, estimate_tokens(str(text))) * session.n_requests(doc)
+        read = sum(map(estimate_tokens, prompts)) * repeats
+        expected[doc] = Tokens(read, written, "estimate")
+    return expected
+
+
+def forecast_of(model: ModelConfig, config: RankConfig, expected: Mapping[Any, Tokens]) -> Forecast:
+    """What one model's documents are expected to cost."""
+    if not model.price.known:
+        return Forecast(1.0, 1.0, False)
+    judge = config.judge.item or 0.0
+    # One second for a document stands for a time not measured yet; costs told correct it.
+    costs = [model.price.cost(tokens, 1.0) + judge for tokens in expected.values()]
+    return Forecast(sum(costs) / len(costs), max(costs), True)
+
+
+def sizes_of(config: RankConfig, expected: Mapping[Any, Tokens]) -> dict[Any, float] | None:
+    """Relative size of each document where every model is paid by the token; mean 1."""
+    if not all(m.price.by_tokens for m in config.models):
+        return None
+    read = sum(m.price.input or 0.0 for m in config.models)
+    written = sum(m.price.output or 0.0 for m in config.models)
+    sizes = {doc: read * t.input + written * t.output for doc, t in expected.items()}
+    mean = sum(sizes.values()) / len(sizes)
+    if mean <= 0.0:
+        return None
+    return {doc: max(size / mean, 1e-3) for doc, size in sizes.items()}
+
+
+def tokens_of(
+    texts: Sequence[tuple[Sequence[str], Sequence[str]]],
+    counted: tuple[int | None, int | None],
+    used: tuple[int, int] | None,
+    one: int,
+) -> Tokens:
+    """Tokens of one document of a call.
+
+    Parameters
+    ----------
+    texts : sequence of (prompts, responses)
+        Of every document of the call.
+    counted : (int or None, int or None)
+        By the model's own tokenizer.
+    used : (int, int) or None
+        What the server bills for the whole call.
+    one : int
+        Which of the documents is meant.
+    """
+    prompts, responses = texts[one]
+    if used is not None:
+        if len(texts) == 1:
+            return Tokens(used[0], used[1], "usage")
+        # The server bills the call; a document's share follows the length of its texts.
+        read = sum(len("".join(p)) for p, _ in texts) or 1
+        written = sum(len("".join(r)) for _, r in texts) or 1
+        return Tokens(
+            used[0] * len("".join(prompts)) / read,
+            used[1] * len("".join(responses)) / written,
+            "usage",
+        )
+    if counted[0] is not None and counted[1] is not None:
+        return Tokens(counted[0], counted[1], "tokenizer")
+    guessed = [sum(map(estimate_tokens, some)) for some in (prompts, responses)]
+    return Tokens(guessed[0], guessed[1], "estimate")

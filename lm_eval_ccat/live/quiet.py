@@ -1,0 +1,94 @@
+"""Keeps the harness's bars and log lines out of the way while a ranking runs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+
+@contextlib.contextmanager
+def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterator[None]:
+    """Switch the harness's progress bars off and send log lines to a file.
+
+    What tasks and models print goes to standard error; standard output is for the result.
+
+    Parameters
+    ----------
+    log_file : Path or None
+        Receives every line of level INFO and above.
+    warn : callable
+        Receives the text of warnings and errors.
+    """
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    ours: list[logging.Handler] = [_Telling(warn)]
+    if log_file is not None:
+        with contextlib.suppress(OSError):  # a log that cannot be written must not stop the run
+            ours.append(logging.FileHandler(log_file, encoding="utf-8"))
+            ours[-1].setLevel(logging.INFO)
+            ours[-1].setFormatter(
+                logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+            )
+    harness = logging.getLogger("lm_eval")
+    kept = (harness.handlers[:], harness.propagate, harness.level)
+    root.handlers[:] = ours
+    harness.handlers[:], harness.propagate = [], True
+    root.setLevel(logging.INFO)
+    # A log line that cannot be written (a full disk) is not worth a traceback on the screen.
+    complain, logging.raiseExceptions = logging.raiseExceptions, False
+    try:
+        with (
+            warnings.catch_warnings(),
+            _no_bars(),
+            contextlib.redirect_stdout(sys.stderr),
+        ):
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        for handler in ours[1:]:
+            handler.close()
+        logging.raiseExceptions = complain
+        root.handlers[:], root.level = handlers, level
+        harness.handlers[:], harness.propagate, harness.level = kept
+
+
+class _Telling(logging.Handler):
+    """Tells of warnings and errors, each text once."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._warn = warn
+        self._told: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # The harness's answer to a failed request; our own line says the same with more.
+        if record.name.startswith("lm_eval.models.api_models"):
+            return
+        text = record.getMessage()
+        if text not in self._told:
+            self._told.add(text)
+            self._warn(text)
+
+
+@contextlib.contextmanager
+def _no_bars() -> Iterator[None]:
+    from tqdm import std
+
+    original = std.tqdm.__init__
+
+    def disabled(self: Any, *args: Any, **kwargs: Any) -> None:
+        kwargs["disable"] = True
+        # `disable` is also the tenth positional argument; nobody in the harness passes that many.
+        original(self, *args, **kwargs)
+
+    std.tqdm.__init__ = disabled
+    try:
+        yield
+    finally:
+        std.tqdm.__init__ = original

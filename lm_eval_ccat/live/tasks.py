@@ -1,0 +1,158 @@
+"""The task of a run, as the harness is asked for it, and which model types there are."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..demo import register_models
+from ..errors import UsageError
+from ..harness import TaskSession, open_session
+from ..harness.session import ignored_fewshot
+from ..harness.shipped import shipped_tasks
+from .config import RankConfig
+
+log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
+
+#: Settings of the harness's --config that decide how requests are built.
+SESSION_KEYS = (
+    "num_fewshot",
+    "gen_kwargs",
+    "metadata",
+    "confirm_run_unsafe_code",
+    "apply_chat_template",
+    "fewshot_as_multiturn",
+    "system_instruction",
+    "cache_requests",
+)
+#: Settings that `rank` reads itself.
+RANK_KEYS = ("include_path", "use_cache", "batch_size", "max_batch_size", "device", "seed")
+#: Settings that change neither requests nor scores; accepted so that a --config can be reused.
+IDLE_KEYS = ("log_samples", "verbosity", "show_config", "write_out", "trust_remote_code")
+
+
+class PlaceholderLM:
+    """Stands where the harness wants a model while a task's requests are only looked at."""
+
+    MULTIMODAL = True
+    tokenizer_name = ""
+
+    def chat_template(self, chat_template: bool | str = False) -> str:
+        """No template."""
+        return ""
+
+
+def task_and_path(config: RankConfig) -> tuple[str, list[str]]:
+    """What to ask the harness for, and the folders in which it shall look.
+
+    ``task:`` may be a name or the path of a YAML file.  A name that a file of ``include_path``
+    carries is asked for by that file: the harness would else take this very configuration, which
+    has a ``task:`` too, for a second task of that name.
+    """
+    given = config.harness.get("include_path")
+    folders = [given] if isinstance(given, str) else list(given or [])
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise UsageError(f"`harness.include_path`: there is no folder {folder}")
+    file = Path(config.task)
+    if file.suffix in (".yaml", ".yml"):
+        if not file.is_file():
+            raise UsageError(f"`task:` names a file that does not exist: {file}")
+        return str(file.absolute()), []
+    found = [f for folder in folders for f in _files_of_task(Path(folder), config.task)]
+    if len(found) == 1:
+        return str(found[0].absolute()), []
+    shipped = shipped_tasks()
+    return config.task, [*([str(shipped)] if shipped is not None else []), *folders]
+
+
+def _files_of_task(folder: Path, name: str) -> list[Path]:
+    """YAML files that define a task of this name; configurations of rankings are none."""
+    found = []
+    wanted = re.compile(rf"^task:\s*[\"']?{re.escape(name)}[\"']?\s*$", re.MULTILINE)
+    for file in sorted(_yaml_files(folder)):
+        text = file.read_text(encoding="utf-8", errors="replace")
+        if wanted.search(text) and not re.search(r"^models:", text, re.MULTILINE):
+            found.append(file)
+    return found
+
+
+def _yaml_files(folder: Path) -> Iterator[Path]:
+    # Linked folders too, as the harness looks into them, but each once.
+    seen: set[str] = set()
+    for here, folders, files in os.walk(folder, followlinks=True):
+        if os.path.realpath(here) in seen:
+            folders.clear()
+            continue
+        seen.add(os.path.realpath(here))
+        yield from (Path(here, name) for name in files if name.endswith((".yaml", ".yml")))
+
+
+def session_options(config: RankConfig) -> dict[str, Any]:
+    """Arguments of `open_session` from the ``harness:`` block.
+
+    Raises
+    ------
+    UsageError
+        For a setting that `rank` does not know.
+    """
+    for key in config.harness:
+        if key not in (*SESSION_KEYS, *RANK_KEYS, *IDLE_KEYS):
+            known = ", ".join(sorted((*SESSION_KEYS, *RANK_KEYS)))
+            raise UsageError(f"`harness.{key}` is not a setting that rank uses; it knows: {known}")
+    options = {k: config.harness[k] for k in SESSION_KEYS if config.harness.get(k) is not None}
+    if isinstance(options.get("gen_kwargs"), str):
+        raise UsageError("`harness.gen_kwargs` must be a mapping such as {temperature: 0}")
+    seed = config.harness.get("seed")
+    if seed is not None:
+        options["fewshot_seed"] = seed[-1] if isinstance(seed, list) else int(seed)
+    if config.harness.get("trust_remote_code"):
+        import datasets
+
+        datasets.config.HF_DATASETS_TRUST_REMOTE_CODE = True
+    return options
+
+
+def probe_session(config: RankConfig) -> TaskSession:
+    """The task's documents and requests, without any model and without its chat template."""
+    options = session_options(config)
+    options.pop("apply_chat_template", None)
+    options.pop("fewshot_as_multiturn", None)
+    name, folders = task_and_path(config)
+    probe = open_session(name, PlaceholderLM(), include_path=folders, **options)
+    ignored = ignored_fewshot(probe.task, options.get("num_fewshot"))
+    if ignored is not None:
+        log.warning(ignored)
+    return probe
+
+
+def require_model_types(config: RankConfig) -> None:
+    """Refuse a model type that the harness does not know, before anything is loaded.
+
+    Raises
+    ------
+    UsageError
+        Naming the entry and close names.
+    """
+    import difflib
+
+    from ..harness import internals
+
+    register_models()
+    types = internals.model_types()
+    for entry in config.models:
+        if entry.model is None:
+            raise UsageError(
+                f"model {entry.name} has no `model:` (a model type of lm_eval such as hf); only "
+                "a ranking made with --prepare can do without"
+            )
+        if entry.model not in types:
+            close = difflib.get_close_matches(entry.model, types, n=3) or sorted(types)
+            raise UsageError(
+                f"model {entry.name}: lm_eval has no model type {entry.model!r}; "
+                f"there is: {', '.join(close)}"
+            )
