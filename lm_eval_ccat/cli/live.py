@@ -46,6 +46,10 @@ class Display(Observer):
         """Print a warning above the table."""
         self.console.print(f"warning: {message}", highlight=False, markup=False, soft_wrap=True)
 
+    def note(self, message: str) -> None:
+        """Print a line above the table."""
+        self.console.print(message, highlight=False, markup=False, soft_wrap=True)
+
     def begin(self, progress: Progress) -> None:
         """Start drawing."""
         self.progress, self.ranker = progress, progress.ranker

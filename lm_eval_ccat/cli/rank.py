@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CcatError, UsageError
+from ..files import safe_name
 
 EPILOG = """\
+without any preparation:
+  lm-eval-ccat rank --task gsm8k --model hf --model_args pretrained=a \\
+      --model hf --model_args pretrained=b --model hf --model_args pretrained=c
+
 example (models.yaml):
   task: my_task
-  bank: my_task.bank.json
+  bank: my_task.bank.json        # left out: the same random documents for all models
   confidence: 0.95
   budget: {items: 80}            # or {usd: 2.5}, or {seconds: 600}
   models:
@@ -48,6 +53,23 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="CONFIG_OR_RUN_DIR",
         nargs="?",
         help="a YAML file, or a run directory to look into (default: the one that you are in)",
+    )
+    plain = parser.add_argument_group("instead of a YAML file")
+    plain.add_argument("--task", metavar="TASK", help="name of the task, or its YAML file")
+    plain.add_argument(
+        "--model", action="append", metavar="TYPE", help="model type of lm_eval; once per model"
+    )
+    plain.add_argument(
+        "--model_args", action="append", metavar="A=B,C=D", help="its arguments; once per --model"
+    )
+    plain.add_argument(
+        "--name", action="append", metavar="NAME", help="its name in the ranking; once per --model"
+    )
+    plain.add_argument("--metric", metavar="METRIC", help="metric to rank by, without a bank")
+    plain.add_argument("--include_path", metavar="DIR", help="folder of task configurations")
+    plain.add_argument("--num_fewshot", type=int, metavar="N", help="few-shot examples")
+    plain.add_argument(
+        "--apply_chat_template", action="store_true", help="prompts by the models' chat templates"
     )
     parser.add_argument(
         "--run_dir", help="run directory (default: the configuration's name + .run)"
@@ -92,22 +114,33 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run, resume, prepare, forecast or show a ranking."""
-    if args.config is None and not Path("journal.jsonl").exists():
-        raise UsageError("name a configuration; this directory holds no ranking to look into")
+    written = args.config is None and args.task is not None
+    if args.config is None and not written and not Path("journal.jsonl").exists():
+        raise UsageError(
+            "name a configuration, or give --task and --model; this directory holds no ranking to "
+            "look into"
+        )
     path = Path(args.config or ".")
-    if path.is_dir():
+    if path.is_dir() and not written:
         from ..live.results import state
         from .rank_output import show
 
         result = state(path)
         show(result, args.json, sys.stdout)
         return result.exit_code
-    from ..live.config import load_config
+    from ..live.config import load_config, parse_config
     from ..live.ranking import dry_run, prepare, rank
     from .live import Display
 
-    config = load_config(path, _overrides(args))
-    folder = Path(args.run_dir) if args.run_dir else path.with_suffix(".run")
+    if written:
+        config = parse_config({**_written(args), **_overrides(args)})
+        path = Path(safe_name(Path(args.task).stem))
+    else:
+        for flag in ("task", "model", "model_args", "name", "metric"):
+            if getattr(args, flag):
+                raise UsageError(f"--{flag} is for a ranking without {path}; write it there")
+        config = load_config(path, _overrides(args))
+    folder = Path(args.run_dir) if args.run_dir else Path(f"{path.with_suffix('')}.run")
     display = Display(args.quiet, args.json)
     if args.dry_run:
         content = dry_run(config, display)
@@ -143,6 +176,49 @@ def _report(folder: Path) -> None:
         print(f"Report: {write_report(folder)}", file=sys.stderr)
     except CcatError as error:  # the ranking itself is done and kept
         print(f"warning: no report: {error}", file=sys.stderr)
+
+
+def _written(args: argparse.Namespace) -> dict[str, Any]:
+    """What the flags say in place of a YAML file."""
+    types, given, names = args.model or [], args.model_args or [], args.name or []
+    if not types:
+        raise UsageError("--task needs the models: --model TYPE --model_args A=B, once per model")
+    for flag, values in (("model_args", given), ("name", names)):
+        if values and len(values) != len(types):
+            raise UsageError(
+                f"--{flag} is given {len(values)} times and --model {len(types)} times; "
+                "give each once per model, in the same order"
+            )
+    arguments = given or [""] * len(types)
+    harness = {
+        "include_path": args.include_path,
+        "num_fewshot": args.num_fewshot,
+        "apply_chat_template": args.apply_chat_template or None,
+    }
+    return {
+        "task": args.task,
+        **({"metrics": [args.metric]} if args.metric else {}),
+        "models": [
+            {"name": name, "model": kind, "model_args": text}
+            for name, kind, text in zip(names or _names(types, arguments), types, arguments)
+        ],
+        "harness": {key: value for key, value in harness.items() if value is not None},
+    }
+
+
+def _names(types: list[str], arguments: list[str]) -> list[str]:
+    """The shortest arguments that tell the models apart."""
+    found = []
+    for kind, text in zip(types, arguments):
+        parts = dict(part.partition("=")[::2] for part in text.split(","))
+        name = next((parts[k] for k in ("pretrained", "model", "path") if parts.get(k)), "")
+        found.append(Path(name).name or kind)
+    if len(set(found)) == len(found):
+        return found
+    full = [f"{kind}:{text}" for kind, text in zip(types, arguments)]
+    if len(set(full)) < len(full):
+        raise UsageError("two models have the same --model and --model_args; give each a --name")
+    return full
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, Any]:

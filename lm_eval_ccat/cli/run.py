@@ -76,7 +76,8 @@ def add_parser(subparsers: Any) -> None:
         "--bank",
         nargs="+",
         metavar="<bank>",
-        help="Item bank (see `lm-eval-ccat calibrate`), TASK=FILE once per task, or a directory",
+        help="Item bank (see `lm-eval-ccat calibrate`), TASK=FILE once per task, or a directory; "
+        "without one the documents are drawn at random",
     )
     group.add_argument(
         "--target_se",
@@ -235,9 +236,8 @@ def _options(given: dict[str, Any]) -> Any:
     from ..live.options import AdaptiveOptions, parse_banks
 
     values = {key: value for key, value in given.items() if value is not None}
-    if "bank" not in values:
-        raise UsageError("--adaptive needs --bank FILE (make one with `lm-eval-ccat calibrate`)")
-    values["bank"] = parse_banks(values["bank"])
+    if "bank" in values:
+        values["bank"] = parse_banks(values["bank"])
     if "adaptive_seed" in values:
         values["seed"] = values.pop("adaptive_seed")
     if "price" in values:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..bank import ItemBank
 from ..errors import BankMismatchError, MetricError, UsageError
 from ..metrics import Metric
+from . import internals
 from .session import Administered, TaskSession
 from .task_metrics import metric_of_task
 
@@ -58,6 +60,46 @@ class Outcome:
         filter = bank.filter or session.filters[0]
         return cls(session.name, bank, _metric_of(bank, session), filter)
 
+    @classmethod
+    def without_bank(
+        cls, session: TaskSession, metric: str | None = None, filter: str | None = None
+    ) -> Outcome:
+        """The outcome of a task that nobody calibrated: its items, and nothing known of them.
+
+        Parameters
+        ----------
+        session : TaskSession
+        metric : str, optional
+            Default the first of the task's that gives one score per document.
+        filter : str, optional
+            Default the task's first.
+
+        Raises
+        ------
+        MetricError, UsageError
+            The task has no such metric or filter, or none that gives a score per document.
+        """
+        if filter is not None and filter not in session.filters:
+            raise UsageError(
+                f"task {session.name} has no filter {filter!r}; it has: "
+                f"{', '.join(session.filters)}"
+            )
+        found = (
+            metric_of_task(session.task, metric)
+            if metric is not None
+            else _first_usable(session, internals.metric_names(session.task))
+        )
+        name, chosen = session.name, filter or session.filters[0]
+        bank = ItemBank.blank(
+            session.doc_ids,
+            task=name,
+            metric=found.name,
+            filter=chosen,
+            scale=found.scale,
+            doc_hashes=session.doc_hashes,
+        )
+        return cls(name, bank, found, chosen)
+
     @property
     def key(self) -> str:
         """Where the estimate stands among the task's results."""
@@ -102,6 +144,18 @@ class Outcome:
     def reported(self, one: Administered) -> list[str]:
         """Metrics that the task reported for an answer under this filter."""
         return sorted({name for name, filter in one.values if filter == self.filter})
+
+
+def _first_usable(session: TaskSession, names: Sequence[str]) -> Metric:
+    reasons = []
+    for name in names:
+        try:
+            return metric_of_task(session.task, name)
+        except MetricError as error:
+            reasons.append(str(error))
+    raise MetricError(
+        f"task {session.name} has no metric with one score per document: {'; '.join(reasons)}"
+    )
 
 
 def _metric_of(bank: ItemBank, session: TaskSession) -> Metric:

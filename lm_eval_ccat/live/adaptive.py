@@ -45,17 +45,24 @@ class AdaptiveTaskRun:
 
     @classmethod
     def prepare(
-        cls, session: TaskSession, bank: ItemBank, options: AdaptiveOptions
+        cls, session: TaskSession, bank: ItemBank | None, options: AdaptiveOptions
     ) -> AdaptiveTaskRun:
         """Check that bank, task, metric and settings fit; sends nothing to the model.
+
+        Without a bank documents will be drawn at random.
 
         Raises
         ------
         BankMismatchError, MetricError
             See `check_bank` and `Outcome.of`.
         """
-        warnings = tuple(check_session(bank, session))
-        outcome = Outcome.of(bank, session)
+        if bank is None:
+            warnings: tuple[str, ...] = ()
+            outcome = Outcome.without_bank(session)
+            bank = outcome.bank
+        else:
+            warnings = tuple(check_session(bank, session))
+            outcome = Outcome.of(bank, session)
         for warning in warnings:
             log.warning("%s: %s", session.name, warning)
         known = None

@@ -71,11 +71,12 @@ class FailureRule:
 
 @dataclass(frozen=True)
 class RankConfig:
-    """Everything that decides a ranking, in plain values."""
+    """Everything that decides a ranking, in plain values; without a bank the method is "sample"."""
 
     task: str
-    bank: str
     models: tuple[ModelConfig, ...]
+    bank: str = ""
+    metrics: tuple[str, ...] = ()
     confidence: float = 0.95
     budget: dict[str, float] = field(default_factory=dict)
     warmup: int = 10
@@ -107,6 +108,11 @@ class RankConfig:
     def public_dict(self) -> dict[str, Any]:
         """JSON values for files and comparison; secrets of ``model_args`` are masked."""
         values = asdict(self)
+        # Settings that came later are left out while they say what was always so.
+        if not self.metrics:
+            values.pop("metrics")
+        if self.failures.outage_minutes == FailureRule.outage_minutes:
+            values["failures"].pop("outage_minutes")
         values["models"] = [
             {**asdict(m), "model_args": mask_secrets(m.model_args)} for m in self.models
         ]
@@ -121,6 +127,7 @@ def from_public(values: Mapping[str, Any], bank: str) -> RankConfig:
     )
     given["judge"] = Price(**given["judge"])
     given["failures"] = FailureRule(**given["failures"])
+    given["metrics"] = tuple(given.get("metrics") or ())
     return RankConfig(**{**given, "bank": bank, "models": models})
 
 
@@ -178,14 +185,14 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
     """Check the values of a configuration; see :func:`load_config`."""
     known = set(RankConfig.__dataclass_fields__)
     _refuse_unknown(content, known, "")
-    for required in ("task", "bank", "models"):
+    for required in ("task", "models"):
         if content.get(required) in (None, "", []):
             raise UsageError(f"`{required}:` is missing")
     task = _text(content["task"], "task")
-    bank = _text(content["bank"], "bank")
+    bank = _text(content["bank"], "bank") if content.get("bank") else ""
     if folder is not None and task.endswith((".yaml", ".yml")) and (folder / task).is_file():
         task = str(folder / task)
-    if folder is not None and (folder / bank).exists():
+    if folder is not None and bank and (folder / bank).exists():
         bank = str(folder / bank)
     harness = _harness(content.get("harness"))
     if harness and folder is not None and "include_path" in harness:
@@ -199,6 +206,7 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
         if names.count(name) > 1:
             raise UsageError(f"`models:` holds two entries named {name!r}; names must differ")
     optional: dict[str, Any] = {
+        "metrics": _metrics(content.get("metrics"), bank),
         "confidence": _number(content, "confidence", low=0.5, high=1.0, open_ends=True),
         "budget": _budget(content.get("budget")),
         "warmup": _integer(content, "warmup", low=0),
@@ -276,6 +284,17 @@ def _budget(value: Any) -> dict[str, float] | None:
     if amount is None:
         raise UsageError(f"{form}; the amount is missing")
     return {kind: amount}
+
+
+def _metrics(value: Any, bank: str) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
+        raise UsageError(f"`metrics:` must name one metric, such as [bleu], not {value!r}")
+    if bank:
+        raise UsageError("`metrics:` goes without `bank:`; a bank is of one metric already")
+    return (names[0],)
 
 
 def _failures(value: Any) -> FailureRule | None:

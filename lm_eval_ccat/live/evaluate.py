@@ -55,7 +55,7 @@ def adaptive_evaluate(
     model_args: Any = None,
     tasks: list[Any] | None = None,
     *,
-    bank: Any,
+    bank: Any = None,
     target_se: float | None = None,
     max_items: int | None = None,
     budget: Mapping[str, float] | None = None,
@@ -77,8 +77,9 @@ def adaptive_evaluate(
     model, model_args, tasks, **arguments
         As `lm_eval.simple_evaluate` takes them; ``include_path`` (a directory of task
         configurations) as well. ``limit`` and ``samples`` are refused.
-    bank : ItemBank, path, or mapping of task name to either
-        Calibrated items; a path may be a directory of banks.
+    bank : ItemBank, path, or mapping of task name to either, optional
+        Calibrated items; a path may be a directory of banks. Without one the documents are drawn
+        at random.
     target_se : float, optional
         Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
         own, is at most this.
@@ -279,7 +280,9 @@ def _evaluate(
                 f"task {name} runs code that the model writes; "
                 "pass --confirm_run_unsafe_code if you accept that"
             )
-        bank = require_bank(options.bank_for(name, only_task=len(chosen) == 1), name)
+        bank = options.bank_for(name, only_task=len(chosen) == 1)
+        if options.bank is not None:
+            bank = require_bank(bank, name)
         session = TaskSession(task, lm, session_options, count_tokens=options.model_price.by_tokens)
         runs[name] = AdaptiveTaskRun.prepare(session, bank, options)
         ignored = ignored_fewshot(task, call.num_fewshot if call is not None else None)

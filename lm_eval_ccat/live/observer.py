@@ -47,6 +47,9 @@ class Observer:
         """Something the person should know; may come from any thread."""
         print(f"warning: {message}", file=sys.stderr)
 
+    def note(self, message: str) -> None:
+        """Something that is as it should be and good to know."""
+
     def begin(self, progress: Progress) -> None:
         """A ranking starts."""
 

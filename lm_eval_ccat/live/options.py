@@ -27,8 +27,9 @@ class AdaptiveOptions:
 
     Parameters
     ----------
-    bank : ItemBank, path, or mapping of task name to either
-        A path may be a bank or a directory of banks.
+    bank : ItemBank, path, or mapping of task name to either, optional
+        A path may be a bank or a directory of banks. Without one the documents are drawn at
+        random (method "sample").
     target_se : float, optional
         Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
         own (so 0.01 is one point of BLEU), is at most this.
@@ -59,7 +60,7 @@ class AdaptiveOptions:
         Go on with what `run_dir` holds.
     """
 
-    bank: Any
+    bank: Any = None
     target_se: float | None = None
     max_items: int | None = None
     budget: Mapping[str, float] | None = None
@@ -74,8 +75,6 @@ class AdaptiveOptions:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        if self.bank is None:
-            raise UsageError("an adaptive run needs a bank: --bank FILE (or TASK=FILE ...)")
         object.__setattr__(self, "leaderboard", KnownResults.of(self.leaderboard))
         _positive(self.target_se, "target_se")
         if self.target_se is not None and self.target_se > 0.5:
@@ -150,6 +149,8 @@ class AdaptiveOptions:
         ScoreTableError, ScaleError, UsageError
             See `KnownResults.of_task`.
         """
+        if self.bank is None:
+            return
         several = isinstance(self.bank, Mapping)
         for task, bank in self.bank.items() if several else [(None, self.bank)]:
             if isinstance(bank, (str, Path)):
@@ -189,7 +190,6 @@ class AdaptiveOptions:
         for key in given:
             if key not in known:
                 raise UsageError(f"unknown adaptive option {key!r}; known: {', '.join(known)}")
-        given.setdefault("bank", None)
         if folder is not None:
             for key in ("bank", "leaderboard"):
                 given[key] = _found(given.get(key), folder)
@@ -213,6 +213,8 @@ class AdaptiveOptions:
             A directory holds two banks of the task.
         """
         bank = self.bank
+        if bank is None:
+            return None
         if isinstance(bank, Mapping):
             if task not in bank:
                 return None

@@ -199,12 +199,17 @@ def make_plan(config: RankConfig) -> Plan:
         The bank, the task or their metric cannot be used together.
     """
     currency_of(config)  # what cannot be paid is said before the task is loaded
-    bank = ItemBank.load(config.bank)
-    session = probe_session(config)
+    if config.bank:
+        bank = ItemBank.load(config.bank)
+        session = probe_session(config)
+        outcome = Outcome.of(bank, session)
+    else:
+        session = probe_session(config)
+        outcome = Outcome.without_bank(session, *config.metrics)
+        bank = outcome.bank
     known = None
     if config.known is not None:
         known = known_means(read_known(config.known, bank), bank, [m.name for m in config.models])
-    outcome = Outcome.of(bank, session)
     return plan_of(config, {outcome.task: outcome}, {outcome.task: session}, known)
 
 

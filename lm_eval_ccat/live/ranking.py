@@ -93,6 +93,11 @@ def rank(
             internals.require_backends(str(entry.model) for entry in settings.models)
         for warning in plan.bank.warnings[:3]:
             watcher.warn(f"bank: {warning}")
+        if not settings.bank:
+            watcher.note(
+                f"No bank: every model gets the same random documents, ranked by "
+                f"{plan.outcome.metric.name} (filter {plan.outcome.filter})."
+            )
         ranker = open_ranker(plan, directory, resume, watcher)
         before = ranker.ranker.result().items
         workers = _workers(plan, executor, ray_address, watcher)
@@ -103,7 +108,7 @@ def rank(
             [d for d in docs if d not in set(before.get(name, ()))]
             for name, docs in ranker.ranker.result().items.items()
         ]
-        count_usage(settings.bank, new, watcher)
+        count_usage(settings.bank or None, new, watcher)
         path = None if directory is None else directory.path
         result = result_of(plan, ranker, path, interrupted=not ended)
         watcher.finished(result)
@@ -192,6 +197,8 @@ def make_workers(
     told: set[str] = set()
 
     def check(session: TaskSession) -> None:
+        if not plan.config.bank:
+            return  # items of this very task, and nothing that depends on how it was run
         for warning in check_session(plan.outcomes[session.name].bank, session):
             if warning not in told:
                 told.add(warning)
