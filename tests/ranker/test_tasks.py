@@ -190,3 +190,41 @@ def test_unknown_tasks_and_models_are_named():
         suite.tell("a", ("huge", 0), 0.5)
     with pytest.raises(UsageError, match="nobody"):
         suite.ask(1, model="nobody")
+
+
+def test_items_go_to_tasks_in_proportion_to_their_weights():
+    # Two tasks of one kind: errors w^2 s^2 / n fall together where n goes with w, not with sqrt(w).
+    bank = banks_of("paper")["large"]
+    ranker = Ranker(
+        {"heavy": bank, "light": bank},
+        {"b": 1.0},
+        weights={"heavy": 0.8, "light": 0.2},
+        warmup=2,
+        budget=80,
+        stop_when_decided=False,
+        max_items=80,
+    )
+    while not ranker.done:
+        for model, (task, item) in ranker.ask():
+            ranker.tell(model, (task, item), float(SCORES["large"][1, item]))
+    counts = {t: len(r.items["b"]) for t, r in ranker.result().tasks.items()}
+    assert 3.3 < counts["heavy"] / counts["light"] < 4.9
+
+
+def test_groups_of_tasks_have_their_score_and_its_error():
+    groups = {"both": ["small", "large"], "uneven": {"small": 3.0, "middle": 1.0}}
+    ranker = Ranker(banks_of("default"), dict.fromkeys(NAMES, 1.0), groups=groups, budget=150)
+    result = drive(ranker)
+    for group, weights in (
+        ("both", {"small": 0.5, "large": 0.5}),
+        ("uneven", {"small": 0.75, "middle": 0.25}),
+    ):
+        found = result.groups[group]
+        for m in NAMES:
+            parts = [(w, result.tasks[t]) for t, w in weights.items()]
+            assert found.estimates[m] == pytest.approx(sum(w * r.estimates[m] for w, r in parts))
+            error = math.hypot(*(w * r.standard_errors[m] for w, r in parts))
+            assert found.standard_errors[m] == pytest.approx(error)
+            assert sorted(found.items[m]) == sorted(i for i in result.items[m] if i[0] in weights)
+        assert set(found.rank_ranges) == set(NAMES)
+    assert set(result.to_dict()["groups"]) == set(groups)
