@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import UsageError
@@ -190,6 +191,16 @@ def test_unknown_tasks_and_models_are_named():
         suite.tell("a", ("huge", 0), 0.5)
     with pytest.raises(UsageError, match="nobody"):
         suite.ask(1, model="nobody")
+
+
+def test_the_error_of_a_difference_is_that_of_the_weighted_sum():
+    weights = {"small": 3.0, "middle": 1.0, "large": 1.0}
+    ranker = Ranker(banks_of("paper"), dict.fromkeys(NAMES, 1.0), weights=weights, budget=90)
+    result = drive(ranker)
+    for a, b in (("a", "b"), ("b", "d")):  # errors of "paper" are independent of each other
+        error = math.hypot(result.standard_errors[a], result.standard_errors[b])
+        z = (result.estimates[a] - result.estimates[b]) / error
+        assert result.pairwise[a, b] == pytest.approx(float(ndtr(z)), rel=1e-9)
 
 
 def test_items_go_to_tasks_in_proportion_to_their_weights():
