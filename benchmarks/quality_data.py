@@ -7,6 +7,7 @@ equal another's on every item, and entries flagged as adversarial or as the judg
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,8 @@ def load(dataset: str, metric: str) -> tuple[ScoreTable, list[str]]:
     table = table.without(human + flagged)
     repeated = _repeated(table)
     table = table.without(repeated)
+    if table.scale.cap is not None:  # what is estimated is the capped mean, so it is the truth too
+        table = replace(table, raw=table.scale.restore(table.unit))
     notes = [
         f"{len(found)} {what}"
         for found, what in (

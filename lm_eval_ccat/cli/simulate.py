@@ -119,7 +119,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "whole families (default: random)",
     )
     parser.add_argument(
-        "--batch", type=int, default=1, metavar="B", help="items asked at once (default: 1)"
+        "--batch",
+        type=int,
+        default=1,
+        metavar="B",
+        help="show beside each adaptive method the same asking B items at once",
     )
     parser.add_argument("--warmup", type=int, default=10, help="first items of every model")
     parser.add_argument(

@@ -38,8 +38,6 @@ class Protocol:
     spend : {"budget", "fixed"}
         With "fixed" every method gives every model the same number of items, at equal prices,
         stops nothing early and looks once.
-    batch : int
-        Items asked at once, before the answers to any are told.
     """
 
     seeds: int = 1
@@ -48,7 +46,6 @@ class Protocol:
     warmup: int = 10
     item_scaling: bool = False
     spend: str = "budget"
-    batch: int = 1
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..metrics import check_column
 from ..parallel import in_processes
 from ..scores import ScoreTable
 from .folds import HoldOut, hold_outs
-from .methods import Method, chosen_methods
+from .methods import Method, chosen_methods, with_batches
 from .outcome import Outcome
 from .protocol import (
     Fold,
@@ -158,7 +158,8 @@ def simulate(
         Which models are held out: any; the best third, and only models below it calibrate; whole
         families by the first part of the models' names.
     batch : int
-        Items asked at once: what their answers tell is not used to choose among them.
+        Above 1, methods that ask as they go stand in the result a second time, asking so many
+        items at once: what the batch's answers tell is not used to choose among them.
     seed : int
         Of the partitions and of the draw of calibration models.
     processes : int, optional
@@ -190,10 +191,8 @@ def simulate(
     """
     if not isinstance(table, ScoreTable):
         table = ScoreTable.read(table, metric=metric, **reading)
-    chosen = chosen_methods(methods)
-    protocol = _checked(
-        Protocol(seeds, items_per_model, confidence, warmup, item_scaling, spend, batch)
-    )
+    chosen = with_batches(chosen_methods(methods), batch)
+    protocol = _checked(Protocol(seeds, items_per_model, confidence, warmup, item_scaling, spend))
     table, warnings = _usable(table)
     if tested is None:
         tested = table
@@ -277,8 +276,6 @@ def _checked(protocol: Protocol) -> Protocol:
         raise UsageError(f"spend {protocol.spend!r}: choose one of {', '.join(SPENDS)}")
     if protocol.spend == "fixed" and level is None:
         raise UsageError("spend 'fixed' needs a number of items per model")
-    if protocol.batch < 1:
-        raise UsageError(f"batch {protocol.batch}: at least 1 is needed")
     if not 0 < protocol.confidence < 1:
         raise UsageError(f"confidence {protocol.confidence}: a number between 0 and 1 is needed")
     return protocol

@@ -139,7 +139,7 @@ class Stage:
         own = {"warmup": self.protocol.warmup, "budget": budget}
         ranker = self._ranker(method, bank, seed, prices, self.fold.units, own)
         while not ranker.done:
-            self._tell(ranker, ranker.ask(self.protocol.batch))
+            self._tell(ranker, ranker.ask(method.batch))
         return ranker
 
     def _ranker(
@@ -202,7 +202,7 @@ class Stage:
         outcomes, had = [], 0
         for level in levels:
             while had < level:
-                step = min(self.protocol.batch, level - had)
+                step = min(method.batch, level - had)
                 for model in self.fold.holdout:
                     self._tell(ranker, ranker.ask(step, model=model))
                 had += step
