@@ -74,6 +74,8 @@ class SamplePolicy(Policy):
         self.pairs = Pairs(n_models, self.sequence, bank.n_items)
         self.effects = Effects(n_models, bank.n_items)
         self.asked = np.zeros(n_models, dtype=np.intp)
+        self._loss = np.zeros((n_models, n_models))
+        self._stale = set(range(n_models))  # models of which a pair's loss may have changed
 
     # -- what happens -------------------------------------------------------------------------
 
@@ -110,10 +112,12 @@ class SamplePolicy(Policy):
             raise ValueError(f"item {item} was administered before")
         self.effects.learn(model, item, score)
         self.pairs.settle(model, item, score)
+        self._stale.add(model)
 
     def skip(self, model: int, item: int) -> None:
         if not self.pairs.done[model, item]:
             self.pairs.settle(model, item, math.nan)
+            self._stale.add(model)
 
     def add_model(self) -> None:
         """One more model joins.
@@ -124,6 +128,8 @@ class SamplePolicy(Policy):
         self.effects = self.effects.add_model()
         self.pairs.add_model()
         self.asked = np.append(self.asked, 0)
+        self._loss = np.zeros((len(self.asked), len(self.asked)))
+        self._stale = set(range(len(self.asked)))
 
     # -- what is known ------------------------------------------------------------------------
 
@@ -218,18 +224,24 @@ class SamplePolicy(Policy):
         the items. A pair gains only when both models have had the item: from a model that is
         behind its partner at once, from one that is level half, from one ahead next to nothing.
         """
-        p = self.pairs
-        others = np.delete(np.arange(p.n_models), model)
-        if not len(others):
-            return 1.0 / price
-        pairs = p.number[model, others]
-        variance = np.minimum(p.sums.variances(pairs)[0], 1.0)
-        spread = np.sqrt(np.maximum(variance, 1e-30))
-        loss = spread * np.exp(-0.5 * (p.sums.means(pairs) / spread) ** 2)
-        had = np.maximum(self.asked, p.seen)
-        lead = had[model] - had[others]
+        had = np.maximum(self.asked, self.pairs.seen)
+        lead = had[model] - had
         gain = np.where(lead < 0, 1.0, np.where(lead == 0, 0.5, 0.05))
-        return float((loss * gain).sum()) / (int(had[model]) + 1) / price
+        worth = float(self._losses()[model] @ gain) if len(had) > 1 else 1.0
+        return worth / (int(had[model]) + 1) / price
+
+    def _losses(self) -> Floats:
+        """Loss of each pair; shape (n_models, n_models), the diagonal 0."""
+        p = self.pairs
+        for model in self._stale:
+            others = np.flatnonzero(np.arange(p.n_models) != model)
+            pairs = p.number[model, others]
+            variance = np.minimum(p.sums.variances(pairs)[0], 1.0)
+            spread = np.sqrt(np.maximum(variance, 1e-30))
+            loss = spread * np.exp(-0.5 * (p.sums.means(pairs) / spread) ** 2)
+            self._loss[model, others] = self._loss[others, model] = loss
+        self._stale.clear()
+        return self._loss
 
 
 def _labels(bank: ItemBank, strata: Any) -> list[object] | None:

@@ -86,6 +86,8 @@ class Sums:
         return np.asarray((weight * self.total[:, series] / np.maximum(n, 1.0)).sum(axis=0))
 
     def _weight(self, series: Ints) -> Floats:
+        if len(self.sizes) == 1:
+            return np.ones((1, len(series)))
         size = self.sizes - self.missing[:, series]
         return np.asarray(size / np.maximum(size.sum(axis=0), 1.0))
 
@@ -98,7 +100,7 @@ class Sums:
             The first infinite where a stratum has fewer than two items, and 0 where all are seen.
         """
         n, size = self.count[:, series], self.sizes - self.missing[:, series]
-        weight = size / np.maximum(size.sum(axis=0), 1.0)
+        weight = self._weight(series)
         least = np.maximum(n, 1.0)
         within = self.square[:, series] - self.total[:, series] ** 2 / least
         largest = self.largest[series]
