@@ -320,3 +320,19 @@ def test_misuse_is_refused_by_name():
     p.update(0, 1, 0.5)
     with pytest.raises(ValueError, match="administered before"):
         p.update(0, 1, 0.5)
+
+
+def test_over_tasks_the_width_is_that_of_the_sequence_too():
+    y = answers(12, 3, 200, "continuous")
+    p = policy(200, 3)
+    assert np.isinf(p.critical(0.05)[0, 1])
+    for model in range(3):
+        give(p, y, model, 60)
+    half = p.critical(0.05) * np.sqrt(p.differences().variance)
+    gap = np.abs(np.subtract.outer(p.locations(), p.locations()))
+    np.testing.assert_array_equal((gap > half)[0, 1:], p.decisions(0.95)[0, 1:] == DECIDED)
+    for model in range(3):
+        give(p, y, model, 140)
+    assert (p.critical(0.05) == 0.0).all()
+    alone = [p.priority(j, (), 2.0) for j in range(3)]
+    np.testing.assert_allclose(p.priorities(range(3), [()] * 3, [2.0] * 3), alone)

@@ -174,8 +174,15 @@ class SamplePolicy(Policy):
         mean, error = self.estimate(model)
         return mean, error**2
 
+    @property
+    def n_models(self) -> int:
+        return self.pairs.n_models
+
     def location(self, model: int) -> float:
         return float(self.effects.solve()[0][model])
+
+    def locations(self) -> Floats:
+        return self.effects.solve()[0]
 
     def differences(self) -> Differences:
         p = self.pairs
@@ -183,6 +190,16 @@ class SamplePolicy(Policy):
         variance = np.minimum(p.sums.variances(every)[0], 1.0)
         df = np.maximum(p.sums.items(every) - len(self.sequence.sizes), 1.0)
         return Differences(self.effects.solve()[0], p.matrix(variance), p.matrix(df))
+
+    def critical(self, level: float) -> Floats:
+        """As wide as the confidence sequence is: a sum over tasks is looked at every item, too."""
+        p = self.pairs
+        every = np.arange(len(p.first))
+        variance, radius = p.sums.variances(every)[0], p.sums.radius(every, level)
+        known = (variance > 0.0) & np.isfinite(variance)
+        reach = np.where(variance > 0.0, np.inf, 0.0)
+        np.divide(radius, np.sqrt(variance), out=reach, where=known)
+        return p.matrix(reach)
 
     def pairwise(self) -> Floats:
         """By Student's distribution, as if looked at once; `decisions` hold at every look."""
@@ -224,11 +241,17 @@ class SamplePolicy(Policy):
         the items. A pair gains only when both models have had the item: from a model that is
         behind its partner at once, from one that is level half, from one ahead next to nothing.
         """
+        return float(self.priorities([model], [pending], [price])[0])
+
+    def priorities(
+        self, models: Sequence[int], pending: Sequence[Sequence[int]], prices: Sequence[float]
+    ) -> Floats:
         had = np.maximum(self.asked, self.pairs.seen)
-        lead = had[model] - had
+        own = had[list(models)]
+        lead = own[:, None] - had[None, :]
         gain = np.where(lead < 0, 1.0, np.where(lead == 0, 0.5, 0.05))
-        worth = float(self._losses()[model] @ gain) if len(had) > 1 else 1.0
-        return worth / (int(had[model]) + 1) / price
+        worth = (self._losses()[list(models)] * gain).sum(axis=1) if len(had) > 1 else 1.0
+        return np.asarray(worth / (own + 1) / np.asarray(prices, dtype=np.float64))
 
     def _losses(self) -> Floats:
         """Loss of each pair; shape (n_models, n_models), the diagonal 0."""
