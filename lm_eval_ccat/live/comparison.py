@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import CcatError, MetricError, ScaleError, ScoreTableError, UsageError
 from ..methods.sample.comparison import (
@@ -20,10 +19,10 @@ from ..methods.sample.comparison import (
     compare_scores,
 )
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval.files import find_runs, open_log
 from ..scores.readers.reader import Outcome
 from ..scores.readers.registry import reader_of
 from ..simulation.audit import Claims, read_claims
+from .document_fields import DocumentFields
 
 Side = ScoreTable | Claims
 
@@ -200,7 +199,7 @@ def compare(
         names = (chosen[0], chosen[1])
         judged = {"margin": margin, "confidence": confidence}
         if isinstance(pair[0], ScoreTable) and isinstance(pair[1], ScoreTable):
-            fields = _Fields(items, [a, b], outcome.task) if by or cluster else None
+            fields = DocumentFields(items, [a, b], outcome.task) if by or cluster else None
             compared = _paired(pair[0], pair[1], names, fields, by, cluster, judged, warnings)
         elif by or cluster:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
@@ -292,7 +291,7 @@ def _paired(
     one: ScoreTable,
     other: ScoreTable,
     names: tuple[str, str],
-    fields: _Fields | None,
+    fields: DocumentFields | None,
     by: str | None,
     cluster: str | None,
     judged: Mapping[str, float],
@@ -388,60 +387,3 @@ def _estimate(side: Side, name: str, claims: Claims) -> tuple[float, float, int]
     n, size = len(y), max(claims.items_of_benchmark or 0, len(y))
     spread = float(y.std(ddof=1)) if n > 1 else 1.0
     return float(y.mean()), spread * float(np.sqrt((1.0 - n / size) / n)), n
-
-
-class _Fields:
-    """Fields of documents: from a table of items, else from the documents in the logs."""
-
-    def __init__(self, items: Any, sides: Sequence[Any], task: str | None) -> None:
-        self.of_doc: dict[Any, Mapping[str, Any]] = {}
-        if isinstance(items, Mapping):
-            self.of_doc = dict(items)
-        elif items is not None:
-            self.of_doc = _read_items(Path(items))
-        else:
-            for side in sides:
-                if isinstance(side, (str, Path)) and task is not None:
-                    self._read_logs(Path(side), task)
-
-    def _read_logs(self, path: Path, task: str) -> None:
-        runs, _ = find_runs(path, task)
-        for run in runs:
-            with open_log(run.samples) as stream:
-                for line in stream:
-                    try:
-                        row = json.loads(line)
-                    except ValueError:
-                        continue  # the reader of the scores has said so
-                    if isinstance(row, dict) and isinstance(row.get("doc"), dict):
-                        self.of_doc.setdefault(row.get("doc_id"), row["doc"])
-
-    def of(self, field: str, ids: Sequence[Any]) -> NDArray[Any]:
-        """The value of a field for some documents, as text."""
-        values = [self.of_doc.get(d, {}).get(field) for d in ids]
-        if all(v is None for v in values):
-            known = sorted({str(k) for doc in self.of_doc.values() for k in doc})
-            raise UsageError(
-                f"no document has a field {field!r}"
-                + (f"; there are {', '.join(known[:20])}" if known else "; give --items")
-            )
-        return np.array(["(none)" if v is None else str(v) for v in values])
-
-
-def _read_items(path: Path) -> dict[Any, Mapping[str, Any]]:
-    import pyarrow as pa
-
-    try:
-        if path.suffix == ".csv":
-            from pyarrow import csv
-
-            data = csv.read_csv(path)
-        else:
-            from pyarrow import parquet
-
-            data = parquet.ParquetFile(path).read()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise ScoreTableError(f"{path}: cannot be read as a table of items ({error})") from error
-    if "doc_id" not in data.column_names:
-        raise UsageError(f"{path}: no column 'doc_id'")
-    return {row["doc_id"]: row for row in data.to_pylist()}

@@ -6,13 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import ScoreTableError, UsageError
 from ..scores import ScoreTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Floats = NDArray[np.float64]
 
@@ -193,7 +196,16 @@ def item_units(
     return values
 
 
-def _read_units(path: Path, column: str | None) -> dict[Any, float]:
+def read_items(path: Path) -> pa.Table:
+    """Read a Parquet or CSV table of items, which has a column ``doc_id``.
+
+    Raises
+    ------
+    ScoreTableError
+        It cannot be read.
+    UsageError
+        It has no such column.
+    """
     import pyarrow as pa
 
     try:
@@ -207,12 +219,17 @@ def _read_units(path: Path, column: str | None) -> dict[Any, float]:
             data = parquet.ParquetFile(path).read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ScoreTableError(f"{path}: cannot be read as a table of items ({error})") from error
+    if "doc_id" not in data.column_names:
+        raise UsageError(f"{path}: no column 'doc_id'")
+    return data
+
+
+def _read_units(path: Path, column: str | None) -> dict[Any, float]:
+    data = read_items(path)
     numeric = [n for n in data.column_names if n != "doc_id"]
     if column is None or column not in data.column_names:
         given = "no --units_column given" if column is None else f"no column {column!r}"
         raise UsageError(f"{path}: {given}; there are {', '.join(numeric)}")
-    if "doc_id" not in data.column_names:
-        raise UsageError(f"{path}: no column 'doc_id'")
     values = data[column].to_pylist()
     if not all(v is None or isinstance(v, (int, float)) for v in values):
         raise UsageError(f"{path}: column {column!r} is not numeric")

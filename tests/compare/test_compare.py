@@ -236,3 +236,18 @@ def test_misuse_is_named(logs, capsys, more, said):
     a, b = logs("base", 0.6, 1), logs("cand", 0.9, 2)
     assert main(["compare", str(a), str(b), *more]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_groups_of_a_table_of_items(tmp_path):
+    y = np.random.default_rng(0).random((2, 30))
+    table = ScoreTable.from_arrays(y, models=["a", "b"])
+    items = tmp_path / "items.csv"
+    items.write_text(
+        "doc_id,level\n" + "".join(f"{k},{'easy' if k < 12 else 'hard'}\n" for k in range(30))
+    )
+    found = compare(table, table, models=("a", "b"), by="level", items=items)
+    groups = found.outcomes[0].groups
+    assert {name: d.documents for name, d in groups.items()} == {"easy": 12, "hard": 18}
+    assert groups["easy"].difference == pytest.approx((y[1] - y[0])[:12].mean())
+    with pytest.raises(UsageError, match="no field|no document has a field 'topic'"):
+        compare(table, table, models=("a", "b"), by="topic", items=items)
