@@ -249,5 +249,5 @@ def test_groups_of_a_table_of_items(tmp_path):
     groups = found.outcomes[0].groups
     assert {name: d.documents for name, d in groups.items()} == {"easy": 12, "hard": 18}
     assert groups["easy"].difference == pytest.approx((y[1] - y[0])[:12].mean())
-    with pytest.raises(UsageError, match="no field|no document has a field 'topic'"):
+    with pytest.raises(UsageError, match="no document has a field 'topic'"):
         compare(table, table, models=("a", "b"), by="topic", items=items)
