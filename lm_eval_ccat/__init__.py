@@ -28,7 +28,7 @@ _HOME = {
     "Ranking": "ranker",
     "simulate": "simulation",
     "AdaptiveTask": "live",
-    "compare": "live.comparison",
+    "compare": "live",
     "adaptive_evaluate": "live",
     "rank": "live",
     "simple_evaluate": "live",

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .comparison import Comparison, compare
     from .evaluate import adaptive_evaluate, simple_evaluate
     from .observer import Observer
     from .ranking import rank
@@ -15,14 +16,25 @@ if TYPE_CHECKING:
 # The harness, which most of these import, takes a second or two.
 _HOME = {
     "AdaptiveTask": "task",
+    "Comparison": "comparison",
     "Observer": "observer",
     "Result": "results",
     "adaptive_evaluate": "evaluate",
+    "compare": "comparison",
     "rank": "ranking",
     "simple_evaluate": "evaluate",
 }
 
-__all__ = ["AdaptiveTask", "Observer", "Result", "adaptive_evaluate", "rank", "simple_evaluate"]
+__all__ = [
+    "AdaptiveTask",
+    "Comparison",
+    "Observer",
+    "Result",
+    "adaptive_evaluate",
+    "compare",
+    "rank",
+    "simple_evaluate",
+]
 
 
 def __getattr__(name: str) -> Any:

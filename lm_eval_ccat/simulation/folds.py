@@ -21,7 +21,13 @@ HoldOut = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def hold_outs(
-    kind: str, models: Sequence[str], means: NDArray[np.float64], size: int, folds: int, seed: int
+    kind: str,
+    models: Sequence[str],
+    means: NDArray[np.float64],
+    size: int,
+    folds: int,
+    seed: int,
+    least: int = 2,
 ) -> list[HoldOut]:
     """Distinct hold-out sets, each with the models that calibrate.
 
@@ -38,6 +44,8 @@ def hold_outs(
     folds : int
         At most so many sets; fewer where there are no more.
     seed : int
+    least : int, optional
+        How many must be left to calibrate.
 
     Returns
     -------
@@ -49,20 +57,22 @@ def hold_outs(
         An unknown kind, or too few models for it.
     """
     if kind == "random":
-        sets = hold_out_sets(models, size, folds, seed)
+        sets = hold_out_sets(models, size, folds, seed, least)
         return [(names, tuple(m for m in models if m not in set(names))) for names in sets]
     if kind == "frontier":
         best = np.argsort(-means, kind="stable")[: max(-(-len(models) // 3), size)]
         new = [models[i] for i in sorted(best)]
         below = tuple(m for m in models if m not in set(new))
-        _check(size, folds, len(below), len(models))
+        _check(size, folds, len(below), len(models), least)
         return [(names, below) for names in _distinct(new, size, folds, seed)]
     if kind == "family":
-        return _families(models, size, folds, seed)
+        return _families(models, size, folds, seed, least)
     raise UsageError(f"no kind of folds {kind!r}; there are {', '.join(KINDS)}")
 
 
-def hold_out_sets(models: Sequence[str], size: int, folds: int, seed: int) -> list[tuple[str, ...]]:
+def hold_out_sets(
+    models: Sequence[str], size: int, folds: int, seed: int, least: int = 2
+) -> list[tuple[str, ...]]:
     """Cut successive seeded partitions of the models into distinct hold-out sets.
 
     Parameters
@@ -73,12 +83,14 @@ def hold_out_sets(models: Sequence[str], size: int, folds: int, seed: int) -> li
     folds : int
         How many sets; fewer where the models have no more.
     seed : int
+    least : int, optional
+        How many must be left to calibrate.
 
     Returns
     -------
     list of tuple of str
     """
-    _check(size, folds, len(models) - size, len(models))
+    _check(size, folds, len(models) - size, len(models), least)
     return _distinct(models, size, folds, seed)
 
 
@@ -94,13 +106,17 @@ def family_of(model: str) -> str:
     return re.split(r"[-_ .:0-9]", name)[0] or name
 
 
-def _check(size: int, folds: int, left: int, total: int) -> None:
+def _check(size: int, folds: int, left: int, total: int, least: int) -> None:
     if size < 2:
         raise UsageError(f"holdout {size}: at least 2 models are needed to rank any")
-    if left < 2:
+    if left < 0:
         raise UsageError(
-            f"holding out {size} of {total} models leaves {max(left, 0)} to calibrate on; at least "
-            "2 are needed"
+            f"holdout {size}: there are {total} models; hold out at least 2, at most all"
+        )
+    if left < least:
+        raise UsageError(
+            f"holding out {size} of {total} models leaves {left} to calibrate on; at least {least} "
+            "are needed"
         )
     if folds < 1:
         raise UsageError(f"folds {folds}: at least 1 is needed")
@@ -121,7 +137,7 @@ def _distinct(models: Sequence[str], size: int, folds: int, seed: int) -> list[t
     return list(sets.values())[:most]
 
 
-def _families(models: Sequence[str], size: int, folds: int, seed: int) -> list[HoldOut]:
+def _families(models: Sequence[str], size: int, folds: int, seed: int, least: int) -> list[HoldOut]:
     """Whole families leave; the first `size` of a seeded order of their models are ranked."""
     groups: dict[str, list[str]] = {}
     for model in models:
@@ -135,7 +151,7 @@ def _families(models: Sequence[str], size: int, folds: int, seed: int) -> list[H
             if len(out) < size:
                 out += [several[k][i] for i in rng.permutation(len(several[k]))]
         rest = tuple(m for m in models if m not in set(out))
-        if len(out) >= size and len(rest) >= 2:
+        if len(out) >= size and len(rest) >= least:
             names = tuple(out[:size])
             found.setdefault(frozenset(names), (names, rest))
         if len(found) == folds:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import UsageError
+from ..methods.registry import method as registered
 from ..methods.registry import names as registered_names
 from ..plugins import did_you_mean
 
@@ -58,6 +59,13 @@ class Method:
     def drives_ranker(self) -> bool:
         """Whether a `Ranker` asks for the items."""
         return self.kind in ("ranker", "fixed")
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether it needs the scores of models that are not held out."""
+        if self.bank is None:
+            return self.kind == "static"
+        return registered(self.bank).calibrates
 
     @property
     def bank_key(self) -> tuple[str | None, str]:

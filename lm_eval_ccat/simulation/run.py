@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import ScoreTableError, UsageError
+from ..methods.calibration import MIN_MODELS
 from ..metrics import check_column
 from ..parallel import in_processes
 from ..scores import ScoreTable
@@ -118,7 +119,8 @@ def simulate(
     methods : sequence of str or Method
         Names of ``METHODS``, or methods of one's own.
     holdout : int
-        Models per fold that are ranked; the others calibrate.
+        Models per fold that are ranked; the others calibrate. Where no method calibrates anything
+        (``sample`` and the random baselines) it may be all of them.
     folds : int
         Distinct hold-out sets, from successive seeded partitions of the models; fewer where the
         models have no more.
@@ -199,11 +201,12 @@ def simulate(
     elif set(table.models) - set(tested.models) or tested.doc_ids != table.doc_ids:
         raise ScoreTableError("the scores to test by are not of the same models and items")
     item_sizes = item_units(table, units, units_column)
+    least = MIN_MODELS if any(m.calibrates for m in chosen) else 0
     if holdouts is None:
         means = np.nanmean(table.model_scores(), axis=1)
-        sets = hold_outs(kind, table.models, means, holdout, folds, seed)
+        sets = hold_outs(kind, table.models, means, holdout, folds, seed, least)
     else:
-        sets = _own_sets(table.models, holdouts)
+        sets = _own_sets(table.models, holdouts, least)
     made = _folds(
         tested.select(table.models), sets, seed, item_sizes, prices, seeds, calibration_models
     )
@@ -293,16 +296,18 @@ def _usable(table: ScoreTable) -> tuple[ScoreTable, list[str]]:
     return table, warnings
 
 
-def _own_sets(models: Sequence[str], holdouts: Sequence[Sequence[str]]) -> list[HoldOut]:
+def _own_sets(
+    models: Sequence[str], holdouts: Sequence[Sequence[str]], least: int
+) -> list[HoldOut]:
     sets = []
     for names in holdouts:
         unknown = set(names) - set(models)
         if unknown:
             raise ScoreTableError(f"no scores of model {sorted(unknown)[0]!r} to hold out")
-        if len(names) < 2 or len(models) - len(names) < 2:
+        if len(names) < 2 or len(models) - len(names) < least:
             raise UsageError(
                 f"hold-out set of {len(names)} models of {len(models)}: at least 2 are needed "
-                "to rank, and 2 to calibrate on"
+                f"to rank, and {least} to calibrate on"
             )
         sets.append((tuple(names), tuple(m for m in models if m not in set(names))))
     if not sets:

@@ -140,6 +140,11 @@ def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, capsys):
     assert first["clusters"] == 27
     assert "60 scores are of documents that only one side has" in said.err
     assert [line.split()[0] for line in said.out.splitlines()[1:4]] == SUBJECTS
+    # A group that is worse is shown, and fails nothing.
+    report = tmp_path / "r.xml"
+    assert main(["compare", str(b), str(a), "--by", "subject", "--junit", str(report)]) == 5
+    suite = ElementTree.parse(report).getroot()
+    assert suite.attrib["tests"] == "8" and suite.attrib["failures"] == "2"
 
 
 def test_the_workflow_of_the_documentation_compares_and_reports(logs, tmp_path, monkeypatch):

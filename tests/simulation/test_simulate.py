@@ -331,6 +331,15 @@ def test_batches_ask_before_they_know_and_stand_beside_single_items(monkeypatch)
         simulate(made(n_models=8), ["sample"], batch=0)
 
 
+def test_three_models_and_no_others_are_ranked_by_what_calibrates_nothing():
+    table = made(n_models=3)
+    found = simulate(table, ["sample", "paired", "common"], holdout=3, seeds=2, processes=1)
+    assert {tuple(sorted(r["holdout"])) for r in found.runs} == {tuple(sorted(table.models))}
+    assert len(found.runs) == 6 and found.settings["calibration_models"] == 0
+    with pytest.raises(UsageError, match="leaves 0 to calibrate on"):
+        simulate(table, ["sample", "static"], holdout=3)
+
+
 def test_without_calibration_all_documents_may_be_drawn():
     """Method `sample` uses items on which no calibration model has a score."""
     table = made(n_models=8, n_items=40)
