@@ -209,6 +209,10 @@ class Policy(ABC):
             return self.tests[model].curable_variance
         return self.estimate(model)[1] ** 2
 
+    def findings(self, model: int) -> list[str]:
+        """What a person should know of `model`, as ends of a sentence that begins with its name."""
+        return []
+
     def standing(self, model: int) -> tuple[float, float]:
         """Where `model` stands on the scale of `location`, and the variance of that."""
         test = self.tests[model]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -176,5 +177,40 @@ def test_a_model_out_of_range_is_drawn_for_and_its_interval_holds():
     n_drawn = ranker._policy.sample(0)[2]
     assert n_drawn > 25
     assert abs(result.estimates["m"] - y.mean()) < 2.5 * result.standard_errors["m"]
+    [finding] = [f for f in ranker._policy.findings(0) if "every model" in f]
+    assert finding.startswith("scores better")
     mean, error, _ = ranker._policy.sample(0)
     assert abs(mean - y.mean()) < 4.0 * error and math.isfinite(error)
+
+
+def test_a_bank_that_knows_no_departures_is_used_with_wide_intervals_and_a_word():
+    table = world(4)
+    bank, y = calibrate(table.without(["m3"])), table.select(["m3"]).unit[0]
+    old = replace(bank, constants={k: v for k, v in bank.constants.items() if k != "departures"})
+    ranker = Ranker(old, {"m3": 1.0}, max_items=30)
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, y[item])
+    result = ranker.result()
+    assert abs(result.estimates["m3"] - y.mean()) < 3.0 * result.standard_errors["m3"]
+    assert any("calibrate the bank again" in f for f in ranker._policy.findings(0))
+    low, high = ranker._policy.interval(0, 0.95)
+    assert low < result.estimates["m3"] < high
+    assert high - low > 2 * 1.96 * result.standard_errors["m3"]  # Student's, not the normal one
+
+
+def test_items_alike_for_all_of_the_bank_may_differ_for_a_new_model():
+    """A third of the items are solved by every model of the calibration, and not by the new one."""
+    rng = np.random.default_rng(3)
+    z = []
+    for _ in range(6):
+        skill = rng.normal(size=(15, 1))
+        scores = (rng.random((15, 300)) < 1 / (1 + np.exp(-skill - rng.normal(size=300)))) * 1.0
+        scores[:14, :100] = 1.0
+        scores[14, :100] = rng.random(100) < 0.7
+        table = ScoreTable.from_arrays(scores, [f"m{j}" for j in range(15)])
+        bank = calibrate(table.without(["m14"]))
+        assert any("% of the items have the same score" in w for w in bank.warnings)
+        error, se, _ = run(bank, scores[14], 60)
+        z.append(error / se)
+    assert np.sqrt(np.mean(np.square(z))) < 2.0

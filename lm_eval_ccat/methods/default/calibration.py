@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from ...bank.bank import ItemBank
 from ...errors import BankError, UsageError
@@ -140,9 +141,10 @@ def model_of(bank: ItemBank) -> DefaultModel:
             log_noise=np.array(c["log_noise"], dtype=np.float64),
             spread=float(c["spread"]),
         )
-        given = c.get("departures")
-        departures = VAGUE if given is None else Departures.from_dict(given)
         centre = float(c["centre"])
+        # A bank of an older version does not say how far models depart from it.
+        vague = replace(VAGUE, centre=float(expit(centre)))
+        departures = Departures.from_dict(c["departures"]) if "departures" in c else vague
     except (KeyError, TypeError, ValueError) as e:
         raise BankError(f"the bank's response model cannot be read ({e})") from None
     size = basis.size

@@ -174,7 +174,7 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
     means = gain @ rbar
     mean = w @ means
     off = means - mean
-    covariance = np.tensordot(w, A - gain @ A, 1) + (off.T * w) @ off
+    covariance = np.einsum("s,sab", w, A - gain @ A) + (off.T * w) @ off
     return mean, 0.5 * (covariance + covariance.T)
 
 

@@ -52,7 +52,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Look:
-    """The field before draws are weighed against the bank; arrays by model."""
+    """The field before draws are weighed against the bank; arrays by model.
+
+    `carry` says how many draws carry the variances of residuals (the diagonal) and of their
+    differences: if two 0/1 models differ on four of fifty draws, these four tell it.
+    """
 
     t: Floats
     v: Floats
@@ -63,6 +67,7 @@ class Look:
     S: Floats
     T: Floats
     M: Floats
+    carry: Floats
 
     def result(self, d: Departures, n_items: float) -> Result:
         """What the draws make of the prior."""
@@ -73,13 +78,12 @@ class Look:
             beta, C = np.zeros(len(u)), self.M
         left = np.maximum(self.left, 1.0)
         V = np.outer(u, u) * (C + self.S / np.maximum(left[:, None], left))
-        q = np.minimum(self.q[:, None], self.q)
         return Result(
             np.clip(self.t + u * beta, 0.0, 1.0),
             d.inflation * np.maximum(np.diag(V), 0.0),
-            _freedom(np.diag(C), np.diag(self.M), d.df, self.q),
+            _freedom(np.diag(C), np.diag(self.M), d.df, np.diag(self.carry)),
             d.inflation_of_pairs * spread(V),
-            _freedom(spread(C), spread(self.M), d.df, q),
+            _freedom(spread(C), spread(self.M), d.df, self.carry),
         )
 
 
@@ -180,16 +184,21 @@ class Field:
         item = self._next_shared(member, available)
         if item is not None:
             return [item], sequence.probabilities[sequence.where[item]]
-        free = available & sequence.left
-        if not free.any():
-            free = available
-        chosen = largest(np.where(free, self._gains(a, price, pending), -np.inf), k)
         # A draw is one among all that is left, or none: not one among what happens to fit a budget.
         whole = not (sequence.left & ~available & member.unasked).any()
-        if self._draws and whole and self._draw_is_next(chosen[0]):
+        wanted = self._draw_wanted() if self._draws and whole and sequence.left.any() else False
+        chosen: list[int] = []
+        if wanted is not True:
+            free = available & sequence.left
+            gains = self._gains(a, price, pending)
+            chosen = largest(np.where(free if free.any() else available, gains, -np.inf), k)
+            if wanted is None:
+                wanted = self._draw_tells_more(chosen[0])
+        if wanted:
             item, probability = sequence.draw(self.sizes())
             if available[item]:
                 return [item], probability
+            chosen = largest(np.where(available, self._gains(a, price, pending), -np.inf), k)
         return chosen, None
 
     def _next_shared(self, member: Member, available: Mask | None = None) -> int | None:
@@ -219,18 +228,21 @@ class Field:
                 gain /= (price / mean) ** self._item_price
         return gain
 
-    def _draw_is_next(self, chosen: int) -> bool:
-        look, n = self.look(), len(self.sequence) + 1
-        edge = 0.0
+    def _draw_wanted(self) -> bool | None:
+        """Whether the next item is drawn by the rules alone; None where what it tells decides."""
+        self.look()
+        n, edge = len(self.sequence) + 1, 0.0
         if min(m.n_told for m in self.members) >= FIRST // 2:
             position = np.mean([abs(m.position) for m in self.members])
-            edge = float(np.clip((position - EDGE) / (1.0 - EDGE), 0.0, 1.0))
+            edge = min(max((float(position) - EDGE) / (1.0 - EDGE), 0.0), 1.0)
         first = FIRST * (1.0 - 0.5 * edge)
         if n <= first:
             return False
-        q = self.sequence.n_drawn
-        if q < (SHARE + (1.0 - SHARE) * edge) * (n - first):
-            return True
+        share = SHARE + (1.0 - SHARE) * edge
+        return True if self.sequence.n_drawn < share * (n - first) else None
+
+    def _draw_tells_more(self, chosen: int) -> bool:
+        look, q = self.look(), self.sequence.n_drawn
         after = np.array([m.left_by_chosen(chosen) for m in self.members])
         return self._left_open(look, look.v, q + 1) < self._left_open(look, after, q)
 
@@ -277,6 +289,7 @@ class Field:
         sd = np.sqrt(d.noise * noise + d.floor * level)
         S = np.outer(sd, sd) * alike
         T = np.diag(np.where(q > 0, 0.0, _UNKNOWN))
+        carry = np.zeros((h, h))
         if q.any():
             column = self._columns
             c, e, s = np.zeros((3, h, len(column)))
@@ -286,11 +299,12 @@ class Field:
                     c[a, at], e[a, at], s[a, at] = m.c, m.e, m.sd
             weight = NU0 + np.maximum(q - 1.0, 0.0)
             before, own = np.sqrt(NU0 / weight)[:, None], np.sqrt(q / weight)[:, None]
+            carry = _carrying(c * e)
             X, Y = c * e * own, c * s * before
             T = T + (Y @ Y.T) * alike + X @ X.T
             X = np.sqrt(c) * e * own
             S = S * (before * before.T) + X @ X.T
-        self._look = Look(t, v, level, left, q, rbar, S, T, d.prior(v, t, level))
+        self._look = Look(t, v, level, left, q, rbar, S, T, d.prior(v, t, level), carry)
         return self._look
 
     def result(self) -> Result:
@@ -299,6 +313,19 @@ class Field:
             return self._result
         self._result = self.look().result(self.model.departures, self.model.items.n_items)
         return self._result
+
+
+def _carrying(x: Floats) -> Floats:
+    """``(sum y^2)^2 / sum y^4`` of rows (the diagonal) and of their differences; shape (h, h)."""
+    x2, x3 = x * x, x**3
+    second = x @ x.T
+    fourth, cross, even = x2 @ x2.T, x3 @ x.T, (x2 * x2).sum(axis=1)
+    own = np.diag(second)
+    squares = own[:, None] + own - 2.0 * second
+    quartics = even[:, None] + even + 6.0 * fourth - 4.0 * (cross + cross.T)
+    np.fill_diagonal(squares, own)
+    np.fill_diagonal(quartics, even)
+    return np.asarray(squares**2 / np.maximum(quartics, 1e-300))
 
 
 def _freedom(after: Floats, before: Floats, df: float, q: Floats) -> Floats:

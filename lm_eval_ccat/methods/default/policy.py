@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
 from ...bank import ItemBank
 from ...errors import UsageError
@@ -16,6 +16,11 @@ from ..policy import Choice, Differences, Floats, Policy, decided_by_student
 from .calibration import model_of
 from .field import Field
 from .test import ITEM_PRICE, DefaultTest
+
+#: Scores (and draws) below which nothing is said of a model.
+FEWEST_TO_FIND = 10
+#: A departure that fewer than this share of new models shows is worth a word.
+UNLIKE = 0.01
 
 
 class DefaultPolicy(Policy):
@@ -147,6 +152,40 @@ class DefaultPolicy(Policy):
         result = self._field.result()
         gap = result.estimate[:, None] - result.estimate
         return np.asarray(stdtr(result.df_of_pairs, gap / np.sqrt(result.spread)))
+
+    def interval(self, model: int, confidence: float) -> tuple[float, float]:
+        """Student's interval of the full-benchmark mean, cut to [0, 1]."""
+        result = self._field.result()
+        half = stdtrit(result.df[model], 0.5 + confidence / 2.0) * result.variance[model] ** 0.5
+        mean = float(result.estimate[model])
+        return max(mean - float(half), 0.0), min(mean + float(half), 1.0)
+
+    def findings(self, model: int) -> list[str]:
+        """What a person should know of `model`: where the bank does not speak for it."""
+        member, look = self._field.members[model], self._field.look()
+        if member.n_told < FEWEST_TO_FIND:
+            return []
+        found = []
+        if "departures" not in self._bank.constants:
+            found.append(
+                "is judged by a bank that does not say how far models depart from it, so its "
+                "interval is wide; calibrate the bank again"
+            )
+        if abs(member.position) > 1.0:
+            side = "better" if member.position > 0 else "worse"
+            found.append(
+                f"scores {side} than every model of the bank: its estimate rests on the "
+                f"{member.q} items drawn at random"
+            )
+        if member.q >= FEWEST_TO_FIND:
+            z = look.rbar[model] / (look.M[model, model] + look.T[model, model]) ** 0.5
+            if 2.0 * stdtr(self._field.model.departures.df, -abs(z)) < UNLIKE:
+                found.append(
+                    f"is unlike the models of the bank: on items drawn at random it scores "
+                    f"{abs(look.rbar[model]):.2g} {'more' if z > 0 else 'less'} than the bank "
+                    "expects (scores on 0 to 1); the draws correct its estimate"
+                )
+        return found
 
     def sample(self, model: int) -> tuple[float, float, int]:
         """Estimate from the draws alone; see `Member.sample`."""

@@ -137,13 +137,13 @@ class ScorePosterior:
             mu = expit(eta)
             w = weight(mu)
             kappa = seen.noise * (seen.model_noise(float(z[0])) + w * seen.curve_variance(value))
-            scaled = gradient / kappa[:, None]
-            precision = scaled.T @ (gradient * w[:, None])
+            scaled = gradient.T / kappa
+            precision = (scaled * w) @ gradient
             precision.flat[:: len(z) + 1] += prior
             covariance = np.asarray(np.linalg.inv(precision))
-            step = covariance @ (scaled.T @ (y - mu) - prior * z)
-            longest = float(np.abs(step).max())
-            z = z + step * min(1.0, _LONGEST_STEP / max(longest, 1e-12))
+            step = covariance @ (scaled @ (y - mu) - prior * z)
+            longest = max(map(abs, step.tolist()))
+            z = z + (step if longest < _LONGEST_STEP else step * (_LONGEST_STEP / longest))
             if longest < _TOLERANCE:
                 break
         self.z, self.covariance = z, covariance
