@@ -1,0 +1,77 @@
+"""Prices of models and judges: what is refused, what adds up."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.harness.prices import Price, Tokens, estimate_tokens
+
+
+def test_the_parts_of_a_price_add_up() -> None:
+    tokens = Tokens(1000, 200, "usage")
+    assert Price(input=2.0, output=8.0).cost(tokens, 9.0) == pytest.approx(0.0036)
+    assert Price(item=0.5, hour=7200.0).cost(None, 2.0) == pytest.approx(4.5)
+    whole = Price(input=2.0, output=8.0, item=0.5, hour=3600.0)
+    assert whole.cost(tokens, 2.0) == pytest.approx(0.0036 + 0.5 + 2.0)
+    assert whole.cost(None, 0.0) == 0.5  # tokens that nobody counted cost nothing
+    assert Price().cost(tokens, 1.0) == 0.0
+
+
+def test_what_a_price_depends_on() -> None:
+    assert not Price().known
+    for price, by_tokens, by_time in (
+        (Price(input=0.0, output=1.0), True, False),
+        (Price(item=0.0), False, False),
+        (Price(hour=2.0), False, True),
+    ):
+        assert price.known
+        assert (price.by_tokens, price.by_time) == (by_tokens, by_time)
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        (3.0, r"`price` must hold input: and output:"),
+        ({"usd": 1}, r"unknown key `price.usd`"),
+        ({"item": -0.01}, r"`price.item` must be a number of at least 0, not -0.01"),
+        ({"item": math.inf}, r"`price.item` must be a number"),
+        ({"item": math.nan}, r"`price.item` must be a number"),
+        ({"item": True}, r"`price.item` must be a number of at least 0, not True"),
+        ({"hour": "2"}, r"`price.hour` must be a number of at least 0, not '2'"),
+        ({"input": 1.0}, r"`price` needs both input: and output:"),
+        ({"output": 1.0}, r"`price` needs both input: and output:"),
+    ],
+)
+def test_what_is_no_price_is_refused_by_name(block, says) -> None:
+    with pytest.raises(UsageError, match=says):
+        Price.parse(block, "price")
+
+
+def test_a_price_is_read() -> None:
+    assert Price.parse(None, "price") == Price()
+    assert Price.parse({"input": 1, "output": 0}, "price") == Price(input=1.0, output=0.0)
+    assert Price.parse({"item": 0}, "price") == Price(item=0.0)
+
+
+def test_tokens_add_up_and_are_as_sure_as_the_worse_count() -> None:
+    assert Tokens(1, 2, "usage") + Tokens(10, 20, "usage") == Tokens(11, 22, "usage")
+    assert Tokens(1, 2, "estimate") + Tokens(0, 0, "usage") == Tokens(1, 2, "estimate")
+    assert (Tokens(1, 2, "usage") + Tokens(0, 0, "tokenizer")).source == "tokenizer"
+
+
+def test_tokens_are_estimated_by_the_script() -> None:
+    assert estimate_tokens("") == 0.0
+    assert estimate_tokens("a" * 40) == pytest.approx(10.0)
+    assert estimate_tokens("\u6a21\u578b" * 5) == 10.0
+    assert estimate_tokens("ab\u6a21\u578b") == pytest.approx(2.5)
+
+
+@given(st.text(max_size=200))
+def test_estimated_tokens_are_sensible(text: str) -> None:
+    assert 0 <= estimate_tokens(text) <= len(text)
+    assert estimate_tokens(text + "word") > estimate_tokens(text)
