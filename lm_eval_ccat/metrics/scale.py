@@ -113,7 +113,7 @@ class Scale:
             )
         clipped = np.clip(raw, self.low, self.high)
         unit = (clipped - self.low) / self.span
-        return unit if self.higher_is_better else 1.0 - unit
+        return np.asarray(unit if self.higher_is_better else 1.0 - unit)
 
     def restore(self, unit: ArrayLike) -> NDArray[np.float64]:
         """Map scores in [0, 1] back to the raw scale (a capped score comes back as the cap)."""

@@ -12,7 +12,7 @@ def main(folder):
     import torch
     import yaml
     from comet.models import RegressionMetric
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    from transformers import BertConfig, BertModel
 
     encoder = Path(folder).absolute() / "encoder"
     encoder.mkdir(parents=True)
@@ -25,7 +25,6 @@ def main(folder):
         intermediate_size=32, max_position_embeddings=64,
     )  # fmt: skip
     BertModel(config).save_pretrained(encoder)
-    BertTokenizerFast(vocab_file=str(encoder / "vocab.txt")).save_pretrained(encoder)
     model = RegressionMetric(
         encoder_model="BERT", pretrained_model=str(encoder), hidden_sizes=[8], layer="mix"
     )
