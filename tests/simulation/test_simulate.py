@@ -229,7 +229,7 @@ def test_methods_of_ones_own_plug_in():
     assert list(found.summary) == ["paper", "full information"]
 
 
-def test_familywise_claims_are_those_of_the_tie_groups():
+def test_familywise_decides_less_and_counts_every_pair():
     table = made(noise=0.4)
     together = Method("together", "ranker", "default", rank={"familywise": True})
     found = simulate(table, ["default", together], folds=2, processes=1)
@@ -245,7 +245,8 @@ def test_familywise_claims_are_those_of_the_tie_groups():
         ({"methods": ["paper", "paper"]}, "stands twice"),
         ({"methods": []}, "at least one method"),
         ({"methods": [Method("f", "fixed", "paper", as_long_as="x")]}, "needs 'x' before it"),
-        ({"holdout": 13}, "at least 2"),
+        ({"holdout": 13, "methods": ["paper"]}, "at least 2"),
+        ({"holdout": 15}, "at most all"),
         ({"items_per_model": -1}, "positive number"),
         ({"seeds": 0}, "at least 1"),
         ({"confidence": 1.5}, "between 0 and 1"),
