@@ -109,14 +109,12 @@ def family_of(model: str) -> str:
 def _check(size: int, folds: int, left: int, total: int, least: int) -> None:
     if size < 2:
         raise UsageError(f"holdout {size}: at least 2 models are needed to rank any")
-    if left < 0:
-        raise UsageError(
-            f"holdout {size}: there are {total} models; hold out at least 2, at most all"
-        )
     if left < least:
         raise UsageError(
-            f"holding out {size} of {total} models leaves {left} to calibrate on; at least {least} "
-            "are needed"
+            f"holding out {size} of {total} models leaves {max(left, 0)} to calibrate on; at least "
+            f"{least} are needed"
+            if least
+            else f"holdout {size}: there are {total} models; hold out at least 2, at most all"
         )
     if folds < 1:
         raise UsageError(f"folds {folds}: at least 1 is needed")

@@ -79,7 +79,7 @@ def test_hold_out_sets_of_ones_own(scores, tmp_path, capsys):
     [
         ("--scores nowhere", 2, "no such file"),
         ("--scores S --methods best", 2, "no method 'best'"),
-        ("--scores S --holdout 40", 2, "at least 2 are needed"),
+        ("--scores S --holdout 40", 2, "hold out at least 2, at most all"),
         ("--scores S --items x.csv", 2, "--units_column go together"),
         ("--scores S --items_per_model zero", 2, "neither a positive number"),
         ("--scores S --exclude m99", 1, "m99"),
