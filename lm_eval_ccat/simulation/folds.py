@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from math import comb
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..scores.families import family_of
 
 #: Ways of holding models out.
 KINDS = ("random", "frontier", "family")
@@ -92,18 +92,6 @@ def hold_out_sets(
     """
     _check(size, folds, len(models) - size, len(models), least)
     return _distinct(models, size, folds, seed)
-
-
-def family_of(model: str) -> str:
-    """Family of a model by its name: what stands before the first separator or digit.
-
-    Examples
-    --------
-    >>> family_of("Qwen2.5-72B-instruct"), family_of("org/llama-3")
-    ('qwen', 'llama')
-    """
-    name = model.rsplit("/", 1)[-1].lower()
-    return re.split(r"[-_ .:0-9]", name)[0] or name
 
 
 def _check(size: int, folds: int, left: int, total: int, least: int) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.scores import ScoreTable
-from lm_eval_ccat.simulation.folds import family_of, hold_out_sets, hold_outs
+from lm_eval_ccat.scores.families import family_of
+from lm_eval_ccat.simulation.folds import hold_out_sets, hold_outs
 from lm_eval_ccat.simulation.protocol import drawn_prices, item_units, read_prices
 
 

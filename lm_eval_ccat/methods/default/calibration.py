@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from ...bank.bank import ItemBank
 from ...errors import BankError, UsageError
+from ...scores.families import family_of
 from ...scores.table import ScoreTable
 from ..fitted import Fitted, require_scores
 from . import selfcheck
@@ -73,7 +74,9 @@ def fit(
     centre = float(np.nanmean(scores))
     departures, judged = replace(VAGUE, centre=centre), None
     if len(scores) >= MIN_MODELS_TO_CHECK:
-        stops, known = selfcheck.replay(scores, options, extra)
+        stops, known = selfcheck.replay(
+            scores, options, extra, [family_of(m) for m in table.models]
+        )
         if stops:
             departures, judged = selfcheck.departures_of(stops, known, inflation)
             departures = replace(departures, centre=centre)

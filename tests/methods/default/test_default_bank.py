@@ -10,6 +10,7 @@ from worlds import world
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, CcatError
+from lm_eval_ccat.methods.default.selfcheck import groups
 from lm_eval_ccat.scores.table import ScoreTable as Table
 
 
@@ -163,3 +164,16 @@ def test_any_table_is_calibrated_or_refused_by_name(n_models, n_items, seed, kin
     for values in bank.parameters.values():
         assert np.isfinite(values).all()
     assert (bank.parameters["noise"] > 0).all()
+
+
+def test_the_self_check_leaves_families_out_together():
+    mean = np.linspace(0.2, 0.8, 12)
+    families = ["gpt", "llama", "qwen", *(f"own{i}" for i in range(6)), "gpt", "llama", "qwen"]
+    together = groups(mean, families)[:-2]
+    for family in ("gpt", "llama", "qwen"):
+        own = {i for i, f in enumerate(families) if f == family}
+        assert sum(bool(own & set(out.tolist())) for out, _ in together) == 1
+    assert sorted(np.concatenate([out for out, _ in together]).tolist()) == list(range(12))
+    # One name for all says nothing: the groups are then those of no families.
+    alone, all_one = groups(mean), groups(mean, ["m"] * 12)
+    assert all((a == b).all() for (a, _), (b, _) in zip(alone, all_one))
