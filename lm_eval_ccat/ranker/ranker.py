@@ -16,12 +16,12 @@ from .arguments import (
     limits,
     make_policy,
     number,
-    price_of,
     prices_of,
     stopping_rule,
     whole,
 )
 from .audit import Audits
+from .changes import Change
 from .contents import Banks, Contents, Weights
 from .known import Known, KnownModels
 from .ledger import Ledger
@@ -180,8 +180,7 @@ class Ranker:
             )
         )
         self._target_se = target_se
-        single = self._contents.single
-        span = contents.scale.span if single else 1.0
+        span = contents.scale.span if contents.single else 1.0
         self._standing = Standing(
             self._policy,
             self._outcomes,
@@ -268,11 +267,6 @@ class Ranker:
         ----------
         pairs : iterable of (str, item, float or None)
             Model, item, and the probability of the draw (None: the item was chosen).
-
-        Raises
-        ------
-        UsageError
-            Unknown model or item, or one that was asked before.
         """
         for model, item, probability in pairs:
             account, i = self._ledger.account(model), self._contents.position(item)
@@ -287,10 +281,7 @@ class Ranker:
         self._outcomes.place(j, choice.item, choice.probability)
 
     def audit_draw(self, model: str, item: Any) -> float | None:
-        """Probability of `item` if it is what the audit draws for `model` now; else None.
-
-        For journals of versions that did not record the probability of a draw.
-        """
+        """`probability` of what the audit would draw now; for journals that did not record it."""
         self._ledger.account(model)
         choice = self._turns.audited(Turn(self._ledger.position[model]))
         at = self._contents.position(item)
@@ -327,13 +318,7 @@ class Ranker:
     def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None:
         """Record that a model cannot do an item; it is not scored and not asked again.
 
-        Parameters
-        ----------
-        model, item
-            As in `tell`.
-        reason : str
-        cost : float, optional
-            What the attempt cost; default nothing.
+        The attempt cost `cost`, by default nothing.
         """
         account, i = self._ledger.account(model), self._contents.position(item)
         if i in account.told:
@@ -393,38 +378,24 @@ class Ranker:
             New stopping rule, its limits included.
         elapsed : float, optional
             Seconds of the run so far, for the rule `Time`; told alone it lifts no `stop`.
-
-        Raises
-        ------
-        UsageError
-            As `Ranker` itself; a model joins that is there already.
         """
-        rule = self._turns.rule if stop is None else stopping_rule(stop, None, True)
-        limit, most = limits(rule, budget, max_items)
-        new = {name: price_of(name, price) for name, price in (add or {}).items()}
-        for name in new:
-            if name in self._ledger.position:
-                raise UsageError(f"model {name!r} is in this ranking already")
-        if self._known is not None:
-            self._known.refuse(list(new))
-        repriced = {name: price_of(name, price) for name, price in (prices or {}).items()}
-        for name in repriced:
-            self._ledger.account(name)
+        found = Change.of(self._turns.rule, stop, budget, max_items, prices, add)
+        found.check(self._ledger, self._known)
         if elapsed is not None:
             self._standing.elapsed = number(elapsed, "elapsed", 0.0)
         if any(given is not None for given in (budget, max_items, prices, add, stop)):
             self._turns.stopped = None
         if budget is not None or stop is not None:
-            self._ledger.budget = limit
+            self._ledger.budget = found.budget
         if max_items is not None or stop is not None:
-            self._max_items = most
-        self._turns.rule = rule
-        for name, price in new.items():
+            self._max_items = found.max_items
+        self._turns.rule = found.rule
+        for name, price in found.add.items():
             self._ledger.add(name, price)
             self._outcomes.add_model()
             if not self._contents.single:
                 self._policy.add_model()
-        self._ledger.reprice(repriced)
+        self._ledger.reprice(found.prices)
         self._turns.cap = self._cap()
 
     # -- what is known ------------------------------------------------------------------------
