@@ -22,6 +22,9 @@ examples:
   lm-eval-ccat bank update my_task.bank.json --scores new_logs/ --calibrated_on old_logs/ \\
       -o my_task.v2.bank.json
 
+Of a run directory, or of the logs of adaptive runs, a bank of method "default" takes what was asked
+and accounts for how it was chosen.
+
 With the scores it was calibrated on, the bank is calibrated again on all of them.  Without, what
 the bank knows stands for them: fast, but the self-check stays that of before.
 """
@@ -49,7 +52,10 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
     )
     update.add_argument("bank", metavar="BANK")
     update.add_argument(
-        "--scores", metavar="LOGS_OR_TABLE", required=True, help="full results of the new models"
+        "--scores",
+        metavar="LOGS_OR_TABLE",
+        required=True,
+        help="results of the new models, full or of adaptive runs",
     )
     update.add_argument(
         "--calibrated_on", metavar="LOGS_OR_TABLE", help="the scores the bank was calibrated on"
@@ -99,6 +105,7 @@ def run_diff(args: argparse.Namespace) -> int:
 def run_update(args: argparse.Namespace) -> int:
     """Add models and write the new bank."""
     from ..bank import ItemBank
+    from ..upkeep.age import dated
     from ..upkeep.update import update
 
     bank = ItemBank.load(args.bank)
@@ -108,7 +115,7 @@ def run_update(args: argparse.Namespace) -> int:
     if args.range is None and args.lower_is_better is None:
         args.range = (bank.scale.low, bank.scale.high)
         args.lower_is_better = not bank.scale.higher_is_better
-    table = read_scores(args.scores, args)
+    table = read_scores(args.scores, args, partial=True)
     if args.exclude:
         names = [name for name in args.exclude.split(",") if name]
         if set(names) >= set(table.models):
@@ -116,7 +123,7 @@ def run_update(args: argparse.Namespace) -> int:
         table.select(names)  # an unknown name is an error, not a silent nothing
         table = table.without(names)
     before = None if args.calibrated_on is None else read_scores(args.calibrated_on, args)
-    new = update(bank, table, before)
+    new = dated(update(bank, table, before))
     new.save(args.output)
     added = [m for m in new.models if m not in set(bank.models)]
     print(

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.bank}: {bank.n_items} items, {len(bank.models)} calibration models")
     for finding in found:
         print(f"  {finding.level}: {finding.message}")
-    for warning in bank.warnings:
+    for warning in (*bank.warnings, *bank.notes):
         print(f"  the bank says: {warning}")
     if not bad:
         looked = args.scores or args.documents_of

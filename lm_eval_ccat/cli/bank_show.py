@@ -32,6 +32,7 @@ def summary(path: str) -> dict[str, Any]:
     import numpy as np
 
     from ..bank import ItemBank
+    from ..upkeep.age import age_in_words
     from ..upkeep.usage import read_usage
 
     bank = ItemBank.load(path)
@@ -60,7 +61,10 @@ def summary(path: str) -> dict[str, Any]:
         "parameters": spread,
         "provenance": bank.provenance,
         "self_check": bank.self_check,
-        "warnings": list(bank.warnings),
+        "warnings": [*bank.warnings, *bank.notes],
+        "made": bank.made,
+        "age": age_in_words(bank),
+        "observations": len(bank.observations),
         "usage": {
             "tests": usage.tests,
             "items_used": sum(d in bank.index for d in usage.counts),
@@ -81,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"  metric       {facts['metric']}, filter {facts['filter'] or 'none'}")
     print(f"  scale        {facts['scale']}")
     print(f"  method       {facts['method']}")
+    print(f"  age          {facts['age']}")
     print(f"  items        {facts['items_kept']} kept of {facts['items']}")
     print(f"  models       {len(models)}: {', '.join(map(str, models[:12]))}", end="")
     print(", ..." if len(models) > 12 else "")

@@ -47,6 +47,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="write hashes in place of model names and paths into the bank",
     )
     parser.add_argument(
+        "--keep_scores",
+        action="store_true",
+        help="keep the scores in the bank; it grows, and reveals them",
+    )
+    parser.add_argument(
         "--no_replay",
         action="store_true",
         help="do not replay the bank's own models for the statement of trust",
@@ -59,6 +64,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Calibrate, save, report."""
     from ..metrics import check_column
+    from ..upkeep.age import dated
     from ..upkeep.calibrate import calibrate, replay, report
 
     table = read_scores(args.scores, args)
@@ -67,7 +73,9 @@ def run(args: argparse.Namespace) -> int:
         table.select(names)  # an unknown name is an error, not a silent nothing
         table = table.without(names)
     check_column(table.raw, metric=table.metric, task=table.task or "")
-    bank = calibrate(table, method=args.method, hash_names=args.hash_names)
+    bank = dated(
+        calibrate(table, args.method, hash_names=args.hash_names, keep_scores=args.keep_scores)
+    )
     bank.save(args.output)
     replayed = None
     if not args.no_replay:

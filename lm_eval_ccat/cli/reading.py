@@ -45,7 +45,7 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
+def read_scores(path: str, args: argparse.Namespace, partial: bool = False) -> ScoreTable:
     """Read a score table or logs as the arguments say, showing progress on long reads."""
     from ..scores import ScoreTable
 
@@ -59,6 +59,7 @@ def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
             args.filter,
             args.range,
             args.lower_is_better,
+            partial=partial,
             on_progress=show,
         )
 

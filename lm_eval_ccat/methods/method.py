@@ -73,6 +73,8 @@ class Method:
         ``(bank, scores, names) -> ItemBank``: the bank with new models in it, without the scores
         it was calibrated on. Scores are of shape (n_models, n_items), on [0, 1], in bank order,
         NaN where missing. It changes parameters, constants and ``provenance["report"]`` only.
+    learns_from_chosen : bool
+        Whether `update` is right for models whose items were chosen by what they had scored.
 
     Examples
     --------
@@ -90,6 +92,7 @@ class Method:
     test_curves: Callable[[ItemBank], Curves] | None = None
     fitted_scores: Callable[[ItemBank, ScoreTable], tuple[Floats, Floats, Floats]] = _fits_nothing
     update: Callable[[ItemBank, Floats, Sequence[str]], ItemBank] = _only_anew
+    learns_from_chosen: bool = False
 
     @property
     def calibrates(self) -> bool:

@@ -48,6 +48,9 @@ class ScoreTable:
         Evaluation settings that the scores share (few-shot, template, ...), from harness logs.
     warnings : tuple of str
         What a reader of the table should know, in plain words.
+    chosen : tuple of str
+        How the items of each row were chosen, in the words of a bank's observations ("adaptive"
+        where by what the model had scored before); empty where nothing was.
 
     Examples
     --------
@@ -68,6 +71,7 @@ class ScoreTable:
     settings: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
 
     # -- making one ---------------------------------------------------------------------------
 
@@ -81,6 +85,7 @@ class ScoreTable:
         range: tuple[float, float] | None = None,
         lower_is_better: bool | None = None,
         *,
+        partial: bool = False,
         on_progress: Progress = None,
     ) -> ScoreTable:
         """Read a score table (Parquet or CSV) or logs (of the harness, or of another tool).
@@ -101,6 +106,9 @@ class ScoreTable:
             highest is the cap. Overrides what the file says.
         lower_is_better : bool, optional
             Direction of the raw score. Overrides what the file says.
+        partial : bool, optional
+            Take adaptive runs, too, whose items were chosen by what the model had scored before;
+            `chosen` names them. Only `update` knows what to make of them.
         on_progress : callable, optional
             Called with (bytes read, bytes in all) by readers of large logs.
 
@@ -117,7 +125,7 @@ class ScoreTable:
             The scale is not known, or a score lies outside it.
         """
         path = Path(path)
-        wanted = Wanted(metric, task, filter, range, lower_is_better)
+        wanted = Wanted(metric, task, filter, range, lower_is_better, partial)
         return cls.from_arrays(**vars(reader_of(path).read(path, wanted, on_progress)))
 
     @classmethod
@@ -247,6 +255,7 @@ class ScoreTable:
             raw=self.raw[rows],
             row_model=tuple(self.row_model[r] for r in rows),
             row_config=tuple(self.row_config[r] for r in rows),
+            chosen=tuple(self.chosen[r] for r in rows) if self.chosen else (),
         )
 
     def without(self, models: Iterable[str]) -> ScoreTable:

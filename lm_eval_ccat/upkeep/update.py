@@ -34,7 +34,9 @@ def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = N
     ----------
     bank : ItemBank
     new : ScoreTable
-        Full results of new models, same metric, filter and scale. Models that the bank was
+        Results of new models, same metric, filter and scale: full ones, or, for a method that
+        accounts for how items were chosen, those of adaptive runs (`ScoreTable.read` with
+        ``partial=True``). Models that the bank was
         calibrated on already are passed over (with a warning), unless `calibrated_on` is given,
         when their new scores count.
     calibrated_on : ScoreTable, optional
@@ -87,7 +89,15 @@ def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = N
     if not np.isfinite(scores[:, bank.kept]).any(axis=1).all():
         raise BankError("a new model has no score on the items of the bank; leave it out")
     added = [hashed_name(m) if hashed else m for m in fresh]
-    made = method_of(bank).update(bank, scores, added)
+    method = method_of(bank)
+    adaptive = [m for m, how in zip(table.row_model, table.chosen) if how == "adaptive"]
+    if adaptive and not method.learns_from_chosen:
+        raise BankError(
+            f"the items of {adaptive[0]!r} were chosen by what it had scored, and an update of "
+            f"method {bank.method!r} would take them for a sample; give full results, or a bank "
+            "of method 'default'"
+        )
+    made = method.update(bank, scores, added)
     if table.n_items > bank.n_items or set(table.doc_ids) - set(bank.doc_ids):
         notes.append("documents that the bank does not know were passed over")
     provenance = {

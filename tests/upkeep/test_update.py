@@ -135,3 +135,48 @@ def test_diff_tells_what_changed():
     )
     found = diff_banks(bank, calibrate(fewer, "paper"))
     assert found.items_removed == (0,) and found.documents_changed == (1,)
+
+
+def adaptive_scores(bank, whole, models, n=15) -> ScoreTable:
+    """What an adaptive run of each model by `bank` would have seen."""
+    raw = np.full((len(models), whole.n_items), np.nan)
+    for j, model in enumerate(models):
+        full = whole.select([model]).unit[0]
+        ranker = Ranker(bank, {model: 1.0}, max_items=n, target_se=1e-9)
+        while not ranker.done:
+            for _, item in ranker.ask():
+                ranker.tell(model, item, float(full[item]))
+                raw[j, item] = full[item]
+    return ScoreTable.from_arrays(raw, models, whole.doc_ids, chosen=("adaptive",) * len(models))
+
+
+def test_adaptive_runs_update_a_bank_and_say_less_than_full_results():
+    whole = table(n_models=24, n_items=60)
+    old, new = list(whole.models[:10]), list(whole.models[10:20])
+    bank = calibrate(whole.select(old), "default")
+    seen = adaptive_scores(bank, whole, new)
+    partial, full = update(bank, seen), update(bank, whole.select(new))
+    assert len(partial.models) == 20
+    asked = np.isfinite(seen.raw).any(axis=0)
+
+    def variance(one):
+        return one.parameters["covariance"][:, 0]
+
+    np.testing.assert_allclose(variance(partial)[~asked], variance(bank)[~asked], rtol=1e-6)
+    assert (variance(partial)[asked] <= variance(bank)[asked] + 1e-9).all()
+    assert variance(full).mean() < variance(partial).mean() < variance(bank).mean()
+    for model in whole.models[20:]:
+        truth = float(whole.select([model]).unit[0].mean())
+        alone = adaptive_scores(partial, whole, [model], n=20)
+        ranker = Ranker(partial, {model: 1.0}, max_items=20)
+        for i in np.flatnonzero(np.isfinite(alone.raw[0])):
+            ranker.tell(model, whole.doc_ids[i], float(alone.raw[0, i]))
+        estimate, error = ranker.estimate(model)
+        assert abs(estimate - truth) < 4 * error
+
+
+def test_the_method_paper_takes_no_adaptive_runs():
+    whole = table()
+    bank = calibrate(whole.select(whole.models[:9]), "paper")
+    with pytest.raises(BankError, match="chosen by what it had scored"):
+        update(bank, adaptive_scores(bank, whole, list(whole.models[9:11])))

@@ -45,4 +45,5 @@ METHOD = Method(
     curves=item_curves,
     fitted_scores=fitted_scores,
     update=absorb,
+    learns_from_chosen=True,
 )

@@ -4,6 +4,12 @@ The bank keeps the posterior of each curve, ``c_i ~ N(c, k_i C_i)``. With the ne
 data it becomes the next posterior: the noise cancels, so that the precision ``C_i^-1`` grows by
 ``sum_j w_ij f_j f_j' / s_j``. Noise ``k_i`` is the mean of what calibration found and what the new
 residuals show, by their degrees of freedom. Residual factors, prior and misfit stay.
+
+A model with few scores, those of an adaptive run say, has an uncertain ability. How its items were
+chosen is ignorable given what it scored, but its ability must not be fitted to the item that it is
+to tell of: for each item the ability is that of the model's other scores, by one step back from
+the ability of all, with their variance V, and the score weighs as one of variance
+``k_i s_j w + (w c' f')^2 V`` would. Full results, whose V is nearly 0, weigh as before.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ from ..curves import fit_abilities
 from .calibration import model_of
 from .curves import item_curves
 from .fractional import packed, weight
+from .model import DefaultModel
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +34,7 @@ _CLIP = 1e-3  # as in calibration: mean scores are kept this far from 0 and 1 be
 _PRIOR_DF = 10.0  # models' worth of the noise that an item had before any of its own
 _STEPS = 20
 _NOISE_RANGE = (0.2, 5.0)
+_FULL = 0.9  # share of the items from which on a model's ability counts as known
 
 
 def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
@@ -43,6 +51,12 @@ def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
     f = items.basis.at(x)
     y = np.where(seen, scores, 0.0)
     s = _model_noise(items.coefficients, items.noise, f, y, seen)
+    share, shift = np.ones_like(y), np.zeros_like(y)
+    partial = np.flatnonzero(seen.mean(axis=1) < _FULL)
+    if len(partial):
+        share[partial], shift[partial] = _apart(
+            model, x[partial], s[partial], y[partial], seen[partial]
+        )
     p = f.shape[1]
     row, column, _ = packed(p)
     known: Floats = np.empty((bank.n_items, p, p))
@@ -53,23 +67,23 @@ def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
     c = items.coefficients.copy()
     inverse: Floats = known
     for _ in range(_STEPS):
-        mu = expit(f @ c.T)
-        w = np.where(seen, weight(mu), 0.0) / s[:, None]
+        mu = expit(f @ c.T + shift)
+        w = np.where(seen, weight(mu), 0.0) * share / s[:, None]
         data: Floats = np.empty_like(known)
         data[:, row, column] = w.T @ products
         data[:, column, row] = data[:, row, column]
         inverse = np.asarray(np.linalg.inv(precision + data))
-        residual = np.where(seen, y - mu, 0.0) / s[:, None]
+        residual = np.where(seen, y - mu, 0.0) * share / s[:, None]
         gradient = residual.T @ f - np.einsum("npq,nq->np", precision, c - items.coefficients)
         step = np.clip(np.einsum("npq,nq->np", inverse, gradient), -1.0, 1.0)
         c = c + step
         if np.abs(step).max() < 1e-8:
             break
-    mu = expit(f @ c.T)
-    w = np.where(seen, weight(mu), 0.0)
-    squares = np.where(seen, (y - mu) ** 2, 0.0) / s[:, None]
+    mu = expit(f @ c.T + shift)
+    w = np.where(seen, weight(mu), 0.0) * share
+    squares = np.where(seen, (y - mu) ** 2, 0.0) * share**2 / s[:, None]
     own = squares.sum(axis=0) / np.maximum(w.sum(axis=0), 1e-9)
-    count = seen.sum(axis=0)
+    count = np.where(seen, share, 0.0).sum(axis=0)
     noise = (items.noise * (_PRIOR_DF + before) + own * count) / (_PRIOR_DF + before + count)
     abilities = np.concatenate([items.abilities, x])
     made = replace(
@@ -106,6 +120,33 @@ def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
         },
         provenance={**bank.provenance, "report": report},
     )
+
+
+def _apart(
+    model: DefaultModel, x: Floats, s: Floats, y: Floats, seen: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """What items learn from models of uncertain ability.
+
+    Returns
+    -------
+    share, shift : ndarray of shape (n_models, n_items)
+        By what the weight of each score is multiplied, and what the item's linear predictor
+        changes by where the ability is that of the model's other scores.
+    """
+    items = model.items
+    rows = [items.basis.value_and_slope(float(one)) for one in x]
+    mu = expit(np.array([value for value, _ in rows]) @ items.coefficients.T)
+    slope = np.array([derivative for _, derivative in rows]) @ items.coefficients.T
+    w = weight(mu)
+    noise = items.noise * s[:, None]
+    own = np.where(seen, w * slope**2 / noise, 0.0)  # information of each score about ability
+    prior = items.prior_sd**-2
+    rest = np.maximum(own.sum(axis=1, keepdims=True) + prior - own, prior)
+    # Departures make the ability less certain than the scores alone would have it.
+    variance = model.departures.single[0] / rest
+    back = np.where(seen, slope * (y - mu) / noise, 0.0) / rest
+    share = noise * w / (noise * w + (w * slope) ** 2 * variance)
+    return share, -slope * back
 
 
 def _model_noise(c: Floats, noise: Floats, f: Floats, y: Floats, seen: NDArray[np.bool_]) -> Floats:

@@ -26,6 +26,9 @@ class Wanted:
     range : (float, float) or None
         Lowest and highest possible raw score.
     lower_is_better : bool or None
+    partial : bool
+        Also runs whose items were chosen by what the model had scored before: their scores are
+        true, but they are no sample, and nothing may take their mean.
     """
 
     metric: str | None = None
@@ -33,6 +36,7 @@ class Wanted:
     filter: str | None = None
     range: tuple[float, float] | None = None
     lower_is_better: bool | None = None
+    partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class RawScores:
     settings: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

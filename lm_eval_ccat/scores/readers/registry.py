@@ -15,7 +15,15 @@ from ...errors import ScoreTableError
 from ...plugins import Plugins
 from .reader import Reader
 
-_OWN = ("lm_eval.read", "lighteval", "long_form", "inspect_ai", "helm", "every_eval_ever")
+_OWN = (
+    "journal",
+    "lm_eval.read",
+    "lighteval",
+    "long_form",
+    "inspect_ai",
+    "helm",
+    "every_eval_ever",
+)
 
 READERS = Plugins(
     "reader",

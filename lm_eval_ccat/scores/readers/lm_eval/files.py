@@ -76,6 +76,11 @@ class Run:
         pairs = (key.rsplit(",", 1) for key in values if "," in key)
         return [(m, f) for m, f in pairs if not m.endswith("_stderr")]
 
+    @property
+    def adaptive(self) -> bool:
+        """Whether the run's documents were chosen by what its model had scored."""
+        return self.why_not_full()[0].startswith("an adaptive run")
+
     def why_not_full(self) -> tuple[str, bool]:
         """Say why the run is not of all documents, and whether its rows may still be used.
 

@@ -87,7 +87,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     """
     lower_is_better = wanted.lower_is_better
     runs, warnings = find_runs(path, wanted.task)
-    runs, notes = _full_runs(runs)
+    runs, notes = _full_runs(runs, wanted.partial)
     warnings += notes
     runs, notes = comparable_runs(runs)
     warnings += notes
@@ -132,14 +132,16 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
         settings=shared_settings(runs),
         warnings=(*warnings, *notes),
         sources=tuple(str(run.samples) for run in runs),
+        chosen=_chosen(runs, labels),
     )
 
 
-def _full_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
-    """Leave out the runs that may not stand for full results."""
+def _full_runs(runs: Sequence[Run], partial: bool) -> tuple[list[Run], list[str]]:
+    """Leave out the runs that may not stand for full results, but for adaptive ones if wanted."""
     kept, warnings = [], []
     for run in runs:
         reason, usable = run.why_not_full()
+        usable = usable or (partial and run.adaptive)
         if usable:
             kept.append(run)
         if reason:
@@ -148,6 +150,18 @@ def _full_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
     if not kept:
         raise ScoreTableError(f"no full results among the logs: {warnings[0]}")
     return kept, warnings
+
+
+def _chosen(runs: Sequence[Run], labels: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """How the items of each row were chosen; empty where nothing was."""
+    adaptive = {
+        (run.model, config)
+        for run, config in zip(runs, config_labels(runs), strict=True)
+        if run.adaptive
+    }
+    if not adaptive:
+        return ()
+    return tuple("adaptive" if label in adaptive else "all" for label in labels)
 
 
 def _choose_metric(

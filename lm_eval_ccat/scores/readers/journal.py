@@ -1,0 +1,132 @@
+"""Reader of this package's own runs: the journal of a run directory.
+
+Its items were chosen by what each model had scored, or drawn: the scores are true and no full
+results, so they are read only where partial runs are asked for (`ScoreTable.read(partial=True)`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import ScaleError, ScoreTableError
+from ...metrics.scale import Scale
+from .reader import Outcome, Progress, RawScores, Reader, Wanted
+
+_NAME = "journal.jsonl"
+
+
+def can_read(path: Path) -> bool:
+    """Whether a path is a journal, or a directory with one in it."""
+    return next(_journals(path), None) is not None
+
+
+def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
+    """Read the journal of one run; see `Reader`."""
+    found = list(_journals(path))
+    if not wanted.partial:
+        raise ScoreTableError(
+            f"{found[0]}: the journal of an adaptive run, whose scores are no full results; "
+            "`bank update` takes it"
+        )
+    if len(found) > 1:
+        raise ScoreTableError(f"{path}: {len(found)} runs; name one, such as {found[0].parent}")
+    header = _header(found[0])
+    task, metric, filter = (header["task"].get(k) for k in ("name", "metric", "filter"))
+    for given, have in ((wanted.task, task), (wanted.metric, metric), (wanted.filter, filter)):
+        if given is not None and given != have:
+            raise ScoreTableError(f"{path}: no scores of {given!r}; the run is of {have}")
+    try:
+        scale = Scale.from_dict(header["report"]["scale"])
+    except (KeyError, TypeError, ScaleError) as e:
+        raise ScoreTableError(f"{found[0]}: its header states no scale ({e})") from None
+    scores, drawn = _told(found[0])
+    models = list(dict.fromkeys(model for model, _ in scores))
+    doc_ids = sorted({item for _, item in scores}, key=lambda d: (isinstance(d, str), d))
+    if not scores:
+        raise ScoreTableError(f"{found[0]}: no scores in it")
+    row, column = ({v: n for n, v in enumerate(values)} for values in (models, doc_ids))
+    unit = np.full((len(models), len(doc_ids)), np.nan)
+    for (model, item), score in scores.items():
+        unit[row[model], column[item]] = score
+    chosen = [
+        "drawn" if all(pair in drawn for pair in scores if pair[0] == model) else "adaptive"
+        for model in models
+    ]
+    return RawScores(
+        scale.restore(unit),
+        models,
+        [""] * len(models),
+        doc_ids,
+        scale,
+        str(metric),
+        task,
+        filter,
+        settings=dict(header["task"].get("settings") or {}),
+        sources=(str(found[0]),),
+        chosen=tuple(chosen),
+    )
+
+
+def outcomes(path: Path) -> list[Outcome]:
+    """The (task, metric, filter) of each run."""
+    tasks = [_header(journal)["task"] for journal in _journals(path)]
+    return [Outcome(t.get("name"), str(t.get("metric")), t.get("filter")) for t in tasks]
+
+
+def _journals(path: Path) -> Iterator[Path]:
+    files = [path] if path.is_file() else [path / _NAME, *sorted(path.glob(f"*/{_NAME}"))]
+    for file in files:
+        if file.suffix == ".jsonl" and file.is_file():
+            with file.open("rb") as stream:
+                if b'"op": "header"' in stream.readline(4096)[:200]:
+                    yield file
+
+
+def _records(journal: Path) -> Iterator[dict[str, Any]]:
+    with journal.open(encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                continue  # torn by a crash; `journal check` says more
+            if isinstance(record, dict):
+                yield record
+
+
+def _header(journal: Path) -> dict[str, Any]:
+    header = next(_records(journal), {})
+    if not isinstance(header.get("task"), dict):
+        raise ScoreTableError(f"{journal}: its header names no task")
+    return header
+
+
+def _told(journal: Path) -> tuple[dict[tuple[str, Any], float], set[tuple[str, Any]]]:
+    """The score, on [0, 1], of each (model, item), and which items were drawn at random."""
+    scores: dict[tuple[str, Any], float] = {}
+    drawn: set[tuple[str, Any]] = set()
+    for record in _records(journal):
+        item = record.get("item", record.get("doc"))
+        if record.get("op") == "ask":
+            pairs = zip(record.get("pairs") or [], record.get("draws") or [], strict=False)
+            drawn |= {(m, _plain(i)) for (m, i), p in pairs if p is not None}
+        elif record.get("op") == "tell" and isinstance(record.get("score"), (int, float)):
+            scores[str(record.get("model")), _plain(item)] = float(record["score"])
+    return scores, drawn
+
+
+def _plain(item: Any) -> Any:
+    return item[1] if isinstance(item, list) and len(item) == 2 else item
+
+
+READER = Reader(
+    name="journal",
+    summary="run directories of lm-eval-ccat",
+    can_read=can_read,
+    read=read,
+    outcomes=outcomes,
+)
