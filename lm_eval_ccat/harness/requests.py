@@ -81,6 +81,7 @@ def requests_of(
 ) -> Requests:
     """The requests of a task, each the same as in a full run."""
     with _BUILDING:
+        internals.remember_templates()
         if fewshot_seed is not None:
             internals.set_fewshot_seed(task, fewshot_seed)
         kind = BuiltOnDemand if internals.builds_alone(task, options) else BuiltAtOnce

@@ -100,3 +100,15 @@ def test_only_chosen_documents_are_built(bench, monkeypatch):
     session.administer([7, 3])
     session.administer([7])
     assert built == [7, 3]
+
+
+def test_a_prompt_template_is_compiled_once(bench):
+    import lm_eval.utils
+
+    session = TaskSession(load(bench, "sums"), Copyist())
+    made = lm_eval.utils.env.from_string.cache_info
+    session.prompts(0)
+    before = made().misses
+    for doc_id in range(1, 20):
+        session.prompts(doc_id)
+    assert made().misses == before

@@ -64,6 +64,17 @@ def amend_results(amend: Callable[[Any], None]) -> None:
     module.evaluate = evaluate
 
 
+def remember_templates() -> None:
+    """Compile each prompt template once; the harness does so for every field of every document.
+
+    What a template renders stays the same. Doing this again changes nothing.
+    """
+    environment: Any = getattr(import_module("lm_eval.utils"), "env", None)
+    if environment is None or hasattr(environment.from_string, "cache_info"):
+        return
+    environment.from_string = functools.lru_cache(maxsize=512)(environment.from_string)
+
+
 def bind_evaluate(function: Evaluate, arguments: Iterable[Any], named: Mapping[str, Any]) -> dict:
     """All arguments of a call of `evaluate` by name, defaults included."""
     bound = inspect.signature(function).bind(*arguments, **named)
