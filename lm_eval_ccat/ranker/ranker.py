@@ -163,22 +163,16 @@ class Ranker:
         self._contents = contents
         self._outcomes = Outcomes(contents, len(prices), new_policy)
         units = contents.units(units)
-        self._policy = (
-            self._outcomes.of_task[0][0].policy
-            if contents.single
-            else WeightedPolicy(
-                self._outcomes, units, {t: k.weights for t, k in enumerate(contents.tasks)}
-            )
-        )
+        self._policy = self._outcomes.of_task[0][0].policy
+        if not contents.single:
+            shares = {t: task.weights for t, task in enumerate(contents.tasks)}
+            self._policy = WeightedPolicy(self._outcomes, units, shares)
         self._ledger = Ledger(contents, prices, units, limit, self._policy.affords_mean)
-        only = contents.tasks[0].bank if contents.single else None
-        self._known = (
-            None
-            if known is None
-            else KnownModels(
-                known, only, self._policy, list(prices), flag(known_sampled, "known_sampled")
-            )
-        )
+        sampled = flag(known_sampled, "known_sampled")
+        self._known: KnownModels | None = None
+        if known is not None:
+            only = contents.tasks[0].bank if contents.single else None
+            self._known = KnownModels(known, only, self._policy, list(prices), sampled)
         self._target_se = target_se
         span = contents.scale.span if contents.single else 1.0
         self._standing = Standing(
