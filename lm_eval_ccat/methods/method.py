@@ -79,8 +79,8 @@ class Method:
     Examples
     --------
     >>> from lm_eval_ccat.methods.registry import method
-    >>> method("paper").policy_options
-    ('information',)
+    >>> "information" in method("paper").policy_options
+    True
     """
 
     name: str

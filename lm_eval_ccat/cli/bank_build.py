@@ -1,0 +1,71 @@
+"""``lm-eval-ccat bank build`` and ``bank card``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..bank import ItemBank
+    from ..scores.readers.reader import Outcome
+
+EPILOG = """\
+example:
+  lm-eval-ccat bank build --leaderboard details/ --metric acc_norm,exact_match -o board/
+
+Reads what `calibrate` reads: logs of the harness, published details of the Open LLM Leaderboards,
+HELM's runs, Inspect's and lighteval's logs.  The result is a folder with a bank per task and
+metric, and suite.json.
+"""
+
+
+def add_actions(actions: argparse._SubParsersAction) -> None:
+    """Add ``build`` and ``card``."""
+    build = actions.add_parser(
+        "build", help="make a bank of every task and metric of published logs", epilog=EPILOG
+    )
+    build.add_argument("--leaderboard", metavar="DIR", required=True, help="logs of many models")
+    build.add_argument("--task", default="*", metavar="A,B*", help="tasks; default all")
+    build.add_argument("--metric", default="*", metavar="A,B*", help="metrics; default all")
+    build.add_argument("--method", default="default", help="response model")
+    build.add_argument("--hash_names", action="store_true", help="hide the models' names")
+    build.add_argument("-o", "--output", metavar="DIR", required=True, help="folder to write")
+    build.set_defaults(func=run_build)
+    card = actions.add_parser("card", help="print a bank's page in Markdown")
+    card.add_argument("bank", metavar="BANK", help="a bank file made by `calibrate`")
+    card.add_argument("--license", metavar="ID", help="licence to be named in it")
+    card.set_defaults(func=run_card)
+
+
+def run_build(args: argparse.Namespace) -> int:
+    """Calibrate everything that matches."""
+    from ..upkeep.build import build
+
+    def show(outcome: Outcome, made: ItemBank | str) -> None:
+        name = f"{outcome.task} {outcome.metric}" + (f",{outcome.filter}" if outcome.filter else "")
+        if isinstance(made, str):
+            print(f"warning: {name}: no bank: {made}", file=sys.stderr)
+        else:
+            print(f"{name}: {int(made.kept.sum())} items, {len(made.models)} models")
+
+    suite = build(
+        args.leaderboard,
+        args.method,
+        tasks=args.task.split(","),
+        metrics=args.metric.split(","),
+        on_bank=show,
+        hash_names=args.hash_names,
+    )
+    suite.save(args.output)
+    print(f"{args.output}: banks of {len(suite)} task{'' if len(suite) == 1 else 's'}")
+    return 0
+
+
+def run_card(args: argparse.Namespace) -> int:
+    """Print the page."""
+    from ..bank import ItemBank
+    from ..upkeep.card import bank_card
+
+    print(bank_card(ItemBank.load(args.bank), args.license))
+    return 0
