@@ -14,8 +14,8 @@ from typing import Any
 
 from ..errors import UsageError
 from ..harness.prices import Price
+from ..masking import mask, remember_credentials
 
-SECRET_WORDS = ("token", "key", "secret", "password", "header")
 BUDGET_KINDS = ("items", "usd", "seconds")
 #: Settings of the harness that `rank` decides itself.
 OWN_HARNESS_KEYS = {
@@ -106,17 +106,14 @@ class RankConfig:
         raise UsageError(f"no model named {name!r} in this ranking; it has: {known}")
 
     def public_dict(self) -> dict[str, Any]:
-        """JSON values for files and comparison; secrets of ``model_args`` are masked."""
+        """JSON values for files and comparison; credentials are masked."""
         values = asdict(self)
         # Settings that came later are left out while they say what was always so.
         if not self.metrics:
             values.pop("metrics")
         if self.failures.outage_minutes == FailureRule.outage_minutes:
             values["failures"].pop("outage_minutes")
-        values["models"] = [
-            {**asdict(m), "model_args": mask_secrets(m.model_args)} for m in self.models
-        ]
-        return values
+        return dict(mask(values))
 
 
 def from_public(values: Mapping[str, Any], bank: str) -> RankConfig:
@@ -129,20 +126,6 @@ def from_public(values: Mapping[str, Any], bank: str) -> RankConfig:
     given["failures"] = FailureRule(**given["failures"])
     given["metrics"] = tuple(given.get("metrics") or ())
     return RankConfig(**{**given, "bank": bank, "models": models})
-
-
-def mask_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace the values of arguments that look like credentials by ``"***"``."""
-    return {
-        key: "***" if _is_secret(key) and value is not None else value
-        for key, value in arguments.items()
-    }
-
-
-def _is_secret(key: str) -> bool:
-    # `tokenizer`, `tokenized_requests` and `max_gen_toks` are ordinary settings.
-    parts = key.lower().replace("-", "_").split("_")
-    return any(part in SECRET_WORDS or part in ("apikey", "headers") for part in parts)
 
 
 def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RankConfig:
@@ -182,7 +165,11 @@ def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
 
 
 def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> RankConfig:
-    """Check the values of a configuration; see :func:`load_config`."""
+    """Check the values of a configuration; see :func:`load_config`.
+
+    The credentials in it are masked from now on, wherever they turn up.
+    """
+    remember_credentials(content)
     known = set(RankConfig.__dataclass_fields__)
     _refuse_unknown(content, known, "")
     for required in ("task", "models"):

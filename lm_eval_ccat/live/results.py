@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..masking import mask
 from ..metrics.scale import Scale
 from ..ranker import Ranking
 from ..runs.journaled import JournaledRanker, Tally
 from ..runs.rebuild import rebuild
-from .config import mask_secrets
 
 if TYPE_CHECKING:
     from ..harness.assembly import TaskRun
@@ -220,7 +220,7 @@ def write_model_results(
             continue
         try:
             for run in task_runs(plan, ranker, worker).values():
-                arguments = mask_secrets(worker.entry.model_args)
+                arguments = mask(worker.entry.model_args)
                 save_model(run_dir, worker.name, run, str(worker.entry.model), arguments)
         except OSError as error:
             troubles.append(f"no results files for {worker.name}: {error}")

@@ -126,3 +126,29 @@ def test_records_are_forced_to_the_disk_before_they_count(
     before = len(synced)
     journal.make_durable()
     assert len(synced) == before  # nothing new to force
+
+
+def test_a_disk_that_fills_up_leaves_what_was_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = JournalFile(tmp_path / "j")
+    journal.append([{"op": "note", "n": 1}])
+    whole = (tmp_path / "j").read_bytes()
+
+    def half(stream: object, data: bytes) -> None:
+        stream.write(data[: len(data) // 2])  # type: ignore[attr-defined]
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("lm_eval_ccat.runs.journal._write_all", half)
+        with pytest.raises(RunError, match=r"cannot write the journal .*No space left"):
+            journal.append([{"op": "note", "n": 2}])
+    assert (tmp_path / "j").read_bytes() == whole and journal.count == 1
+    journal.append([{"op": "note", "n": 3}])
+    assert [r["n"] for r in JournalFile(tmp_path / "j").read_new()] == [1, 3]
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "j").mkdir()
+    with pytest.raises(RunError, match="cannot read the journal"):
+        JournalFile(tmp_path / "j").read_new()

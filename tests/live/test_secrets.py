@@ -1,0 +1,65 @@
+"""No file, page or line of output holds a credential, whichever way it was given."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.masking import forget
+
+KEY = "sk-s3cret/0123+x"
+WAYS: dict[str, dict[str, Any]] = {
+    "auth_token": {"model_args": {"auth_token": KEY}},
+    "header": {"model_args": {"header": {"Authorization": f"Bearer {KEY}"}}},
+    "metadata": {"harness": {"include_path": "tasks", "metadata": {"nested": [{"apiKey": KEY}]}}},
+    "environment": {},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_key_stays_out_of_every_file_and_line(
+    way: str, bench: Bench, capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget()
+    if way == "environment":
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        if prompt.endswith(" 7."):  # one document is refused, and the refusal echoes the key
+            return ("say", 400, json.dumps({"error": f"bad key {KEY} in {KEY}"}))
+        return None
+
+    echoing = {
+        model: {prompt: f"{text} {KEY}" for prompt, text in said.items()}
+        for model, said in bench.outputs.items()
+    }
+    with CompletionsServer(echoing, mood=mood) as server:
+        config = bench.config(
+            server.url, ["m01", "m11"], stop_when_decided=False, **{"max_items": 20, **WAYS[way]}
+        )
+        code = main(["rank", str(config), "--report"])
+    run = config.with_suffix(".run")
+    assert code in (0, 3, 4)
+    assert main(["rank", str(run), "--json"]) in (0, 3, 4)
+    assert main(["journal", "check", str(run)]) == 0
+    said = capfd.readouterr()
+    assert KEY not in said.out + said.err
+    files = [f for f in run.rglob("*") if f.is_file()]
+    assert {"journal.jsonl", "result.json", "config.json", "report.html", "run.log"} <= {
+        f.name for f in files
+    }
+    for file in files:
+        text = file.read_text("utf-8", errors="replace")
+        assert KEY not in text and json.dumps(KEY)[1:-1] not in text, file
+        if os.name == "posix":
+            assert file.stat().st_mode & 0o077 == 0, file
+    assert "***" in (run / "journal.jsonl").read_text()  # the answers did echo it
+    if os.name == "posix":
+        assert Path(run).stat().st_mode & 0o077 == 0
