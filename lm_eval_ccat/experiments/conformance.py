@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from ..methods import calibrate
-from ..methods.registry import method_of
+from ..methods.registry import method, method_of
 from ..scores import ScoreTable
 from ..scores.item_scaling import ItemScaling
 from .design import Design
@@ -25,6 +25,8 @@ def conformance_study(table: ScoreTable, design: Design) -> dict[str, Any]:
     if design.item_scaling:
         table = ItemScaling.fit(table).apply(table)
     for name in design.methods:
+        if not method(name).calibrates:
+            continue  # it predicts no score, so there is nothing to conform to
         bank = calibrate(table, method=name)
         mu, y, noise = observations(table, bank)
         rows[name] = {

@@ -228,7 +228,7 @@ def conformance_table(measured: Measured, methods: Sequence[str]) -> Table:
     for facts, found in _usable(measured, "conformance"):
         entry = next(e for e in measured.values() if e.get("facts") is facts)
         summary = entry.get("replay", {}).get("summary", {})
-        for method in methods:
+        for method in (m for m in methods if m in found):
             own = found[method]
             rows.append(
                 [

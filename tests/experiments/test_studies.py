@@ -164,6 +164,11 @@ def test_calibration_reports_discrimination_of_the_bank():
     assert row["r2_configs"] is None
 
 
+def test_a_method_without_calibration_has_no_conformance():
+    design = replace(DESIGN, methods=("paper", "sample"))
+    assert set(conformance_study(made(), design)) == {"paper"}
+
+
 def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
     table = made(spread=0.4)
     found = replay(table, DESIGN, None)
