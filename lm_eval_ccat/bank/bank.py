@@ -20,6 +20,7 @@ from ..metrics.scale import Scale
 from ..scores.table import DocId, sorted_ids
 from .observations import Observation
 from .parts import OPTIONAL, fields_of, plain
+from .places import located
 from .reading import bounded_text, parsed
 from .text import as_text, checksum_of_file, checksum_of_parts, file_text
 from .versions import FORMAT, VERSION, current
@@ -197,12 +198,17 @@ class ItemBank:
     def load(cls, path: str | Path) -> ItemBank:
         """Read a bank; nothing in the file is ever executed.
 
+        Parameters
+        ----------
+        path : path or str
+            A file, or a name in another place: ``hub:owner/name[@revision]``.
+
         Raises
         ------
         BankError
             The file is missing, damaged, not a bank, or of a version this package cannot read.
         """
-        path = Path(path)
+        path = located(path)
         try:
             text = bounded_text(path)
             document = parsed(text)

@@ -1,4 +1,4 @@
-"""``lm-eval-ccat bank build`` and ``bank card``."""
+"""``lm-eval-ccat bank build``, ``bank push`` and ``bank card``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ metric, and suite.json.
 
 
 def add_actions(actions: argparse._SubParsersAction) -> None:
-    """Add ``build`` and ``card``."""
+    """Add ``build``, ``push`` and ``card``."""
     build = actions.add_parser(
         "build", help="make a bank of every task and metric of published logs", epilog=EPILOG
     )
@@ -32,6 +32,13 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
     build.add_argument("--hash_names", action="store_true", help="hide the models' names")
     build.add_argument("-o", "--output", metavar="DIR", required=True, help="folder to write")
     build.set_defaults(func=run_build)
+    push = actions.add_parser("push", help="put a bank and its page on the Hugging Face hub")
+    push.add_argument("bank", metavar="BANK", help="a bank file made by `calibrate`")
+    push.add_argument("name", metavar="hub:OWNER/NAME", help="where to put it")
+    push.add_argument("--license", metavar="ID", required=True, help="licence of the bank")
+    push.add_argument("--private", action="store_true", help="for those you give access only")
+    push.add_argument("--yes", action="store_true", help="do not ask what it may reveal")
+    push.set_defaults(func=run_push)
     card = actions.add_parser("card", help="print a bank's page in Markdown")
     card.add_argument("bank", metavar="BANK", help="a bank file made by `calibrate`")
     card.add_argument("--license", metavar="ID", help="licence to be named in it")
@@ -59,6 +66,24 @@ def run_build(args: argparse.Namespace) -> int:
     )
     suite.save(args.output)
     print(f"{args.output}: banks of {len(suite)} task{'' if len(suite) == 1 else 's'}")
+    return 0
+
+
+def run_push(args: argparse.Namespace) -> int:
+    """Say what the bank reveals, ask, and push."""
+    from ..bank import ItemBank
+    from ..integrations.hub import push
+    from ..upkeep.card import reveals
+
+    shown = reveals(ItemBank.load(args.bank))
+    print(f"{args.bank} under licence {args.license} to {args.name}; whoever has it learns")
+    for one in shown or ["nothing but the items' parameters"]:
+        print(f"  {one}")
+    if not args.yes and input("Push it? [y/N] ").strip().lower() not in ("y", "yes"):
+        print("not pushed")
+        return 3
+    name = push(args.bank, args.name, args.license, private=args.private)
+    print(f"pushed; others use it with --bank {name}")
     return 0
 
 

@@ -1,0 +1,114 @@
+"""Banks by name on the Hugging Face hub: ``hub:owner/name[@revision]``.
+
+A bank is the file ``bank.json`` of a data set repository, with its card as ``README.md``. What was
+fetched is kept in huggingface_hub's cache; the bank's own checksum is verified as any file's is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from ..bank import ItemBank
+from ..bank.places import Place
+from ..errors import BankError, UsageError
+from ..upkeep.card import bank_card
+
+FILE = "bank.json"
+_NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
+
+
+def fetch(name: str) -> Path:
+    """The local copy of a bank.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name`` or ``owner/name@revision``; a revision is a branch, a tag or a commit.
+
+    Raises
+    ------
+    BankError
+        The name is none, there is no such bank, or the hub does not answer and nothing is cached.
+    """
+    repo, revision = _parts(name)
+    hub = _library()
+    try:
+        found = hub.hf_hub_download(
+            repo, FILE, repo_type="dataset", revision=revision, endpoint=_endpoint()
+        )
+    except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise BankError(f"hub:{name}: the bank cannot be had ({reason})") from None
+    return Path(found)
+
+
+def push(path: str | Path, name: str, licence: str | None = None, *, private: bool = False) -> str:
+    """Put a bank and its card on the hub.
+
+    Parameters
+    ----------
+    path : path
+        Of the bank.
+    name : str
+        ``owner/name``.
+    licence : str, optional
+    private : bool, optional
+
+    Returns
+    -------
+    str
+        The name by which others fetch exactly this bank.
+
+    Raises
+    ------
+    BankError
+        The file is no bank, or the hub refuses it.
+    """
+    repo, revision = _parts(name)
+    if revision is not None:
+        raise UsageError(f"{name}: a bank is pushed to a repository, not to a revision")
+    bank = ItemBank.load(path)
+    hub = _library()
+    api = hub.HfApi(endpoint=_endpoint())
+    try:
+        api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True)
+        card = bank_card(bank, licence).encode()
+        done: Any = None
+        for where, what in (("README.md", card), (FILE, Path(path).read_bytes())):
+            done = api.upload_file(
+                path_or_fileobj=what,
+                path_in_repo=where,
+                repo_id=repo,
+                repo_type="dataset",
+                commit_message=f"Item bank {bank.short_hash}",
+            )
+    except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise BankError(f"hub:{repo}: the bank cannot be pushed ({reason})") from None
+    return f"hub:{repo}@{done.oid}"
+
+
+def _parts(name: str) -> tuple[str, str | None]:
+    found = _NAME.fullmatch(name.removeprefix("hub:"))
+    if found is None:
+        raise BankError(f"hub:{name}: a bank on the hub is named owner/name or owner/name@revision")
+    return found["repo"], found["revision"]
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("HF_ENDPOINT")
+
+
+def _library() -> Any:
+    try:
+        import huggingface_hub
+        import huggingface_hub.errors
+    except ImportError:
+        raise BankError("banks by name need huggingface_hub: pip install huggingface_hub") from None
+    return huggingface_hub
+
+
+PLACE = Place("hub", fetch)

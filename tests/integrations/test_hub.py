@@ -1,0 +1,116 @@
+"""Banks by name, from a hub on this machine."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from lm_eval_ccat import ItemBank, calibrate
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import BankError
+from lm_eval_ccat.testing.methods import example_table
+
+huggingface_hub = pytest.importorskip("huggingface_hub")
+COMMIT = "c" * 40
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub as a fetch and a push of small files need."""
+
+    files: dict[str, bytes] = {}  # noqa: RUF012  shared by the requests of one test
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self, status, body=b"", **headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_GET(self):
+        content = self.files.get(self.path.rsplit("/", 1)[-1])
+        if content is None or "/resolve/" not in self.path:
+            return self.answer(404, b"{}", X_Error_Code="EntryNotFound")
+        etag = hashlib.sha1(content).hexdigest()
+        return self.answer(200, content, ETag=f'"{etag}"', X_Repo_Commit=COMMIT)
+
+    do_HEAD = do_GET
+
+    @property
+    def here(self):
+        return f"http://{self.headers['Host']}"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if "/preupload/" in self.path:
+            wanted = [f["path"] for f in json.loads(body)["files"]]
+            reply = {
+                "files": [
+                    {"path": p, "uploadMode": "regular", "shouldIgnore": False} for p in wanted
+                ]
+            }
+        elif "/commit/" in self.path:
+            for line in body.decode().splitlines():
+                record = json.loads(line)
+                if record["key"] == "file":
+                    value = record["value"]
+                    self.files[value["path"]] = base64.b64decode(value["content"])
+            reply = {
+                "commitUrl": f"{self.here}/datasets/o/n/commit/{COMMIT}",
+                "commitOid": COMMIT,
+                "pullRequestUrl": None,
+            }
+        else:
+            reply = {"url": f"{self.here}/datasets/o/n", "warnings": [], "errors": []}
+        return self.answer(200, json.dumps(reply).encode(), Content_Type="application/json")
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Hub.files.clear()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_TOKEN", "hf_test")
+    huggingface_hub.close_session()  # it keeps what it was made with
+    yield Hub
+    huggingface_hub.close_session()
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatch):
+    bank = calibrate(example_table(), "paper")
+    bank.save(tmp_path / "b.bank.json")
+    push = ["bank", "push", str(tmp_path / "b.bank.json"), "hub:o/n", "--license", "cc0-1.0"]
+    monkeypatch.setattr("builtins.input", lambda prompt: "n")
+    assert main(push) == 3 and not hub.files
+    assert "the names of 12 models" in capsys.readouterr().out
+    assert main([*push, "--yes"]) == 0
+    assert f"--bank hub:o/n@{COMMIT}" in capsys.readouterr().out
+    assert "license: cc0-1.0" in hub.files["README.md"].decode()
+    assert ItemBank.load("hub:o/n").sha256 == bank.sha256
+    assert main(["bank", "card", f"hub:o/n@{COMMIT}"]) == 0
+
+
+def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):
+    for name in ("hub:o/n", "hub:just_a_name", "hub:o/n@a b"):
+        with pytest.raises(BankError, match="hub:") as error:
+            ItemBank.load(name)
+        assert "\n" not in str(error.value)
+    calibrate(example_table(), "paper").save(tmp_path / "b.bank.json")
+    text = (tmp_path / "b.bank.json").read_text()
+    hub.files["bank.json"] = text.replace("m03", "m99").encode()
+    with pytest.raises(BankError, match="does not match its checksum"):
+        ItemBank.load("hub:o/n")
