@@ -76,6 +76,20 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="go on with an unfinished run")
     parser.add_argument(
+        "--retry",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="MODEL",
+        help="with --resume: take up models that were set aside again, all or the one named",
+    )
+    parser.add_argument(
+        "--fail_on_empty",
+        type=float,
+        metavar="SHARE",
+        help="exit code 4 where more than this share of a model's answers is empty",
+    )
+    parser.add_argument(
         "--prepare",
         action="store_true",
         help="make the run directory for processes that join with `run --ranking`, and end",
@@ -160,6 +174,7 @@ def run(args: argparse.Namespace) -> int:
         config,
         run_dir=folder,
         resume=args.resume,
+        retry=args.retry,
         executor=args.executor,
         ray_address=args.ray_address,
         observer=display,
@@ -231,7 +246,7 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
         raise UsageError("give one of --budget_items, --budget_usd and --budget_seconds")
     given: dict[str, Any] = {
         key: getattr(args, key)
-        for key in ("bank", "confidence", "max_items", "seed")
+        for key in ("bank", "confidence", "max_items", "seed", "fail_on_empty")
         if getattr(args, key) is not None
     }
     if budgets:

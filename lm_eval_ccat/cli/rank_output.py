@@ -113,6 +113,8 @@ def notes(content: Mapping[str, Any]) -> list[str]:
         lines += _matrix(content)
     if content["cost_unit"] == "usd":
         lines.append(f"Spent ${content['cost']:.4g} in {content['seconds']:.0f} s.")
+    lines += [f"Warning: {text}." for text in content.get("warnings", ())]
+    lines += [f"Changed during the run: {text}." for text in content.get("changes", ())]
     lines.append(f"Stopped: {content['stopped_because'] or 'not finished'}.")
     lines.append(f"{content['estimand']}.")
     lines.append(content["signature"])

@@ -171,7 +171,7 @@ class Asking:
         if gate.state is State.CLOSED:
             minutes = self.rule.outage_minutes
             self.set_aside(name, f"away for more than {minutes:g} minutes; last: {gate.reason}")
-        elif before is State.OPEN:
+        elif before is State.OPEN or gate.first_failure:
             logger.warning("%s is away (%s); it is asked again when it is back", name, gate.reason)
 
     def _give_up(

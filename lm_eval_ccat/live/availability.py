@@ -65,9 +65,18 @@ class Availability:
             return True
         return self.state is State.OPEN
 
+    def not_known_yet(self) -> None:
+        """Let one request find out whether the model is there, before any other goes out."""
+        self.state, self._until, self._probes = State.WAITING, float("-inf"), 0
+
     def wait(self, now: float) -> float:
         """Seconds until the next probe is due; 0 where none is awaited."""
         return max(0.0, self._until - now) if self.state is State.WAITING else 0.0
+
+    @property
+    def first_failure(self) -> bool:
+        """Whether the outage has just begun."""
+        return self._probes == 1
 
     def outage(self, now: float) -> float:
         """Seconds that the present outage has lasted; 0 while the model is open."""
@@ -97,10 +106,10 @@ class Availability:
         """
         if self.state is State.CLOSED or sent < self._opened:
             return
-        same_event = self.state is State.WAITING
+        same_event = self.state is State.WAITING and self._probes > 0
         if same_event and retry_after is None:
             return
-        if self.state is State.OPEN:
+        if self.state is State.OPEN or not self._probes:
             self._since, self._probes = now, 0
         end = self._since + self.limit
         self.reason = reason

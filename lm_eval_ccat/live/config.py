@@ -95,6 +95,7 @@ class RankConfig:
     judge: Price = field(default_factory=Price)
     failures: FailureRule = field(default_factory=FailureRule)
     lease: float = 600.0
+    fail_on_empty: float | None = None
     harness: dict[str, Any] = field(default_factory=dict)
 
     def model(self, name: str) -> ModelConfig:
@@ -111,6 +112,7 @@ class RankConfig:
         # Settings that came later are left out while they say what was always so.
         if not self.metrics:
             values.pop("metrics")
+        values.pop("fail_on_empty")  # of each look at the run, not of the run
         if self.failures.outage_minutes == FailureRule.outage_minutes:
             values["failures"].pop("outage_minutes")
         return dict(mask(values))
@@ -212,6 +214,7 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
         "judge": Price.parse(content.get("judge"), "judge"),
         "failures": _failures(content.get("failures")),
         "lease": _number(content, "lease", low=0.0, open_ends=True),
+        "fail_on_empty": _number(content, "fail_on_empty", low=0.0, high=1.0),
         "harness": harness,
     }
     given = {key: value for key, value in optional.items() if value is not None}

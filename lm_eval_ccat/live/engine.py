@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import BankError, RunError
+from ..errors import BankError, RunError, UsageError
 from ..runs.directory import RunDirectory
+from ..runs.identity import Differences
 from ..runs.journal import MemoryJournal
 from ..runs.journaled import JournaledRanker
-from ..runs.rebuild import BANK_FILE
+from ..runs.rebuild import BANK_FILE, make_ranker
 from ..upkeep.usage import record_usage
 from .observer import Observer, Progress
 from .plan import Plan
@@ -26,7 +27,11 @@ from .worker import Item, Worker
 
 
 def open_ranker(
-    plan: Plan, directory: RunDirectory | None, resume: bool, observer: Observer
+    plan: Plan,
+    directory: RunDirectory | None,
+    resume: bool,
+    observer: Observer,
+    retry: bool | str = False,
 ) -> JournaledRanker:
     """A ranker in step with its journal: a new one, or that of the run directory.
 
@@ -36,39 +41,68 @@ def open_ranker(
     directory : RunDirectory or None
         None keeps the journal in memory.
     resume : bool
-        Go on with what the directory holds.
+        Go on with what the directory holds; what may change while a run lives is changed.
     observer : Observer
+    retry : bool or str
+        Take up models that were set aside again: all, or the one named.
+
+    Raises
+    ------
+    RunError
+        The run is another one, or one that other processes share.
+    UsageError
+        The model to take up again was not set aside.
     """
     if directory is None:
         return JournaledRanker(plan.new_ranker(), MemoryJournal())
-    begin(plan, directory, resume, shared=False)
-    ranker = JournaledRanker(plan.new_ranker(), directory.journal)
+    if not resume:
+        start(plan, directory, shared=False)
+        ranker = JournaledRanker(plan.new_ranker(), directory.journal)
+        ranker.sync()
+        ranker.note("start", op="session")
+        return ranker
+    header, identity = directory.read_header(), plan.identity()
+    if header.get("shared"):
+        raise RunError(
+            f"{directory.path} was made with --prepare; it goes on by itself when processes "
+            "join it with `lm-eval-ccat run --adaptive --ranking`"
+        )
+    found = directory.require_same(identity)
+    single = len(plan.outcomes) == 1
+    fresh = make_ranker(plan.bank, header["ranker"]) if single else plan.new_ranker()
+    ranker = JournaledRanker(fresh, directory.journal)
     ranker.sync()
     if directory.journal.torn:
         observer.warn(
             "the last line of the journal was torn by a crash and is dropped; "
             "its document is asked again"
         )
-    ranker.note("resume" if resume else "start", op="session")
+    ranker.note("resume", op="session")
+    ranker.change(found, identity)
+    for change in found.changes:
+        tell = observer.warn if change.startswith("versions.") else observer.note
+        tell(f"changed since the run began: {change}")
+    if retry:
+        _take_up_again(ranker, retry, identity)
     return ranker
 
 
-def begin(plan: Plan, directory: RunDirectory, resume: bool, shared: bool) -> None:
-    """Write what a run directory starts with, or check that the run is the same.
+def _take_up_again(ranker: JournaledRanker, which: bool | str, identity: dict[str, Any]) -> None:
+    """Restore models that were set aside; what ended the run for want of them is lifted."""
+    aside = list(ranker.tally.set_aside)
+    names = aside if which is True else [str(which)]
+    for name in names:
+        if name not in aside:
+            there = ", ".join(aside) or "none"
+            raise UsageError(f"model {name!r} was not set aside; set aside: {there}")
+        ranker.restore(name)
+    if names:
+        said = [f"{name}: taken up again" for name in names]
+        ranker.change(Differences([], said, {}), identity)
 
-    Raises
-    ------
-    RunError
-        The run is another one, or one that other processes share.
-    """
-    if resume:
-        if directory.read_header().get("shared"):
-            raise RunError(
-                f"{directory.path} was made with --prepare; it goes on by itself when processes "
-                "join it with `lm-eval-ccat run --adaptive --ranking`"
-            )
-        directory.require_same(plan.identity())
-        return
+
+def start(plan: Plan, directory: RunDirectory, shared: bool) -> None:
+    """Write what a run directory begins with."""
     directory.make()
     # The bank first: a journal without it could not be read back.
     plan.bank.save(directory.path / BANK_FILE)

@@ -21,6 +21,7 @@ from typing import Any
 from ..errors import UsageError
 from ..harness import internals
 from ..harness.assembly import assemble, in_words
+from ..harness.scorers import record_scorers
 from ..harness.session import TaskSession, ignored_fewshot
 from .adaptive import AdaptiveTaskRun, run_tasks
 from .observer import Observer, ProgressBar
@@ -238,6 +239,7 @@ def install_hook() -> None:
     """Put the wrapper in the place of the harness's `evaluate`; doing so again changes nothing."""
     internals.require_supported_version()
     internals.install_evaluate(_wrapper_of)
+    record_scorers()  # results files name what scored them
 
 
 def _wrapper_of(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,13 +12,13 @@ from ..errors import HarnessError, UsageError
 from ..harness import TaskSession, internals
 from ..runs.directory import RunDirectory
 from .config import ModelConfig, RankConfig, load_config, parse_config
-from .engine import begin, conduct, count_usage, open_ranker, refuse_wrong_directory
+from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory, start
 from .forecast import forecast
 from .models import HarnessWorker
 from .observer import Observer
 from .plan import Plan, check_session, make_plan
 from .quiet import quiet_harness
-from .results import Result, result_of, write_model_results
+from .results import Result, empty_answers, result_of, write_model_results
 from .tasks import require_model_types
 
 Config = RankConfig | Mapping[str, Any] | str | Path
@@ -29,6 +29,7 @@ def rank(
     *,
     run_dir: str | Path | None = None,
     resume: bool = False,
+    retry: bool | str = False,
     executor: str = "local",
     ray_address: str | None = None,
     observer: Observer | None = None,
@@ -43,7 +44,10 @@ def rank(
         Where the journal, the result and each model's files are kept, so that the run can be
         resumed.  Without it failed requests are retried all the same, and nothing is written.
     resume : bool, optional
-        Go on with what `run_dir` holds.
+        Go on with what `run_dir` holds. Budget, prices, addresses, timeouts and concurrency may
+        have changed, and models may join; nothing is paid for twice.
+    retry : bool or str, optional
+        With `resume`: take up models that were set aside again, all or the one named.
     executor : {"local", "ray"}, optional
         Where models run: in this process, or as actors of a Ray cluster.
     ray_address : str, optional
@@ -78,6 +82,8 @@ def rank(
         raise UsageError(f"executor {executor!r} is neither 'local' nor 'ray'")
     if resume and run_dir is None:
         raise UsageError("resume needs the run_dir of the run to go on with")
+    if retry and not resume:
+        raise UsageError("retry takes up models of a run that is resumed; it needs resume, too")
     directory = None if run_dir is None else RunDirectory(run_dir)
     with ExitStack() as stack:
         log_file = None
@@ -98,7 +104,7 @@ def rank(
                 f"No bank: every model gets the same random documents, ranked by "
                 f"{plan.outcome.metric.name} (filter {plan.outcome.filter})."
             )
-        ranker = open_ranker(plan, directory, resume, watcher)
+        ranker = open_ranker(plan, directory, resume, watcher, retry)
         before = ranker.ranker.result().items
         workers = _workers(plan, executor, ray_address, watcher)
         for worker in workers:  # connections, weights, and GPUs that actors hold
@@ -109,6 +115,8 @@ def rank(
             for name, docs in ranker.ranker.result().items.items()
         ]
         count_usage(settings.bank or None, new, watcher)
+        for warning in empty_answers(ranker.tally, settings.fail_on_empty)[0]:
+            watcher.warn(warning)
         path = None if directory is None else directory.path
         result = result_of(plan, ranker, path, interrupted=not ended)
         watcher.finished(result)
@@ -134,7 +142,7 @@ def prepare(config: Config, run_dir: str | Path, observer: Observer | None = Non
     directory.take()
     try:
         with quiet_harness(directory.path / "run.log", watcher.warn):
-            begin(make_plan(as_config(config)), directory, resume=False, shared=True)
+            start(make_plan(as_config(config)), directory, shared=True)
     finally:
         directory.release()
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .worker import SessionWorker
 
 DECIDED, TIES, PARTIAL = 0, 3, 4
+#: Share of empty answers from which they are warned of.
+MANY_EMPTY = 0.1
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,8 @@ def _content(
         "cost_unit": currency,
         "seconds": elapsed,
         "interrupted": interrupted,
+        "changes": [said for record in tally.changes for said in record["settings"]],
+        "warnings": empty_answers(tally, None)[0],
         "exit_code": exit_code(ranking, interrupted),
         "bank_sha256": bank,
         "run_dir": run_dir,
@@ -129,7 +133,33 @@ def result_of(
     plan: Plan, ranker: JournaledRanker, run_dir: Path | None, interrupted: bool = False
 ) -> Result:
     """The result of a run as it stands."""
-    return _result(plan.facts(), ranker, run_dir, interrupted, ranker.elapsed())
+    found = _result(plan.facts(), ranker, run_dir, interrupted, ranker.elapsed())
+    if empty_answers(ranker.tally, plan.config.fail_on_empty)[1]:
+        found.content["exit_code"] = PARTIAL
+    return found
+
+
+def empty_answers(tally: Tally, limit: float | None) -> tuple[list[str], bool]:
+    """What to say of models with many empty answers, and whether a share exceeds the limit.
+
+    Parameters
+    ----------
+    tally : Tally
+    limit : float or None
+        Largest share of empty answers that is put up with.
+    """
+    said, over = [], False
+    for name, empty in tally.empty_outputs.items():
+        n = tally.answered.get(name, 0)
+        share = empty / n if n else 0.0
+        above = limit is not None and share > limit
+        if above or share >= MANY_EMPTY:
+            said.append(
+                f"{empty} of {n} answers of {name} are empty ({share:.0%}) and were scored as "
+                "such: look at its stop sequences, token limit and chat template"
+            )
+        over = over or above
+    return said, over
 
 
 def state(folder: str | Path) -> Result:

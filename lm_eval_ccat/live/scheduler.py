@@ -154,6 +154,7 @@ class Scheduler:
             If one of them cannot be done: what is wanted is a full run.
         """
         self.asking.beyond = set(items)
+        self.asking.gates[worker.name].state = State.OPEN
         for start in range(0, len(items), worker.batch):
             self.asking.administer(worker, list(items[start : start + worker.batch]))
 
@@ -342,4 +343,7 @@ class Scheduler:
         except Exception as error:
             self.asking.set_aside(worker.name, f"cannot be loaded: {describe(error)}")
             return False
+        if getattr(worker, "remote", False):
+            # A wrong address, key or name shows at the first document, and costs no more.
+            self.asking.gates[worker.name].not_known_yet()
         return True

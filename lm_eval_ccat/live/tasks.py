@@ -156,3 +156,13 @@ def require_model_types(config: RankConfig) -> None:
                 f"model {entry.name}: lm_eval has no model type {entry.model!r}; "
                 f"there is: {', '.join(close)}"
             )
+        known = internals.known_arguments(entry.model)
+        if known is None:
+            continue
+        for key in entry.model_args:
+            if key not in known:
+                close = difflib.get_close_matches(key, known, n=2) or sorted(known)
+                raise UsageError(
+                    f"model {entry.name}: {entry.model} has no argument {key!r} (model_args); "
+                    f"there is: {', '.join(close)}"
+                )

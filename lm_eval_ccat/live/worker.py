@@ -170,6 +170,11 @@ class SessionWorker:
             self._transport.close()
             self._transport = None
 
+    @property
+    def remote(self) -> bool:
+        """Whether the model is behind a server."""
+        return self._transport is not None
+
     def cancel(self) -> None:
         """Abandon what is in flight to a server; a local model's call runs to its end unheard."""
         if self._transport is not None:

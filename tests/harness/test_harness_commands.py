@@ -94,6 +94,16 @@ def test_adaptive_writes_the_harness_files_and_says_what_it_did(common, banks, c
     assert results["config"]["limit"] is None
 
 
+def test_without_a_bank_random_documents_are_run(common, tmp_path, capsys):
+    flags = [*common, "--tasks", "choices", "--adaptive", "--target_se", "0.09"]
+    assert main(["run", *map(str, flags), "--output_path", str(tmp_path), "--log_samples"]) == 0
+    results, rows = outputs(tmp_path)
+    block = results["adaptive"]["choices"]
+    assert block["method"] == "sample" and block["standard_error"] <= 0.09
+    assert 10 <= block["items"] < N_DOCS == block["items_total"]
+    assert len(rows["samples_choices"]) == block["items"]
+
+
 def test_wandb_offline_gets_the_estimate_marked(common, banks, capfd, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_SILENT", "true")
@@ -138,7 +148,6 @@ def test_a_directory_of_banks_and_a_budget_for_all_tasks(common, banks, capsys):
 @pytest.mark.parametrize(
     "flags, code, words",
     [
-        (["--adaptive"], 2, "--adaptive needs --bank"),
         (["--bank", "x.json"], 2, "--bank means nothing without --adaptive"),
         (["--adaptive", "--bank", "absent.json"], 1, "absent.json: no such item bank"),
         (["--adaptive", "--bank", "BANK", "--limit", "5"], 2, "--limit"),

@@ -118,3 +118,91 @@ def test_a_timed_out_attempt_counts_at_its_expected_cost(bench: Bench) -> None:
     assert result.content["cost"] == pytest.approx(
         0.5 * (result.content["items_administered"] + lost)
     )
+
+
+def test_more_budget_on_resume_pays_for_nothing_twice(bench: Bench) -> None:
+    price = {"item": 0.01}
+    with CompletionsServer(bench.outputs) as server:
+        config = bench.config(
+            server.url, THREE, entry={"price": price}, budget={"usd": 0.6}, stop_when_decided=False
+        )
+        rank(config, run_dir=bench.folder / "living.run")
+        first = sum(server.asked.values())
+        config = bench.config(
+            server.url, [*THREE, "m07"], entry={"price": price}, budget={"usd": 1.2},
+            stop_when_decided=False, model_args={"num_concurrent": 2},
+        )  # fmt: skip
+        result = rank(config, run_dir=bench.folder / "living.run", resume=True)
+    assert first == 60 and max(server.asked.values()) == 1
+    assert result.content["cost"] == pytest.approx(1.2) and sum(server.asked.values()) == 120
+    assert result.content["models"]["m07"]["n_items"] > 10
+    said = " ".join(result.content["changes"])
+    assert "budget.usd: 0.6 -> 1.2" in said and "m07" in said and "num_concurrent" in said
+
+
+def test_a_model_that_was_set_aside_is_taken_up_again(bench: Bench) -> None:
+    broken = [True]
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("status", 503) if model == "m05" and broken[0] else None
+
+    failures = {"backoff": 0.01, "max_backoff": 0.05, "outage_minutes": 0.003}
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(server.url, THREE, failures=failures)
+        assert main(["rank", str(config)]) == 4
+        assert "away" in content_of(config)["models"]["m05"]["set_aside"]
+        broken[0] = False
+        assert main(["rank", str(config), "--resume", "--retry", "m01"]) == 2
+        assert main(["rank", str(config), "--resume", "--retry"]) in (0, 3)
+    content = content_of(config)
+    assert content["models"]["m05"]["set_aside"] is None and len(content["order"]) == 3
+    assert max(server.answered.values()) == 1
+
+
+def test_what_cannot_work_costs_one_request(bench: Bench, capsys: pytest.CaptureFixture) -> None:
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return (
+            ("say", 404, '{"error": {"message": "no such model m05"}}') if model == "m05" else None
+        )
+
+    with CompletionsServer(bench.outputs, latency=0.02, mood=mood) as server:
+        config = bench.config(server.url, THREE, model_args={"num_concurrent": 8})
+        assert main(["rank", str(config)]) == 4
+        assert sum(n for (m, _), n in server.asked.items() if m == "m05") == 1
+        assert "no such model m05" in content_of(config)["models"]["m05"]["set_aside"]
+        other = bench.config(server.url, THREE, name="typo", model_args={"num_concurent": 4})
+        assert main(["rank", str(other)]) == 2
+    assert "no argument 'num_concurent'" in capsys.readouterr().err
+
+
+def test_many_empty_answers_are_loud_and_can_fail_a_run(
+    bench: Bench, capsys: pytest.CaptureFixture
+) -> None:
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("empty",) if model == "m01" and hash(prompt) % 2 else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(server.url, ["m01", "m11"], max_items=30, stop_when_decided=False)
+        assert main(["rank", str(config), "--fail_on_empty", "0.1"]) == 4
+    captured = capsys.readouterr()
+    assert "answers of m01 are empty" in captured.out and "of m01 are empty" in captured.err
+    assert "are empty" in content_of(config)["warnings"][0]
+
+
+def test_without_bank_or_file_the_order_is_right(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(bench.folder)
+    with CompletionsServer(bench.outputs) as server:
+        flags = ["--task", "loopback_task", "--include_path", "tasks"]
+        for name in THREE:
+            flags += ["--model", "local-completions", "--model_args",
+                      f"model={name},base_url={server.url},tokenizer_backend=none"]  # fmt: skip
+        assert main(["rank", *flags]) == 0
+        asked = sum(server.asked.values())
+        assert main(["rank", *flags, "--resume"]) == 0
+        assert sum(server.asked.values()) == asked
+    content = json.loads((bench.folder / "loopback_task.run" / "result.json").read_text())
+    assert content["order"] == ["m11", "m05", "m01"] and "method:sample" in content["signature"]
+    out = capsys.readouterr()
+    assert "No bank: every model gets the same random documents" in out.err

@@ -56,6 +56,7 @@ from .loaded import (
 from .models import (
     generate,
     hear_answers,
+    known_arguments,
     make_lm,
     model_arguments,
     model_name,
@@ -139,6 +140,7 @@ __all__ = [
     "install_evaluate",
     "is_multimodal",
     "keep_batch_size",
+    "known_arguments",
     "load_from",
     "load_tasks",
     "make_lm",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -79,6 +80,18 @@ def _model_class(name: str) -> Any:
     # The harness registers its own only while no other is registered.
     import_module("lm_eval.models")
     return resolve("lm_eval.api.registry:get_model")(name)
+
+
+def known_arguments(name: str) -> set[str] | None:
+    """Arguments that a model type reads; None where it hands what it does not know on."""
+    kind = _model_class(name)
+    kinds = {f"{k.__module__}.{k.__name__}" for k in kind.__mro__}
+    if "lm_eval.models.api_models.TemplateAPI" not in kinds:
+        return None
+    found = {"batch_size", "max_batch_size", "device"}
+    for k in kind.__mro__:
+        found.update(inspect.signature(k.__init__).parameters if "__init__" in vars(k) else ())
+    return found - {"self", "args", "kwargs"}
 
 
 def with_cache(lm: Any, path: str) -> Any:
