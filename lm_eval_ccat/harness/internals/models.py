@@ -84,7 +84,8 @@ def _model_class(name: str) -> Any:
 
 def known_arguments(name: str) -> set[str] | None:
     """Arguments that a model type reads; None where it hands what it does not know on."""
-    kind = _model_class(name)
+    with naming_extras():
+        kind = _model_class(name)
     kinds = {f"{k.__module__}.{k.__name__}" for k in kind.__mro__}
     if "lm_eval.models.api_models.TemplateAPI" not in kinds:
         return None
