@@ -153,8 +153,6 @@ def _range(text: str | None) -> tuple[float, float] | None:
 
 
 def _include_path(given: str | None) -> list[str]:
-    from ..harness.shipped import shipped_tasks
+    from ..harness.shipped import with_shipped_tasks
 
-    shipped = shipped_tasks()
-    paths = [] if shipped is None else [str(shipped)]
-    return paths + ([given] if given else [])
+    return with_shipped_tasks([given] if given else [])

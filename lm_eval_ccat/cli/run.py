@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import UsageError
-from ..harness.shipped import shipped_tasks
+from ..harness.shipped import shipped_tasks, with_shipped_tasks
 from . import run_after
 
 EXAMPLES = """
@@ -269,9 +269,5 @@ def _config_file(args: argparse.Namespace) -> dict[str, Any]:
 
 def _set_include_path(args: argparse.Namespace) -> None:
     """Let the harness find the task configurations that come with the package, after the user's."""
-    shipped = shipped_tasks()
-    if shipped is None:
-        return
     own = args.include_path or _config_file(args).get("include_path")
-    # Of two configurations of one name the harness takes that of the later directory.
-    args.include_path = [str(shipped), *(own if isinstance(own, list) else [own] if own else [])]
+    args.include_path = with_shipped_tasks(own if isinstance(own, list) else [own] if own else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -15,3 +16,16 @@ def shipped_tasks() -> Path | None:
         if folder.is_dir():
             return folder
     return None
+
+
+def with_shipped_tasks(folders: Sequence[str]) -> list[str]:
+    """The shipped tasks, then the user's folders.
+
+    Of two configurations of one name the harness takes that of the later folder, and warns of each;
+    a folder that is the shipped one stands there once.
+    """
+    shipped = shipped_tasks()
+    if shipped is None:
+        return list(folders)
+    own = [folder for folder in folders if Path(folder).resolve() != shipped.resolve()]
+    return [str(shipped), *own]

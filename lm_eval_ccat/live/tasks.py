@@ -13,7 +13,7 @@ from ..demo import register_models
 from ..errors import UsageError
 from ..harness import TaskSession, open_session
 from ..harness.session import ignored_fewshot
-from ..harness.shipped import shipped_tasks
+from ..harness.shipped import with_shipped_tasks
 from .config import RankConfig
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
@@ -66,8 +66,7 @@ def task_and_path(config: RankConfig) -> tuple[str, list[str]]:
     found = [f for folder in folders for f in _files_of_task(Path(folder), config.task)]
     if len(found) == 1:
         return str(found[0].absolute()), []
-    shipped = shipped_tasks()
-    return config.task, [*([str(shipped)] if shipped is not None else []), *folders]
+    return config.task, with_shipped_tasks(folders)
 
 
 def _files_of_task(folder: Path, name: str) -> list[Path]:

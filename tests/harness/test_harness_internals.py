@@ -14,6 +14,7 @@ from packaging.specifiers import SpecifierSet
 import lm_eval_ccat
 from lm_eval_ccat.errors import HarnessError
 from lm_eval_ccat.harness import internals
+from lm_eval_ccat.harness.shipped import shipped_tasks, with_shipped_tasks
 
 
 @pytest.mark.parametrize("name", internals.USED)
@@ -155,3 +156,12 @@ def test_a_second_copy_of_the_shipped_tasks_is_one_warning(tmp_path, caplog):
     said = record.getMessage()
     assert said.startswith("Task ccat_") and " more) stands in" in said and str(copies) in said
     assert not [r for r in caplog.records if "overrides" in r.getMessage()]
+
+
+def test_the_shipped_folder_named_by_the_user_counts_once(tmp_path):
+    shipped = str(shipped_tasks())
+    assert with_shipped_tasks([]) == [shipped]
+    assert with_shipped_tasks([f"{shipped}/../task_configs", str(tmp_path)]) == [
+        shipped,
+        str(tmp_path),
+    ]
