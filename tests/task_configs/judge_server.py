@@ -37,11 +37,14 @@ class JudgeServer:
                 elif isinstance(content, str):
                     content = json.dumps(
                         {
-                            "choices": [{"message": {"role": "assistant", "content": content}}],
+                            "choices": [
+                                {"index": 0, "message": {"role": "assistant", "content": content}}
+                            ],
                             "usage": {"prompt_tokens": 100, "completion_tokens": 10},
                         }
                     ).encode()
                 self.send_response(status)
+                self.send_header("Content-Type", "application/json")
                 self.end_headers()
                 self.wfile.write(content)
 
