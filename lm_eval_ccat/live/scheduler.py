@@ -221,7 +221,7 @@ class Scheduler:
     def _serve(self, worker: Worker) -> None:
         """One slot of a model that is always there."""
         while (docs := self._next_docs(worker, worker.batch, wait=True)) is not None:
-            self.asking.administer(worker, docs)
+            self._administer(worker, docs)
 
     def _sequence(self) -> None:
         """One request at a time, whoever the Ranker names."""
@@ -241,7 +241,7 @@ class Scheduler:
                 if not self._open(worker):
                     loaded = None
                     continue
-            self.asking.administer(worker, [pair[1]])
+            self._administer(worker, [pair[1]])
 
     def _next_pair(self) -> tuple[str, Item] | None:
         now = time.monotonic()
@@ -283,7 +283,7 @@ class Scheduler:
                             if not self._open(worker):
                                 loaded = None
                                 break
-                        self.asking.administer(worker, docs)
+                        self._administer(worker, docs)
                         given += len(docs)
                 if loaded is not None:
                     order.sort(key=lambda w: w is not loaded)
@@ -334,6 +334,10 @@ class Scheduler:
         return not self._stop.is_set()
 
     # -- one batch -------------------------------------------------------------------------
+
+    def _administer(self, worker: Worker, docs: list[Item]) -> None:
+        self.asking.administer(worker, docs)
+        self._look_at_the_clock()  # a quick model answers many documents between two polls
 
     def _open(self, worker: Worker) -> bool:
         try:

@@ -104,7 +104,7 @@ def test_a_command_far_from_all_lists_them(capsys: pytest.CaptureFixture) -> Non
             ["simulate", "--scores", "x", "--mehods", "a"],
             "unknown option --mehods; did you mean --methods",
         ),
-        (["bank", "shwo", "x"], "no 'shwo'; did you mean show?"),
+        (["bank", "shwo", "x"], "no 'shwo'; did you mean show"),
         (["report", "--scores", "x"], "unknown option --scores"),
     ],
 )

@@ -58,7 +58,7 @@ def test_requests_of_multiple_choice_count_against_the_limit() -> None:
 
     assert requests_at_once(SimpleNamespace(_concurrent=8, _batch_size=1)) == (8, 1)
     assert requests_at_once(SimpleNamespace(batch_size=16)) == (1, 16)
-    assert requests_at_once(SimpleNamespace(batch_size="auto")) == (1, 8)
+    assert requests_at_once(SimpleNamespace(batch_size="auto")) == (1, 64)
     assert requests_at_once(SimpleNamespace(lm=SimpleNamespace(_concurrent=3))) == (3, 1)
 
 
