@@ -97,6 +97,7 @@ def notes(content: Mapping[str, Any]) -> list[str]:
                 f"{name}: the {audit['n']} documents drawn at random give {audit['estimate']:.4g} "
                 f"(standard error {audit['standard_error']:.2g}), which {verdict} the estimate."
             )
+        lines += [f"{name} {finding}." for finding in block.get("findings", ())]
         if block["set_aside"]:
             lines.append(f"{name} was set aside: {block['set_aside']}")
         elif block["failed"]:

@@ -81,6 +81,8 @@ class Ranking:
         The metric's own scale; [0, 1] where outcomes of several scales are summed.
     intervals : dict of str to (float, float)
         Of the estimates, at `confidence`.
+    findings : dict of str to list of str
+        Where the bank does not speak for a model: ends of a sentence that begins with its name.
     audits : dict of str to AuditResult
         With ``audit``: an estimate per model that does not rely on the response model.
     known : tuple of str
@@ -112,6 +114,7 @@ class Ranking:
     separated_within_ties: list[Pair] = field(default_factory=list)
     failed: dict[str, dict[Any, str]] = field(default_factory=dict)
     set_aside: dict[str, str] = field(default_factory=dict)
+    findings: dict[str, list[str]] = field(default_factory=dict)
     audits: dict[str, AuditResult] = field(default_factory=dict)
     known: tuple[str, ...] = ()
     places: dict[str, Place] = field(default_factory=dict)
@@ -206,6 +209,7 @@ class Ranking:
             "failed": [{"doc_id": d, "reason": r} for d, r in self.failed.get(m, {}).items()],
             "cost": self.cost[m],
             "set_aside": self.set_aside.get(m),
+            "findings": self.findings.get(m, []),
             "audit": self._audit_dict(m),
         }
 

@@ -64,6 +64,7 @@ def rank_models(standing: Standing, tops: Sequence[int] = (), **facts: Any) -> R
             for b in group[i + 1 :]
             if decisions[at[a], at[b]] == DECIDED
         ],
+        findings={n: f for j, n in enumerate(names) if (f := policy.findings(j))},
         rank_ranges={names[j]: (int(best[j]), int(worst[j])) for j in order},
         p_best=p_top[1],
         p_top=p_top,

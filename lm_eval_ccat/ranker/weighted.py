@@ -137,6 +137,11 @@ class WeightedPolicy(Policy):
         low, high = np.sqrt(square)
         return max(0.0, mean - float(low)), min(1.0, mean + float(high))
 
+    def findings(self, model: int) -> list[str]:
+        """What each task's first outcome says of `model`, each sentence once."""
+        said = [text for p in self._parts for text in p.outcomes[0].policy.findings(model)]
+        return list(dict.fromkeys(said))
+
     def location(self, model: int) -> float:
         return float(self.differences().estimate[model])
 
