@@ -12,6 +12,7 @@ from judge_server import JudgeServer
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.harness import comet as harness_comet
 
 # What unbabel-comet offers to the worker, with a score that can be told: shared words over all.
 COMET = """\
@@ -35,6 +36,8 @@ def load_from_checkpoint(path):
 def comet(tmp_path, monkeypatch):
     (tmp_path / "comet.py").write_text(COMET)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    yield
+    harness_comet._worker.cache_clear()  # a worker outlives the environment that it was made in
 
 
 def test_comet_scores_become_a_table_that_calibrates(logs, comet, tmp_path, capsys):

@@ -43,7 +43,7 @@ def test_each_shipped_task_has_an_adaptive_variant():
         for path in CONFIGS.rglob("ccat_*.yaml")
         if path.parent != CONFIGS
     }
-    plain = [*TASKS, SCALED]
+    plain = [*TASKS, SCALED, "ccat_flores200_tur_eng_comet"]
     assert set(names) == {*plain, *(f"{task}_adaptive" for task in plain)}
 
 
@@ -193,7 +193,7 @@ def test_an_answer_without_a_rating_is_left_out(place, banks, model_args, monkey
         return "No idea." if "Question 03" in text else f"Rating: [[{4 + len(text) % 3}]]"
 
     with JudgeServer(rate) as server:
-        settings = {"model": "unsure-judge", "base_url": server.base_url, "attempts": 2}
+        settings = {"model": "a-judge", "base_url": server.base_url, "attempts": 2}
         (place / "unsure.yaml").write_text(yaml.safe_dump(settings))
         monkeypatch.setenv("CCAT_JUDGE", str(place / "unsure.yaml"))
         task = "ccat_truthfulqa_gen_judge"
@@ -226,7 +226,7 @@ def test_what_the_judge_costs_counts_in_the_budget(place, banks, model_args, mon
     from judge_server import JudgeServer
 
     with JudgeServer(lambda messages, n: f"Rating: [[{3 + n % 5}]]") as server:
-        settings = {"model": "dear-judge", "base_url": server.base_url}
+        settings = {"model": "a-judge", "base_url": server.base_url}
         settings["price"] = {"input": 100.0, "output": 1000.0}  # 0.02 dollars a rating
         (place / "dear.yaml").write_text(yaml.safe_dump(settings))
         monkeypatch.setenv("CCAT_JUDGE", str(place / "dear.yaml"))
