@@ -1,7 +1,7 @@
-"""Keeps measured figures, and writes them into the page of limits.
+"""Keeps measured figures, and writes them into the page of limits and the README.
 
-    python benchmarks/ranking_quality.py --sections quality --out quality.json
-    python docs/.hooks/measured.py quality.json COMMIT
+    python benchmarks/ranking_quality.py --sections fixed --kinds random,frontier --out fixed.json
+    python docs/.hooks/measured.py fixed.json COMMIT "THE COMMAND AS RUN"
 
 keeps new figures in docs/measured, with the commit at which they were made, and writes the tables.
 """
@@ -14,104 +14,123 @@ import sys
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[2]
 #: Figures of `benchmarks/ranking_quality.py`, with how they were made.
-MEASURED = Path(__file__).resolve().parents[1] / "measured" / "quality.json"
-
-
-#: The page, and where its tables stand in it.
-PAGE = Path(__file__).resolve().parents[1] / "limits.md"
-_PLACE = re.compile(r"<!-- quality: (\w+) -->\n.*?<!-- end -->", re.S)
+MEASURED = ROOT / "docs" / "measured" / "fixed.json"
+PAGES = (ROOT / "docs" / "limits.md", ROOT / "README.md")
+_PLACE = re.compile(r"<!-- quality: (\w+) -->\n.*?<!-- end of quality -->", re.S)
+_NAMES = {
+    "default": "**default**",
+    "sample": "sample (no bank)",
+    "paired": "common items, paired t-test (no bank)",
+    "paired_difference": "common items, difference estimator",
+    "paper": "paper",
+    "static": "static (best fixed subset)",
+}
+_COLUMNS = (
+    ("tau", "tau", "{:.3f}"),
+    ("pairs decided", "decided", "{:.0%}"),
+    ("decided right", "right", "{:.1%}"),
+    ("RMSE of the estimate", "rmse", "{:.4f}"),
+    ("bias", "bias", "{:+.4f}"),
+    ("error / stated", "z", "{:.2f}"),
+    ("95% coverage", "cover", "{:.0%}"),
+    ("the same of differences", "cover_pairs", "{:.0%}"),
+)
 
 
 def filled(page: str) -> str:
     """The page with its tables as the figures have them."""
     return _PLACE.sub(
-        lambda m: f"<!-- quality: {m[1]} -->\n\n{quality(m[1])}\n\n<!-- end -->", page
+        lambda m: f"<!-- quality: {m[1]} -->\n{quality(m[1])}\n<!-- end of quality -->", page
     )
-
-
-_HEAD = [
-    "tau", "minus `paper`", "answers per model", "pairs decided", "decided right",
-    "error / stated", "intervals that hold", "error (0 to 1)",
-]  # fmt: skip
 
 
 def quality(part: str) -> str:
-    """A table of what `benchmarks/ranking_quality.py --out` wrote, or its worst figures."""
+    """The tables of one kind of fold, or the short one of the README."""
     measured = json.loads(MEASURED.read_text(encoding="utf-8"))
-    tables = {name: of for name, of in measured["quality"].items() if name != "overall"}
-    if part == "worst":
-        return _worst(tables)
-    if part == "default":
-        rows = [[name, *_figures(of["default"])] for name, of in tables.items()]
-        return _table(["scores", *_HEAD], rows)
-    overall = measured["quality"]["overall"]
-    rows = [[f"`{method}`", *_figures(of)] for method, of in overall.items()]
-    rows.append(["`common`, more items", *_figures(measured["triple"]["overall"]["common"])])
-    made = measured["made"]
-    return (
-        f"{_table(['method', *_HEAD], rows)}\n\n{made['runs']} rankings of four models on "
-        f"{made['tables']} sets of scores; made by `{made['command']}` at commit {made['commit']}. "
-        "Methods without a response model state no confidence and no error."
+    if part == "short":
+        return _short(measured)
+    made, parts = measured["made"], []
+    for key, methods in measured["tables"].items():
+        kind, items = key.split(", ")
+        if kind != part:
+            continue
+        head = ["method", *(title for title, _, _ in _COLUMNS), "tau: default minus it"]
+        rows = [[_NAMES[m], *_figures(of), _difference(of)] for m, of in methods.items()]
+        tables = next(iter(methods.values()))["tables"]
+        parts.append(
+            f"{items.capitalize()} per model, {tables} score tables:\n\n{_table(head, rows)}"
+        )
+    parts.append(
+        f"Made by `{made['command']}` at commit {made['commit']}. A method without a model of "
+        "its own states no error."
     )
+    return "\n\n".join(parts)
 
 
-def _worst(tables: dict[str, Any]) -> str:
-    own = {name: of["default"] for name, of in tables.items()}
-    below = [n for n, of in own.items() if of["minus_paper"] < 0]
-    wrong = min(own, key=lambda n: own[n]["right"] or 1.0)
-    narrow = max(own, key=lambda n: own[n]["z_rms"])
-    few = min(own, key=lambda n: 1 - own[n]["tied"])
-    behind = ", ".join(f"{n} ({own[n]['minus_paper']:+.3f})" for n in below) or "none"
-    return (
-        f"The worst of them: on {wrong} only {own[wrong]['right']:.0%} of the decided pairs were "
-        f"right; on {narrow} the errors were {own[narrow]['z_rms']:.2f} times the stated ones; on "
-        f"{few} only {1 - own[few]['tied']:.0%} of the pairs could be decided. Behind `paper`: "
-        f"{behind}."
-    )
+def _short(measured: dict[str, Any]) -> str:
+    shown = [(n, measured["tables"][f"random, {n} items"]) for n in (20, 50, 100)]
+    head = ["method"]
+    for n, _ in shown:
+        head += [f"tau at {n}", f"decided at {n}"]
+    head += ["decided right", "RMSE at 20"]
+    rows = []
+    for method in shown[0][1]:
+        row = [_NAMES[method]]
+        for _, methods in shown:
+            row += [
+                _cell(methods[method], "tau", "{:.2f}"),
+                _cell(methods[method], "decided", "{:.0%}"),
+            ]
+        said = sum(m[method].get("said_all", 0) for _, m in shown)
+        right = sum(m[method].get("hits_all", 0) for _, m in shown)
+        row.append(f"{right / said:.1%}" if said else "–")
+        rows.append([*row, _cell(shown[0][1][method], "rmse", "{:.3f}")])
+    return _table(head, rows)
+
+
+def _difference(of: dict[str, Any]) -> str:
+    found = of.get("tau_minus")
+    return "–" if found is None else f"{found[0]:+.3f} ± {found[1]:.3f}"
+
+
+def _figures(of: dict[str, Any]) -> list[str]:
+    return [_cell(of, key, form) for _, key, form in _COLUMNS]
+
+
+def _cell(of: dict[str, Any], key: str, form: str) -> str:
+    return "–" if of.get(key) is None else form.format(of[key])
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(r) + " |" for r in [head, ["---"] * len(head), *rows])
 
 
-def _figures(of: dict[str, Any]) -> list[str]:
-    def number(key: str, form: str) -> str:
-        return "–" if of.get(key) is None else form.format(of[key])
+def keep(path: Path, commit: str, command: str) -> None:
+    """Keep the figures of a run of the benchmark for the pages."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from quality_tables import difference, pooled
 
-    difference = of.get("minus_paper_se")
-    return [
-        number("tau", "{:.3f}"),
-        f"{of['minus_paper']:+.3f} ± {difference:.3f}" if difference else "–",
-        number("items_per_model", "{:.0f}"),
-        "–" if of.get("tied") is None else f"{1 - of['tied']:.0%}",
-        number("right", "{:.1%}"),
-        number("z_rms", "{:.2f}"),
-        number("coverage", "{:.0%}"),
-        number("rmse", "{:.3f}"),
-    ]
-
-
-def keep(path: Path, commit: str) -> None:
-    """Keep the figures of a run of the benchmark for the page."""
-    found = json.loads(path.read_text(encoding="utf-8"))
-    tables = {part: found[part] for part in ("quality", "triple")}
-    made = {
-        "command": "python benchmarks/ranking_quality.py --sections quality --out quality.json",
-        "commit": commit,
-        "runs": tables["quality"]["overall"]["default"]["runs"],
-        "tables": len(tables["quality"]) - 1,
-    }
-    kept = {"made": made, "left_out": found["left_out"], **_rounded(tables)}
-    MEASURED.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _rounded(v) for k, v in value.items()}
-    return round(value, 4) if isinstance(value, float) else value
+    found = json.loads(path.read_text(encoding="utf-8"))["fixed"]
+    tables: dict[str, Any] = {}
+    for key, methods in found.items():
+        first = list(next(iter(methods.values())).values())
+        tables[key] = {}
+        for method, by_table in methods.items():
+            own = list(by_table.values())
+            of = {k: round(v, 5) for k, v in pooled(own).items() if not k.endswith("_se")}
+            of |= {"tables": len(own), "said_all": sum(t.get("said", 0) for t in own)}
+            of["hits_all"] = sum(t.get("hits", 0) for t in own)
+            if own is not first and method != next(iter(methods)):
+                of["tau_minus"] = [round(v, 4) for v in difference(first, own, "tau") or ()]
+            tables[key][method] = of
+    made = {"command": command, "commit": commit}
+    text = json.dumps({"made": made, "tables": tables}, indent=1)
+    MEASURED.write_text(text + "\n", encoding="utf-8")
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    keep(Path(sys.argv[1]), sys.argv[2])
+    keep(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
