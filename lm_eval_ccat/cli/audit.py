@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from ..errors import UsageError
+from .parsing import add_json, prints_json, write_json
 from .reading import add_reading_arguments, read_scores
 
 EPILOG = """\
@@ -46,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="RUN=FULL,...",
         help="models that the full results call otherwise",
     )
-    parser.add_argument("--json", metavar="FILE", help="write the comparison as JSON")
+    add_json(parser, "the comparison")
     parser.set_defaults(func=run)
 
 
@@ -60,14 +60,9 @@ def run(args: argparse.Namespace) -> int:
     args.filter = args.filter or claims.filter
     table = read_scores(args.full, args)
     found = audit(claims, table, _names(args.names))
-    if args.json:
-        try:
-            with open(args.json, "w", encoding="utf-8") as stream:
-                json.dump(found, stream, indent=1, allow_nan=False)
-        except OSError as error:
-            raise UsageError(f"{args.json}: cannot be written ({error.strerror})") from error
-    for line in describe(found):
-        print(line)
+    write_json(args.json, found)
+    if not prints_json(args.json):
+        print("\n".join(describe(found)))
     for warning in found["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
     return 0

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from ..errors import UsageError
+from .parsing import add_json, prints_json, write_json
 from .reading import add_reading_arguments, read_scores
 
 DIFF_EPILOG = """\
@@ -42,7 +43,7 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
     )
     diff.add_argument("old", metavar="OLD")
     diff.add_argument("new", metavar="NEW")
-    diff.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_json(diff, "what differs")
     diff.set_defaults(func=run_diff)
     update = actions.add_parser(
         "update",
@@ -72,8 +73,8 @@ def run_diff(args: argparse.Namespace) -> int:
     from ..upkeep.diff import diff_banks
 
     found = diff_banks(ItemBank.load(args.old), ItemBank.load(args.new))
-    if args.json:
-        print(json.dumps(found.to_dict(), indent=2, default=str))
+    write_json(args.json, found.to_dict())
+    if prints_json(args.json):
         return 0 if found.same else DIFFERENT
     if found.same:
         print("the banks are the same")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .parsing import add_json, prints_json, write_json
 from .reading import add_reading_arguments, read_scores
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def add_action(actions: argparse._SubParsersAction) -> None:
         "--documents_of", metavar="TASK", help="load this task in the harness, compare documents"
     )
     parser.add_argument("--include_path", metavar="DIR", help="folder with further task files")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_json(parser, "what was found")
     parser.set_defaults(func=run)
 
 
@@ -67,15 +67,15 @@ def run(args: argparse.Namespace) -> int:
         warnings += table.warnings
         found += check_scores(bank, table)
     bad = [f for f in found if f.level != "note"]
-    if args.json:
-        facts: dict[str, Any] = {
-            "bank": args.bank,
-            "sha256": bank.sha256,
-            "ok": not bad,
-            "findings": [f.to_dict() for f in found],
-            "warnings": [*bank.warnings, *warnings],
-        }
-        print(json.dumps(facts, indent=2, default=str))
+    facts = {
+        "bank": args.bank,
+        "sha256": bank.sha256,
+        "ok": not bad,
+        "findings": [f.to_dict() for f in found],
+        "warnings": [*bank.warnings, *warnings],
+    }
+    write_json(args.json, facts)
+    if prints_json(args.json):
         return FOUND if bad else 0
     print(f"{args.bank}: {bank.n_items} items, {len(bank.models)} calibration models")
     for finding in found:

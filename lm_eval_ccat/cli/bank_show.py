@@ -6,6 +6,8 @@ import argparse
 import json
 from typing import Any
 
+from .parsing import add_json, prints_json, write_json
+
 EPILOG = """\
 example:
   lm-eval-ccat bank show my_task.bank.json
@@ -23,7 +25,7 @@ def add_action(actions: argparse._SubParsersAction) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("bank", metavar="BANK", help="a bank file made by `calibrate`")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_json(parser, "what the bank holds")
     parser.set_defaults(func=run)
 
 
@@ -76,8 +78,8 @@ def summary(path: str) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> int:
     """Print one bank."""
     facts = summary(args.bank)
-    if args.json:
-        print(json.dumps(facts, indent=2, default=str))
+    write_json(args.json, facts)
+    if prints_json(args.json):
         return 0
     models = facts["calibration_models"]
     print(f"{facts['file']}  (sha256 {facts['sha256'][:12]})")

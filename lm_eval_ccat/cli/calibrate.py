@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from ..errors import UsageError
+from .parsing import add_json, prints_json, write_json
 from .reading import add_reading_arguments, progress, read_scores
 
 EPILOG = """\
@@ -56,7 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action="store_true",
         help="do not replay the bank's own models for the statement of trust",
     )
-    parser.add_argument("--json", metavar="FILE", help="write the report as JSON, too")
+    add_json(parser, "the report")
     parser.add_argument("-o", "--output", required=True, metavar="BANK", help="file to write")
     parser.set_defaults(func=run)
 
@@ -82,10 +82,9 @@ def run(args: argparse.Namespace) -> int:
         with progress("replaying", "folds") as show:
             replayed = replay(table, bank, show)
     facts = report(table, bank, replayed)
-    if args.json:
-        _write(args.json, facts)
-    for line in describe(facts, args.output):
-        print(line)
+    write_json(args.json, facts)
+    if not prints_json(args.json):
+        print("\n".join(describe(facts, args.output)))
     for warning in facts["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
     return 0
@@ -142,11 +141,3 @@ def describe(facts: dict[str, Any], output: str) -> list[str]:
     lines += [("trust", facts["trust"]), ("bank", f"{output} (sha256 {facts['sha256'][:12]})")]
     width = max(len(name) for name, _ in lines)
     return [f"{name:<{width}}  {text}" for name, text in lines]
-
-
-def _write(path: str, facts: dict[str, Any]) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as stream:
-            json.dump(facts, stream, indent=1, default=str)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({error.strerror})") from error

@@ -9,6 +9,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from .parsing import add_json, prints_json, write_json
 
 if TYPE_CHECKING:
     from ..harness.check import TaskCheck
@@ -53,7 +54,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action="store_true",
         help="score the first document's own target; runs the metric's code (models, judges)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_json(parser, "what was found")
     parser.set_defaults(func=run)
 
 
@@ -76,9 +77,8 @@ def run(args: argparse.Namespace) -> int:
         metric=args.metric,
         probe=args.probe,
     )
-    if args.json:
-        print(json.dumps([check.to_dict() for check in checks], indent=2))
-    else:
+    write_json(args.json, [check.to_dict() for check in checks])
+    if not prints_json(args.json):
         print(report(checks))
     return 0 if all(check.usable for check in checks) else 3
 

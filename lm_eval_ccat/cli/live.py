@@ -26,16 +26,16 @@ class Display(Observer):
     ----------
     quiet : bool
         Plain log lines instead of the table, which is drawn only on a terminal anyway.
-    as_json : bool
-        Whether the result is printed as JSON, to standard output as the readable one is.
+    json : str or None
+        Where the result is written as JSON, as ``--json`` says.
     """
 
-    def __init__(self, quiet: bool = False, as_json: bool = False) -> None:
+    def __init__(self, quiet: bool = False, json: str | None = None) -> None:
         from rich.console import Console
 
         self.console = Console(file=sys.stderr, stderr=True, no_color=quiet or None)
         self.plain = quiet or not self.console.is_terminal
-        self.as_json = as_json
+        self.json = json
         # What tasks and models print goes to standard error while the ranking runs.
         self._out = sys.stdout
         self._live: Any = None
@@ -72,7 +72,7 @@ class Display(Observer):
         """Print the result."""
         from .rank_output import show
 
-        show(result, self.as_json, self._out)
+        show(result, self.json, self._out)
 
     def tick(self) -> None:
         """Draw the present state; at most four times a second, and for a tenth of the time."""

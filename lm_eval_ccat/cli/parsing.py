@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from ..errors import UsageError
 
@@ -96,8 +96,17 @@ def prints_json(target: str | None) -> bool:
     return target == STANDARD_OUTPUT
 
 
-def write_json(target: str | None, content: Any) -> None:
+def write_json(target: str | None, content: Any, out: TextIO | None = None) -> None:
     """Write what ``--json`` asks for; nothing where the flag was not given.
+
+    Parameters
+    ----------
+    target : str or None
+        A file, or `STANDARD_OUTPUT`.
+    content : JSON values
+        What is none of these is written as its text.
+    out : text stream, optional
+        What stands for standard output.
 
     Raises
     ------
@@ -106,9 +115,9 @@ def write_json(target: str | None, content: Any) -> None:
     """
     if target is None:
         return
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
     if target == STANDARD_OUTPUT:
-        print(text, flush=True)
+        print(text, file=out or sys.stdout, flush=True)
         return
     try:
         Path(target).parent.mkdir(parents=True, exist_ok=True)

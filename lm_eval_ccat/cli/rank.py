@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from ..errors import CcatError, UsageError
 from ..files import safe_name
+from .parsing import add_json, prints_json, write_json
 
 EPILOG = """\
 without any preparation:
@@ -118,7 +118,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--ray_address", metavar="ADDRESS", help="an existing Ray cluster (default: a local one)"
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(parser)
     parser.add_argument(
         "--report", action="store_true", help="write an HTML page, report.html in the run directory"
     )
@@ -158,9 +158,8 @@ def run(args: argparse.Namespace) -> int:
     display = Display(args.quiet, args.json)
     if args.dry_run:
         content = dry_run(config, display)
-        if args.json:
-            print(json.dumps(content, indent=2))
-        else:
+        write_json(args.json, content)
+        if not prints_json(args.json):
             from .rank_forecast import print_forecast
 
             print_forecast(content)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
+
+from .parsing import prints_json, write_json
 
 if TYPE_CHECKING:
     from ..live.results import Result
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
 MATRIX_MODELS = 12
 
 
-def show(result: Result, as_json: bool, out: TextIO) -> None:
-    """Print a result or the state of a run."""
+def show(result: Result, target: str | None, out: TextIO) -> None:
+    """Print a result or the state of a run, or write it where ``--json`` says."""
     content = result.content
-    if as_json:
-        print(json.dumps(content, indent=2, ensure_ascii=False), file=out, flush=True)
+    write_json(target, content, out)
+    if prints_json(target):
         return
     from rich.console import Console
 

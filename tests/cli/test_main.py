@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import subprocess
 import sys
 
 import pytest
 
 from lm_eval_ccat import __version__
-from lm_eval_ccat.cli.main import COMMANDS, available_commands, main
+from lm_eval_ccat.cli.main import COMMANDS, available_commands, command_parser, main
 
 HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers")
 
@@ -122,3 +124,29 @@ def test_completion_knows_commands_and_flags(capsys: pytest.CaptureFixture) -> N
     assert main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
     assert "simulate" in script and "--items_per_model" in script
+
+
+def test_json_means_the_same_in_every_command(tmp_path, capsys: pytest.CaptureFixture) -> None:
+    from lm_eval_ccat import ItemBank
+
+    bank = str(tmp_path / "t.bank.json")
+    ItemBank.blank(range(5), task="t").save(bank)
+    assert main(["bank", "show", bank, "--json"]) == 0
+    printed = capsys.readouterr().out
+    out = tmp_path / "deeper" / "out.json"
+    assert main(["bank", "show", bank, "--json", str(out)]) == 0
+    assert json.loads(out.read_text()) == json.loads(printed)
+    assert capsys.readouterr().out.startswith(bank)  # with a file the text is printed as well
+    parser = command_parser(c for c in available_commands().values() if not c.raw)
+    for found in every_parser(parser):
+        for action in found._actions:
+            if "--json" in action.option_strings:
+                assert (action.nargs, action.const) == ("?", "-"), found.prog
+
+
+def every_parser(parser: argparse.ArgumentParser):
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from every_parser(inner)
