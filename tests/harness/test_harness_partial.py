@@ -78,6 +78,13 @@ def test_estimates_follow_the_full_scores(bench):
         assert estimate == pytest.approx(truth, abs=12)
 
 
+def test_a_standard_error_stands_on_the_metric_s_own_scale(bench):
+    """BLEU is on 0 to 100; a standard error on 0 to 1 could never exceed 0.5."""
+    found = run(bench, ["texts"], bench.bank("texts", "bleu"), max_items=10)
+    filed = found["results"]["texts"]["sentence_bleu_stderr,none"]
+    assert filed > 0.5 and filed == found["adaptive"]["texts"]["standard_error"]
+
+
 def test_the_target_and_the_budget_stop_it(bench):
     bank = bench.bank("choices", "acc")
     wide = run(bench, ["choices"], bank, target_se=0.4)["adaptive"]["choices"]
