@@ -8,7 +8,7 @@ class CcatError(Exception):
 
 
 class UsageError(CcatError):
-    """A command line, config file or argument that cannot be meant."""
+    """A command line, config file or argument that is invalid."""
 
 
 class MetricError(CcatError):

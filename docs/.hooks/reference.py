@@ -122,8 +122,8 @@ def commands() -> str:
     parts = [
         "# Commands",
         "`lm_eval_ccat` is the same programme. Every command takes `--help`, and `--debug` shows "
-        "the traceback of an error. Exit codes: 0 done, 1 an error, 2 a command that cannot be "
-        "meant; `rank` adds 3 (ties left) and 4 (a partial ranking).",
+        "the traceback of an error. Exit codes: 0 done, 1 an error, 2 an invalid command; `rank` "
+        "adds 3 (ties left) and 4 (a partial ranking), `compare` 5 (worse).",
     ]
     for name, command in command_line.available_commands().items():
         parts.append(f"## {name}")

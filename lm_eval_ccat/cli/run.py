@@ -20,7 +20,7 @@ examples:
   # exactly what lm_eval does
   $ lm-eval-ccat run --model hf --model_args pretrained=gpt2 --tasks hellaswag
 
-  # the same score, estimated from the few documents that tell most
+  # the same score, estimated from the most informative documents
   $ lm-eval-ccat run --model hf --model_args pretrained=gpt2 --tasks my_task \\
       --adaptive --bank my_task.bank.json --target_se 0.02 --output_path out --log_samples
 
@@ -63,7 +63,7 @@ def add_parser(subparsers: Any) -> None:
         "lm-eval-ccat run --model <model> --tasks <task> ... [options of lm_eval run]\n"
         "       [--adaptive --bank FILE [--target_se X] [--max_items N] [--budget_items N]]"
     )
-    parser.description = "lm_eval's run; with --adaptive only the documents that tell most."
+    parser.description = "lm_eval's run; with --adaptive only the most informative documents."
     parser.epilog = textwrap.dedent(EXAMPLES)
     parser.set_defaults(func=run)
     group = parser.add_argument_group("adaptive evaluation")

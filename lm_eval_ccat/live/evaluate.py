@@ -71,7 +71,7 @@ def adaptive_evaluate(
     observer: Observer | None = None,
     **arguments: Any,
 ) -> dict[str, Any] | None:
-    """Evaluate a model on the few documents of each task that tell most.
+    """Evaluate a model on the most informative documents of each task.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ def rank(
     ray_address: str | None = None,
     observer: Observer | None = None,
 ) -> Result:
-    """Rank models on a task, asking each the few items that tell most.
+    """Rank models on a task, asking each the most informative items.
 
     Parameters
     ----------

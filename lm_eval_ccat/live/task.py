@@ -39,7 +39,7 @@ class AdaptiveTask(ConfigurableTask):
     Raises
     ------
     UsageError
-        The metadata's ``adaptive`` cannot be meant.
+        The metadata's ``adaptive`` is invalid.
     """
 
     def __init__(

@@ -142,7 +142,7 @@ class Scale:
         Raises
         ------
         ScaleError
-            If a key is unknown or a value cannot be meant.
+            If a key is unknown or a value is invalid.
         """
         unknown = set(values) - {"low", "high", "higher_is_better", "cap"}
         if unknown:

@@ -157,7 +157,7 @@ class JudgeSettings:
         Raises
         ------
         UsageError
-            If there is no such file, or something in it cannot be meant.
+            If there is no such file, or something in it is invalid.
         """
         import yaml
 
