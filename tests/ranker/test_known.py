@@ -126,7 +126,7 @@ def test_the_error_of_a_known_model_counts_as_a_standard_error():
 
 
 def test_a_known_model_of_a_small_error_can_be_equivalent():
-    # Of error 0.01: taken for a variance it would be 0.1, and nothing could surely lie within 0.15 of it.
+    # An error of 0.01, taken for a variance, would be one of 0.1: too wide for this margin.
     known = {"near": (0.55, 0.01, 0.55)}
     bank = ItemBank.blank(range(N_ITEMS), task="t", metric="acc")
     ranker = Ranker(bank, {"new": 1.0}, known=known, min_difference=0.15, max_items=N_ITEMS)
