@@ -12,6 +12,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..errors import ScaleError, UsageError
 from ..metrics.scale import Scale
+from ..ranker.known import scores_of_known
 from ..scores import ScoreTable
 
 #: Mean score of a known model on [0, 1], its standard error, its mean over the items kept.
@@ -61,17 +62,7 @@ def known_means(table: ScoreTable, bank: ItemBank, new: Collection[str]) -> dict
     UsageError
         The table is on another scale, or of none of the bank's items.
     """
-    if table.scale != bank.scale:
-        raise UsageError(
-            f"the known results are on the scale {table.scale.describe()}, the bank's is "
-            f"{bank.scale.describe()}"
-        )
-    there = [(i, bank.index[d]) for i, d in enumerate(table.doc_ids) if d in bank.index]
-    if not there:
-        raise UsageError("the known results are of other items than the bank's")
-    of, to = np.array(there).T
-    scores = np.full((len(table.models), bank.n_items), np.nan)
-    scores[:, to] = table.model_scores()[:, of]
+    scores = scores_of_known(table, bank)
     found: dict[str, KnownMean] = {}
     for name, row in zip(table.models, scores):
         seen = np.isfinite(row)

@@ -218,10 +218,14 @@ def _of_means(known: Mapping[str, Any]) -> tuple[tuple[str, ...], Floats, Floats
     return tuple(known), mean, kept_mean, se
 
 
-def _of_table(
-    table: ScoreTable, bank: ItemBank, sampled: bool
-) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
-    """Names, means over all items and over the kept ones, and standard errors."""
+def scores_of_known(table: ScoreTable, bank: ItemBank) -> Floats:
+    """Scores of known models in bank order; shape (n_models, n_items), NaN where there is none.
+
+    Raises
+    ------
+    UsageError
+        The table is on another scale, or of none of the bank's items.
+    """
     if table.scale != bank.scale:
         raise UsageError(
             f"the known results are on the scale {table.scale.describe()}, the bank's is "
@@ -233,8 +237,16 @@ def _of_table(
     of, to = np.array(columns).T
     scores = np.full((len(table.models), bank.n_items), np.nan)
     scores[:, to] = table.model_scores()[:, of]
-    rows = np.isfinite(scores[:, bank.kept]).any(axis=1)
-    names = tuple(m for m, r in zip(table.models, rows.tolist()) if r)
+    return scores
+
+
+def _of_table(
+    table: ScoreTable, bank: ItemBank, sampled: bool
+) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
+    """Names, means over all items and over the kept ones, and standard errors."""
+    scores = scores_of_known(table, bank)
+    rows = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
+    names = tuple(m for m, r in zip(table.models, rows) if r)
     scores = scores[rows]
     seen = np.isfinite(scores)
     n = seen.sum(axis=1)
