@@ -93,33 +93,53 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
         BankError
             ``suite.json`` or a bank is missing, damaged or another one than it was.
         """
-        folder = Path(folder)
-        path = folder / NAME
-        try:
-            content = parsed(bounded_text(path, _MAX_BYTES))
-            if content["format"] != FORMAT or content["version"] != VERSION:
-                raise ValueError(f"not of format {FORMAT}, version {VERSION}")
-            tasks: dict[str, ItemBank | Mapping[str, ItemBank]] = {
-                str(task): {
-                    str(outcome): _bank(folder, name, content["checksums"])
-                    for outcome, name in outcomes.items()
-                }
-                for task, outcomes in content["tasks"].items()
-            }
-        except FileNotFoundError:
-            raise BankError(f"{path}: no such file; a suite bank is a folder with it") from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-            raise BankError(f"{path}: not a readable suite bank ({e})") from None
+        tasks: dict[str, dict[str, ItemBank]] = {}
+        for task, outcome, path, checksum in _entries(Path(folder)):
+            bank = tasks.setdefault(task, {})[outcome] = ItemBank.load(path)
+            if checksum != bank.sha256:
+                raise BankError(f"{path}: another bank than suite.json names; save it anew")
         return cls(tasks)
 
+    @staticmethod
+    def files(folder: str | Path) -> dict[tuple[str, str], Path]:
+        """The file of every (task, outcome); none is read.
 
-def _bank(folder: Path, name: Any, checksums: Mapping[str, str]) -> ItemBank:
+        Raises
+        ------
+        BankError
+            ``suite.json`` is missing or damaged.
+        """
+        return {(task, outcome): path for task, outcome, path, _ in _entries(Path(folder))}
+
+
+def is_suite(path: str | Path) -> bool:
+    """Whether a path is the folder of a suite bank."""
+    return (Path(path) / NAME).is_file()
+
+
+def _entries(folder: Path) -> list[tuple[str, str, Path, Any]]:
+    """(task, outcome, file, checksum) of what ``suite.json`` names."""
+    path = folder / NAME
+    try:
+        content = parsed(bounded_text(path, _MAX_BYTES))
+        if content["format"] != FORMAT or content["version"] != VERSION:
+            raise ValueError(f"not of format {FORMAT}, version {VERSION}")
+        checksums = content["checksums"]
+        return [
+            (str(task), str(outcome), folder / _file(name), checksums.get(name))
+            for task, outcomes in content["tasks"].items()
+            for outcome, name in outcomes.items()
+        ]
+    except FileNotFoundError:
+        raise BankError(f"{path}: no such file; a suite bank is a folder with it") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise BankError(f"{path}: not a readable suite bank ({e})") from None
+
+
+def _file(name: Any) -> str:
     if not isinstance(name, str) or Path(name).name != name:
         raise ValueError(f"{name!r:.60} is not the name of a file in the folder")
-    bank = ItemBank.load(folder / name)
-    if checksums.get(name) != bank.sha256:
-        raise BankError(f"{folder / name}: another bank than suite.json names; save it anew")
-    return bank
+    return name
 
 
 def _file_name(task: str, outcome: str, taken: set[str]) -> str:

@@ -26,7 +26,7 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
         "build", help="make a bank of every task and metric of published logs", epilog=EPILOG
     )
     build.add_argument("--leaderboard", metavar="DIR", required=True, help="logs of many models")
-    build.add_argument("--task", default="*", metavar="A,B*", help="tasks; default all")
+    build.add_argument("--task", default="*", metavar="A,B*", help="tasks, patterns or groups")
     build.add_argument("--metric", default="*", metavar="A,B*", help="metrics; default all")
     build.add_argument("--method", default="default", help="response model")
     build.add_argument("--hash_names", action="store_true", help="hide the models' names")
@@ -49,7 +49,7 @@ def run_build(args: argparse.Namespace) -> int:
     """Calibrate everything that matches."""
     from ..upkeep.build import build
 
-    def show(outcome: Outcome, made: ItemBank | str) -> None:
+    def show(outcome: Outcome, made: ItemBank | str, scores: object) -> None:
         name = f"{outcome.task} {outcome.metric}" + (f",{outcome.filter}" if outcome.filter else "")
         if isinstance(made, str):
             print(f"warning: {name}: no bank: {made}", file=sys.stderr)

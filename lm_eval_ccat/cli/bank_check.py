@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from .parsing import add_json, prints_json, write_json
@@ -16,6 +15,7 @@ EPILOG = """\
 examples:
   lm-eval-ccat bank check my_task.bank.json --scores new_logs/
   lm-eval-ccat bank check my_task.bank.json --documents_of my_task --include_path my_tasks
+  lm-eval-ccat bank check mmlu.banks --scores new_logs/          every bank of a suite
 
 --scores are full results (harness logs or a score table), best of models that the bank was not
 calibrated on.  They show documents that changed, difficulties that drifted, items that now
@@ -34,7 +34,7 @@ def add_action(actions: argparse._SubParsersAction) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("bank", metavar="BANK", help="a bank file made by `calibrate`")
+    parser.add_argument("bank", metavar="BANK", help="a bank, or the folder of a suite")
     parser.add_argument("--scores", metavar="LOGS_OR_TABLE", help="new full results")
     add_reading_arguments(parser)
     parser.add_argument(
@@ -47,10 +47,33 @@ def add_action(actions: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check and print what was found."""
+    from ..bank import SuiteBank, is_suite
+
+    if not is_suite(args.bank):
+        facts = checked(args.bank, args)
+        write_json(args.json, facts)
+        if not prints_json(args.json):
+            _print(facts, args)
+        return 0 if facts["ok"] else FOUND
+    every: dict[str, dict[str, Any]] = {}
+    for (task, outcome), file in SuiteBank.files(args.bank).items():
+        one = argparse.Namespace(**vars(args))
+        if args.documents_of:  # of the group; each bank has its own task
+            one.documents_of = task
+        facts = every.setdefault(task, {})[outcome] = checked(str(file), one)
+        if not prints_json(args.json):
+            _print(facts, args)
+    ok = all(facts["ok"] for outcomes in every.values() for facts in outcomes.values())
+    write_json(args.json, {"suite": args.bank, "ok": ok, "tasks": every})
+    return 0 if ok else FOUND
+
+
+def checked(file: str, given: argparse.Namespace) -> dict[str, Any]:
+    """What there is to find about one bank, as JSON values."""
     from ..bank import ItemBank
     from ..upkeep.check import check_scores
 
-    bank = ItemBank.load(args.bank)
+    bank, args = ItemBank.load(file), argparse.Namespace(**vars(given))
     found: list[Finding] = []
     warnings: list[str] = []
     if args.documents_of:
@@ -66,28 +89,27 @@ def run(args: argparse.Namespace) -> int:
         table = read_scores(args.scores, args)
         warnings += table.warnings
         found += check_scores(bank, table)
-    bad = [f for f in found if f.level != "note"]
-    facts = {
-        "bank": args.bank,
+    return {
+        "bank": file,
         "sha256": bank.sha256,
-        "ok": not bad,
+        "items": bank.n_items,
+        "models": len(bank.models),
+        "ok": all(f.level == "note" for f in found),
         "findings": [f.to_dict() for f in found],
+        "notes": list(bank.notes),
         "warnings": [*bank.warnings, *warnings],
     }
-    write_json(args.json, facts)
-    if prints_json(args.json):
-        return FOUND if bad else 0
-    print(f"{args.bank}: {bank.n_items} items, {len(bank.models)} calibration models")
-    for finding in found:
-        print(f"  {finding.level}: {finding.message}")
-    for warning in (*bank.warnings, *bank.notes):
-        print(f"  the bank says: {warning}")
-    if not bad:
+
+
+def _print(facts: dict[str, Any], args: argparse.Namespace) -> None:
+    print(f"{facts['bank']}: {facts['items']} items, {facts['models']} calibration models")
+    for finding in facts["findings"]:
+        print(f"  {finding['level']}: {finding['message']}")
+    for warning in (*facts["warnings"], *facts["notes"]):
+        print(f"  warning: {warning}")
+    if facts["ok"]:
         looked = args.scores or args.documents_of
         print("  nothing wrong found" if looked else "  the file is sound")
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    return FOUND if bad else 0
 
 
 def _documents(bank: Any, args: argparse.Namespace) -> list[Finding]:

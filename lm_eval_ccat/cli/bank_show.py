@@ -6,12 +6,14 @@ import argparse
 import json
 from typing import Any
 
+from ..bank.suite import SuiteBank, is_suite
 from .parsing import add_json, prints_json, write_json
 
 EPILOG = """\
 example:
   lm-eval-ccat bank show my_task.bank.json
   lm-eval-ccat bank show my_task.bank.json --json
+  lm-eval-ccat bank show mmlu.banks             each bank of a suite in one line
 """
 _MOST_USED = 5
 
@@ -24,7 +26,7 @@ def add_action(actions: argparse._SubParsersAction) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("bank", metavar="BANK", help="a bank file made by `calibrate`")
+    parser.add_argument("bank", metavar="BANK", help="a bank, or the folder of a suite")
     add_json(parser, "what the bank holds")
     parser.set_defaults(func=run)
 
@@ -76,7 +78,9 @@ def summary(path: str) -> dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print one bank."""
+    """Print one bank, or a line for each bank of a suite."""
+    if is_suite(args.bank):
+        return _run_suite(args)
     facts = summary(args.bank)
     write_json(args.json, facts)
     if prints_json(args.json):
@@ -114,6 +118,28 @@ def run(args: argparse.Namespace) -> int:
     print(f"  use          {_use(facts['usage'], facts['items_kept'])}")
     for warning in facts["warnings"]:
         print(f"  warning: {warning}")
+    return 0
+
+
+def _run_suite(args: argparse.Namespace) -> int:
+    found = {key: summary(str(file)) for key, file in SuiteBank.files(args.bank).items()}
+    tasks: dict[str, dict[str, Any]] = {}
+    for (task, outcome), facts in found.items():
+        tasks.setdefault(task, {})[outcome] = facts
+    write_json(args.json, {"suite": args.bank, "tasks": tasks})
+    if prints_json(args.json):
+        return 0
+    kept = sum(f["items_kept"] for f in found.values())
+    print(f"{args.bank}: {len(found)} banks of {len(tasks)} tasks, {kept} items")
+    width = max(len(f"{task} {outcome}") for task, outcome in found)
+    for (task, outcome), facts in found.items():
+        name, warnings = f"{task} {outcome}", len(facts["warnings"])
+        told = f"; {warnings} warning{'' if warnings == 1 else 's'}" if warnings else ""
+        print(
+            f"  {name:<{width}}  {facts['method']}, {facts['items_kept']} of {facts['items']} "
+            f"items, {len(facts['calibration_models'])} models, {facts['age']}, "
+            f"{facts['usage']['tests']} tests{told}"
+        )
     return 0
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+from pathlib import Path
 from typing import Any
 
-from .parsing import add_json, prints_json, write_json
+from .parsing import add_json, names_of, prints_json, warn, write_json
 from .reading import add_reading_arguments, progress, read_scores
 
 EPILOG = """\
 example:
   lm-eval-ccat calibrate harness_logs/ --task my_task --metric bleu -o my_task.bank.json
   lm-eval-ccat calibrate scores.parquet --metric mqm --range 0,25 --lower_is_better -o mqm.bank.json
+  lm-eval-ccat calibrate harness_logs/ --task mmlu --metric acc -o mmlu.banks
+
+Of a group, a list or a pattern of tasks (mmlu, or a,b, or 'mmlu_*') the result is a suite bank: a
+folder with a bank per task and metric, which every command takes as it takes a bank.
 """
 
 _SHOWN_ITEMS = 10
@@ -57,7 +61,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="do not replay the bank's own models for the statement of trust",
     )
     add_json(parser, "the report")
-    parser.add_argument("-o", "--output", required=True, metavar="BANK", help="file to write")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="BANK",
+        help="file to write; of several tasks a folder",
+    )
     parser.set_defaults(func=run)
 
 
@@ -66,10 +76,12 @@ def run(args: argparse.Namespace) -> int:
     from ..metrics import check_column
     from ..upkeep.age import dated
     from ..upkeep.calibrate import calibrate, replay, report
+    from ..upkeep.tasks import is_one_task
 
+    if args.task and Path(args.scores).exists() and not is_one_task(args.scores, args.task):
+        return _run_suite(args)
     table = read_scores(args.scores, args)
-    if args.exclude:
-        names = [name for name in args.exclude.split(",") if name]
+    if names := names_of(args.exclude):
         table.select(names)  # an unknown name is an error, not a silent nothing
         table = table.without(names)
     check_column(table.raw, metric=table.metric, task=table.task or "")
@@ -86,8 +98,51 @@ def run(args: argparse.Namespace) -> int:
     if not prints_json(args.json):
         print("\n".join(describe(facts, args.output)))
     for warning in facts["warnings"]:
-        print(f"warning: {warning}", file=sys.stderr)
+        warn(warning)
     return 0
+
+
+def _run_suite(args: argparse.Namespace) -> int:
+    """Calibrate the tasks of a group, a list or a pattern."""
+    from ..upkeep.build import build
+    from ..upkeep.calibrate import report
+
+    facts: dict[str, dict[str, Any]] = {}
+    lacking: list[str] = []
+
+    def show(outcome: Any, made: Any, table: Any) -> None:
+        name = f"{outcome.task} {outcome.metric}"
+        if isinstance(made, str):
+            lacking.append(name)
+            warn(f"{name}: no bank: {made}")
+            return
+        one = facts.setdefault(outcome.task or "", {})[outcome.metric] = report(table, made)
+        if not prints_json(args.json):
+            print(
+                f"{name}: {one['items_kept']} of {one['items']} items kept, "
+                f"{len(one['models'])} models; {one['trust']}",
+                flush=True,
+            )
+
+    suite = build(
+        args.scores,
+        args.method,
+        tasks=names_of(args.task),
+        metrics=names_of(args.metric) or None,
+        filter=args.filter,
+        exclude=names_of(args.exclude),
+        range=args.range,
+        lower_is_better=args.lower_is_better,
+        on_bank=show,
+        hash_names=args.hash_names,
+        keep_scores=args.keep_scores,
+    )
+    suite.save(args.output)
+    write_json(args.json, {"tasks": facts, "without_bank": lacking})
+    if not prints_json(args.json):
+        n = len(list(suite.banks()))
+        print(f"{args.output}: {n} bank{'' if n == 1 else 's'} of {len(suite)} tasks")
+    return 3 if lacking else 0
 
 
 def describe(facts: dict[str, Any], output: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from .parsing import add_exclude, excluded
+from .parsing import add_exclude, names_of
 
 RESCALE = ("range", "none", "holdout")
 
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
     setup = Setup(
         scales={} if args.scales is None else _mapping(args.scales, dict),
         exclude={
-            "*": excluded(args.exclude),
+            "*": names_of(args.exclude),
             **({} if args.exclude_from is None else _mapping(args.exclude_from, list)),
         },
         drop_duplicates=args.drop_duplicates,

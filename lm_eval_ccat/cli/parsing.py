@@ -131,8 +131,14 @@ def add_exclude(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--exclude", default="", metavar="A,B", help="models to leave out")
 
 
-def excluded(text: str | None) -> list[str]:
-    """The names that ``--exclude`` gives."""
+def names_of(text: str | None) -> list[str]:
+    """The names that a flag gives as ``A,B``; none where it was not given.
+
+    Examples
+    --------
+    >>> names_of("a, b,"), names_of(None)
+    (['a', 'b'], [])
+    """
     return [name for name in (part.strip() for part in (text or "").split(",")) if name]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from .parsing import add_exclude, add_json, excluded, prints_json, warn, write_json
+from .parsing import add_exclude, add_json, names_of, prints_json, warn, write_json
 from .reading import add_reading_arguments, progress, read_scores
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
     if (args.items is None) != (args.units_column is None):
         raise UsageError("--items and --units_column go together")
     table = read_scores(args.scores, args)
-    if names := excluded(args.exclude):
+    if names := names_of(args.exclude):
         table.select(names)  # an unknown name is an error, not a silent nothing
         table = table.without(names)
     with progress(f"replaying {args.folds} folds", "folds") as show:

@@ -1,4 +1,4 @@
-"""Banks for every task and metric of published logs at once, as one suite."""
+"""Banks for several tasks and metrics of some logs at once, as one suite."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..scores.readers.reader import Outcome
 from ..scores.readers.registry import reader_of
 from .age import dated
 from .calibrate import calibrate
+from .tasks import tasks_meant
 
 
 def build(
@@ -22,8 +23,12 @@ def build(
     method: str = "default",
     *,
     tasks: Sequence[str] = ("*",),
-    metrics: Sequence[str] = ("*",),
-    on_bank: Callable[[Outcome, ItemBank | str], None] | None = None,
+    metrics: Sequence[str] | None = ("*",),
+    filter: str | None = None,
+    exclude: Sequence[str] = (),
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+    on_bank: Callable[[Outcome, ItemBank | str, ScoreTable | None], None] | None = None,
     **options: Any,
 ) -> SuiteBank:
     """Calibrate a bank on every outcome of some logs.
@@ -33,10 +38,18 @@ def build(
     path : path
         Logs or a table that any reader reads, of several models.
     method : str, optional
-    tasks, metrics : sequence of str, optional
-        Shell patterns of what is wanted.
+    tasks : sequence of str, optional
+        Names, shell patterns, or groups (see `tasks_meant`).
+    metrics : sequence of str, optional
+        Names or shell patterns; None means the only metric of each task.
+    filter : str, optional
+        Of the tasks that have several.
+    exclude : sequence of str, optional
+        Models to leave out.
+    range, lower_is_better : optional
+        As `ScoreTable.read` takes them.
     on_bank : callable, optional
-        Called with each outcome and its bank, or the reason why there is none.
+        Called with each outcome, its bank or the reason why there is none, and its scores.
     **options
         Of `calibrate`.
 
@@ -48,22 +61,20 @@ def build(
     Raises
     ------
     UsageError
-        Nothing matches the patterns, or no outcome could be calibrated.
+        Nothing matches, a task reports several metrics and none is named, or no outcome could be
+        calibrated.
     """
     path = Path(path)
-    wanted = [
-        o
-        for o in reader_of(path).outcomes(path)
-        if any(fnmatchcase(o.task or "", t) for t in tasks)
-        and any(fnmatchcase(o.metric, m) for m in metrics)
-    ]
-    if not wanted:
-        raise UsageError(f"{path}: no task and metric match; there may be others, or no results")
+    wanted = _wanted(path, tasks, metrics, filter)
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
     for outcome in wanted:
+        table = None
         try:
-            table = ScoreTable.read(path, outcome.metric, outcome.task, outcome.filter)
+            table = ScoreTable.read(
+                path, outcome.metric, outcome.task, outcome.filter, range, lower_is_better
+            )
+            table = table.without([m for m in exclude if m in table.models])
             check_column(table.raw, metric=table.metric, task=table.task or "")
             made: ItemBank | str = dated(calibrate(table, method, **options))
         except UsageError:
@@ -73,10 +84,36 @@ def build(
         if isinstance(made, ItemBank):
             banks.setdefault(outcome.task or "task", {})[_name(outcome, wanted)] = made
         if on_bank is not None:
-            on_bank(outcome, made)
+            on_bank(outcome, made, table)
     if not banks:
         raise UsageError(f"{path}: no outcome could be calibrated; the last because {why}")
     return SuiteBank(banks)
+
+
+def _wanted(
+    path: Path, tasks: Sequence[str], metrics: Sequence[str] | None, filter: str | None
+) -> list[Outcome]:
+    """The outcomes asked for."""
+    every = reader_of(path).outcomes(path)
+    names = [o.task or "" for o in every] if list(tasks) == ["*"] else tasks_meant(path, tasks)
+    found: list[Outcome] = []
+    for task in dict.fromkeys(names):
+        there = [
+            o
+            for o in every
+            if (o.task or "") == task
+            and (metrics is None or any(fnmatchcase(o.metric, m) for m in metrics))
+        ]
+        there = [o for o in there if o.filter == filter] or there
+        if metrics is None and len(there) > 1:
+            kinds = list(dict.fromkeys(o.metric for o in there))
+            flag, shown = ("--metric", kinds) if len(kinds) > 1 else (
+                "--filter", [str(o.filter) for o in there])  # fmt: skip
+            raise UsageError(f"{path}: task {task} reports {', '.join(shown)}; name one ({flag})")
+        found += there
+    if not found:
+        raise UsageError(f"{path}: no task and metric match; there may be others, or no results")
+    return found
 
 
 def _name(outcome: Outcome, among: Sequence[Outcome]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -54,3 +56,90 @@ def test_a_card_says_what_the_bank_is_and_what_it_reveals(tmp_path, capsys):
     bank.save(tmp_path / "b.bank.json")
     assert main(["bank", "card", str(tmp_path / "b.bank.json")]) == 0
     assert "# Item bank of toy_task, toy" in capsys.readouterr().out
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Logs of six models on three tasks that were run as a group with a subgroup."""
+    table = example_table()
+    tasks = ("suite_a", "suite_b", "suite_c")
+    for j, model in enumerate(table.models):
+        folder, date = tmp_path / "logs" / model, f"2025-01-01T00-00-{j:02}.000000"
+        folder.mkdir(parents=True)
+        results = {
+            "model_name": model,
+            "results": {t: {"acc,none": 0.5} for t in tasks},
+            "group_subtasks": {"suite": ["suite_sub", "suite_c"], "suite_sub": list(tasks[:2])},
+        }
+        (folder / f"results_{date}.json").write_text(json.dumps(results))
+        for t, task in enumerate(tasks):
+            rows = [
+                {"doc_id": i, "filter": "none", "metrics": ["acc"], "acc": float(x)}
+                for i, x in enumerate(np.roll(table.unit[j], t))
+            ]
+            text = "".join(json.dumps(r) + "\n" for r in rows)
+            (folder / f"samples_{task}_{date}.jsonl").write_text(text)
+    return tmp_path / "logs"
+
+
+@pytest.mark.parametrize(
+    ("task", "members"),
+    [
+        ("suite", ["suite_a", "suite_b", "suite_c"]),
+        ("suite_sub", ["suite_a", "suite_b"]),
+        ("suite_c,suite_a", ["suite_c", "suite_a"]),
+        ("suite_[ab]", ["suite_a", "suite_b"]),
+    ],
+)
+def test_a_group_a_list_and_a_pattern_make_one_suite(logs, tmp_path, capsys, task, members):
+    out = tmp_path / "banks"
+    arguments = ["calibrate", str(logs), "--method", "paper", "-o", str(out)]
+    assert main([*arguments, "--task", task, "--json", str(tmp_path / "r.json")]) == 0
+    suite = SuiteBank.load(out)
+    assert list(suite) == members and {b.metric for _, _, b in suite.banks()} == {"acc"}
+    assert f"{len(members)} banks of {len(members)} tasks" in capsys.readouterr().out
+    facts = json.loads((tmp_path / "r.json").read_text())
+    assert list(facts["tasks"]) == members and not facts["without_bank"]
+
+
+def test_a_suite_is_shown_and_checked_bank_by_bank(logs, tmp_path, capsys):
+    out = str(tmp_path / "banks")
+    assert (
+        main(["calibrate", str(logs), "--method", "paper", "-o", out, "--task", "suite_sub"]) == 0
+    )
+    capsys.readouterr()
+    assert main(["bank", "show", out]) == 0
+    shown = capsys.readouterr().out
+    assert "2 banks of 2 tasks" in shown and "suite_b acc  paper, " in shown
+    assert main(["bank", "show", out, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)["tasks"]
+    assert facts["suite_a"]["acc"]["task"] == "suite_a" and len(facts) == 2
+    for samples in logs.glob("*/samples_suite_b*"):  # one task has lost documents
+        lines = samples.read_text().splitlines(keepends=True)
+        samples.write_text("".join(lines[:-10]))
+    assert main(["bank", "check", out, "--scores", str(logs), "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert found["tasks"]["suite_a"]["acc"]["ok"] and not found["tasks"]["suite_b"]["acc"]["ok"]
+
+
+def test_one_task_of_many_is_one_bank_and_a_wrong_name_is_told(logs, tmp_path, capsys):
+    out = tmp_path / "one.bank.json"
+    arguments = ["calibrate", str(logs), "--method", "paper", "--no_replay", "-o", str(out)]
+    assert main([*arguments, "--task", "suite_b"]) == 0
+    assert ItemBank.load(out).task == "suite_b"
+    capsys.readouterr()
+    assert main([*arguments, "--task", "suite_a,nowhere"]) == 2
+    assert "no task, pattern or group 'nowhere'" in capsys.readouterr().err
+    for samples in logs.glob("*/samples_suite_c*"):
+        samples.unlink()
+    assert main([*arguments, "--task", "suite"]) == 2
+    assert "no scores of 1 of the 3 tasks of suite, suite_c" in capsys.readouterr().err
+
+
+def test_a_task_that_gives_no_bank_is_named_and_the_others_are_kept(scores, tmp_path, capsys):
+    arguments = ["calibrate", str(scores), "--method", "paper", "-o", str(tmp_path / "b")]
+    assert main([*arguments, "--task", "one,two"]) == 2
+    assert "task two reports acc, flat; name one (--metric)" in capsys.readouterr().err
+    assert main([*arguments, "--task", "one,two", "--metric", "acc,flat"]) == 3
+    assert "two flat: no bank" in capsys.readouterr().err
+    assert list(SuiteBank.load(tmp_path / "b")) == ["one", "two"]

@@ -95,11 +95,10 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
 def outcomes(path: Path) -> list[Outcome]:
     """Every (task, metric, filter) of the file, in alphabetical order."""
     data = _open(path)
-    columns = [
-        data[name].to_pylist() if name in data.column_names else [None] * data.num_rows
-        for name in ("task", "metric", "filter")
-    ]
-    found = dict.fromkeys(zip(*columns))
+    names = ("task", "metric", "filter")
+    there = [name for name in names if name in data.column_names]
+    rows = data.group_by(there).aggregate([]).to_pylist() if there else [{}]
+    found = [[row.get(name) for name in names] for row in rows]
     plain = [(t and str(t), str(m or "score"), f and str(f)) for t, m, f in found]
     return [Outcome(*one) for one in sorted(plain, key=lambda one: tuple(map(str, one)))]
 

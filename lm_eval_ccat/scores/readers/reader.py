@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,9 @@ class Reader:
         `MetricError` or `ScaleError`, each naming file and remedy.
     outcomes : callable
         ``(path) -> list of Outcome``: what can be asked for.
+    groups : callable
+        ``(path) -> mapping``: the groups of tasks that the logs record, each with the names of its
+        tasks and subgroups; default none.
     """
 
     name: str
@@ -92,3 +95,4 @@ class Reader:
     can_read: Callable[[Path], bool]
     read: Callable[[Path, Wanted, Progress], RawScores]
     outcomes: Callable[[Path], list[Outcome]]
+    groups: Callable[[Path], Mapping[str, Sequence[str]]] = field(default=lambda path: {})

@@ -9,6 +9,7 @@ Leaderboard published sample files that end in ``.json`` (data sets
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import re
@@ -179,6 +180,12 @@ def read_results(path: Path) -> dict[str, Any]:
     return value
 
 
+@functools.lru_cache(maxsize=1024)
+def _results_of(path: Path, changed: int) -> dict[str, Any]:
+    """As `read_results`, once: every task of a run has its samples beside the same file."""
+    return read_results(path)
+
+
 def _sample_files(path: Path) -> Iterator[tuple[Path, str, str]]:
     """Yield (file, task, date) of every sample file at or below a path, in order of path."""
     if path.is_file() and (results := _RESULTS.fullmatch(path.name)):
@@ -198,6 +205,20 @@ def _sample_files(path: Path) -> Iterator[tuple[Path, str, str]]:
 def tasks_of(path: Path) -> list[str]:
     """Names of the tasks that have sample files at or below a path."""
     return sorted({task for _, task, _ in _sample_files(path)})
+
+
+def groups_of(path: Path) -> dict[str, list[str]]:
+    """Groups of tasks that the newest results record, with their tasks and subgroups."""
+    beside = {date: _results_beside(samples, date) for samples, _, date in _sample_files(path)}
+    found: dict[str, list[str]] = {}
+    for date in sorted(beside):
+        results = beside[date]
+        if results is not None:
+            recorded = _results_of(results, results.stat().st_mtime_ns).get("group_subtasks")
+            if isinstance(recorded, dict):
+                # A task run by itself stands there, too, with nothing below it.
+                found |= {str(k): [str(t) for t in v] for k, v in recorded.items() if v}
+    return found
 
 
 def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
@@ -248,7 +269,7 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
             alone.append(samples)
         else:
             try:
-                results = read_results(beside)
+                results = _results_of(beside, beside.stat().st_mtime_ns)
             except ScoreTableError as error:
                 warnings.append(f"{error}; the model is named after its directory")
         folder = samples.parent

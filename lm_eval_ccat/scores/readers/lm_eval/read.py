@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ....errors import MetricError, ScoreTableError
 from ...scales import choose_scale
 from ..reader import Outcome, Progress, RawScores, Reader, Wanted
-from .files import Run, find_runs, is_log_file, tasks_of
+from .files import Run, find_runs, groups_of, is_log_file, tasks_of
 from .metric import MetricInLogs, PlainNumber
 from .rows import Rows, cut, first_row, read_parts
 from .settings import comparable_runs, config_labels, shared_settings
@@ -371,4 +371,5 @@ READER = Reader(
     can_read=can_read,
     read=read,
     outcomes=outcomes,
+    groups=groups_of,
 )

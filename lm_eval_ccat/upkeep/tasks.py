@@ -1,0 +1,107 @@
+"""Which tasks of some logs are meant: by name, by pattern, or as a group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from ..errors import HarnessError, UsageError
+from ..scores.readers.registry import reader_of
+
+
+def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
+    """Tasks of some logs that names, shell patterns and groups mean.
+
+    Groups are those that the logs record; of others the harness is asked.
+
+    Parameters
+    ----------
+    path : path
+        Logs or a table that any reader reads.
+    names : sequence of str
+
+    Returns
+    -------
+    list of str
+        Each once, in the order named.
+
+    Raises
+    ------
+    UsageError
+        A name means nothing in these logs, or a group has a task that they lack.
+    """
+    path = Path(path)
+    reader = reader_of(path)
+    there = dict.fromkeys(o.task or "" for o in reader.outcomes(path))
+    recorded = reader.groups(path)
+    found: dict[str, None] = {}
+    for name in names:
+        if name in there:
+            members = [name]
+        elif matching := [t for t in there if fnmatchcase(t, name)]:
+            members = matching
+        elif name in recorded:
+            members = _present(path, name, _leaves(name, recorded), there)
+        else:
+            members = _present(path, name, _of_harness(path, name, there), there)
+        found |= dict.fromkeys(members)
+    return list(found)
+
+
+def is_one_task(path: str | Path, text: str) -> bool:
+    """Whether ``--task`` names one task alone, and not a list, a pattern or a group."""
+    if "," in text or re.search(r"[*?\[]", text):
+        return False
+    path = Path(path)
+    reader = reader_of(path)
+    return text not in reader.groups(path) and not (
+        len(tasks := {o.task for o in reader.outcomes(path)}) > 1
+        and text not in tasks
+        and _harness_group(text)
+    )
+
+
+def _leaves(name: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """Tasks of a group and of its subgroups."""
+    out: dict[str, None] = {}
+    for member in groups[name]:
+        inner = _leaves(member, groups) if member in groups and member != name else [member]
+        out |= dict.fromkeys(inner)
+    return list(out)
+
+
+def _present(path: Path, name: str, members: Iterable[str], there: Iterable[str]) -> list[str]:
+    # Files bear names without what file systems dislike.
+    written = {re.sub(r"\W", "_", t): t for t in there}
+    wanted = list(members)
+    missing = [m for m in wanted if re.sub(r"\W", "_", m) not in written]
+    if missing:
+        raise UsageError(
+            f"{path}: no scores of {len(missing)} of the {len(wanted)} tasks of {name}, "
+            f"{missing[0]} among them; run them, or list the tasks that there are"
+        )
+    return [written[re.sub(r"\W", "_", m)] for m in wanted]
+
+
+def _of_harness(path: Path, name: str, there: Iterable[str]) -> list[str]:
+    members = _harness_group(name)
+    if not members:
+        shown = ", ".join(list(there)[:5])
+        raise UsageError(f"{path}: no task, pattern or group {name!r} in it; there are {shown}")
+    return members
+
+
+def _harness_group(name: str) -> list[str]:
+    """Tasks of a group or tag of the harness; none where it knows no such group."""
+    from ..harness import internals
+    from ..harness.shipped import with_shipped_tasks
+
+    try:
+        found = internals.static_configs(
+            internals.task_manager([name], with_shipped_tasks([])), name
+        )
+    except (KeyError, OSError, HarnessError):
+        return []
+    return [] if list(found) == [name] else list(found)
