@@ -84,7 +84,7 @@ def add_parser(subparsers: Any) -> None:
         type=float,
         metavar="<x>",
         help="Stop at this standard error, on a scale of 0 to 1 whatever the metric's own: "
-        "0.02 is 2 points of BLEU",
+        "0.02 is 2 points of BLEU; of a group, that of the group's score",
     )
     group.add_argument("--max_items", type=int, metavar="<n>", help="Most documents per task")
     budget = group.add_mutually_exclusive_group()

@@ -207,8 +207,16 @@ def estimand(run: TaskRun) -> str:
 
 def in_words(block: Mapping[str, Any], task: str) -> str:
     """One line for a person: what was estimated, how surely, by how many documents."""
-    if "estimate" not in block:
-        return f"{task}: {block['estimand']}"
+    if "scores" in block:
+        scores = ", ".join(
+            f"{key} = {one['estimate']:.4g} ± {one['standard_error']:.2g}"
+            for key, one in block["scores"].items()
+        )
+        told = f"{scores}, " if scores else ""
+        return (
+            f"{task}: {told}{block['items']} of {block['items_total']} documents of "
+            f"{len(block['tasks'])} tasks\n  {block['estimand']}"
+        )
     low, high = block["interval"]
     return (
         f"{task}: {block['key']} = {block['estimate']:.4g} ± {block['standard_error']:.2g} "
@@ -326,6 +334,13 @@ def _correct_group(
             "is that of the estimates alone"
         ),
         "estimated": kept,
+        "scores": {
+            key: {
+                "estimate": values[key],
+                "standard_error": values["{}_stderr,{}".format(*key.split(",", 1))],
+            }
+            for key in kept
+        },
         "not_estimated": dropped,
         "tasks": estimated,
         "items": run_in_all,

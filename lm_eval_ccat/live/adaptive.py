@@ -1,8 +1,8 @@
 """Adaptive runs of one model that is already loaded, as rankings of that model alone.
 
-Tasks of one group with a common score and a common budget are ranked together: documents go where
-the group's score needs them. Other tasks are run one after the other, each with an equal part of
-what is left of the budget.
+Tasks of a group with a common score are ranked together: documents go where the group's score
+needs them, until its standard error is reached or its budget is spent. Other tasks are run one
+after the other, each with an equal part of what is left of the budget.
 """
 
 from __future__ import annotations
@@ -83,51 +83,70 @@ def run_tasks(
     KeyboardInterrupt
         After an orderly end; with a run directory everything is kept.
     """
-    options = next(iter(runs.values())).options
-    weights = group_weights(runs, groups)
-    if weights is not None:
-        return _run(
-            list(runs.values()), dict(options.budget or {}), weights, options.run_dir, observer
-        )
     finished: dict[str, TaskRun] = {}
-    for position, (name, run) in enumerate(runs.items()):
+    units, left = together(runs, groups), len(runs)
+    for unit in units:
+        options = unit.runs[0].options
         share = {
-            kind: _part(kind, amount - _spent(finished, kind), len(runs) - position)
-            for kind, amount in (run.options.budget or {}).items()
+            kind: _part(kind, amount - _spent(finished, kind), len(unit.runs), left)
+            for kind, amount in (options.budget or {}).items()
         }
-        folder = run.options.run_dir
-        if folder is not None and len(runs) > 1:
-            folder = Path(folder) / safe_name(name)
-        finished.update(_run([run], share, {}, folder, observer))
-    return finished
+        folder = options.run_dir
+        if folder is not None and len(units) > 1:
+            folder = Path(folder) / safe_name(unit.name)
+        finished.update(_run(list(unit.runs), share, unit.weights, folder, observer))
+        left -= len(unit.runs)
+    return {name: finished[name] for name in runs}
 
 
-def group_weights(
-    runs: Mapping[str, AdaptiveTaskRun], groups: Mapping[str, Any]
-) -> dict[str, float] | None:
-    """How the one group that all runs are of weighs them; None where there is no such group.
+@dataclass(frozen=True)
+class Unit:
+    """Tasks that are ranked together by a group's score, or one task by itself."""
 
-    Only where each task is run for the same metric, the group aggregates that metric, and a budget
-    for all is the only rule.
+    name: str
+    runs: tuple[AdaptiveTaskRun, ...]
+    weights: Mapping[str, float]
+
+
+def together(runs: Mapping[str, AdaptiveTaskRun], groups: Mapping[str, Any]) -> list[Unit]:
+    """Which tasks are run together: those of a group by its own weights, the others alone.
+
+    A group is run together where its tasks are run for the same metric, it aggregates that
+    metric, and a budget or a standard error of its score is asked for. Of nested groups the outer
+    one counts: its subgroups' scores come of the same documents.
     """
-    first = next(iter(runs.values()))
-    options = first.options
-    bounded = options.budget and options.target_se is None and options.leaderboard is None
-    if len(runs) < 2 or not bounded or any(run.options is not options for run in runs.values()):
+    units: dict[str, Unit] = {}
+    taken: set[str] = set()
+    for group in sorted(groups.values(), key=lambda g: -len(g.get_all_tasks())):
+        names = list(dict.fromkeys(internals.task_name(task) for task in group.get_all_tasks()))
+        if len(names) < 2 or taken & set(names) or not set(names) <= set(runs):
+            continue
+        members = {name: runs[name] for name in names}
+        weights = _group_weights(members, group)
+        if weights is not None:
+            taken |= set(names)
+            first = min(names, key=list(runs).index)
+            units[first] = Unit(group.name, tuple(members.values()), weights)
+    alone = {name: Unit(name, (run,), {}) for name, run in runs.items() if name not in taken}
+    return [found for name in runs if (found := units.get(name) or alone.get(name))]
+
+
+def _group_weights(runs: Mapping[str, AdaptiveTaskRun], group: Any) -> dict[str, float] | None:
+    """How a group weighs its tasks; None where it is not to be run together."""
+    options = next(iter(runs.values())).options
+    bounded = (options.budget or options.target_se is not None) and options.leaderboard is None
+    if not bounded or any(run.options is not options for run in runs.values()):
         return None
     metrics = [run.outcome.metric for run in runs.values()]
-    if len({(metric.name, metric.scale) for metric in metrics}) > 1:
+    methods = {run.outcome.bank.method for run in runs.values()}
+    if len({(m.name, m.scale) for m in metrics}) > 1 or len(methods) > 1:
         return None
-    for group in groups.values():
-        names = {internals.task_name(task) for task in group.get_all_tasks()}
-        if names != set(runs) or not group.has_aggregation:
-            continue
-        for config in group.aggregate_metric_list:
-            if config.metric == metrics[0].name:
-                return {
-                    name: float(len(run.session.doc_ids)) if config.weight_by_size else 1.0
-                    for name, run in runs.items()
-                }
+    for config in group.aggregate_metric_list or ():
+        if config.metric == metrics[0].name:
+            return {
+                name: float(len(run.session.doc_ids)) if config.weight_by_size else 1.0
+                for name, run in runs.items()
+            }
     return None
 
 
@@ -244,11 +263,12 @@ def _spent(finished: Mapping[str, TaskRun], kind: str) -> float:
     return sum(run.seconds for run in finished.values())
 
 
-def _part(kind: str, left: float, tasks: int) -> float:
+def _part(kind: str, amount: float, tasks: int, left: int) -> float:
+    """What `tasks` of the `left` tasks get of what is left of a budget."""
     if kind == "items":
-        if left < tasks:
+        if amount < left:
             raise UsageError(
-                f"the budget leaves {max(left, 0):g} items for {tasks} tasks; raise --budget_items"
+                f"the budget leaves {max(amount, 0):g} items for {left} tasks; raise --budget_items"
             )
-        return left // tasks
-    return max(left / tasks, 1e-9)
+        return amount if tasks == left else amount // left * tasks
+    return max(amount * tasks / left, 1e-9)

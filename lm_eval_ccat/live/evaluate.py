@@ -83,7 +83,7 @@ def adaptive_evaluate(
         at random.
     target_se : float, optional
         Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
-        own, is at most this.
+        own, is at most this; of a group of tasks, that of the group's score.
     max_items : int, optional
         Most documents per task.
     budget : mapping, optional

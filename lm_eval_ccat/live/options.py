@@ -19,6 +19,8 @@ from .known import KnownResults
 MODEL = "model"
 #: Items before the standard error is believed.
 WARMUP = 10
+#: The same of a group, for all of its tasks.
+_GROUP_WARMUP = 60
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,11 @@ class AdaptiveOptions:
         random (method "sample").
     target_se : float, optional
         Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
-        own (so 0.01 is one point of BLEU), is at most this.
+        own (so 0.01 is one point of BLEU), is at most this. Of a group with a score of its own it
+        is that score's error.
     max_items : int, optional
-        Most documents per task. With at least as many as the task has, and no other rule, every
-        document is run and the result is that of a full run.
+        Most documents per task, which the tasks of a group share. With at least as many as the
+        task has, and no other rule, every document is run and the result is that of a full run.
     budget : mapping, optional
         One of ``{"items": n}``, ``{"usd": x}``, ``{"seconds": s}``, for all tasks together.
     price : mapping, optional
@@ -114,10 +117,11 @@ class AdaptiveOptions:
         budget : mapping
             This ranking's part of the budget.
         tasks : int
-            How many tasks are ranked together, by nothing but their common budget.
+            How many tasks are ranked together, by their common score.
         """
-        limits = [WARMUP]
-        if tasks == 1 and self.max_items is not None:
+        # What is believed of a group rests on all of its tasks.
+        limits = [WARMUP if tasks == 1 else max(2, min(WARMUP, _GROUP_WARMUP // tasks))]
+        if self.max_items is not None:
             limits.append(self.max_items)
         if "items" in budget:
             # A first look at every task, on at most half the budget where there are several.
@@ -131,9 +135,9 @@ class AdaptiveOptions:
             confidence=self.confidence,
             budget=dict(budget),
             warmup=min(limits),
-            max_items=self.max_items,
+            max_items=None if self.max_items is None else self.max_items * tasks,
             seed=self.seed,
-            stop_when_decided=tasks == 1,
+            stop_when_decided=tasks == 1 or self.target_se is not None,
             audit=self.audit,
             exposure=self.exposure,
             target_se=self.target_se,

@@ -153,6 +153,30 @@ def test_a_mean_over_two_estimates_has_their_error(bench):
     assert "the bank is of task choices" in results["adaptive"]["choices_2"]["warnings"][0]
 
 
+def test_the_target_of_a_group_is_that_of_its_score(bench):
+    """Its tasks need not be known so well; a task outside it has a target of its own."""
+    text = (bench.tasks / "choices.yaml").read_text()
+    for name in ("one", "two"):
+        (bench.tasks / f"{name}.yaml").write_text(text.replace("task: choices", f"task: {name}"))
+    (bench.tasks / "halves.yaml").write_text(
+        "group: halves\ntask: [one, two]\n"
+        "aggregate_metric_list: [{metric: acc, weight_by_size: false}]\n"
+    )
+    banks = dict.fromkeys(("one", "two", "choices"), bench.bank("choices", "acc"))
+    results = run(bench, ["choices", "halves"], banks, target_se=0.025, adaptive_batch_size=1)
+    values, blocks = results["results"], results["adaptive"]
+    assert values["halves"]["acc_stderr,none"] <= 0.025 < values["one"]["acc_stderr,none"]
+    # By itself a task goes on to its limit without reaching it.
+    assert blocks["one"]["items"] + blocks["two"]["items"] < 2 * blocks["choices"]["items"]
+    assert values["choices"]["acc_stderr,none"] > 0.025
+    assert blocks["one"]["stopped_because"] == "the target is reached"
+    [score] = blocks["halves"]["scores"].values()
+    assert score["standard_error"] == values["halves"]["acc_stderr,none"]
+    shared = run(bench, ["choices", "halves"], banks, budget={"items": 31})["adaptive"]
+    counts = {name: block["items"] for name, block in shared.items()}
+    assert counts["choices"] == 10 and counts["one"] + counts["two"] == 21
+
+
 def test_simple_evaluate_takes_adaptive_as_an_argument(bench):
     ours = simple_evaluate(
         Copyist(),
