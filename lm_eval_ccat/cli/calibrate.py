@@ -44,6 +44,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default="default",
         help="default (recommended), paper (exactly the paper), or another installed method",
     )
+    parser.add_argument(
+        "--rescale",
+        choices=("range", "none"),
+        help="for --method paper: `range` maps the scores told to its test by the range of the "
+        "calibration scores, as the paper's experiments do (the default); `none` takes them as "
+        "given",
+    )
     parser.add_argument("--exclude", default="", metavar="A,B", help="models to leave out")
     parser.add_argument(
         "--hash_names",
@@ -85,9 +92,9 @@ def run(args: argparse.Namespace) -> int:
         table.select(names)  # an unknown name is an error, not a silent nothing
         table = table.without(names)
     check_column(table.raw, metric=table.metric, task=table.task or "")
-    bank = dated(
-        calibrate(table, args.method, hash_names=args.hash_names, keep_scores=args.keep_scores)
-    )
+    options = {} if args.rescale is None else {"rescale": args.rescale}
+    kept = {"hash_names": args.hash_names, "keep_scores": args.keep_scores}
+    bank = dated(calibrate(table, args.method, **kept, **options))
     bank.save(args.output)
     replayed = None
     if not args.no_replay:

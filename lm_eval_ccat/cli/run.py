@@ -159,6 +159,7 @@ def run(args: argparse.Namespace) -> int:
     """
     from ..demo import register_models
     from ..harness import internals
+    from ..harness.scorers import record_scorers
 
     register_models()
     ours = {name: vars(args).pop(name, None) for name in _OURS}
@@ -173,6 +174,7 @@ def run(args: argparse.Namespace) -> int:
         if given:
             raise UsageError(f"--{given[0]} means nothing without --adaptive")
         internals.set_up_logging()
+        record_scorers()
         with internals.naming_extras():
             command(args)
         return 0

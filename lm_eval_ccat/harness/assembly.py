@@ -21,7 +21,9 @@ import numpy as np
 from ..ranker import Ranking
 from . import internals
 from .outcome import Outcome
+from .scorers import add_scorers
 from .session import Administered, TaskSession
+from .signature import signed
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class TaskRun:
     def key(self) -> str:
         """Where the estimate stands among the task's results."""
         return self.outcome.key
+
+    @property
+    def scorer(self) -> Mapping[str, Any] | None:
+        """What computed the metric, where its name does not say it all."""
+        return self.session.scorer(self.outcome.metric.name)
 
     @property
     def name(self) -> str:
@@ -178,7 +185,10 @@ def describe(run: TaskRun) -> dict[str, Any]:
         "not_estimated": [] if run.complete else _left_out(run),
         "warnings": list(run.warnings),
         "documents": list(run.administered),
-        "signature": f"{ranking.signature}|lm-eval:{internals.harness_version()}",
+        "scorer": run.scorer,
+        "signature": signed(
+            ranking.signature, run.session.name, run.scorer, internals.harness_version()
+        ),
     }
 
 
@@ -382,5 +392,6 @@ def save_model(
         run.session.lm, [task], {}, None, {task: run}, bootstrap_iters=None, log_samples=True
     )
     results["config"] = {"model": model, "model_args": dict(model_args), "limit": None}
+    add_scorers(results)
     samples = results.pop("samples")
     internals.save_results(str(folder), name, results, samples, run.session.options)

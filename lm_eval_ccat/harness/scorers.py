@@ -36,7 +36,7 @@ def scorer_of(metric: str) -> dict[str, Any] | None:
         settings = BertScoreSettings.from_environment()
         return {
             "encoder": settings.model,
-            "layer": settings.num_layers,
+            "layer": settings.layer,
             "baseline": settings.baseline,
         }
     if base in PAIR_METRICS:
@@ -54,10 +54,11 @@ def scorers(metrics: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 def record_scorers() -> None:
     """From now on write the scorers into the results of every evaluation of the harness."""
-    internals.amend_results(_amend)
+    internals.amend_results(add_scorers)
 
 
-def _amend(results: Any) -> None:
+def add_scorers(results: Any) -> None:
+    """Write the scorers into results of the harness's shape, each with its task's metadata."""
     if not isinstance(results, dict):
         return
     for name, config in results.get("configs", {}).items():

@@ -171,6 +171,10 @@ class TaskSession:
             "scorer": scorers(internals.reported_metrics(self.task) or self._metrics),
         }
 
+    def scorer(self, metric: str) -> dict[str, Any] | None:
+        """What computes a metric of the task, where its name does not say it all."""
+        return self.settings["scorer"].get(metric)
+
     def prompts(self, doc_id: int) -> tuple[str, ...]:
         """The text of each request of a document, as a full run sends it."""
         return tuple(map(internals.prompt, self._instances[doc_id]))

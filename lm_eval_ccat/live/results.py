@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..harness.signature import signed
 from ..masking import mask
 from ..metrics.scale import Scale
 from ..ranker import Ranking
@@ -89,13 +90,11 @@ def _content(
     interrupted: bool,
     lm_eval: str,
     bank: str,
+    scorer: dict[str, Any] | None,
     run_dir: str | None,
 ) -> dict[str, Any]:
     """Everything that the run found, as JSON values."""
     content = ranking.to_dict()
-    signature = ranking.signature
-    if not signature.startswith("task:"):  # a bank made from a table does not know its task
-        signature = f"task:{task}|{signature}"
     if interrupted:
         content["stopped_because"] = "interrupted"
     elif not ranking.order:
@@ -125,7 +124,8 @@ def _content(
         "exit_code": exit_code(ranking, interrupted),
         "bank_sha256": bank,
         "run_dir": run_dir,
-        "signature": f"{signature}|lm-eval:{lm_eval}",
+        "scorer": scorer,
+        "signature": signed(ranking.signature, task, scorer, lm_eval),
     }
 
 
@@ -133,7 +133,8 @@ def result_of(
     plan: Plan, ranker: JournaledRanker, run_dir: Path | None, interrupted: bool = False
 ) -> Result:
     """The result of a run as it stands."""
-    found = _result(plan.facts(), ranker, run_dir, interrupted, ranker.elapsed())
+    scorer = plan.session.scorer(plan.outcome.metric.name)
+    found = _result(plan.facts(), ranker, run_dir, interrupted, ranker.elapsed(), scorer)
     if empty_answers(ranker.tally, plan.config.fail_on_empty)[1]:
         found.content["exit_code"] = PARTIAL
     return found
@@ -174,7 +175,9 @@ def state(folder: str | Path) -> Result:
         There is no ranking in the folder, or its journal is damaged.
     """
     ranker, header = rebuild(folder)
-    found = _result(header, ranker, Path(folder), False, ranker.tally.elapsed)
+    task = header["task"]
+    scorer = (task.get("settings", {}).get("scorer") or {}).get(task.get("metric"))
+    found = _result(header, ranker, Path(folder), False, ranker.tally.elapsed, scorer)
     found.content["finished"] = ranker.done
     if not ranker.done:  # pairs that are decided so far need not stay so
         found.content["exit_code"] = found.exit_code or TIES
@@ -191,6 +194,7 @@ def _result(
     run_dir: Path | None,
     interrupted: bool,
     elapsed: float,
+    scorer: dict[str, Any] | None,
 ) -> Result:
     facts = header["report"]
     with ranker.changed:
@@ -207,6 +211,7 @@ def _result(
             interrupted=interrupted,
             lm_eval=header["versions"]["lm_eval"],
             bank=header["bank_sha256"],
+            scorer=scorer,
             run_dir=None if run_dir is None else str(run_dir),
         )
     return Result(ranking, content, run_dir)

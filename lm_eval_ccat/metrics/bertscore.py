@@ -84,17 +84,27 @@ class BertScoreSettings:
             device=values.get("CCAT_BERTSCORE_DEVICE") or None,
         )
 
+    @property
+    def layer(self) -> int | None:
+        """The layer that is compared; None where bert-score is not installed or knows none."""
+        if self.num_layers is not None:
+            return self.num_layers
+        try:
+            from bert_score.utils import model2layers
+        except ImportError:
+            return None
+        return dict(model2layers).get(self.model)
+
 
 @lru_cache(maxsize=2)
 def _load(settings: BertScoreSettings) -> Any:
     try:
         from bert_score import BERTScorer
-        from bert_score.utils import model2layers
     except ImportError as error:
         raise MetricError(
             "metric bertscore needs bert-score and torch; install lm-eval-ccat[bertscore]"
         ) from error
-    if settings.num_layers is None and settings.model not in model2layers:
+    if settings.layer is None:
         raise MetricError(
             f"bert-score has no best layer for {settings.model}; state one in CCAT_BERTSCORE_LAYERS"
         )

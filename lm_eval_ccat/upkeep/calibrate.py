@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..methods.calibration import calibrate as calibrate
 from ..methods.registry import method_of
 from ..scores import ScoreTable
 from ..simulation import simulate
+from ..simulation.methods import named
 
 # Beyond this the replay of the bank's own models takes longer than the calibration.
 _REPLAY_CELLS = 1_500_000
@@ -42,7 +44,7 @@ def replay(
         return None
     found = simulate(
         table,
-        [bank.method],
+        [replace(named(bank.method), calibrate=bank.provenance.get("options", {}))],
         holdout=min(4, len(table.models) // 3),
         folds=_REPLAY_FOLDS,
         on_progress=on_progress,

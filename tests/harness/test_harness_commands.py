@@ -76,6 +76,13 @@ def test_without_adaptive_it_is_lm_eval(common, tmp_path, monkeypatch, capsys):
     assert ours == stock and our_rows == stock_rows
 
 
+def test_without_adaptive_the_results_name_what_scored_them(common, tmp_path):
+    flags = [*common, "--tasks", "texts", "--limit", "4", "--output_path", tmp_path]
+    assert main(["run", *map(str, flags)]) == 0
+    found = outputs(tmp_path)[0]["configs"]["texts"]["metadata"]["ccat_scorer"]
+    assert all("version:" in found[name]["sacrebleu"] for name in ("bleu", "chrf", "ter"))
+
+
 def test_adaptive_writes_the_harness_files_and_says_what_it_did(common, banks, capsys):
     arguments = [*common, "--tasks", "texts,choices", "--adaptive", "--max_items", "10"]
     named = [f"{task}={banks / task}.bank.json" for task in ("texts", "choices")]

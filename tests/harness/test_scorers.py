@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 import yaml
 from local_bench import Copyist
@@ -42,6 +44,9 @@ def test_a_scorer_is_what_its_scores_depend_on(judge_file, tmp_path, monkeypatch
         "layer": 17,
         "baseline": None,
     }
+    monkeypatch.delenv("CCAT_BERTSCORE_LAYERS")
+    if importlib.util.find_spec("bert_score") is not None:
+        assert scorer_of("bertscore")["layer"] == 17  # bert-score's own choice, stated
     assert "smooth:exp" in scorer_of("bleu")["sacrebleu"]
     assert scorer_of("exact_match") is None
 

