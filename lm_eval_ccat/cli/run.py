@@ -175,7 +175,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"--{given[0]} means nothing without --adaptive")
         internals.set_up_logging()
         record_scorers()
-        with internals.naming_extras():
+        with internals.naming_extras(), internals.one_warning_of_copies():
             command(args)
         return 0
 
@@ -195,7 +195,11 @@ def run(args: argparse.Namespace) -> int:
     num_fewshot = getattr(args, "num_fewshot", None)
     if num_fewshot is None:
         num_fewshot = file.get("num_fewshot")
-    with internals.naming_extras(), adaptively(options, num_fewshot) as blocks:
+    with (
+        internals.naming_extras(),
+        internals.one_warning_of_copies(),
+        adaptively(options, num_fewshot) as blocks,
+    ):
         command(args)
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")

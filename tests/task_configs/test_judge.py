@@ -351,7 +351,7 @@ def test_several_judges_and_repeats_with_their_agreement(tmp_path):
         again = Judge(JudgeSettings.read(path))
         assert again.rate(**FIELDS).cached  # by default there is a cache beside the file
         assert (tmp_path / "judge.ratings.jsonl").exists()
-    for how, score in (("median", 6.5), ("majority", math.nan)):
+    for how, score in (("median", 6.5), ("majority", math.nan), ("mode", 8)):
         path.write_text(yaml.safe_dump({**content, "reducer": how}))
         rating = Judge(JudgeSettings.read(path)).rate(**FIELDS)
         assert rating.cached and rating.score == pytest.approx(score, nan_ok=True)
@@ -397,7 +397,20 @@ def test_grades_in_letters_by_a_pattern_of_ones_own(tmp_path):
         ({"grade_pattern": "GRADE"}, "must have one group"),
         ({"grades": {"C": 10}}, "needs `grade_pattern`"),
         ({"grade_pattern": "(.)", "grades": {"C": 11}}, "from 1 to 10"),
-        ({"reducer": "best"}, "mean, median, majority"),
+        ({"reducer": "best"}, "mean, median, majority, mode"),
     ):
         with pytest.raises(UsageError, match=message):
             JudgeSettings("j", base_url="http://x/v1", **wrong)
+
+
+def test_a_rubric_in_letters_comes_with_the_package(tmp_path):
+    path = tmp_path / "judge.yaml"
+    with JudgeServer(lambda messages, n: "It names one of two. GRADE: P") as server:
+        content = {"model": "j", "base_url": server.base_url, "prompt": "correctness"}
+        path.write_text(yaml.safe_dump(content))
+        graded = Judge(JudgeSettings.read(path))
+        assert graded.rate(**FIELDS).score == 5.5
+        assert "GRADE: C" in server.requests[-1]["messages"][0]["content"]
+        path.write_text(yaml.safe_dump({**content, "grades": {"P": 3}}))
+        assert Judge(JudgeSettings.read(path)).rate(**FIELDS).score == 3
+    assert graded.settings.identity()["grades"][1] == {"C": 10.0, "P": 5.5, "I": 1.0}

@@ -40,7 +40,7 @@ def task_manager(
     a file, or a single task of `include_path` (which goes before the harness's own of that name).
     """
     make = resolve("lm_eval.tasks:TaskManager")
-    with _one_warning_of_copies():
+    with one_warning_of_copies():
         own = make(include_path=include_path, include_defaults=False, metadata=dict(metadata or {}))
         single = {name for name, e in own.task_index.items() if e.kind.name in ("TASK", "PY_TASK")}
         if all(isinstance(n, str) and (n in single or Path(n).is_file()) for n in names):
@@ -49,29 +49,25 @@ def task_manager(
 
 
 @contextmanager
-def _one_warning_of_copies() -> Iterator[None]:
+def one_warning_of_copies() -> Iterator[None]:
     """Say once, not once per task, that a folder of tasks stands in the way of another."""
     log = logging.getLogger(_INDEX_LOG)
-    taken: dict[str, Path] = {}
+    told: set[str] = set()
 
-    def collect(record: logging.LogRecord) -> bool:
+    def first(record: logging.LogRecord) -> bool:
         if "overrides existing task" not in str(record.msg) or not isinstance(record.args, tuple):
             return True
         name, used = record.args[:2]
-        taken[str(name)] = Path(str(used)).parent
-        return False
+        folder = str(Path(str(used)).parent)
+        record.msg = "Several folders hold the task %s, or more; what is in %s is used"
+        record.args = (name, folder)
+        return not told and not told.add(folder)
 
-    log.addFilter(collect)
+    log.addFilter(first)
     try:
         yield
     finally:
-        log.removeFilter(collect)
-        if taken:
-            first, folder = next(iter(taken.items()))
-            more = f" (and {len(taken) - 1} more)" if len(taken) > 1 else ""
-            log.warning(
-                "Task %s%s stands in several folders; that in %s is used", first, more, folder
-            )
+        log.removeFilter(first)
 
 
 def expand_names(manager: Any, patterns: Sequence[str]) -> list[str]:

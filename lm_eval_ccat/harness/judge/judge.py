@@ -183,7 +183,7 @@ def reduced(scores: Sequence[float], how: str) -> float:
     given = [score for score in scores if not math.isnan(score)]
     if not given:
         return math.nan
-    if how == "majority":
-        score, votes = Counter(given).most_common(1)[0]
-        return score if 2 * votes > len(scores) else math.nan
+    if how in ("majority", "mode"):
+        score, votes = Counter(given).most_common(1)[0]  # of equally many the one met first
+        return score if how == "mode" or 2 * votes > len(scores) else math.nan
     return float(statistics.median(given) if how == "median" else statistics.fmean(given))

@@ -14,8 +14,22 @@ from ...errors import UsageError
 from ..prices import Price
 from .rating import HIGHEST, LOWEST
 
-REDUCERS = ("mean", "median", "majority")
-SHIPPED_PROMPT = Path(__file__).parent / "prompts" / "truthfulness.txt"
+REDUCERS = ("mean", "median", "majority", "mode")
+#: Rubrics that come with the package, and how their grades are read.
+SHIPPED_PROMPTS: dict[str, dict[str, Any]] = {
+    "truthfulness": {},
+    "correctness": {
+        "grade_pattern": r"GRADE\s*:\s*([CPI])\b",
+        "grades": {"C": 10.0, "P": 5.5, "I": 1.0},
+    },
+}
+
+
+def _shipped(name: str) -> Path:
+    return Path(__file__).parent / "prompts" / f"{name}.txt"
+
+
+SHIPPED_PROMPT = _shipped("truthfulness")
 
 
 @dataclass(frozen=True)
@@ -37,7 +51,8 @@ class JudgeSettings:
         Whether the lm-eval model's chat template is applied.
     prompt : Path
         File with ``$question``, ``$correct``, ``$incorrect`` and ``$answer`` (or what fields a task
-        gives) to be filled in.
+        gives) to be filled in; in the judge's file also the name of a rubric that comes with the
+        package: ``truthfulness`` (1 to 10) or ``correctness`` (C, P or I).
     temperature : float or None
         None leaves it to the server.
     max_tokens : int or None
@@ -61,8 +76,9 @@ class JudgeSettings:
     judges : tuple of JudgeSettings
         Several judges; in the file each entry states what differs from the rest of the file.
     reducer : str
-        How several ratings become one: ``mean``, ``median`` or ``majority`` (the rating given by
-        more than half of them; else there is none).
+        How several ratings become one: ``mean``, ``median``, ``majority`` (the rating given by
+        more than half of them; else there is none) or ``mode`` (the most frequent; of equally
+        frequent ones that of the judge named first).
     grade_pattern : str, optional
         Regular expression with one group that holds the grade; the last match counts. Without it
         ratings are read as `parse_rating` reads them.
@@ -188,6 +204,9 @@ class JudgeSettings:
         )
         content["judges"] = members
         content.setdefault("model", " + ".join(member.model for member in members))
+        rubric = content.get("prompt")
+        if rubric in SHIPPED_PROMPTS and not (path.parent / rubric).exists():
+            content = {**SHIPPED_PROMPTS[rubric], **content, "prompt": _shipped(rubric)}
         for name in ("prompt", "cache"):
             if content.get(name):
                 content[name] = path.parent / content[name]
