@@ -52,7 +52,7 @@ def task_manager(
 def one_warning_of_copies() -> Iterator[None]:
     """Say once, not once per task, that a folder of tasks stands in the way of another."""
     log = logging.getLogger(_INDEX_LOG)
-    told: set[str] = set()
+    told: list[str] = []
 
     def first(record: logging.LogRecord) -> bool:
         if "overrides existing task" not in str(record.msg) or not isinstance(record.args, tuple):
@@ -61,7 +61,8 @@ def one_warning_of_copies() -> Iterator[None]:
         folder = str(Path(str(used)).parent)
         record.msg = "Several folders hold the task %s, or more; what is in %s is used"
         record.args = (name, folder)
-        return not told and not told.add(folder)
+        told.append(folder)
+        return len(told) == 1
 
     log.addFilter(first)
     try:
