@@ -43,6 +43,11 @@ CONFIG_WORDS = {
     "stop_when_decided": "`false` spends the whole budget.",
     "target_se": "Also test every model until its standard error, on a scale of 0 to 1 whatever "
     "the metric's own, is at most this.",
+    "rank_width": "Stop once every model's rank is known to so many ranks, in place of all "
+    "decided: on a dense board neighbours are never told apart.",
+    "percentile": "Stop once every model's rank is known to so many per cent of the board.",
+    "known_sampled": "`true` counts the sampling error of `known` models, too: the documents stand "
+    "for more like them.",
     "audit": "Share of each model's documents that is drawn at random, for an estimate that relies "
     "on no response model.",
     "exposure": "Draw each document among this many most informative ones; 1 takes the best.",

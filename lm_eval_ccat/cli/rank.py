@@ -103,6 +103,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--budget_usd", type=float, help="replaces budget: by {usd: X}")
     parser.add_argument("--budget_seconds", type=float, help="replaces budget: by {seconds: S}")
     parser.add_argument("--max_items", type=int, help="most items per model")
+    parser.add_argument(
+        "--rank_width", type=int, metavar="W", help="stop once every rank is known to W ranks"
+    )
+    parser.add_argument(
+        "--percentile",
+        type=float,
+        metavar="P",
+        help="stop once every rank is known to P per cent of the board",
+    )
     parser.add_argument("--seed", type=int, help="replaces seed:")
     parser.add_argument(
         "--one_at_a_time",
@@ -245,7 +254,15 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
         raise UsageError("give one of --budget_items, --budget_usd and --budget_seconds")
     given: dict[str, Any] = {
         key: getattr(args, key)
-        for key in ("bank", "confidence", "max_items", "seed", "fail_on_empty")
+        for key in (
+            "bank",
+            "confidence",
+            "max_items",
+            "rank_width",
+            "percentile",
+            "seed",
+            "fail_on_empty",
+        )
         if getattr(args, key) is not None
     }
     if budgets:

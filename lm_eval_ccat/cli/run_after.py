@@ -28,6 +28,25 @@ def add_arguments(group: Any) -> None:
         "task): test the model until its place among them is decided",
     )
     group.add_argument(
+        "--rank_width",
+        type=int,
+        metavar="<w>",
+        help="Stop once the model's rank is known to this many ranks, on a board so dense that its "
+        "neighbours are never told apart",
+    )
+    group.add_argument(
+        "--percentile",
+        type=float,
+        metavar="<p>",
+        help="Stop once its rank is known to this many per cent of the board",
+    )
+    group.add_argument(
+        "--known_sampled",
+        action="store_const",
+        const=True,
+        help="Count the sampling error of full results, too: documents stand for more like them",
+    )
+    group.add_argument(
         "--leaderboard_out",
         metavar="<path>",
         help="Where to write the table: <path>.json, .md and .csv (default: "

@@ -68,7 +68,9 @@ class AdaptiveTaskRun:
         known = None
         if options.leaderboard is not None:
             table = options.leaderboard.of_task(session.name, bank)
-            known = None if table is None else known_means(table, bank, [MODEL])
+            known = (
+                None if table is None else known_means(table, bank, [MODEL], options.known_sampled)
+            )
             options.leaderboard.scales[session.name] = outcome.metric.scale
         return cls(session, outcome, options, warnings, known)
 

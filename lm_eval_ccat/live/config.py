@@ -90,6 +90,9 @@ class RankConfig:
     known: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     target_se: float | None = None
+    rank_width: int | None = None
+    percentile: float | None = None
+    known_sampled: bool = False
     one_at_a_time: bool = False
     memory: float | None = None
     judge: Price = field(default_factory=Price)
@@ -110,8 +113,9 @@ class RankConfig:
         """JSON values for files and comparison; credentials are masked."""
         values = asdict(self)
         # Settings that came later are left out while they say what was always so.
-        if not self.metrics:
-            values.pop("metrics")
+        for name in ("metrics", "rank_width", "percentile", "known_sampled"):
+            if not values[name]:
+                values.pop(name)
         values.pop("fail_on_empty")  # of each look at the run, not of the run
         if self.failures.outage_minutes == FailureRule.outage_minutes:
             values["failures"].pop("outage_minutes")
@@ -209,6 +213,9 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
         "known": _known(content.get("known"), folder),
         "options": _options(content.get("options")),
         "target_se": _number(content, "target_se", low=0.0, open_ends=True),
+        "rank_width": _integer(content, "rank_width", low=1),
+        "percentile": _number(content, "percentile", low=0.0, high=100.0, open_ends=True),
+        "known_sampled": _flag(content, "known_sampled"),
         "one_at_a_time": _flag(content, "one_at_a_time"),
         "memory": _number(content, "memory", low=0.0, open_ends=True),
         "judge": Price.parse(content.get("judge"), "judge"),

@@ -47,7 +47,9 @@ def read_known(source: Any, bank: ItemBank) -> ScoreTable:
     return table if scale.cap is None else replace(table, scale=scale)
 
 
-def known_means(table: ScoreTable, bank: ItemBank, new: Collection[str]) -> dict[str, KnownMean]:
+def known_means(
+    table: ScoreTable, bank: ItemBank, new: Collection[str], sampled: bool = False
+) -> dict[str, KnownMean]:
     """What a ranking needs to know of models with (almost) full results.
 
     Parameters
@@ -56,6 +58,8 @@ def known_means(table: ScoreTable, bank: ItemBank, new: Collection[str]) -> dict
     bank : ItemBank
     new : collection of str
         Models to be ranked: they are not known, whatever the table says.
+    sampled : bool, optional
+        Whether the items count as a sample of a larger population, which whole results are, too.
 
     Raises
     ------
@@ -71,7 +75,7 @@ def known_means(table: ScoreTable, bank: ItemBank, new: Collection[str]) -> dict
         n = int(seen.sum())
         # Sampling without replacement; a model with a single score has the widest there is.
         spread = float(row[seen].var(ddof=1)) if n > 1 else 0.25
-        error = (spread / n * (1.0 - n / bank.n_items)) ** 0.5
+        error = (spread / n * (1.0 if sampled else 1.0 - n / bank.n_items)) ** 0.5
         found[name] = (float(row[seen].mean()), error, float(row[seen & bank.kept].mean()))
     return found
 

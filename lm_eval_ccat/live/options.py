@@ -57,6 +57,13 @@ class AdaptiveOptions:
     leaderboard : path, ScoreTable, or mapping of task name to either, optional
         Full results of other models: each task is run until the model's place among them is
         decided.
+    rank_width : int, optional
+        With full results of others: until its rank is known to so many ranks instead.
+    percentile : float, optional
+        Until its rank is known to so many per cent of the board.
+    known_sampled : bool, optional
+        Whether the documents count as a sample of a larger population, so that the full results of
+        others have a sampling error, too.
     run_dir : path, optional
         Where the journal is kept; None keeps it in memory.
     resume : bool, optional
@@ -74,18 +81,25 @@ class AdaptiveOptions:
     audit: float = 0.0
     exposure: int = 1
     leaderboard: Any = None
+    rank_width: int | None = None
+    percentile: float | None = None
+    known_sampled: bool = False
     run_dir: Any = None
     resume: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "leaderboard", KnownResults.of(self.leaderboard))
         _positive(self.target_se, "target_se")
+        _positive(self.percentile, "percentile")
+        for name in ("rank_width", "percentile", "known_sampled"):
+            if getattr(self, name) and self.leaderboard is None:
+                raise UsageError(f"{name} is of a place among full results; it needs leaderboard")
         if self.target_se is not None and self.target_se > 0.5:
             raise UsageError(
                 f"target_se {self.target_se:g} is on the [0, 1] scale, where no standard error "
                 "exceeds 0.5; one point of a metric on 0 to 100 is 0.01"
             )
-        for name in ("max_items", "batch_size", "exposure"):
+        for name in ("max_items", "batch_size", "exposure", "rank_width"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}")
@@ -141,6 +155,8 @@ class AdaptiveOptions:
             audit=self.audit,
             exposure=self.exposure,
             target_se=self.target_se,
+            rank_width=self.rank_width,
+            percentile=self.percentile,
         )
 
     def require_files(self) -> None:

@@ -108,7 +108,7 @@ class Plan:
             options["information"] = config.information
         if config.familywise:
             options["familywise"] = True
-        return {
+        found = {
             "models": self.prices,
             "units": None if units is None else [units[item] for item in self.items()],
             "confidence": config.confidence,
@@ -123,6 +123,9 @@ class Plan:
             "known": self.known,
             "options": options,
         }
+        # As before they were there, where nobody asks for them.
+        goals = {"rank_width": config.rank_width, "percentile": config.percentile}
+        return {**found, **{name: goal for name, goal in goals.items() if goal is not None}}
 
     def items(self) -> list[Item]:
         """Every item, in bank order."""
@@ -209,7 +212,12 @@ def make_plan(config: RankConfig) -> Plan:
         bank = outcome.bank
     known = None
     if config.known is not None:
-        known = known_means(read_known(config.known, bank), bank, [m.name for m in config.models])
+        known = known_means(
+            read_known(config.known, bank),
+            bank,
+            [m.name for m in config.models],
+            config.known_sampled,
+        )
     return plan_of(config, {outcome.task: outcome}, {outcome.task: session}, known)
 
 

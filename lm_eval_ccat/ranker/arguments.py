@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,16 @@ from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.policy import Policy
 from ..methods.registry import method_of
-from .stopping import AllDecided, Budget, MaxItems, StoppingRule, TargetError, Unlimited
+from .stopping import (
+    AllDecided,
+    Budget,
+    MaxItems,
+    Percentile,
+    RankWidth,
+    StoppingRule,
+    TargetError,
+    Unlimited,
+)
 
 _NUMBER = (int, float, np.integer, np.floating)
 _WHOLE = (int, np.integer)
@@ -108,20 +119,35 @@ def price_of(name: Any, price: Any) -> float:
 
 
 def stopping_rule(
-    stop: StoppingRule | None, target_se: float | None, stop_when_decided: bool
+    stop: StoppingRule | None,
+    target_se: float | None = None,
+    stop_when_decided: bool = True,
+    rank_width: int | None = None,
+    percentile: float | None = None,
 ) -> StoppingRule:
     """What a ranking stops by, beside its limits."""
+    told = {"target_se": target_se, "rank_width": rank_width, "percentile": percentile}
+    given = [name for name, value in told.items() if value is not None]
     if stop is not None:
         if not isinstance(stop, StoppingRule):
             raise UsageError(f"stop {stop!r} is not a stopping rule")
-        if target_se is not None or not stop_when_decided:
-            raise UsageError("give stop= alone, or target_se= and stop_when_decided= without it")
+        if given or not stop_when_decided:
+            raise UsageError(
+                f"give stop= alone, or {given[0] if given else 'stop_when_decided'}= without it"
+            )
         return stop
     if not flag(stop_when_decided, "stop_when_decided"):
         return Unlimited()
-    if target_se is None:
-        return AllDecided()
-    return AllDecided(alone=False) & TargetError(number(target_se, "target_se", 0.0, above=True))
+    goals: list[StoppingRule] = []
+    if rank_width is not None:
+        goals.append(RankWidth(rank_width))
+    if percentile is not None:
+        goals.append(Percentile(percentile))
+    if not goals:
+        goals.append(AllDecided(alone=target_se is None))
+    if target_se is not None:
+        goals.append(TargetError(number(target_se, "target_se", 0.0, above=True)))
+    return reduce(and_, goals)
 
 
 def limits(

@@ -33,7 +33,7 @@ class Change:
         add: Mapping[str, float] | None,
     ) -> Change:
         """From what was given; the rule in force stays where no new one is."""
-        new = rule if stop is None else stopping_rule(stop, None, True)
+        new = rule if stop is None else stopping_rule(stop)
         return cls(
             new,
             *limits(new, budget, max_items),

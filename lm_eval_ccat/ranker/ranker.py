@@ -77,6 +77,10 @@ class Ranker:
         this, also when its place is decided. With a single model this is the stopping rule.
     stop_when_decided : bool, optional
         If false, spend the whole budget (or all items) instead of stopping once all is decided.
+    rank_width : int, optional
+        Stop once every model's rank range spans at most so many ranks, in place of all decided.
+    percentile : float, optional
+        Stop once every model's rank range spans at most so many per cent of all ranks.
     audit : float, optional
         Share of each model's items, in [0, 1), that is drawn at random instead of selected; from
         them `result` reports an estimate that holds whatever the response model gets wrong.
@@ -137,6 +141,8 @@ class Ranker:
         stop: StoppingRule | None = None,
         target_se: float | None = None,
         stop_when_decided: bool = True,
+        rank_width: int | None = None,
+        percentile: float | None = None,
         audit: float = 0.0,
         exposure: int = 1,
         known: Known | None = None,
@@ -148,7 +154,7 @@ class Ranker:
         prices = prices_of(models)
         self.confidence = number(confidence, "confidence", 0.5, 1.0)
         self.seed = whole(seed, "seed")
-        rule = stopping_rule(stop, target_se, stop_when_decided)
+        rule = stopping_rule(stop, target_se, stop_when_decided, rank_width, percentile)
         limit, self._max_items = limits(rule, budget, max_items)
         number(min_difference, "min_difference", 0.0)
         flag(familywise, "familywise")

@@ -74,6 +74,25 @@ def test_rows_are_added_and_replaced(bench, board):
     assert len(table) == 7
 
 
+def test_it_stops_once_the_rank_is_known_well_enough(bench, board, capsys):
+    folder, logs = board
+    found = {}
+    for flag in ((), ("--rank_width", "4"), ("--known_sampled",)):
+        assert call(bench, folder, logs, 0.6, *flag, "--adaptive_batch_size", "1") == 0
+        newest = max((folder / "out").rglob("results_*.json"), key=lambda p: p.stat().st_mtime_ns)
+        block = json.loads(newest.read_text())["adaptive"]["texts"]
+        low, high = block["place"]["rank_interval"]
+        found[flag[:1]] = block["items"], high - low + 1, block["stopped_because"]
+        newest.unlink()
+    assert found["--rank_width",][1] <= 4 and "known to 4 ranks" in found["--rank_width",][2]
+    assert found["--rank_width",][0] < found[()][0]
+    assert found["--known_sampled",][1] > found[()][1]  # the known are not known so well, then
+    capsys.readouterr()
+    assert main(["run", "--model", "copyist", "--tasks", "texts", "--adaptive", "--rank_width",
+                 "3"]) == 2  # fmt: skip
+    assert "needs leaderboard" in capsys.readouterr().err
+
+
 def test_mistakes_are_named_before_the_model_is_asked(bench, board, capsys):
     folder, _ = board
     assert call(bench, folder, "nowhere", 0.5) == 2

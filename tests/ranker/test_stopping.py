@@ -139,3 +139,17 @@ def test_rules_are_values():
 def test_what_is_no_rule_is_refused(make, says):
     with pytest.raises(UsageError, match=says):
         make()
+
+
+def test_the_goals_of_a_board_may_be_given_by_name():
+    """Names, unlike rules, stand in a journal; each does as its rule does."""
+    known = {f"k{n:02}": 0.3 + 0.01 * n for n in range(40)}
+    one = {"a": 1.0}
+    by_name = run(None, one, known=known, rank_width=8)
+    assert by_name.items == run(RankWidth(8), one, known=known).items
+    share = run(None, one, known=known, percentile=10.0, target_se=0.03)
+    assert share.items == run(Percentile(10.0) & TargetError(0.03), one, known=known).items
+    # Without a goal by name the place itself is what is waited for.
+    assert n_items(by_name) < n_items(run(None, one, known=known))
+    with pytest.raises(UsageError, match="give stop= alone, or rank_width="):
+        run(Budget(9), one, known=known, rank_width=3)
