@@ -38,7 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--documents",
         metavar="N",
         type=int,
-        help="show at most N documents, those that separated the models most (default: all)",
+        help="show at most N documents, those that weighed most in the decisions (default: all)",
     )
     parser.add_argument(
         "--plots", metavar="DIR", help="write the plots into DIR as well (needs the extra `plot`)"

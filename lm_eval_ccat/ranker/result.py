@@ -9,6 +9,7 @@ from scipy.special import ndtri
 
 from ..metrics.scale import Scale
 from .audit import AuditResult
+from .outlook import OpenPair
 from .place import Place
 from .ranks import order_in_words
 
@@ -56,6 +57,8 @@ class Ranking:
         Probability of being the best.
     p_top : dict of int to (dict of str to float)
         Probability of being among the best k, for some k.
+    open_pairs : list of OpenPair
+        Open neighbours of the order, and what would decide them; the cheapest first.
     expected_wrong : float
         How many of the decided pairs are expected to be wrong, by `pairwise`.
     items : dict of str to list
@@ -122,6 +125,7 @@ class Ranking:
     rank_ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     p_best: dict[str, float] = field(default_factory=dict)
     p_top: dict[int, dict[str, float]] = field(default_factory=dict)
+    open_pairs: list[OpenPair] = field(default_factory=list)
     expected_wrong: float = 0.0
     draws: dict[str, list[tuple[Any, float]]] = field(default_factory=dict)
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -178,6 +182,7 @@ class Ranking:
             ],
             "ties": [list(g) for g in self.ties],
             "separated_within_ties": [list(p) for p in self.separated_within_ties],
+            "open_pairs": [pair.to_dict() for pair in self.open_pairs],
             "expected_wrong_pairs": self.expected_wrong,
             "confidence": self.confidence,
             "items_of_benchmark": self.n_items,

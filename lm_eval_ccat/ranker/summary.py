@@ -17,6 +17,7 @@ from .audit import Audits
 from .contents import Contents
 from .ledger import Account
 from .outcomes import Outcome, Outcomes
+from .outlook import open_pairs
 from .placement import among_known
 from .ranks import chances_of_top, draw_scores, tie_groups
 from .result import Ranking, signature
@@ -49,6 +50,7 @@ def rank_models(standing: Standing, tops: Sequence[int] = (), **facts: Any) -> R
     at = {name: j for j, name in enumerate(names)}
     best, worst, _ = standing.ranges()
     p_top = _chances(standing, ranked, p, tops)
+    facts = {"cost": {a.name: a.spent for a in accounts}, **facts}
     return Ranking(
         order=ranked,
         estimates={n: policy.estimate(j)[0] for j, n in enumerate(names)},
@@ -71,8 +73,9 @@ def rank_models(standing: Standing, tops: Sequence[int] = (), **facts: Any) -> R
         expected_wrong=float(
             sum(min(p[a, b], p[b, a]) for a, b in pairs if a < b and decisions[a, b] == DECIDED)
         ),
+        open_pairs=open_pairs(standing, facts["items"], facts["cost"], facts["n_items"]),
         confidence=standing.confidence,
-        **{"cost": {a.name: a.spent for a in accounts}, **facts},
+        **facts,
     )
 
 

@@ -15,7 +15,7 @@ from .replay import History
 from .run import Run
 
 #: Models drawn in colour when the page opens; the others are grey until they are chosen.
-COLOURED = 8
+COLOURED = 5
 BUMP_LABELS = 40
 
 
@@ -90,7 +90,7 @@ def progress(run: Run, past: History) -> dict[str, Any]:
         "x": ticks(x_axis),
         "y": ticks(y_axis, down=True),
         "lines": lines,
-        "bump_height": 26 * size if size <= BUMP_LABELS else 520,
+        "bump_height": 30 * size if size <= BUMP_LABELS else 520,
         "bump_labels": size <= BUMP_LABELS,
         "undecided": _area(xs, [100.0 - pairs.place(v) for v in past.undecided]),
         "undecided_y": ticks(pairs, down=True),

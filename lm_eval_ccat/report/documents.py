@@ -1,4 +1,4 @@
-"""The documents of a run as the page shows them: which separated the models, by what answers."""
+"""The documents of a run as the page shows them: which decided it, by what answers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..bank import ItemBank
 from ..visible import visible
 from .run import Answer, Run
 from .text import shorten
+from .weights import document_weights
 
 #: All texts on the page together; a browser opens a page of this size without a pause.
 TEXT_BUDGET = 16_000_000
@@ -24,7 +25,7 @@ def documents(
     expected: Mapping[str, NDArray[np.float64]] | None,
     most: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The documents that were put to a model, those that separated the models most first.
+    """The documents that were put to a model, those that weighed most in the decisions first.
 
     Parameters
     ----------
@@ -40,14 +41,16 @@ def documents(
     -------
     list of dict
         JSON values with short keys: ``id``, ``p`` prompt, ``t`` target, ``s`` spread (largest less
-        smallest score, [0, 1]), ``a`` answers ``[model, raw, unit, expected, text, left off]``.
+        smallest score, [0, 1]), ``w`` share of the evidence (per cent), ``a`` answers
+        ``[model, raw, unit, expected, text, left off]``.
     """
     by_doc: dict[Any, list[Answer]] = {}
     for answer in run.answers:
         by_doc.setdefault(answer.doc, []).append(answer)
     position = {m: j for j, m in enumerate(models)}
     spread = {doc: _spread(answers) for doc, answers in by_doc.items()}
-    chosen = sorted(by_doc, key=lambda d: (-spread[d], -len(by_doc[d]), str(d)))[:most]
+    weight = document_weights(run)
+    chosen = sorted(by_doc, key=lambda d: (-weight[d], -spread[d], str(d)))[:most]
     texts = [a.output for d in chosen for a in by_doc[d]]
     texts += [s for d in chosen if d in run.sources for s in _both(run, d)]
     limit = text_limit([len(t) for t in texts])
@@ -57,6 +60,7 @@ def documents(
         entry: dict[str, Any] = {
             "id": visible(doc),
             "s": round(spread[doc], 4),
+            "w": round(100.0 * weight[doc], 3),
             "a": [
                 [
                     position[a.model],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import time
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -19,12 +20,14 @@ from .run import Run, read_run
 from .sections import sections_of
 from .text import script_json
 from .view import MATRIX_AS_TABLE, view
+from .words import date
 
 
 def write_report(
     run_dir: str | Path,
     output: str | Path | None = None,
     most_documents: int | None = None,
+    refresh: float | None = None,
 ) -> Path:
     """Write the HTML page of a finished or running ranking.
 
@@ -35,7 +38,9 @@ def write_report(
     output : path, optional
         The page; ``report.html`` in the run directory by default. Replaced in one step.
     most_documents : int, optional
-        At most this many documents, those that separated the models most; default all.
+        At most this many documents, those that weighed most in the decisions; default all.
+    refresh : float, optional
+        Seconds after which the page of a run that goes on loads itself again.
 
     Returns
     -------
@@ -54,7 +59,7 @@ def write_report(
     """
     run = read_run(run_dir)
     target = Path(output) if output is not None else run.path / "report.html"
-    text = mask_text(render(run, most_documents))
+    text = mask_text(render(run, most_documents, refresh))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_text(target, text, private=output is None)
@@ -63,8 +68,8 @@ def write_report(
     return target
 
 
-def render(run: Run, most_documents: int | None = None) -> str:
-    """The page of a run as HTML text."""
+def render(run: Run, most_documents: int | None = None, refresh: float | None = None) -> str:
+    """The page of a run as HTML text; `refresh` is of use while the run goes on."""
     content = view(run)
     models = run.models
     order = run.result["order"]
@@ -82,6 +87,8 @@ def render(run: Run, most_documents: int | None = None) -> str:
     script, style = _asset("app.js"), _asset("style.css")
     content |= {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
+        "refresh": None if refresh is None or run.finished else f"{refresh:g}",
+        "written": date(time.time()),
         "n_documents": len(data["docs"]),
         "data": script_json(data),
         "script": script,

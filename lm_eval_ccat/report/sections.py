@@ -53,13 +53,14 @@ class Section:
 
 
 _OWN = (
-    Section("ranking", "Ranking"),
-    Section("pairs", "Pairs", shown=lambda content: content["n_ranked"] > 1),
-    Section("progress", "Course", shown=lambda content: bool(content["progress"])),
-    Section("information", "Information", shown=lambda content: bool(content["information"])),
-    Section("spending", "Spending"),
+    Section("decision", "Decision", shown=lambda content: bool(content["ranks"])),
+    Section("ranking", "Estimates"),
     Section("documents", "Documents"),
     Section("trust", "Trust"),
+    Section("progress", "Progress", shown=lambda content: bool(content["progress"])),
+    Section("pairs", "Pairs", shown=lambda content: content["n_ranked"] > 1),
+    Section("spending", "Spending"),
+    Section("information", "Items", shown=lambda content: bool(content["information"])),
     Section("reproduce", "Reproduce"),
 )
 

@@ -9,24 +9,25 @@ import numpy as np
 
 from .. import __version__
 from .axes import Axis, axis, decimals_for
-from .charts import information_chart, progress, ticks
+from .charts import COLOURED, information_chart, progress, ticks
+from .decision import chain, headline, outlook, pairs_decided, rank_rows
+from .figure import figure
 from .information import has_information
 from .provenance import bank_facts, command, configuration
 from .replay import course
 from .run import Run
-from .words import date, duration, letters, listed, money, percent, probability, whole_percent
+from .trust import sentences
+from .words import date, duration, listed, money, percent, probability, whole_percent
 
 #: Up to here every cell of the pairwise matrix is text in a table; beyond, the page draws it.
 MATRIX_AS_TABLE = 24
-#: Models of the order that the head of the page names.
-IN_WORDS = 16
 
 
 def view(run: Run) -> dict[str, Any]:
     """Everything that the page shows, except for the documents' texts."""
     past = course(run)
     rows = ranking_rows(run)
-    shown_groups = first_of(groups(run), IN_WORDS)
+    parts = chain(run.result)
     return {
         "version": __version__,
         "title": title(run),
@@ -36,10 +37,14 @@ def view(run: Run) -> dict[str, Any]:
         "scale": run.scale.describe(),
         "higher": run.scale.higher_is_better,
         "finished": run.finished,
-        "groups": shown_groups,
-        "not_shown": len(run.result["order"]) - sum(map(len, shown_groups)),
+        "headline": headline(run.result),
+        "chain": parts,
+        "not_shown": len(run.result["order"]) - sum(len(p["names"]) for p in parts),
+        "ranks": rank_rows(run.result),
+        "outlook": outlook(run.result, run.currency),
+        "figure": figure(run),
+        "trust": sentences(run),
         "any_ties": bool(run.result["ties"]),
-        "separated": run.result.get("separated_within_ties", []),
         "confidence": f"{100 * run.result['confidence']:g}%",
         "stopped": run.result["stopped_because"],
         "facts": facts(run),
@@ -51,6 +56,7 @@ def view(run: Run) -> dict[str, Any]:
         "matrix": matrix(run),
         "progress": None if past is None else progress(run, past),
         "information": information_chart(run) if has_information(run.bank) else None,
+        "coloured": COLOURED,
         "spending": spending(run),
         "currency": run.currency,
         "audits": audits(run),
@@ -79,34 +85,6 @@ def metric_name(run: Run) -> str:
     return str(run.facts["metric"])
 
 
-def groups(run: Run) -> list[list[str]]:
-    """The order as groups: one model, or several that are tied."""
-    group_of = {m: tuple(g) for g in run.result["ties"] for m in g}
-    made: list[list[str]] = []
-    for model in run.result["order"]:
-        members = list(group_of.get(model, (model,)))
-        if not made or made[-1] != members:
-            made.append(members)
-    return made
-
-
-def first_of(found: list[list[str]], most: int) -> list[list[str]]:
-    """The first groups, with at most `most` models in all.
-
-    Examples
-    --------
-    >>> first_of([["a"], ["b", "c", "d"]], 3)
-    [['a'], ['b', 'c']]
-    """
-    made: list[list[str]] = []
-    for group in found:
-        if most <= 0:
-            break
-        made.append(group[:most])
-        most -= len(group)
-    return made
-
-
 def facts(run: Run) -> list[dict[str, str]]:
     """The figures at the head of the page."""
     result = run.result
@@ -130,16 +108,16 @@ def facts(run: Run) -> list[dict[str, str]]:
                 "label": f"spent; a full evaluation about {money(whole)}",
             }
         )
-    tie_of = {m: i for i, g in enumerate(result["ties"]) for m in g}
-    asked_about = [p for p in pairwise(result["order"]) if p in run.pairwise]
-    pairs = len(asked_about)
-    open_pairs = sum(a in tie_of and tie_of[a] == tie_of.get(b) for a, b in asked_about)
-    made.append(
-        {
-            "value": f"{pairs - open_pairs} of {pairs}",
-            "label": f"neighbouring pairs decided at {100 * result['confidence']:g}% confidence",
-        }
-    )
+    pairs = pairs_decided(result)
+    if pairs["pairs"]:
+        same = f", {pairs['equivalent']} equivalent" if pairs["equivalent"] else ""
+        made.append(
+            {
+                "value": f"{pairs['decided']:,} of {pairs['pairs']:,}",
+                "label": f"pairs decided at {100 * result['confidence']:g}% confidence{same}; "
+                f"of neighbours {pairs['near_decided']} of {pairs['near']}",
+            }
+        )
     if run.started and run.ended and run.ended > run.started:
         made.append({"value": duration(run.ended - run.started), "label": "from start to end"})
     return made
@@ -266,8 +244,6 @@ def ranking_rows(run: Run) -> list[dict[str, Any]]:
                 "better_value": -1.0 if better is None else better,
                 "decided": better is not None and tie_of.get(after[m], -1) != tie_of.get(m, -2),
                 "tie": tie,
-                "tie_name": None if tie is None else letters(tie),
-                "tied_with": [] if tie is None else [o for o in run.result["ties"][tie] if o != m],
                 "set_aside": r.get("set_aside"),
                 "known": bool(r.get("known")),
             }

@@ -66,16 +66,6 @@ def percent(part: float, whole: float) -> str:
     return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
 
 
-def letters(index: int) -> str:
-    """Names of groups: A, B, ..., Z, AA, AB, ..."""
-    letters = ""
-    index += 1
-    while index:
-        index, rest = divmod(index - 1, 26)
-        letters = chr(65 + rest) + letters
-    return letters
-
-
 def listed(names: list[str]) -> str:
     """The first names, and how many more there are."""
     shown = ", ".join(names[:4])

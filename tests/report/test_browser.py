@@ -70,7 +70,15 @@ def large(many_dir, tmp_path_factory):
 def test_it_renders_without_sideways_scrolling(browser, page, size, dark):
     show(browser, page, size, dark)
     assert run(browser, "return document.documentElement.scrollWidth") <= size[0]
-    for part in ("ranking", "pairs", "progress", "information", "spending", "documents"):
+    for part in (
+        "decision",
+        "ranking",
+        "pairs",
+        "progress",
+        "information",
+        "spending",
+        "documents",
+    ):
         box = run(
             browser,
             "const b = document.getElementById(arguments[0]).getBoundingClientRect();"
@@ -189,7 +197,7 @@ def test_search_filters_and_says_how_many(browser, page):
     )
     found = int(counted.split()[0])
     assert 0 < found < total
-    assert run(browser, "return document.querySelectorAll('.docs > li').length") == min(found, 40)
+    assert run(browser, "return document.querySelectorAll('.docs > li').length") == min(found, 10)
     box.clear()
     box.send_keys("no document says this")
     until(browser, "return document.getElementById('doc-count').textContent.startsWith('0 of')")
@@ -202,6 +210,7 @@ def test_two_models_can_be_compared(browser, page):
     run(
         browser,
         "document.getElementById('doc-a').value = 0; document.getElementById('doc-b').value = 1;"
+        "document.getElementById('doc-sort').value = 'spread';"
         "document.getElementById('doc-form').requestSubmit()",
     )
     shown = run(
@@ -214,7 +223,7 @@ def test_two_models_can_be_compared(browser, page):
         if {0, 1} <= {a[0] for a in doc["a"]}
     }
     gaps = [unit[d][0] - unit[d][1] for d in shown]
-    assert gaps == sorted(gaps, reverse=True) and len(gaps) == min(40, len(unit))
+    assert gaps == sorted(gaps, reverse=True) and len(gaps) == min(10, len(unit))
     p = data["p"][0][1]
     assert run(browser, "return document.getElementById('pair-out').textContent").startswith(
         f"{p:.1f}".removesuffix(".0")
@@ -275,7 +284,7 @@ def test_a_large_run_opens_and_answers_at_once(browser, large):
     show(browser, large)
     timing = run(browser, "return performance.getEntriesByType('navigation')[0].loadEventEnd")
     assert timing > 0  # it finished loading; how fast is printed by no test
-    assert run(browser, "return document.querySelectorAll('.docs > li').length") == 40
+    assert run(browser, "return document.querySelectorAll('.docs > li').length") == 10
     spent = run(
         browser,
         "const t = performance.now(); document.getElementById('q').value = 'thunder';"

@@ -65,9 +65,12 @@ def test_the_course_ends_at_the_result(run) -> None:
 
 def test_the_page_says_what_the_result_says(run) -> None:
     content, result = view(run), run.result
-    [said] = [f["value"] for f in content["facts"] if "pairs decided" in f["label"]]
-    decided, pairs = map(int, said.split(" of "))
+    [fact] = [f for f in content["facts"] if "pairs decided" in f["label"]]
+    decided, pairs = map(int, fact["label"].split("of neighbours ")[1].split(" of "))
     assert pairs - decided == open_pairs(result) == content["progress"]["last_undecided"]
+    place = {m: n for n, m in enumerate(result["order"])}
+    once = [p for p in result["pairwise"] if place.get(p["a"], 99) < place.get(p["b"], -1)]
+    assert fact["value"] == f"{sum(p['decision'] == 'decided' for p in once)} of {len(once)}"
     rows = {row["name"]: row for row in content["rows"]}
     lines = {line["name"]: line for line in content["progress"]["lines"]}
     ends = [v for m in run.models for e in ("low", "high") for v in getattr(course(run), e)[m]]
@@ -129,3 +132,45 @@ def test_figures_of_another_version_are_not_contradicted(tmp_path) -> None:
     content = view(read_run(tmp_path / "run"))
     assert content["progress"] is None
     assert any("other figures" in w["text"] for w in content["warnings"])
+
+
+def test_the_head_of_the_page_is_the_result_s_own_line(run) -> None:
+    from lm_eval_ccat.report.decision import chain, headline
+
+    result, line = run.result, ""
+    for part in chain(result, most=99):
+        names = ", ".join(part["names"])
+        own = "{" + names + "}" if len(part["names"]) > 1 else names
+        line += f" {part['joint']} {own}" + (f" {part['ranks']}" if part["ranks"] else "")
+    assert line.removeprefix(" > ") == result["ranking"]
+    may = [m for m in result["order"] if result["models"][m]["rank_range"][0] == 1]
+    if not run.result["models"][result["order"][-1]].get("known"):
+        assert all(m in headline(result) for m in may) or str(len(may)) in headline(result)
+    assert headline(result).replace(">", "&gt;").replace("<", "&lt;") in render(run)
+
+
+def test_rank_ranges_open_pairs_and_the_figure_are_the_result_s(run) -> None:
+    from lm_eval_ccat.report.decision import outlook, rank_rows
+    from lm_eval_ccat.report.figure import figure
+
+    result = run.result
+    drawn = rank_rows(result)
+    for row in drawn["rows"] if drawn else ():
+        block = result["models"][row["name"]]
+        assert [row["best"], row["worst"]] == block["rank_range"]
+        assert row["p_best"] == block["p_best"]
+        assert row["low"] * drawn["size"] == pytest.approx(100 * (row["best"] - 1), abs=0.5)
+    found = outlook(result, run.currency)
+    shown = (found["rows"] + found["more"]) if found else []
+    assert [(r["a"], r["b"], dict(r["items"])) for r in shown] == [
+        (p["a"], p["b"], p["items"]) for p in result["open_pairs"]
+    ]
+    paper = figure(run)["rows"]
+    assert len(paper) == len([m for m in result["order"] if m in run.tested])
+    xs = {r["name"]: [r["low"], r["x"], r["high"]] for r in paper}
+    at = {m: [*result["models"][m]["interval"], result["models"][m]["estimate"]] for m in xs}
+    values = [v for m in xs for v in sorted(at[m])]
+    slope, start = np.polyfit(values, [x for m in xs for x in xs[m]], 1)
+    for m in xs:
+        assert [start + slope * v for v in sorted(at[m])] == pytest.approx(xs[m], abs=0.05)
+        assert next(r["estimate"] for r in paper if r["name"] == m) in render(run)

@@ -90,9 +90,10 @@ def test_every_answer_of_the_journal_is_on_the_page(run_dir, seen):
         assert answer[4] == visible(text[: len(text) - answer[5]])
 
 
-def test_documents_come_with_the_largest_difference_first(seen):
-    spreads = [doc["s"] for doc in embedded(seen)["docs"]]
-    assert spreads == sorted(spreads, reverse=True)
+def test_documents_that_weighed_most_in_the_decisions_come_first(seen):
+    weights = [doc["w"] for doc in embedded(seen)["docs"]]
+    assert weights == sorted(weights, reverse=True)
+    assert sum(weights) == pytest.approx(100.0, abs=0.2)
     for doc in embedded(seen)["docs"]:
         units = [a[2] for a in doc["a"]]
         assert doc["s"] == pytest.approx(max(units) - min(units), abs=2e-4)

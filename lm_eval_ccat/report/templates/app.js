@@ -77,13 +77,55 @@
     });
   }
 
+  // -- the page of a run that goes on ------------------------------------------------------------
+  const live = $("live");
+  if (live) {
+    const pause = $("pause");
+    let paused = false;
+    pause.hidden = false;
+    pause.addEventListener("click", () => {
+      paused = !paused;
+      pause.textContent = paused ? "Go on" : "Pause";
+    });
+    setInterval(() => {
+      const reading = document.querySelector(".docs details[open]") || $("q").value;
+      if (!paused && !reading) location.reload();
+    }, 1000 * Number(live.dataset.refresh));
+  }
+
+  // -- the figure as a file ----------------------------------------------------------------------
+  const save = $("save");
+  if (save) {
+    save.hidden = false;
+    const offer = (blob, ending) => {
+      const url = URL.createObjectURL(blob);
+      el("a", { href: url, download: `${save.dataset.name.replace(/[^\w.-]+/g, "_")}.${ending}` }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 10000);
+    };
+    save.addEventListener("click", (event) => {
+      const kind = event.target.dataset.save;
+      if (!kind) return;
+      const drawing = $("paper");
+      const text = new XMLSerializer().serializeToString(drawing);
+      if (kind === "svg") { offer(new Blob([text], { type: "image/svg+xml" }), kind); return; }
+      const image = new Image();
+      image.onload = () => {
+        const sheet = el("canvas", {});
+        sheet.width = 3 * drawing.width.baseVal.value;
+        sheet.height = 3 * drawing.height.baseVal.value;
+        sheet.getContext("2d").drawImage(image, 0, 0, sheet.width, sheet.height);
+        sheet.toBlob((blob) => offer(blob, kind), "image/png");
+      };
+      image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+    });
+  }
+
   // -- which lines are in colour ---------------------------------------------------------------
   const chips = $("chips");
   if (chips) {
     const used = new Map(); // line -> colour
     for (const chip of chips.children)
       if (chip.getAttribute("aria-pressed") === "true") used.set(chip.dataset.line, Number(chip.dataset.line));
-    const many = () => $("estimates").classList.toggle("many", used.size > 3);
     const heat = (on) => (event) => {
       const chip = event.target.closest("button");
       if (!chip) return;
@@ -110,7 +152,6 @@
         node.classList.toggle("on", on && node !== chip);
         node.classList.toggle(`c${colour}`, on);
       }
-      many();
     });
   }
 
@@ -192,7 +233,7 @@
   }
 
   // -- documents -----------------------------------------------------------------------------
-  const PAGE = 40;
+  const [FIRST, PAGE] = [10, 40];
   const docs = data.docs;
   const [list, more, form] = [$("docs"), $("more"), $("doc-form")];
   const [query, first, second, sorting] = [$("q"), $("doc-a"), $("doc-b"), $("doc-sort")];
@@ -223,6 +264,7 @@
     const collator = new Intl.Collator(undefined, { numeric: true });
     const mine = (doc) => (a === null ? doc.a : doc.a.filter((answer) => answer[0] === a));
     const keys = {
+      weight: (doc) => doc.w,
       spread: (doc) => (a !== null && b !== null ? unitOf(doc, a) - unitOf(doc, b) : doc.s),
       surprise: (doc) => Math.max(...mine(doc).map(surprise)),
       low: (doc) => -(a === null ? mean(doc) : unitOf(doc, a)),
@@ -241,7 +283,7 @@
   }
 
   function draw() {
-    const next = shown.slice(drawn, drawn + PAGE);
+    const next = shown.slice(drawn, drawn + (drawn ? PAGE : FIRST));
     list.append(...next.map(entry));
     drawn += next.length;
     more.hidden = drawn >= shown.length;
@@ -252,7 +294,7 @@
     const snippet = (doc.p?.[0] || doc.a[0][4]).slice(0, 240).replace(/\s+/g, " ");
     const summary = el("summary", {},
       el("span", { class: "id" }, doc.id), el("span", { class: "snippet", dir: "auto" }, snippet),
-      strip(doc), el("span", { class: "spread", title: "largest less smallest score, from 0 to 1" }, doc.s.toFixed(2)));
+      strip(doc), el("span", { class: "spread", title: "share of the evidence behind the decisions" }, `${doc.w.toFixed(doc.w < 10 ? 1 : 0)}%`));
     const details = el("details", {}, summary);
     details.addEventListener("toggle", () => {
       if (details.open && details.children.length === 1) details.append(body(doc));
@@ -278,8 +320,12 @@
     if (doc.t) node.append(el("h4", {}, "Reference"), text(doc.t));
     let at = 0;
     const button = el("button", { type: "button" });
+    const side = el("div", { class: "side" });
+    node.append(side);
+    const wanted = [chosen(first), chosen(second)].filter((m) => m !== null);
+    const order = [...doc.a].sort((x, y) => wanted.includes(y[0]) - wanted.includes(x[0]));
     const add = () => {
-      for (const a of doc.a.slice(at, at + 20)) button.before(answer(a));
+      for (const a of order.slice(at, at + 20)) side.append(answer(a));
       at += 20;
       button.hidden = at >= doc.a.length;
       button.textContent = `Show ${doc.a.length - at} more answers`;

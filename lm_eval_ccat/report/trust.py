@@ -1,0 +1,107 @@
+"""Whether a ranking can be trusted, in sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..upkeep.age import age_in_words
+from .decision import pairs_decided
+from .run import Run
+from .words import listed
+
+
+def sentences(run: Run) -> list[dict[str, str]]:
+    """What speaks for the figures and against them, as pairs of a topic and a text."""
+    made: list[dict[str, str]] = []
+
+    def say(topic: str, text: str) -> None:
+        made.append({"topic": topic, "text": text})
+
+    _pairs(run, say)
+    _range(run, say)
+    _sample(run, say)
+    _bank(run, say)
+    if run.failures:
+        models = listed(sorted({f.model for f in run.failures}))
+        n = len(run.failures)
+        say(
+            "Failures",
+            f"{n} request{'s' if n > 1 else ''} failed ({models}). These documents count as not "
+            "seen, never as wrong. If a model fails on the hard ones, its estimate is too high.",
+        )
+    return made
+
+
+def _pairs(run: Run, say: Any) -> None:
+    found, wrong = pairs_decided(run.result), run.result.get("expected_wrong_pairs")
+    if not found["decided"]:
+        return
+    level = f"{100 * run.result['confidence']:g}%"
+    text = f"{found['decided']:,} of {found['pairs']:,} pairs are decided at {level} confidence"
+    if wrong is not None:
+        few = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
+        text += f"; {few} of them are expected to be wrong"
+    say("Decisions", text + ".")
+
+
+def _range(run: Run, say: Any) -> None:
+    models = run.result["models"]
+    found = [(m, text) for m in run.tested for text in models[m].get("findings", ())]
+    for m, text in found:
+        say("Range", f"{m} {text}.")
+    reach = None if run.bank is None else run.bank.self_check.get("range")
+    if reach:
+        rest = "" if found else " Nothing in this run speaks against it."
+        say("Range", f"The bank {reach.removeprefix('it ')}.{rest}")
+
+
+def _sample(run: Run, say: Any) -> None:
+    audits = {m: a for m in run.tested if (a := run.result["models"][m].get("audit"))}
+    judged = {m: a for m, a in audits.items() if a["agrees"] is not None}
+    against = [m for m, a in judged.items() if not a["agrees"]]
+    unlike = [m for m, a in audits.items() if not a["fits_the_bank"]]
+    if judged and not against:
+        each = "every model" if len(judged) == len(run.tested) else listed(list(judged))
+        say(
+            "Sample",
+            f"Documents drawn at random give {each} a score that agrees with its estimate.",
+        )
+    for m in against:
+        say(
+            "Sample",
+            f"Documents drawn at random contradict the estimate of {m}: {judged[m]['estimate']:.4g}"
+            f" against {run.result['models'][m]['estimate']:.4g}. Trust the random documents.",
+        )
+    if unlike:
+        say(
+            "Sample",
+            f"{listed(unlike)} answer{'s' if len(unlike) == 1 else ''} unlike the models of the "
+            "bank; the estimate is less certain than its interval says.",
+        )
+
+
+def _bank(run: Run, say: Any) -> None:
+    bank = run.bank
+    if bank is None:
+        return
+    if not bank.models:
+        say(
+            "Bank",
+            "No bank was used: all models got the same random documents, and nothing rests on "
+            "other models.",
+        )
+        return
+    say(
+        "Bank",
+        f"The bank was calibrated on {len(bank.models)} models by the method “{bank.method}” and "
+        f"{age_in_words(bank)}.",
+    )
+    check = bank.self_check
+    if "coverage_95" in check:
+        say(
+            "Bank",
+            f"Tried on {check['models_left_out']} models left out of the calibration, its 95% "
+            f"intervals covered {100 * check['coverage_95']:.0f}% of the true scores and its "
+            f"estimates had an RMSE of {check['rms_error']:.3f} (scores on 0 to 1) after "
+            f"{check['items']} documents.",
+        )

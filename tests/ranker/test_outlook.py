@@ -1,0 +1,68 @@
+"""What would decide the pairs that are open."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat.ranker.outlook import items_to_decide
+
+
+@given(st.integers(1, 500), st.integers(2, 5000), st.floats(1.0, 1e6))
+def test_items_to_decide_are_what_the_variance_of_a_mean_needs(asked, n_items, ratio) -> None:
+    needed = items_to_decide(asked, n_items, ratio)
+    if asked >= n_items:
+        assert needed == n_items
+        return
+    assert asked < needed <= n_items
+
+    def variance(n: int) -> float:
+        return 1.0 / n - 1.0 / n_items
+
+    bound = variance(asked) / ratio**2
+    assert variance(needed) <= bound * (1.0 + 1e-6) + 1e-12
+    if needed > asked + 1:
+        assert variance(needed - 1) > bound * (1.0 - 1e-6) - 1e-12
+
+
+def _ranking(gap: float, until: int | None, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    n = 2000
+    base = rng.normal(0.5, 0.15, n)
+    scores = {
+        "a": np.clip(base + gap + rng.normal(0, 0.15, n), 0, 1),
+        "b": np.clip(base + rng.normal(0, 0.15, n), 0, 1),
+    }
+    ranker = Ranker(ItemBank.blank(range(n)), dict.fromkeys(scores, 2.0), seed=seed, warmup=10)
+    told = 0
+    while not ranker.done and (until is None or told < until):
+        for model, item in ranker.ask(1):
+            ranker.tell(model, item, float(scores[model][item]))
+            told += 1
+    return ranker.result(), told
+
+
+def test_the_forecast_of_an_open_pair_is_near_what_it_takes() -> None:
+    ratios = []
+    for seed in range(8):
+        early, told = _ranking(0.04, 100, seed)
+        if not early.open_pairs:
+            continue
+        [pair] = early.open_pairs
+        assert pair.cost == pytest.approx(2.0 * sum(pair.items.values()))
+        assert {pair.a, pair.b} == {"a", "b"}
+        _, took = _ranking(0.04, None, seed)
+        ratios.append((told + sum(pair.items.values())) / took)
+    assert len(ratios) >= 3
+    assert 0.4 < float(np.median(ratios)) < 2.5
+
+
+def test_open_pairs_say_what_they_need_and_decided_ones_need_nothing() -> None:
+    found, _ = _ranking(0.0, 100)
+    [pair] = found.to_dict()["open_pairs"]
+    assert pair["items"].keys() == {"a", "b"} and min(pair["items"].values()) > 0
+    decided, _ = _ranking(0.3, None)
+    assert decided.open_pairs == []
