@@ -1,15 +1,19 @@
 """Make docs/experiments.md from what `lm-eval-ccat experiments` wrote.
 
     python benchmarks/paper_experiments/page.py [OUT [COMMIT of the code that measured]]
+    python benchmarks/paper_experiments/page.py --beside OUT METHOD COMMIT
 
-With OUT, its `experiments.json` and plots are copied into docs/ first. The tables are taken as they
-are; what is added is where the scores come from, and why they are not the paper's figures.
+With OUT, its `experiments.json` and plots are copied into docs/ first. With --beside, the rows of
+one method of another run, of fewer seeds, are put under those of `paper`, labelled with its seeds.
+The tables are taken as they are; what is added is where the scores come from, and why they are not
+the paper's figures.
 """
 
 # ruff: noqa: E501
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -20,6 +24,8 @@ from lm_eval_ccat.experiments.printed import printed
 from lm_eval_ccat.experiments.report import dump, section
 from lm_eval_ccat.experiments.tables import Table
 
+#: Tables of the study `replay`, which is what a run beside measures.
+STUDIED = ("main", "ties", "fixed_length", "spend")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MEASURED = DOCS / "measured" / "experiments.json"
 
@@ -31,7 +37,7 @@ Every figure on this page stands in `docs/measured/experiments.json`, which that
 in `lm_eval_ccat/experiments/paper.json`, which holds what the paper prints. Each table has the rows
 that the paper prints first, then ours.
 
-{settings} {measured_by}
+{settings} {measured_by}{beside}
 
 ## Where the scores come from
 
@@ -86,6 +92,43 @@ Where the data differ, plainly:
 """
 
 
+def beside(document: dict[str, Any], other: Mapping[str, Any], method: str, commit: str) -> None:
+    """Put the rows of a method of another run under those of `paper`, with their label.
+
+    Columns that stand in the first method's rows alone (`random`, say) are those of the other run.
+    """
+    seeds = int(re.search(r"(\d+) seeds? each", other["settings"])[1])
+    label = f"{method}, {seeds} seed{'s' if seeds > 1 else ''}"
+    for table in document["tables"]:
+        theirs = next(t for t in other["tables"] if t["name"] == table["name"])
+        at = theirs["columns"].index("figures")
+        first = {tuple(r[:at]): r for r in theirs["rows"] if r[at] == "paper"}
+        own = {tuple(r[:at]): r for r in theirs["rows"] if r[at] == method}
+        rows = [r for r in table["rows"] if not r[at].startswith(f"{method}, ")]
+        table["rows"] = []
+        for row in rows:
+            table["rows"].append(row)
+            place = tuple(row[:at])
+            if row[at] == "paper" and place in own and table["name"] in STUDIED:
+                cells = [
+                    f if v is None and c != "a" else v
+                    for c, v, f in zip(theirs["columns"], own[place], first[place])
+                ]
+                cells[at] = label
+                table["rows"].append(cells)
+    tables = len(own_places(document, label))
+    document["beside"] = (
+        f"Rows `{label}` are of another run, with the code of commit {commit}: the same hold-out "
+        f"sets with {seeds} seed{'s' if seeds > 1 else ''} each, on {tables} of the tables; their "
+        "baselines are of that run, and their means are over those tables."
+    )
+
+
+def own_places(document: Mapping[str, Any], label: str) -> list[dict[str, Any]]:
+    """Rows of the main table that are of one label, each of one score table."""
+    return [r for r in rows_of(document, "main") if r["figures"] == label and r["metric"]]
+
+
 def rows_of(document: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Rows of one table, by column."""
     table = next(t for t in document["tables"] if t["name"] == name)
@@ -107,7 +150,7 @@ def headline(document: Mapping[str, Any], method: str, first: str) -> dict[str, 
         if r["metric"] and r["figures"] == method and r["items"] >= 500
     ]
     shown = {
-        "tau_above_random": f"{main['tau'] - pooled(document, 'main', first)['random']:+.2f}",
+        "tau_above_random": f"{main['tau'] - main['random']:+.2f}",
         "confident_accuracy": f"{ties['confident accuracy']:.1%}",
         "share_used": f"{sum(large) / len(large):.1f}% (of 500 items and more)",
         "tie_f1": f"{ties['F1']:.2f}",
@@ -149,6 +192,7 @@ def page(document: Mapping[str, Any], plots: set[str]) -> str:
         HEAD.format(
             settings=document["settings"],
             measured_by=document.get("measured_by", ""),
+            beside=" " + document["beside"] if "beside" in document else "",
             columns=" | ".join(f"here, `{m}`" for m in methods),
             rule=" ---: |" * len(methods),
             headline="\n".join(lines),
@@ -167,7 +211,13 @@ def page(document: Mapping[str, Any], plots: set[str]) -> str:
 
 
 def main() -> None:
-    if sys.argv[1:]:
+    if sys.argv[1:2] == ["--beside"]:
+        out, method, commit = sys.argv[2:]
+        document = json.loads(MEASURED.read_text(encoding="utf-8"))
+        other = json.loads(Path(out, "experiments.json").read_text(encoding="utf-8"))
+        beside(document, other, method, commit)
+        MEASURED.write_text(dump(document), encoding="utf-8")
+    elif sys.argv[1:]:
         out = Path(sys.argv[1])
         document = json.loads((out / "experiments.json").read_text(encoding="utf-8"))
         if sys.argv[2:]:

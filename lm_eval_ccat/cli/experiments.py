@@ -12,6 +12,7 @@ from ..errors import UsageError
 from .parsing import add_exclude, names_of
 
 RESCALE = ("range", "none", "holdout")
+STUDIES = ("replay", "families", "sweep", "information", "conformance")
 
 EPILOG = """\
 example:
@@ -73,6 +74,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="price of one unit of each model (default: drawn from 0.1 to 3.2, by the seed)",
     )
     parser.add_argument("--only", default="", metavar="TABLE[:METRIC],...", help="not all tables")
+    parser.add_argument(
+        "--studies",
+        default=",".join(STUDIES),
+        metavar="A,B",
+        help="not all studies (default: %(default)s); `replay` fills the tables of the main "
+        "comparison, ties, fixed length and spending",
+    )
     parser.add_argument("--families", metavar="FILE", help="families, for the family hold-out")
     parser.add_argument("--scales", metavar="FILE", help="scales of metrics that are not known")
     add_exclude(parser)
@@ -132,6 +140,7 @@ def run(args: argparse.Namespace) -> int:
         only=tuple(part for part in args.only.split(",") if part),
         items=None if args.items is None else Path(args.items),
         units_columns=tuple(part for part in args.units_columns.split(",") if part),
+        studies=_studies(args.studies),
         seed=args.seed,
     )
     out = Path(args.out)
@@ -166,6 +175,13 @@ def _numbers(flag: str, text: str) -> tuple[float, ...]:
     if twice:
         raise UsageError(f"--{flag} names {twice[0]:g} twice")
     return found
+
+
+def _studies(text: str) -> tuple[str, ...]:
+    wanted = {part for part in text.split(",") if part}
+    for name in wanted.difference(STUDIES):
+        raise UsageError(f"--studies {name!r}: there is none; there are {', '.join(STUDIES)}")
+    return tuple(name for name in STUDIES if name in wanted)
 
 
 def _temperature(text: str) -> float | None:

@@ -23,7 +23,7 @@ from .design import Design
 
 # Part of the key of what is stored: a study that measures something else gets a new number.
 _STUDIES_VERSION = 4
-_STUDIES = ("replay", "families", "sweep", "information", "conformance")
+STUDIES = ("replay", "families", "sweep", "information", "conformance")
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Setup:
         Directory of item tables of the same names.
     units_columns : tuple of str
         The first of these columns that an item table has is the size of its items.
+    studies : tuple of str
+        Which of `STUDIES` to make; the tables of the others hold the paper's rows alone.
     """
 
     scales: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class Setup:
     only: tuple[str, ...] = ()
     items: Path | None = None
     units_columns: tuple[str, ...] = ()
+    studies: tuple[str, ...] = STUDIES
     seed: int = 0
 
 
@@ -183,7 +186,7 @@ def run_experiments(
     store = Path(out) / "measured"
     store.mkdir(parents=True, exist_ok=True)
     measured: dict[str, dict[str, Any]] = {}
-    steps = len(sources) * len(_STUDIES)
+    steps = len(sources) * len(setup.studies)
     for number, source in enumerate(sources):
         entry: dict[str, Any] = {}
         measured[source.label] = entry
@@ -198,9 +201,9 @@ def run_experiments(
         own = replace(design, item_scaling=scaled)
         entry["facts"] = {**_facts(source, table, unit_name), "item_scaling": scaled}
         key = _key(table, units, own)
-        for step, name in enumerate(_STUDIES):
+        for step, name in enumerate(setup.studies):
             if on_progress is not None:
-                on_progress(f"{source.label}: {name}", number * len(_STUDIES) + step, steps)
+                on_progress(f"{source.label}: {name}", number * len(setup.studies) + step, steps)
             file = store / f"{source.name}.{safe_name(source.metric)}.{name}.json"
             entry[name] = _stored(file, key, partial(_study, name, table, own, units))
     if on_progress is not None:

@@ -141,6 +141,15 @@ def test_a_second_run_measures_nothing_again(ran, monkeypatch, capsys):
     assert "measured again" in capsys.readouterr().err
 
 
+def test_only_the_studies_asked_for_are_made(ran, tmp_path):
+    command, out, _ = ran
+    assert main([*command, "--out", str(tmp_path), "--studies", "replay", "--only", "errors"]) == 0
+    assert [p.name.split(".")[-2] for p in (tmp_path / "measured").iterdir()] == ["replay"]
+    [own] = [r for r in read(tmp_path, "main") if r["table"] == "errors"]
+    assert own == next(r for r in read(out, "main") if r["table"] == "errors")
+    assert not [r for r in read(tmp_path, "families") if r["table"] == "errors"]
+
+
 def test_a_broken_store_is_measured_again(ran):
     command, out, _ = ran
     file = out / "measured" / "flores200.bleu.information.json"
@@ -160,6 +169,7 @@ def test_a_broken_store_is_measured_again(ran):
         (["--levels", "a,b"], "not a list of numbers"),
         (["--levels", "5,10,5"], "--levels names 5 twice"),
         (["--temperature", "cold"], "neither a number nor 'all'"),
+        (["--studies", "replays"], "there are replay, families"),
     ],
 )
 def test_errors_are_one_line(ran, tmp_path, capsys, changes, said):

@@ -57,15 +57,47 @@ def test_names_of_our_tasks_are_known():
         assert {t for t in pair["tables"] if t.startswith("ccat_")} <= tasks
 
 
-def test_the_page_shows_what_the_command_wrote():
-    """docs/experiments.md is made from docs/measured/experiments.json, figure by figure."""
+@pytest.fixture(scope="module")
+def maker():
     file = ROOT / "benchmarks" / "paper_experiments" / "page.py"
     spec = importlib.util.spec_from_file_location("experiments_page", file)
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    text = made.MEASURED.read_text(encoding="utf-8")
+    return made
+
+
+def test_the_page_shows_what_the_command_wrote(maker):
+    """docs/experiments.md is made from docs/measured/experiments.json, figure by figure."""
+    text = maker.MEASURED.read_text(encoding="utf-8")
     document = json.loads(text)
     assert dump(document) == text
     plots = {p.stem for p in (ROOT / "docs" / "experiments").glob("*.png")}
     page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
-    assert page == made.page(document, plots), "run benchmarks/paper_experiments/page.py"
+    assert page == maker.page(document, plots), "run benchmarks/paper_experiments/page.py"
+
+
+def test_a_run_of_fewer_seeds_stands_below_with_its_label(maker):
+    columns = ["table", "metric", "figures", "a", "tau", "random"]
+
+    def run(seeds, *rows):
+        names = ("main", "ties", "fixed_length", "spend", "families")
+        tables = [{"name": n, "columns": columns, "rows": [list(r) for r in rows]} for n in names]
+        return {"settings": f"5 hold-out sets of 4 models, {seeds} seeds each;", "tables": tables}
+
+    document = run(20, ["x", "m", "paper", 2.0, 0.7, 0.6], ["mean", "", "paper", 2.0, 0.7, 0.6])
+    other = run(
+        2,
+        *(["x", "m", "paper", 2.0, 0.8, 0.5], ["x", "m", "default", None, 0.9, None]),
+        *(["mean", "", "paper", 2.0, 0.8, 0.5], ["mean", "", "default", None, 0.9, None]),
+    )
+    for _ in range(2):  # again changes nothing
+        maker.beside(document, other, "default", "abc123")
+        main, *_, families = (t["rows"] for t in document["tables"])
+        assert main == [
+            ["x", "m", "paper", 2.0, 0.7, 0.6],
+            ["x", "m", "default, 2 seeds", None, 0.9, 0.5],
+            ["mean", "", "paper", 2.0, 0.7, 0.6],
+            ["mean", "", "default, 2 seeds", None, 0.9, 0.5],
+        ]
+        assert len(families) == 2
+    assert "abc123" in document["beside"] and "on 1 of the tables" in document["beside"]
