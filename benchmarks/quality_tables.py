@@ -6,7 +6,7 @@ are clustered by score table: folds of one table share its items and models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from lm_eval_ccat.simulation.outcome import Outcome, quantiles
 from lm_eval_ccat.simulation.truth import z_scores
 
 Z95 = 1.959963984540054
+RESAMPLES = 1000
+#: Where the bootstrap interval of a table's z should reach into.
+TRUE_ENOUGH = (0.8, 1.25)
 
 #: Title, key, format; a second entry for those of which the difference to the first is shown.
 FIXED = [
@@ -54,6 +57,9 @@ def table_figures(own: Sequence[Outcome], n_items: int) -> dict[str, float]:
     if stated:
         z = np.concatenate([z_scores(o.errors, np.asarray(o.standard_errors)) for o in stated])
         out["z"], out["cover"] = float(np.mean(z**2)), float(np.mean(np.abs(z) <= Z95))
+        out["z_low"], out["z_high"] = bootstrapped(
+            [z_scores(o.errors, np.asarray(o.standard_errors)) for o in stated]
+        )
     pairs = [o for o in own if o.difference_errors is not None]
     if pairs:
         e, s, df = (
@@ -63,6 +69,12 @@ def table_figures(own: Sequence[Outcome], n_items: int) -> dict[str, float]:
         z = z_scores(e, s)
         out["rmse_pairs"], out["z_pairs"] = float(np.mean(e**2)), float(np.mean(z**2))
         out["cover_pairs"] = float(np.mean(np.abs(z) <= quantiles(0.95, df)))
+        out["z_pairs_low"], out["z_pairs_high"] = bootstrapped(
+            [
+                z_scores(np.asarray(o.difference_errors), np.asarray(o.difference_standard_errors))
+                for o in pairs
+            ]
+        )
     sure = [o for o in own if o.confident is not None]
     if sure:
         said, right = sum(o.confident or 0 for o in sure), sum(o.confident_right or 0 for o in sure)
@@ -70,6 +82,38 @@ def table_figures(own: Sequence[Outcome], n_items: int) -> dict[str, float]:
         out["said"], out["hits"] = said, right
         out["any_wrong"] = float(np.mean([o.confident_right != o.confident for o in sure]))
     return out
+
+
+def bootstrapped(by_set: Sequence[np.ndarray]) -> tuple[float, float]:
+    """95% percentile bootstrap interval of the root mean square, hold-out sets drawn whole.
+
+    Models of one hold-out set share their draws, so that their errors are no independent cases.
+    """
+    squares = np.array([np.sum(z**2) for z in by_set])
+    counts = np.array([len(z) for z in by_set])
+    drawn = np.random.default_rng(0).integers(len(by_set), size=(RESAMPLES, len(by_set)))
+    found = np.sqrt(squares[drawn].sum(axis=1) / np.maximum(counts[drawn].sum(axis=1), 1))
+    low, high = np.quantile(found, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def outside(tables: Mapping[str, Mapping[str, float]], key: str) -> dict[str, tuple[float, float]]:
+    """Score tables whose interval of `key` lies wholly outside `TRUE_ENOUGH`, with it."""
+    low, high = TRUE_ENOUGH
+    return {
+        name: (of[f"{key}_low"], of[f"{key}_high"])
+        for name, of in tables.items()
+        if f"{key}_low" in of and (of[f"{key}_low"] > high or of[f"{key}_high"] < low)
+    }
+
+
+def show_outside(tables: Mapping[str, Mapping[str, float]]) -> None:
+    """Print which score tables' z is surely not near 1, for the first method."""
+    for key, what in (("z", "z"), ("z_pairs", "z of pairs")):
+        found = outside(tables, key)
+        names = ", ".join(f"{n} ({a:.2f} to {b:.2f})" for n, (a, b) in found.items())
+        low, high = TRUE_ENOUGH
+        print(f"  {what} wholly outside {low:g} to {high:g}: {len(found)} of {len(tables)} {names}")
 
 
 _COMPARED = (("tau", "{:+.3f} +- {:.3f}", 22), ("decided", "{:+.1%} +- {:.1%}", 26))

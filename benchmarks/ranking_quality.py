@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 from quality_data import CHOOSE, CONFIRM, DATASETS, SHARED, load
 from quality_report import Results, curve_plot, print_curve, print_quality
-from quality_tables import FIXED, NATURAL, show, table_figures
+from quality_tables import FIXED, NATURAL, show, show_outside, table_figures
 
 from lm_eval_ccat import simulate
 from lm_eval_ccat.errors import UsageError
@@ -162,6 +162,7 @@ def fixed_numbers(
                     {m: list(of.values()) for m, of in by_method.items()},
                     FIXED,
                 )
+                show_outside(next(iter(by_method.values())))
 
 
 def natural(args: argparse.Namespace, results: Results) -> None:

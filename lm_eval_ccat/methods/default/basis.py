@@ -9,6 +9,8 @@ add is bend, and shrinking them to nothing leaves the ordinary two-parameter cur
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -86,20 +88,25 @@ class AbilityBasis:
         if not len(self.knots):
             return np.array([1.0, x]), np.array([0.0, 1.0])
         # Scalars in plain Python: this runs at every step of a test.
-        k = self.knots.tolist()
-        last, but_one = k[-1], k[-2]
+        first, last, but_one, start, tilt, turn = self._scalars
         over_last = max(x - last, 0.0)
         over_but_one = max(x - but_one, 0.0)
         end = (over_but_one**3 - over_last**3) / (last - but_one)
         end_slope = 3.0 * (over_but_one**2 - over_last**2) / (last - but_one)
         value, slope = [], []
-        for knot in k[:-2]:
+        for knot, a, b in zip(first, start, tilt):
             over = max(x - knot, 0.0)
-            value.append((over**3 - over_last**3) / (last - knot) - end)
-            slope.append(3.0 * (over**2 - over_last**2) / (last - knot) - end_slope)
-        bend = (np.array(value) - (self.line[0] + x * self.line[1])) @ self.turn
-        bend_slope = (np.array(slope) - self.line[1]) @ self.turn
-        return np.concatenate([[1.0, x], bend]), np.concatenate([[0.0, 1.0], bend_slope])
+            value.append((over**3 - over_last**3) / (last - knot) - end - (a + x * b))
+            slope.append(3.0 * (over**2 - over_last**2) / (last - knot) - end_slope - b)
+        bend = [sum(map(mul, value, column)) for column in turn]
+        bend_slope = [sum(map(mul, slope, column)) for column in turn]
+        return np.array([1.0, x, *bend]), np.array([0.0, 1.0, *bend_slope])
+
+    @cached_property
+    def _scalars(self) -> tuple[list[float], float, float, list[float], list[float], Any]:
+        """Knots but the last two, the last, the one before it, the line, columns of the turn."""
+        *first, but_one, last = self.knots.tolist()
+        return first, last, but_one, *self.line.tolist(), self.turn.T.tolist()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dsygvd
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +37,7 @@ SCALES = 4.0 ** np.arange(-1.0, 5.0)
 _SCALE_PRIOR = -0.5 * TAIL_DF * np.log(SCALES) - (0.5 * TAIL_DF - 1.0) / SCALES
 PER_DISTANCE = 2.0  # growth of variances per standard deviation outside the bank's range
 _LEAST = 1e-12
+UNKNOWN = 1e6  # variance of a mean residual without draws
 _LEAST_EIGENVALUE = 1e-3  # of M, relative to its largest variance
 USUAL = (2.0, 0.0, 0.0)
 
@@ -110,12 +112,11 @@ class Departures:
         M.flat[:: len(v) + 1] = single
         M *= np.minimum(level[:, None], level)
         least = _LEAST_EIGENVALUE * single.max()
-        try:  # nearly always it is a covariance as it stands, and this is the quick way to know
-            np.linalg.cholesky(M - least * np.eye(len(v)))
+        # Nearly always it is a covariance as it stands, and this is the quick way to know.
+        if dpotrf(M - least * np.eye(len(v)))[1] == 0:
             return np.asarray(M)
-        except np.linalg.LinAlgError:
-            value, vector = np.linalg.eigh(M)
-            return np.asarray((vector * np.maximum(value, least)) @ vector.T)
+        value, vector = np.linalg.eigh(M)
+        return np.asarray((vector * np.maximum(value, least)) @ vector.T)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -159,29 +160,35 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
     Parameters
     ----------
     M, T : ndarray of shape (n_models, n_models)
-        Prior scale, and covariance of `rbar`.
+        Prior scale, positive definite, and covariance of `rbar`; `UNKNOWN` on its diagonal for a
+        model without draws.
     rbar : ndarray of shape (n_models,)
     """
-    A = SCALES[:, None, None] * M
-    total = A + T
-    right = np.broadcast_to(rbar[:, None], (len(A), len(rbar), 1))
-    solved = np.linalg.solve(total, np.concatenate([A, right], axis=2))
-    by_r = solved[:, :, -1]
-    gain = solved[:, :, :-1].transpose(0, 2, 1)  # A (A + T)^-1, both symmetric
-    log = _SCALE_PRIOR - 0.5 * (np.linalg.slogdet(total)[1] + by_r @ rbar)
+    at = np.flatnonzero(T.diagonal() < UNKNOWN)
+    some = at[:, None], at
+    # With V' M V = 1 and V' T V = diag(q), V' (s M + T) V = diag(s + q): one eigenproblem serves
+    # all scales.
+    q, V, failed = dsygvd(T[some], M[some])
+    if failed:
+        raise np.linalg.LinAlgError("the prior of departures is not positive definite")
+    axes, along = M[:, at] @ V, V.T @ rbar[at]
+    total = SCALES[:, None] + np.maximum(q, 0.0)
+    log = _SCALE_PRIOR - 0.5 * (np.log(total) + along * along / total).sum(axis=1)
     w = np.exp(log - log.max())
     w /= w.sum()
-    means = gain @ rbar
+    kept = SCALES[:, None] / total
+    means = (kept * along) @ axes.T
     mean = w @ means
     off = means - mean
-    covariance = np.einsum("s,sab", w, A - gain @ A) + (off.T * w) @ off
+    taken = (axes * (w * SCALES @ kept)) @ axes.T
+    covariance = (w @ SCALES) * M - taken + (off.T * w) @ off
     return mean, 0.5 * (covariance + covariance.T)
 
 
 def spread(V: Floats) -> Floats:
     """Variances of all differences, from a covariance matrix."""
-    d = np.diag(V)
-    return np.asarray(np.maximum(d[:, None] + d - 2.0 * V, _LEAST))
+    d = V.diagonal()
+    return np.maximum(d[:, None] + d - 2.0 * V, _LEAST)
 
 
 def fit_components(records: Floats, n_models: int) -> Floats:

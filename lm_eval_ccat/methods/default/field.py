@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..adaptive_test import Mask, largest
-from .departures import Departures, posterior, spread
+from .departures import UNKNOWN, Departures, posterior, spread
 from .member import NU0, Member
 from .model import DefaultModel
 from .sequence import Sequence
+from .shared import SharedDraws
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +29,6 @@ Floats = NDArray[np.float64]
 FIRST, SHARE = 10, 0.5
 #: Mean distance from the middle of the bank's range, 1 at its edge, from which on draws take over.
 EDGE = 0.8
-_UNKNOWN = 1e6  # variance of a mean residual without draws
 _LEAST_WEIGHT = 0.05  # of a pair whose order is clear
 
 
@@ -77,11 +77,11 @@ class Look:
         else:
             beta, C = np.zeros(len(u)), self.M
         left = np.maximum(self.left, 1.0)
-        V = np.outer(u, u) * (C + self.S / np.maximum(left[:, None], left))
+        V = u[:, None] * u * (C + self.S / np.maximum(left[:, None], left))
         return Result(
-            np.clip(self.t + u * beta, 0.0, 1.0),
-            d.inflation * np.maximum(np.diag(V), 0.0),
-            _freedom(np.diag(C), np.diag(self.M), d.df, np.diag(self.carry)),
+            np.minimum(np.maximum(self.t + u * beta, 0.0), 1.0),
+            d.inflation * np.maximum(V.diagonal(), 0.0),
+            _freedom(C.diagonal(), self.M.diagonal(), d.df, self.carry.diagonal()),
             d.inflation_of_pairs * spread(V),
             _freedom(spread(C), spread(self.M), d.df, self.carry),
         )
@@ -113,16 +113,23 @@ class Field:
     ) -> None:
         self.model = model
         self.sequence = Sequence(model.items.n_items, seed)
-        self.members = [Member(model) for _ in range(n_models)]
+        self.members: list[Member] = []
         self._item_price, self._draws = item_price, draws
-        self._columns: dict[int, int] = {}  # of the items drawn for any model
+        self._shared = SharedDraws()
+        self._known = np.zeros((7, 0))  # of each model, as `Look` has it
+        self._changed: set[int] = set()  # models of which these are not up to date
+        for _ in range(n_models):
+            self.add_model()
         self._forget()
 
     # -- what happened --------------------------------------------------------------------------
 
     def add_model(self) -> None:
         """One more model joins; it gets the sequence from its beginning."""
+        self._changed.add(len(self.members))
         self.members.append(Member(self.model))
+        self._shared.add_model()
+        self._known = np.pad(self._known, ((0, 0), (0, 1)))
         self._forget()
 
     def place(self, a: int, item: int, probability: float | None) -> None:
@@ -137,13 +144,12 @@ class Field:
             weight = sequence.weight(self.sizes())
         if not own and item not in sequence.where:
             sequence.append(item, probability, weight)
-        if probability is not None:
-            self._columns.setdefault(item, len(self._columns))
         member.place(item, probability, weight)
 
     def learn(self, a: int, items: Several[int], scores: Several[float]) -> None:
         """Model `a` has scores on `items`, asked or at hand."""
         self.members[a].learn(items, scores)
+        self._changed.add(a)
         self._forget()
 
     def use(self, departures: Departures) -> None:
@@ -151,6 +157,7 @@ class Field:
         self.model = replace(self.model, departures=departures)
         for member in self.members:
             member.use(self.model)
+        self._changed.update(range(len(self.members)))
         self._forget()
 
     def _forget(self) -> None:
@@ -277,33 +284,30 @@ class Field:
         """The field as it stands."""
         if self._look is not None:
             return self._look
-        ms, d = self.members, self.model.departures
-        for m in ms:
+        d, h = self.model.departures, len(self.members)
+        for a in self._changed:
+            m = self.members[a]
             m.refresh()
-        t, v, level, left, q, rbar, noise = np.array(
-            [(m.t, m.v, m.level, m.left, m.q, m.rbar, m.noise) for m in ms], dtype=np.float64
-        ).T
-        h = len(ms)
+            self._known[:, a] = m.t, m.v, m.level, m.left, m.q, m.rbar, m.noise
+            if m.q:
+                self._shared.put(a, m.drawn, m.c, m.e, m.sd)
+        self._changed.clear()
+        t, v, level, left, q, rbar, noise = self._known.copy()
         alike = np.full((h, h), d.rho)
         alike.flat[:: h + 1] = 1.0
         sd = np.sqrt(d.noise * noise + d.floor * level)
-        S = np.outer(sd, sd) * alike
-        T = np.diag(np.where(q > 0, 0.0, _UNKNOWN))
-        carry = np.zeros((h, h))
+        S = sd[:, None] * sd * alike
         if q.any():
-            column = self._columns
-            c, e, s = np.zeros((3, h, len(column)))
-            for a, m in enumerate(ms):
-                if m.q:
-                    at = [column[i] for i in m.drawn]
-                    c[a, at], e[a, at], s[a, at] = m.c, m.e, m.sd
-            weight = NU0 + np.maximum(q - 1.0, 0.0)
-            before, own = np.sqrt(NU0 / weight)[:, None], np.sqrt(q / weight)[:, None]
-            carry = _carrying(c * e)
-            X, Y = c * e * own, c * s * before
-            T = T + (Y @ Y.T) * alike + X @ X.T
-            X = np.sqrt(c) * e * own
-            S = S * (before * before.T) + X @ X.T
+            told = np.maximum(q - 1.0, 0.0)
+            before, own = np.sqrt(NU0 / (NU0 + told)), np.sqrt(q / (NU0 + told))
+            bank, draws = before[:, None] * before, own[:, None] * own
+            shared = self._shared
+            T = shared.expected * bank * alike + shared.found * draws
+            S = S * bank + shared.own * draws
+            carry = shared.carrying()
+        else:
+            T, carry = np.zeros((h, h)), np.zeros((h, h))
+        T.flat[:: h + 1] += np.where(q > 0, 0.0, UNKNOWN)
         self._look = Look(t, v, level, left, q, rbar, S, T, d.prior(v, t, level), carry)
         return self._look
 
@@ -315,20 +319,7 @@ class Field:
         return self._result
 
 
-def _carrying(x: Floats) -> Floats:
-    """``(sum y^2)^2 / sum y^4`` of rows (the diagonal) and of their differences; shape (h, h)."""
-    x2, x3 = x * x, x**3
-    second = x @ x.T
-    fourth, cross, even = x2 @ x2.T, x3 @ x.T, (x2 * x2).sum(axis=1)
-    own = np.diag(second)
-    squares = own[:, None] + own - 2.0 * second
-    quartics = even[:, None] + even + 6.0 * fourth - 4.0 * (cross + cross.T)
-    np.fill_diagonal(squares, own)
-    np.fill_diagonal(quartics, even)
-    return np.asarray(squares**2 / np.maximum(quartics, 1e-300))
-
-
 def _freedom(after: Floats, before: Floats, df: float, q: Floats) -> Floats:
     """Degrees of freedom of a variance of which the bank tells one part and the draws the other."""
-    told = np.clip(1.0 - after / before, 0.0, 1.0)
+    told = np.minimum(np.maximum(1.0 - after / before, 0.0), 1.0)
     return np.asarray(1.0 / ((1.0 - told) ** 2 / df + told**2 / (NU0 + np.maximum(q - 1.0, 0.0))))

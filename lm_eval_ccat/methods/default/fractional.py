@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
+from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,11 +137,13 @@ class FractionalItems:
         """
         value, slope = self.basis.value_and_slope(float(z[0]))
         eta = self.coefficients @ value
+        along = self.coefficients @ slope
+        if len(z) == 1:
+            return eta, along[:, None], value
+        eta += self.loadings @ z[1:]
         gradient = np.empty((len(eta), len(z)))
-        gradient[:, 0] = self.coefficients @ slope
-        if len(z) > 1:
-            eta += self.loadings @ z[1:]
-            gradient[:, 1:] = self.loadings
+        gradient[:, 0] = along
+        gradient[:, 1:] = self.loadings
         return eta, gradient, value
 
     def expected(self, z: Floats) -> Floats:
@@ -160,5 +163,14 @@ class FractionalItems:
 
     def model_noise(self, x: float) -> float:
         """``s(x)``: noise of models of ability near `x` relative to the usual one."""
-        near = np.exp(-0.5 * ((self.abilities - x) / (_BANDWIDTH * self.spread)) ** 2)
-        return float(np.exp(near @ self.log_noise / (near.sum() + _PRIOR_MODELS)))
+        away, unit = self._in_bandwidths
+        away = away - x / unit
+        near = np.exp(-0.5 * (away * away))
+        total = float(near @ np.ones_like(near)) + _PRIOR_MODELS
+        return exp(float(near @ self.log_noise) / total)
+
+    @cached_property
+    def _in_bandwidths(self) -> tuple[Floats, float]:
+        """Abilities of the calibration models in bandwidths, and the bandwidth."""
+        unit = _BANDWIDTH * self.spread
+        return self.abilities / unit, unit

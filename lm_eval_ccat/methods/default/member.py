@@ -12,7 +12,6 @@ that were left when it fell, less what of them was seen since (`sequence`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -38,10 +37,6 @@ class Step(NamedTuple):
     rest: float  # sum of expected scores of all others
     expected: float  # score of the item drawn
     probability: float
-    weight: float
-
-
-NO_DRAW = Step(0, 0.0, 0.0, math.inf, 0.0)
 
 
 class Member:
@@ -79,6 +74,8 @@ class Member:
         self._rank: dict[int, int] = {}  # of the items asked, in their order
         self._told: list[int] = []  # in the order of asking
         self._steps: dict[int, Step] = {}
+        # Of each item drawn for the model: its weight, and one over its probability.
+        self._draws = np.zeros((2, model.items.n_items))
         self._waiting: dict[int, None] = {}
         self._failed: set[int] = set()
         self._known = -1
@@ -99,7 +96,8 @@ class Member:
         if probability is not None:
             mu = self.posterior.mu
             rest = float(mu @ self.unasked)
-            self._steps[item] = Step(len(self.asked), rest, float(mu[item]), probability, weight)
+            self._steps[item] = Step(len(self.asked), rest, float(mu[item]), probability)
+            self._draws[:, item] = weight, 1.0 / probability
         self._rank[item] = len(self.asked)
         self.asked.append(item)
         self.unasked[item] = False
@@ -112,6 +110,7 @@ class Member:
         self.unasked[item] = True
         self.passed = 0
         self._steps.pop(item, None)
+        self._draws[:, item] = 0.0
         self._waiting.pop(item, None)
 
     def fail(self, item: int) -> None:
@@ -124,7 +123,7 @@ class Member:
         for item in items:
             self.place(item, None, 0.0)
             self._waiting.pop(item, None)
-            (self.drawn if item in self._steps else self._chosen).append(item)
+            (self.drawn if self._draws[0, item] else self._chosen).append(item)
         self._told.extend(items)
         if len(self._told) > len(items):
             first = self._told[-len(items) - 1]
@@ -162,11 +161,10 @@ class Member:
     def _measure(self) -> None:
         p, d = self.posterior, self._model.departures
         told = np.array(self._told)
-        steps = [self._steps.get(i, NO_DRAW) for i in self._told]
-        w = np.array([s.weight for s in steps])
-        w = w / w.sum()
-        c = w * np.array([1.0 / s.probability for s in steps]) - np.cumsum(w)
+        w, per = self._draws[:, told]
         at = np.flatnonzero(w)
+        w /= w.sum()
+        c = w * per - w.cumsum()
         c[at] = np.maximum(c[at], 0.0)  # below 0 only where next to nothing is left
         residual = p.residuals(told, _MOST_LEVERAGE)
         self.rbar = float(c @ residual) / max(float(c.sum()), 0.1 * max(self.left, 1))
