@@ -18,6 +18,7 @@ from ..adaptive_test import Mask, largest
 from .departures import UNKNOWN, Departures, posterior, spread
 from .member import NU0, Member
 from .model import DefaultModel
+from .posterior import solved
 from .sequence import Sequence
 from .shared import SharedDraws
 
@@ -249,24 +250,26 @@ class Field:
         return True if self.sequence.n_drawn < share * (n - first) else None
 
     def _draw_tells_more(self, chosen: int) -> bool:
-        look, q = self.look(), self.sequence.n_drawn
-        after = np.array([m.left_by_chosen(chosen) for m in self.members])
-        return self._left_open(look, look.v, q + 1) < self._left_open(look, after, q)
+        """Whether a draw leaves less open than a chosen item.
 
-    def _left_open(self, look: Look, v: Floats, q: int) -> float:
-        """Mean variance of scores, and of differences where the order is open, after `q` draws."""
-        M = self.model.departures.prior(v, look.t, look.level)
-        size = self.sizes()
-        T = look.S * float(size.mean() ** 2 / ((size @ size) / len(size))) / max(q, 1e-9)
-        C = M - M @ np.linalg.solve(M + T, M) + look.S / max(look.left.mean(), 1.0)
-        out = float(np.diag(C).mean())
-        if len(v) > 1:
-            upper = np.triu_indices(len(v), 1)
-            gap2 = (look.t[:, None] - look.t)[upper] ** 2
-            usual = spread(look.M + look.S / len(size))[upper]
-            w = np.exp(-0.5 * gap2 / usual) + _LEAST_WEIGHT
-            out += 0.5 * float(w @ spread(C)[upper] / w.sum())
-        return out
+        What is open is the mean variance of scores, and of differences where the order is not
+        clear.
+        """
+        look, q, d, size = self.look(), self.sequence.n_drawn, self.model.departures, self.sizes()
+        per_draw = look.S * float(size.mean() ** 2 / ((size @ size) / len(size)))
+        rest = look.S / max(look.left.mean(), 1.0)
+        gap = look.t[:, None] - look.t
+        w = np.exp(-0.5 * gap**2 / spread(look.M + look.S / len(size))) + _LEAST_WEIGHT
+        np.fill_diagonal(w, 0.0)
+        total = max(float(w.sum()), _LEAST_WEIGHT)
+
+        def left_open(v: Floats, draws: float) -> float:
+            M = d.prior(v, look.t, look.level)
+            C = M - M @ solved(M + per_draw / max(draws, 1e-9), M) + rest
+            return float(C.diagonal().mean() + 0.5 * (w * spread(C)).sum() / total)
+
+        after = np.array([m.left_by_chosen(chosen) for m in self.members])
+        return left_open(look.v, q + 1) < left_open(after, q)
 
     def sizes(self) -> Floats:
         """Standard deviation of a residual on each item, over all models; shape (n_items,)."""

@@ -100,7 +100,7 @@ class ScorePosterior:
         spread = along @ covariance
         own = self.kappa * self.w
         with_sum = spread @ g + own
-        total = own + (spread * along).sum(axis=1)
+        total = own + np.einsum("ij,ij->i", spread, along)
         return np.asarray(with_sum**2 / total)
 
     def is_unseen(self, item: int) -> bool:
@@ -120,7 +120,7 @@ class ScorePosterior:
         precision = (g.T * (self.w[items] / self.kappa[items])) @ g
         precision.flat[:: len(self.z) + 1] += self._prior
         along = self._gradient / max(self.n_items - len(self.seen), 1)
-        return float(along @ _solved(precision, along))
+        return float(along @ solved(precision, along))
 
     def predictive_variance(self, item: int) -> float:
         """Variance that the score of `item` is expected to have."""
@@ -141,7 +141,7 @@ class ScorePosterior:
             scaled = gradient.T / kappa
             precision = (scaled * w) @ gradient
             precision.flat[:: len(z) + 1] += prior
-            covariance = _solved(precision, every)
+            covariance = solved(precision, every)
             step = covariance @ (scaled @ (y - mu) - prior * z)
             longest = max(map(abs, step.tolist()))
             z = z + (step if longest < _LONGEST_STEP else step * (_LONGEST_STEP / longest))
@@ -171,11 +171,11 @@ class ScorePosterior:
         slopes, w = self._slopes[at], self.w[at]
         data = (slopes * (w / self.kappa[at])[:, None]).T @ slopes
         every = np.eye(len(data))
-        covariance = _solved(_solved(self.covariance, every) + data, every)
+        covariance = solved(solved(self.covariance, every) + data, every)
         return covariance, self._gradient - (self._unseen[at] * w) @ slopes
 
 
-def _solved(matrix: Floats, right: Floats) -> Floats:
+def solved(matrix: Floats, right: Floats) -> Floats:
     """``matrix^-1 right`` for a positive definite matrix; numpy's checks cost ten times as much."""
     _, found, failed = dposv(matrix, right)
     return np.asarray(np.linalg.solve(matrix, right) if failed else found)

@@ -34,8 +34,8 @@ class SharedDraws:
 
     def __init__(self) -> None:
         self._columns: dict[int, int] = {}  # of the items drawn for any model
-        self._rows = np.zeros((6, 0, 0))
-        self._sums = np.zeros((5, 0, 0))
+        self._rows: Floats = np.zeros((6, 0, 0))
+        self._sums: Floats = np.zeros((5, 0, 0))
 
     def add_model(self) -> None:
         """One more model, without draws."""
@@ -67,15 +67,15 @@ class SharedDraws:
 
     @property
     def found(self) -> Floats:
-        return self._sums[0]
+        return np.asarray(self._sums[0])
 
     @property
     def expected(self) -> Floats:
-        return self._sums[1]
+        return np.asarray(self._sums[1])
 
     @property
     def own(self) -> Floats:
-        return self._sums[2]
+        return np.asarray(self._sums[2])
 
     def carrying(self) -> Floats:
         """``(sum y^2)^2 / sum y^4`` of ``c e`` (the diagonal) and of its differences.

@@ -1,0 +1,53 @@
+"""What is kept up model by model is what would be found anew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_ccat.methods.default.departures import UNKNOWN, posterior
+from lm_eval_ccat.methods.default.shared import SharedDraws
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 4), st.integers(0, 10_000))
+def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(120).tolist()  # more draws than there is room for at first
+    shared = SharedDraws()
+    c, e, sd = np.zeros((3, n_models, 120))
+    for a in range(n_models):
+        shared.add_model()
+        for q in sorted(rng.integers(1, 121, 2)):
+            items = order[:q]
+            now = rng.random(q), rng.normal(size=q), rng.random(q)
+            c[a, items], e[a, items], sd[a, items] = now
+            shared.put(a, items, *now)
+    x = c * e
+    assert shared.found == pytest.approx(x @ x.T)
+    assert shared.expected == pytest.approx((c * sd) @ (c * sd).T)
+    assert shared.own == pytest.approx((np.sqrt(c) * e) @ (np.sqrt(c) * e).T)
+    gaps = x[:, None] - x
+    gaps[range(n_models), range(n_models)] = x
+    carried = (gaps**2).sum(axis=2) ** 2 / (gaps**4).sum(axis=2)
+    assert shared.carrying() == pytest.approx(carried)
+
+
+def test_a_model_without_draws_is_known_by_the_others():
+    M = np.array([[0.04, 0.02, 0.01], [0.02, 0.05, 0.03], [0.01, 0.03, 0.06]])
+    T = np.array([[0.01, 0.002], [0.002, 0.02]])
+    r = np.array([0.1, -0.2])
+    measured = np.array([0, 2])
+    mean, covariance = posterior(M[np.ix_(measured, measured)], T, r)
+    whole = np.diag([0.0, UNKNOWN, 0.0])
+    whole[np.ix_(measured, measured)] += T
+    all_mean, all_covariance = posterior(M, whole, np.array([0.1, 0.0, -0.2]))
+    assert all_mean[measured] == pytest.approx(mean)
+    assert all_covariance[np.ix_(measured, measured)] == pytest.approx(covariance)
+    along = M[1, measured] @ np.linalg.inv(M[np.ix_(measured, measured)])
+    assert all_mean[1] == pytest.approx(along @ mean)
+    explained = along @ covariance @ along
+    alone = M[1, 1] - along @ M[measured, 1]  # at scale 1; the scales are mixed
+    assert all_covariance[1, 1] > explained + 0.25 * alone
