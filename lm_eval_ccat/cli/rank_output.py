@@ -115,6 +115,11 @@ def notes(content: Mapping[str, Any]) -> list[str]:
         lines += _matrix(content)
     if content["cost_unit"] == "usd":
         lines.append(f"Spent ${content['cost']:.4g} in {content['seconds']:.0f} s.")
+        if doubt := content.get("cost_in_doubt"):
+            lines.append(
+                f"Up to ${doubt:.4g} more may have been billed, for attempts that were in flight "
+                "when a session ended or whose answers came too late."
+            )
     lines += [f"Warning: {text}." for text in content.get("warnings", ())]
     lines += [f"Changed during the run: {text}." for text in content.get("changes", ())]
     lines.append(f"Stopped: {content['stopped_because'] or 'not finished'}.")

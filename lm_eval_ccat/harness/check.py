@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -176,16 +177,21 @@ def check_tasks(
     ]
 
 
+#: Standard output and the level of logging are the process's; two threads must not restore what
+#: the other one set.
+_ALONE = threading.RLock()
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep what tasks print and log while they load out of the answer on standard output."""
-    level = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
+    with _ALONE, contextlib.redirect_stdout(sys.stderr):
+        level = logging.root.manager.disable
+        logging.disable(logging.ERROR)
+        try:
             yield
-    finally:
-        logging.disable(level)
+        finally:
+            logging.disable(level)
 
 
 def _load(manager: Any, name: str) -> tuple[dict[str, Any] | None, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..errors import RunError
-from ..runs.journaled import JournaledRanker
+from ..runs.journaled import LOST, JournaledRanker
 from .availability import Availability, State
 from .config import FailureRule
 from .failures import (
@@ -61,12 +61,10 @@ class Asking:
             for name in names
         }
         self.beyond: set[Item] = set()
-        self._expected = expected
+        self.expected = expected
         self._left_over = left_over
         self._needs_two = needs_two
         self._in_a_row = dict.fromkeys(self.gates, 0)
-        #: Cost of attempts that may have been billed, until the document's record takes it over.
-        self._lost: dict[tuple[str, Item], float] = {}
 
     def is_out(self, name: str) -> bool:
         """Whether a model is not asked any more."""
@@ -149,12 +147,13 @@ class Asking:
     def _lose(self, name: str, items: Sequence[Item]) -> None:
         """Count an attempt that brought nothing and may have been billed all the same."""
         for item in items:
-            known = self._lost.get((name, item), 0.0)
-            self._lost[name, item] = known + self._expected(name, item)
+            if cost := self.expected(name, item):
+                self.ranker.note(LOST, model=name, item=item, cost=cost)
 
     def _taken(self, name: str, item: Item, details: dict[str, Any]) -> float:
         """What lost attempts of a document count, noted among the details of its record."""
-        lost = self._lost.pop((name, item), 0.0)
+        with self.ranker.changed:
+            lost = self.ranker.tally.lost.get((name, item), 0.0)
         if lost:
             details["lost_attempts_cost"] = lost
         return lost

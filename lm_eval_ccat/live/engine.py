@@ -15,9 +15,9 @@ from typing import Any
 
 from ..errors import BankError, RunError, UsageError
 from ..runs.directory import RunDirectory
-from ..runs.identity import Differences
+from ..runs.identity import NO_LIMIT, Differences
 from ..runs.journal import MemoryJournal
-from ..runs.journaled import JournaledRanker
+from ..runs.journaled import CUT_OFF, JournaledRanker
 from ..runs.rebuild import BANK_FILE, make_ranker
 from ..upkeep.usage import record_usage
 from .observer import Observer, Progress
@@ -78,16 +78,20 @@ def open_ranker(
             "its document is asked again"
         )
     ranker.note("resume", op="session")
+    for name, item in ranker.unanswered():
+        if plan.currency == "usd":
+            cost = ranker.ranker.reserved(name, item)
+            ranker.note(CUT_OFF, model=name, item=item, cost=cost)
     ranker.change(found, identity)
     for change in found.changes:
         tell = observer.warn if change.startswith("versions.") else observer.note
         tell(f"changed since the run began: {change}")
     if retry:
-        _take_up_again(ranker, retry, identity)
+        _take_up_again(ranker, retry, plan)
     return ranker
 
 
-def _take_up_again(ranker: JournaledRanker, which: bool | str, identity: dict[str, Any]) -> None:
+def _take_up_again(ranker: JournaledRanker, which: bool | str, plan: Plan) -> None:
     """Restore models that were set aside; what ended the run for want of them is lifted."""
     aside = list(ranker.tally.set_aside)
     names = aside if which is True else [str(which)]
@@ -98,7 +102,8 @@ def _take_up_again(ranker: JournaledRanker, which: bool | str, identity: dict[st
         ranker.restore(name)
     if names:
         said = [f"{name}: taken up again" for name in names]
-        ranker.change(Differences([], said, {}), identity)
+        budget = NO_LIMIT if plan.budget is None else plan.budget
+        ranker.change(Differences([], said, {"budget": budget}), plan.identity())
 
 
 def start(plan: Plan, directory: RunDirectory, shared: bool) -> None:

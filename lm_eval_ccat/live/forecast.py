@@ -71,6 +71,16 @@ def forecast(plan: Plan) -> dict[str, Any]:
     }
 
 
+def at_most(plan: Plan) -> str:
+    """What a ranking takes if no pair is ever decided, in words: answers, and money where known."""
+    ranker = plan.new_ranker()
+    answers = ranker.item_cap * len(plan.config.models)
+    costs = [plan.forecasts[entry.name] for entry in plan.config.models]
+    usd = ranker.item_cap * sum(cost.mean for cost in costs)
+    money = f", about ${usd:.4g}" if all(cost.known for cost in costs) else ""
+    return f"at most {answers} answers ({ranker.item_cap} of each model){money}"
+
+
 def items_by_gap(plan: Plan) -> dict[str, int | None]:
     """Items per model that separate two neighbours, by how far apart they are.
 

@@ -13,7 +13,7 @@ from ..harness import TaskSession, internals
 from ..runs.directory import RunDirectory
 from .config import ModelConfig, RankConfig, load_config, parse_config
 from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory, start
-from .forecast import forecast
+from .forecast import at_most, forecast
 from .models import HarnessWorker
 from .observer import Observer
 from .plan import Plan, check_session, make_plan
@@ -103,6 +103,11 @@ def rank(
             watcher.note(
                 f"No bank: every model gets the same random documents, ranked by "
                 f"{plan.outcome.metric.name} (filter {plan.outcome.filter})."
+            )
+        if not settings.budget:
+            watcher.note(
+                "No budget: it goes on until every pair is decided or every item is asked; "
+                f"{at_most(plan)}."
             )
         ranker = open_ranker(plan, directory, resume, watcher, retry)
         before = ranker.ranker.result().items

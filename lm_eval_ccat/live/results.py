@@ -117,6 +117,7 @@ def _content(
         "estimand": estimand,
         **content,
         "cost_unit": currency,
+        "cost_in_doubt": tally.cost_in_doubt,
         "seconds": elapsed,
         "interrupted": interrupted,
         "changes": [said for record in tally.changes for said in record["settings"]],

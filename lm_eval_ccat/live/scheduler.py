@@ -80,7 +80,9 @@ class Scheduler:
             name: deque(doc for _, doc in ranker.unanswered(name) if lease is None)
             for name in self.workers
         }
-        self.asking = Asking(ranker, self.workers, rule or FailureRule(), expected, self._left_over)
+        self.asking = Asking(
+            ranker, self.workers, rule or FailureRule(), expected, self._left_over, needs_two
+        )
         self._stop = self.asking.stopped
 
     # -- the run ---------------------------------------------------------------------------
@@ -127,9 +129,11 @@ class Scheduler:
     def _give_back(self) -> None:
         """Free what the deadline left unanswered; what it may have cost is noted."""
         for name in self.workers:
+            waiting = set(self._left_over[name])  # claimed, and not in flight
             for model, item in self.ranker.unanswered(name):
                 if self.lease is None or self.ranker.claims[model, item].owner == self.ranker.owner:
-                    self.ranker.release(model, item, why="deadline")
+                    cost = 0.0 if item in waiting else self.asking.expected(model, item)
+                    self.ranker.release(model, item, why="deadline", cost=cost)
 
     def _abandon(self, threads: Sequence[threading.Thread], grace: float) -> None:
         """Cancel calls to servers, and leave calls of local models behind."""

@@ -90,7 +90,7 @@ class Ranker:
     known : mapping of str to float, or ScoreTable, optional
         Models with full results: their full-benchmark means on [0, 1], or their scores. They are
         fixed points of the ranking and are never asked; a new model is tested until it is
-        separated from its neighbours among them, by default on at most half the items.
+        separated from its neighbours among them.
     known_sampled : bool, optional
         Whether the benchmark's items count as a sample of a larger population, so that the means
         of known models have a sampling error, too.
@@ -179,7 +179,6 @@ class Ranker:
         if known is not None:
             only = contents.tasks[0].bank if contents.single else None
             self._known = KnownModels(known, only, self._policy, list(prices), sampled)
-        self._target_se = target_se
         span = contents.scale.span if contents.single else 1.0
         self._standing = Standing(
             self._policy,
@@ -215,10 +214,7 @@ class Ranker:
         n_kept = int(self._contents.n_kept.sum())
         if self._max_items is not None:
             return min(self._max_items, n_kept)
-        cap = self._policy.item_cap(n_kept)
-        if self._known is not None and self._target_se is None:
-            cap = min(cap, max(n_kept // 2, 1))  # who is not told apart by then is called tied
-        return min(cap, n_kept)
+        return min(self._policy.item_cap(n_kept), n_kept)
 
     # -- the loop -----------------------------------------------------------------------------
 
@@ -424,6 +420,10 @@ class Ranker:
     def committed(self) -> float:
         """Spent so far, with what is in flight at its expected cost."""
         return self._ledger.committed
+
+    def reserved(self, model: str, item: Any) -> float:
+        """What an item in flight is expected to cost, as it was asked; 0 for others."""
+        return self._ledger.account(model).pending.get(self._contents.position(item), 0.0)
 
     def probability(self, model: str, item: Any) -> float | None:
         """Of the draw that asked `item` of `model`; None if it was chosen, or never asked."""

@@ -70,7 +70,15 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Differences:
         joins = was is None and re.fullmatch(_MODEL, path)
         said = f"{path}: joins" if joins else f"{path}: {_short(was)} -> {_short(is_now)}"
         (changes if joins or _MAY_CHANGE.fullmatch(path) else refused).append(said)
-    return Differences(refused, changes, _for_the_ranker(old.get("ranker"), plain.get("ranker")))
+    told = _for_the_ranker(old.get("ranker"), plain.get("ranker"))
+    if any(path.startswith("config.budget") for path, _, _ in found) and plain.get("ranker"):
+        # Also where only the time has changed: told of its budget, the ranking goes on.
+        told.setdefault("budget", _or_none(plain["ranker"].get("budget")))
+    return Differences(refused, changes, told)
+
+
+def _or_none(limit: float | None) -> Any:
+    return NO_LIMIT if limit is None else limit
 
 
 def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -79,7 +87,7 @@ def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
     found: dict[str, Any] = {}
     for name in _LIMITS:
         if old.get(name) != new.get(name):
-            found[name] = NO_LIMIT if new.get(name) is None else new[name]
+            found[name] = _or_none(new.get(name))
     before, after = old["models"], new["models"]
     prices = {m: p for m, p in after.items() if m in before and before[m] != p}
     joining = {m: p for m, p in after.items() if m not in before}

@@ -29,6 +29,9 @@ Item = Any
 Pair = tuple[str, Item]
 #: A score on [0, 1], or one for each outcome.
 Score = float | Mapping[str, float]
+#: Notes of attempts whose answers did not come: one that was given up, and those that were under
+#: way when a session ended.
+LOST, CUT_OFF = "lost attempt", "in flight when the session before ended"
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,17 @@ class Claim:
 
 @dataclass
 class Tally:
-    """What the journal says beside the Ranker's state."""
+    """What the journal says beside the Ranker's state.
+
+    Attributes
+    ----------
+    lost : dict of (model, item) to float
+        Cost of attempts that brought nothing and may have been billed, until the record of the
+        item takes it over.
+    in_doubt : dict of model to float
+        What may have been billed beyond the costs told: attempts that were in flight when a
+        session ended, and answers that came too late.
+    """
 
     costs: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -53,8 +66,15 @@ class Tally:
     failures: dict[str, list[tuple[Item, str]]] = field(default_factory=dict)
     set_aside: dict[str, str] = field(default_factory=dict)
     changes: list[Record] = field(default_factory=list)
+    lost: dict[Pair, float] = field(default_factory=dict)
+    in_doubt: dict[str, float] = field(default_factory=dict)
     elapsed: float = 0.0
     resumed: int = 0
+
+    @property
+    def cost_in_doubt(self) -> float:
+        """What may have been billed beyond the costs told, of all models."""
+        return sum(self.in_doubt.values()) + sum(self.lost.values())
 
 
 def this_process() -> str:
@@ -161,6 +181,14 @@ class JournaledRanker:
             return
         if op in ("tell", "fail", "release"):
             self.claims.pop(pair, None)
+        if op == "note" and record["event"] == LOST:
+            _add(tally.lost, pair, record["cost"])
+        elif op in ("note", "release") and model is not None:
+            _add(tally.in_doubt, model, record.get("cost"))
+        if op == "release":
+            _add(tally.in_doubt, str(model), tally.lost.pop(pair, None))
+        elif op in ("tell", "fail") or (op == "note" and record["event"].startswith("late ")):
+            tally.lost.pop(pair, None)  # the record's cost holds it
         if op == "drop":
             tally.set_aside[str(model)] = record["reason"]
             self.claims = {p: c for p, c in self.claims.items() if p[0] != model}
@@ -354,5 +382,5 @@ def _plain(item: Any) -> Any:
     return item if isinstance(item, str) else int(item)
 
 
-def _add(totals: dict[str, Any], name: str, amount: float | None) -> None:
+def _add(totals: dict[Any, Any], name: Any, amount: float | None) -> None:
     totals[name] = totals.get(name, 0) + (amount or 0)

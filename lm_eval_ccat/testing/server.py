@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 #: Decides what a request gets: None for the answer, or ("status", 429), ("drop",), ("garbage",),
-#: ("empty",), ("hang", seconds), ("say", status, body, headers).
+#: ("empty",), ("hang", seconds), ("drip", seconds), ("say", status, body, headers).
 Mood = Callable[[str, str, int], tuple | None]
 
 
@@ -47,6 +47,9 @@ class CompletionsServer:
         self.at_once: Counter[str] = Counter()
         self.most_at_once: Counter[str] = Counter()
         self.bodies: list[dict[str, Any]] = []
+        #: When each prompt was asked, in seconds of the epoch, and what became of it ("" is an
+        #: answer, else the misbehaviour, as "status 503").
+        self.log: list[tuple[float, str, str, str]] = []
         self.connections = 0
         self._lock = threading.Lock()
         outer = self
@@ -96,6 +99,7 @@ class CompletionsServer:
         model = body["model"]
         prompts = body["prompt"] if isinstance(body["prompt"], list) else [body["prompt"]]
         prompts = [str(prompt) for prompt in prompts]
+        arrived = time.time()
         with self._lock:
             self.bodies.append(body)
             before = max(self.asked[model, p] for p in prompts)
@@ -106,6 +110,9 @@ class CompletionsServer:
             delay = self.latency if isinstance(self.latency, float) else self.latency[model]
             time.sleep(delay)
             mood = self.mood(model, prompts[0], before) if self.mood else None
+            with self._lock:
+                kind = "" if mood is None else " ".join(map(str, mood[:2]))
+                self.log += [(arrived, model, prompt, kind) for prompt in prompts]
             if mood is not None and not self._misbehave(handler, mood):
                 return
             said = self.outputs.get(model, {})
@@ -125,7 +132,8 @@ class CompletionsServer:
                     "prompt_tokens": sum(len(p.split()) for p in prompts),
                     "completion_tokens": sum(len(t.split()) for t in texts),
                 }
-            self._reply(handler, 200, json.dumps(reply).encode())
+            drip = mood[1] if mood is not None and mood[0] == "drip" else 0.0
+            self._reply(handler, 200, json.dumps(reply).encode(), drip=drip)
         finally:
             with self._lock:
                 self.at_once[model] -= 1
@@ -144,7 +152,7 @@ class CompletionsServer:
             handler.close_connection = True
         elif kind == "hang":
             time.sleep(mood[1])
-        return kind in ("empty", "hang")
+        return kind in ("empty", "hang", "drip")
 
     def _reply(
         self,
@@ -152,6 +160,7 @@ class CompletionsServer:
         status: int,
         body: bytes,
         headers: Mapping[str, str] | None = None,
+        drip: float = 0.0,
     ) -> None:
         try:
             handler.send_response(status)
@@ -160,7 +169,12 @@ class CompletionsServer:
             handler.send_header("Content-Type", "application/json")
             handler.send_header("Content-Length", str(len(body)))
             handler.end_headers()
-            handler.wfile.write(body)
+            pieces = 10 if drip else 1
+            size = -(-len(body) // pieces)
+            for start in range(0, len(body), size):
+                handler.wfile.write(body[start : start + size])
+                handler.wfile.flush()
+                time.sleep(drip / pieces)
         except OSError:
             pass  # the client gave up
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import random
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,6 +19,16 @@ from lm_eval_ccat.errors import UsageError  # noqa: E402
 from lm_eval_ccat.inspect import AdaptiveStopping  # noqa: E402
 
 N, RIGHT = 300, 0.7
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Inspect sets the level of all logging and adds a handler; later tests need them as before."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = [h for h in root.handlers if h in handlers]
+    root.setLevel(level)
 
 
 def world():

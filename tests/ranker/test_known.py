@@ -256,3 +256,12 @@ def test_a_large_board_stays_readable(method):
     assert max(abs(r - place.rank) for r in ranks) <= 6
     pairs = result.to_dict()["pairwise"]
     assert len(pairs) < 2 * 3000 and {p["a"] for p in pairs} >= {"new", *place.tied_with}
+
+
+def test_only_the_papers_method_ends_at_half_of_the_items_by_itself():
+    for known in (None, MEANS):
+        caps = {
+            method: Ranker(bank_of(method), {"a": 1.0, "b": 1.0}, known=known).item_cap
+            for method in METHODS
+        }
+        assert caps == {"paper": int(bank_of("paper").kept.sum()) // 2, "default": N_ITEMS}

@@ -105,13 +105,6 @@ class DefaultPolicy(Policy):
     ) -> list[int]:
         return self._field.next(model, available, price, k, pending)[0]
 
-    def item_cap(self, n_kept: int) -> int:
-        """Half the items, as the paper has it: who is not told apart by then is called tied.
-
-        A model alone may see them all, since nothing but its standard error stops it.
-        """
-        return n_kept if len(self.tests) == 1 else max(n_kept // 2, 1)
-
     def priority(self, model: int, pending: Sequence[int], price: float) -> float:
         return float(self.priorities([model], [pending], [price])[0])
 

@@ -1,0 +1,418 @@
+"""A ranking through a bad night: random faults and edits, and what must hold after each of them.
+
+A sequence is a ranking of real outputs behind a loopback server, in several sessions. In each one
+the server misbehaves, the process ends in some way of its own (a kill, a full disk, Ctrl-C, ...),
+and before the next one the configuration is edited; the last session is calm. After every session
+`Night` looks at the journal and at what the server saw.
+"""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+from ..errors import RunError
+from ..live.observer import Observer
+from ..live.ranking import rank
+from ..live.results import state
+from ..runs import journal as journal_module
+from ..runs.journal import JournalFile
+from .server import CompletionsServer
+from .stages import Stage
+
+#: Seconds in which a session ends, whatever happens to it; generous, for a busy machine.
+LIMIT = 120.0
+PRICES = (0.01, 0.02, 0.05)
+#: What the server does of what a provider would bill.
+BILLED = ("", "hang 2.0", "drip 2.0", "garbage", "status 500")
+#: What a process that is killed has imported before it starts.
+PRELOADED = [
+    __name__, "lm_eval_ccat.live.models", "lm_eval_ccat.harness.assembly", "lm_eval.evaluator",
+    "lm_eval.models.openai_completions", "datasets", "aiohttp", "requests",
+]  # fmt: skip
+SERVER_FAULTS = (
+    "outage",
+    "long outage",
+    "dropped connection",
+    "rate limit",
+    "rate limit with a date",
+    "hang",
+    "slow drip",
+    "garbage",
+    "server error",
+    "refused document",
+)
+ENDINGS = ("kill", "torn write", "full disk", "interrupt", "deadline", "none")
+EDITS = ("concurrency", "timeout", "price", "budget", "added model", "url", "items", "turns")
+
+
+@dataclass
+class Weather:
+    """Misbehaviour of the server, for one session.
+
+    Parameters
+    ----------
+    faults : mapping of fault to (model, first request)
+        From which request of that model on it strikes.
+    fired : Counter
+        How often each fault was seen by a request.
+    """
+
+    faults: Mapping[str, tuple[str, int]]
+    fired: Counter[str]
+    seen: Counter[str] = field(default_factory=Counter)
+    began: dict[str, float] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, model: str, prompt: str, before: int) -> tuple[Any, ...] | None:
+        with self.lock:
+            self.seen[model] += 1
+            for fault, (struck, first) in self.faults.items():
+                n = self.seen[model] - first
+                if model != struck or n < 0:
+                    continue
+                mood = self._mood(fault, n)
+                if mood is not None:
+                    self.fired[fault] += 1
+                    return mood
+        return None
+
+    def _mood(self, fault: str, n: int) -> tuple[Any, ...] | None:
+        began = self.began.setdefault(fault, time.monotonic())
+        lasts = {"outage": 0.3, "dropped connection": 0.2}.get(fault)
+        if lasts is not None:
+            over = time.monotonic() - began > lasts
+            away = ("drop",) if fault == "dropped connection" else ("status", 503)
+            return None if over else away
+        if fault == "long outage":
+            return ("status", 503)
+        if n > 0:
+            return None  # the others strike once
+        at = formatdate(time.time() + 1.2, usegmt=True)
+        return {
+            "rate limit": ("say", 429, '{"error": "slow down"}', {"Retry-After": "0.3"}),
+            "rate limit with a date": ("say", 429, '{"error": "later"}', {"Retry-After": at}),
+            "hang": ("hang", 2.0),
+            "slow drip": ("drip", 2.0),
+            "garbage": ("garbage",),
+            "server error": ("status", 500),
+            "refused document": ("say", 400, '{"error": "too long"}'),
+        }[fault]
+
+
+class _PowerCut(BaseException):
+    """The process is gone: no code of it runs any more."""
+
+
+@contextmanager
+def _failing_writes(after: int, fault: str) -> Iterator[None]:
+    """From the write `after` on, the journal's writes break off in the middle."""
+    genuine, count = journal_module._write_all, [0]
+
+    def write(stream: Any, data: bytes) -> None:
+        count[0] += 1
+        if count[0] < after:
+            genuine(stream, data)
+            return
+        if count[0] == after or fault == "full disk":
+            genuine(stream, data[: len(data) // 2])
+        if fault == "full disk":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise _PowerCut
+
+    journal_module._write_all = write
+    try:
+        yield
+    finally:
+        journal_module._write_all = genuine
+
+
+class _Quiet(Observer):
+    """Says nothing; presses Ctrl-C after some answers where it is told so."""
+
+    def __init__(self, after: int | None = None) -> None:
+        self.after = after
+        self.progress: Any = None
+
+    def warn(self, message: str) -> None:
+        """Nothing."""
+
+    def begin(self, progress: Any) -> None:
+        """Keep what tells how far it is."""
+        self.progress = progress
+        self.start = sum(progress.ranker.tally.answered.values())
+
+    def tick(self) -> None:
+        """Press Ctrl-C when it is time."""
+        if self.after is None:
+            return
+        if sum(self.progress.ranker.tally.answered.values()) - self.start >= self.after:
+            self.after = None
+            raise KeyboardInterrupt
+
+
+def _in_a_child(config: dict[str, Any], run_dir: str, resume: bool, retry: bool) -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    rank(config, run_dir=run_dir, resume=resume, retry=retry, observer=_Quiet())
+    os._exit(0)
+
+
+@dataclass
+class Night:
+    """One sequence.
+
+    Parameters
+    ----------
+    stage : Stage
+    folder : Path
+        Empty; the run directory is made in it.
+    seed : int
+    sessions : int, optional
+        Before the last, calm one.
+    kills : bool, optional
+        Whether a process of its own may be killed, which takes a second or two to start.
+
+    Attributes
+    ----------
+    fired : Counter
+        How often each fault, ending and edit took place.
+    troubles : list of str
+        What did not hold.
+    pairs, wrong : int
+        Pairs decided in the end, and those decided wrongly.
+    longest : float
+        Seconds of the longest session.
+    """
+
+    stage: Stage
+    folder: Path
+    seed: int
+    sessions: int = 3
+    kills: bool = True
+    fired: Counter[str] = field(default_factory=Counter)
+    troubles: list[str] = field(default_factory=list)
+    pairs: int = 0
+    wrong: int = 0
+    longest: float = 0.0
+
+    def run(self) -> Night:
+        """Play the sequence to its end."""
+        self.rng = random.Random(self.seed)
+        self.run_dir = self.folder / "night.run"
+        names = sorted(self.stage.outputs)
+        self.rng.shuffle(names)
+        self.names, self.later = names[:3], names[3:]
+        self.settings: dict[str, Any] = {
+            "at_once": self.rng.randint(1, 5), "timeout": 1.2, "price": self.rng.choice(PRICES),
+            "budget": {"usd": 2.0}, "items": self.rng.randint(20, 45), "host": "127.0.0.1",
+            "one_at_a_time": False,
+        }  # fmt: skip
+        self.bank = self.rng.choice(self.stage.banks)
+        self.billed = 0.0
+        with CompletionsServer(self.stage.outputs, latency=0.002) as self.server:
+            for number in range(self.sessions):
+                self._session(number, self._faults(), self._ending())
+                self._edit()
+            self.settings.update(budget=None, items=40)
+            self._session(self.sessions, {}, "none")
+            self._look_at_the_end()
+        return self
+
+    # -- one session -----------------------------------------------------------------------
+
+    def _faults(self) -> dict[str, tuple[str, int]]:
+        chosen = self.rng.sample(SERVER_FAULTS, self.rng.randint(1, 4))
+        return {f: (self.rng.choice(self.names), self.rng.randint(1, 15)) for f in chosen}
+
+    def _ending(self) -> str:
+        return self.rng.choice(ENDINGS if self.kills else ENDINGS[1:])
+
+    def _config(self) -> dict[str, Any]:
+        now = self.settings
+        budget = {} if now["budget"] is None else {"budget": now["budget"]}
+        bank = {"metrics": [self.stage.metric]} if self.bank is None else {"bank": str(self.bank)}
+        url = self.server.url.replace("127.0.0.1", now["host"])
+        return {
+            "task": self.stage.task,
+            **bank,
+            **budget,
+            "max_items": now["items"],
+            "one_at_a_time": now["one_at_a_time"],
+            "warmup": 6,
+            "harness": {"include_path": str(self.stage.folder)},
+            "failures": {
+                "attempts": 3, "backoff": 0.02, "max_backoff": 0.1, "outage_minutes": 0.03,
+            },
+            "models": [
+                {
+                    "name": name,
+                    "model": "local-completions",
+                    "model_args": {
+                        "model": name, "base_url": url, "tokenizer_backend": "none",
+                        "timeout": now["timeout"], "num_concurrent": now["at_once"],
+                    },
+                    "price": {"item": now["price"]},
+                }
+                for name in self.names
+            ],
+        }  # fmt: skip
+
+    def _session(self, number: int, faults: dict[str, tuple[str, int]], ending: str) -> None:
+        before, price = len(self.server.log), self.settings["price"]
+        self.server.mood = Weather(faults, self.fired)
+        resume = JournalFile(self.run_dir / "journal.jsonl").exists()
+        aside = resume and bool(rebuilt(self.run_dir).tally.set_aside)
+        retry = aside and (number == self.sessions or self.rng.random() < 0.5)
+        self.fired["taken up again"] += retry
+        after = self.rng.randint(3, 60)
+        held = dict(self.settings)
+        if ending == "deadline":
+            gone = rebuilt(self.run_dir).tally.elapsed if resume else 0.0
+            self.settings["budget"] = {"seconds": gone + 0.3 + self.rng.random()}
+        started = time.monotonic()
+        run = {"kill": self._killed}.get(ending, self._here)
+        run(resume, retry, ending, after)
+        seconds = time.monotonic() - started
+        self.settings = held
+        self.longest = max(self.longest, seconds)
+        where = f"session {number} ({ending}; {', '.join(faults) or 'calm'})"
+        if seconds > LIMIT:
+            self._trouble(where, f"took {seconds:.0f} s")
+        self._settle()
+        self.billed += price * sum(kind in BILLED for *_, kind in self.server.log[before:])
+        self._look(where, ended=ending == "none")
+
+    def _here(self, resume: bool, retry: bool, ending: str, after: int) -> None:
+        """A session in this process."""
+        observer = _Quiet(after if ending == "interrupt" else None)
+        arguments = {"run_dir": self.run_dir, "resume": resume, "retry": retry}
+        try:
+            if ending in ("torn write", "full disk"):
+                with _failing_writes(after, ending):
+                    rank(self._config(), **arguments, observer=observer)
+            else:
+                result = rank(self._config(), **arguments, observer=observer)
+                reason = result.content["stopped_because"] or ""
+                self.fired["interrupt"] += result.content["interrupted"]
+                self.fired["deadline"] += ending == "deadline" and "time budget" in reason
+        except _PowerCut:
+            self.fired["torn write"] += 1
+        except RunError as error:
+            if ending != "full disk" or os.strerror(errno.ENOSPC) not in str(error):
+                raise
+            self.fired["full disk"] += 1
+
+    def _killed(self, resume: bool, retry: bool, ending: str, after: int) -> None:
+        """A session in a process of its own, which is killed at some moment."""
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        arguments = (self._config(), str(self.run_dir), resume, retry)
+        child = context.Process(target=_in_a_child, args=arguments, daemon=True)
+        journal = self.run_dir / "journal.jsonl"
+        size = journal.stat().st_size if journal.exists() else 0
+        child.start()
+        end = time.monotonic() + LIMIT / 2
+        while child.is_alive() and time.monotonic() < end:
+            if journal.exists() and journal.stat().st_size > size + 150 * after:
+                break
+            child.join(0.002)
+        child.join(self.rng.random() * 0.05)
+        if child.is_alive():
+            os.kill(child.pid or 0, signal.SIGKILL)
+            self.fired["kill"] += 1
+        child.join()
+
+    def _settle(self) -> None:
+        """Wait until the server is at rest: what hangs there may be billed all the same."""
+        end = time.monotonic() + LIMIT / 2
+        while any(self.server.at_once.values()) and time.monotonic() < end:
+            time.sleep(0.01)
+
+    # -- what changes ----------------------------------------------------------------------
+
+    def _edit(self) -> None:
+        rng, now = self.rng, self.settings
+        for edit in rng.sample(EDITS, rng.randint(1, 3)):
+            if edit == "added model" and not self.later:
+                continue
+            change: dict[str, Callable[[], Any]] = {
+                "concurrency": lambda: now.update(at_once=rng.randint(1, 6)),
+                "timeout": lambda: now.update(timeout=rng.choice((1.0, 1.2, 1.5))),
+                "price": lambda: now.update(price=rng.choice(PRICES)),
+                "budget": lambda: now.update(budget=rng.choice((None, {"usd": 3.0}))),
+                "added model": lambda: self.names.append(self.later.pop()),
+                "url": lambda: now.update(host=rng.choice(("localhost", "127.0.0.1"))),
+                "items": lambda: now.update(items=rng.randint(30, 45)),
+                "turns": lambda: now.update(one_at_a_time=rng.random() < 0.3),
+            }
+            was = (dict(now), len(self.names))
+            change[edit]()
+            self.fired[f"edit: {edit}"] += was != (now, len(self.names))
+
+    # -- what must hold --------------------------------------------------------------------
+
+    def _trouble(self, where: str, what: str) -> None:
+        self.troubles.append(f"seed {self.seed}, {where}: {what}")
+
+    def _look(self, where: str, ended: bool) -> None:
+        if not JournalFile(self.run_dir / "journal.jsonl").exists():
+            return
+        records = JournalFile(self.run_dir / "journal.jsonl").read_new()
+        done: dict[tuple[str, int], float] = {}
+        for record in records:
+            if record["op"] not in ("tell", "fail"):
+                continue
+            pair = record["model"], record["item"]
+            if pair in done:
+                self._trouble(where, f"{pair} is recorded twice")
+            done[pair] = record["time"]
+            true = self.stage.raw.get(pair)
+            if record["op"] == "tell" and (true is None or abs(record["raw"] - true) > 1e-6):
+                self._trouble(where, f"{pair} was given {record['raw']}, its score is {true}")
+        for arrived, model, prompt, _ in self.server.log:
+            item = self.stage.items[prompt]
+            if arrived > done.get((model, item), float("inf")) + 0.002:
+                self._trouble(where, f"{(model, item)} was asked after it was recorded")
+        content = state(self.run_dir).content
+        cost, doubt = content["cost"], content["cost_in_doubt"]
+        if not ended:  # what was in flight is noted when the run is taken up again
+            doubt += max(PRICES) * len(content["in_flight"])
+        if not cost - 1e-9 <= self.billed <= cost + doubt + 1e-9:
+            said = f"the server counts ${self.billed:.4f}, the run ${cost:.4f} (+ ${doubt:.4f})"
+            self._trouble(where, said)
+
+    def _look_at_the_end(self) -> None:
+        content = state(self.run_dir).content
+        if not content["finished"] or content["in_flight"]:
+            self._trouble("the end", f"not finished: {content['stopped_because']}")
+        aside = [name for name, block in content["models"].items() if block["set_aside"]]
+        if aside or len(content["models"]) != len(self.names):
+            self._trouble("the end", f"models are missing: {aside}")
+        sure = (1 + content["confidence"]) / 2
+        for pair in content["pairwise"]:
+            if max(pair["p"], 1 - pair["p"]) < sure:
+                continue
+            a, b = (self.stage.mean(pair[side]) for side in "ab")
+            self.pairs += 1
+            self.wrong += (a > b) != (pair["p"] > 0.5)
+
+
+def rebuilt(run_dir: Path) -> Any:
+    """The ranker of a run directory, from its journal alone."""
+    from ..runs.rebuild import rebuild
+
+    return rebuild(run_dir)[0]

@@ -1,0 +1,130 @@
+"""Rankings to play: a task, models behind a server, banks, and the score of every answer."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .bench import HELD_OUT, PROMPT, TASK, make_bench
+
+#: Translation systems that are far apart, so that who is better is beyond doubt.
+SYSTEMS = ("CycleL", "TSU-HITs", "MSLC", "IKUN-C", "Claude-3.5")
+
+TRANSLATION = """\
+task: real_outputs
+dataset_path: json
+dataset_kwargs:
+  data_files: {{test: {data}}}
+  cache_dir: {cache}
+test_split: test
+output_type: generate_until
+doc_to_text: "English phrase: {{{{source}}}}\\nGerman phrase:"
+doc_to_target: "{{{{reference}}}}"
+generation_kwargs: {{until: ["\\n"]}}
+metric_list:
+  - {{metric: chrf, aggregation: chrf, higher_is_better: true}}
+metadata: {{version: 1.0}}
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What is ranked.
+
+    Attributes
+    ----------
+    task : str
+    folder : Path
+        With the task's files.
+    outputs : mapping of model to mapping of prompt to text
+    items : mapping of prompt to doc_id
+    raw : mapping of (model, doc_id) to float
+        True scores, on the metric's own scale.
+    banks : sequence of Path or None
+        Of which one may be drawn; None is no bank.
+    metric : str
+    """
+
+    task: str
+    folder: Path
+    outputs: Mapping[str, Mapping[str, str]]
+    items: Mapping[str, int]
+    raw: Mapping[tuple[str, int], float]
+    banks: tuple[Path | None, ...]
+    metric: str
+
+    def mean(self, model: str) -> float:
+        """The full benchmark's score of a model."""
+        found = [value for (name, _), value in self.raw.items() if name == model]
+        return sum(found) / len(found)
+
+
+def made_stage(folder: Path) -> Stage:
+    """The small made-up benchmark: systems that copy numbers with more or fewer mistakes."""
+    bench = make_bench(folder)
+    wanted = [
+        json.loads(line)["numbers"].split()
+        for line in (folder / "tasks" / "docs.jsonl").read_text().splitlines()
+    ]
+    items = {PROMPT.format(id=i): i for i in range(bench.n_docs)}
+    outputs = {name: bench.outputs[name] for name in HELD_OUT[1:]}
+    raw = {
+        (name, item): sum(a == b for a, b in zip(said[prompt].split(), wanted[item])) / 10
+        for name, said in outputs.items()
+        for prompt, item in items.items()
+    }
+    banks = (None, folder / "bank.json", folder / "default.bank.json")
+    return Stage(TASK, folder / "tasks", outputs, items, raw, banks, "share")
+
+
+def real_stage(folder: Path, data: Path, n_items: int = 150) -> Stage:
+    """Translations of real systems.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the task and its banks are written.
+    data : Path
+        Holds ``texts/wmt24_en-de.jsonl.gz`` and ``scores/wmt24_en-de.parquet``.
+    n_items : int, optional
+        Segments, whose sources all differ.
+    """
+    import sacrebleu
+
+    from .. import ScoreTable, calibrate
+
+    with gzip.open(data / "texts" / "wmt24_en-de.jsonl.gz", "rt", encoding="utf-8") as stream:
+        rows = {r["source"]: r for r in map(json.loads, stream) if "\n" not in r["source"].strip()}
+    chosen = list(rows.values())[:n_items]
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "rows.jsonl"
+    with file.open("w", encoding="utf-8") as out:
+        for row in chosen:
+            kept = {"source": row["source"], "reference": row["reference"]}
+            out.write(json.dumps(kept) + "\n")
+    (folder / "real_outputs.yaml").write_text(
+        TRANSLATION.format(data=json.dumps(str(file)), cache=json.dumps(str(folder / "cache")))
+    )
+    prompts = [f"English phrase: {row['source']}\nGerman phrase:" for row in chosen]
+    outputs = {
+        name: {p: row["outputs"][name] for p, row in zip(prompts, chosen)} for name in SYSTEMS
+    }
+    raw = {
+        (name, i): sacrebleu.sentence_chrf(row["outputs"][name], [row["reference"]]).score
+        for name in SYSTEMS
+        for i, row in enumerate(chosen)
+    }
+    table = ScoreTable.read(data / "scores" / "wmt24_en-de.parquet", metric="chrf")
+    table = table.without(list(SYSTEMS))
+    at = [table.doc_ids.index(int(row["doc_id"])) for row in chosen]
+    table = ScoreTable.from_arrays(
+        table.unit[:, at], table.models, doc_ids=list(range(len(chosen))), metric="chrf"
+    )
+    for method in ("paper", "default"):
+        calibrate(table, method=method).save(folder / f"{method}.bank.json")
+    banks = (None, folder / "paper.bank.json", folder / "default.bank.json")
+    items = {prompt: i for i, prompt in enumerate(prompts)}
+    return Stage("real_outputs", folder, outputs, items, raw, banks, "chrf")
