@@ -88,10 +88,13 @@ class HarnessWorker(SessionWorker):
 
     def close(self) -> None:
         """Drop the model's weights; the task's requests stay."""
+        weights = not self.remote
         super().close()
         for session in self.sessions.values():
             session.lm = None
         self._meter = None
+        if not weights:
+            return
         gc.collect()
         torch = sys.modules.get("torch")
         if torch is not None and torch.cuda.is_available():
