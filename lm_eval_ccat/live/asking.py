@@ -93,6 +93,8 @@ class Asking:
                 if verdict is Verdict.MODEL:
                     self.set_aside(worker.name, describe(error))
                     return
+                if verdict is Verdict.RETRY:
+                    self._lose(worker.name, items)
                 probing = gate.state is not State.OPEN and is_on_the_way(error)
                 if verdict is Verdict.AWAY or (verdict is Verdict.RETRY and probing):
                     away += 1
@@ -102,8 +104,6 @@ class Asking:
                         self._is_away(worker.name, items, sent, error)
                         return
                 else:
-                    if verdict is Verdict.RETRY:
-                        self._lose(worker.name, items)
                     if len(items) > 1:
                         # One document may spoil a whole batch: find it.
                         for item in items:

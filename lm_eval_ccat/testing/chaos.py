@@ -299,7 +299,9 @@ class Night:
     def _here(self, resume: bool, retry: bool, ending: str, after: int) -> None:
         """A session in this process."""
         observer = _Quiet(after if ending == "interrupt" else None)
-        arguments = {"run_dir": self.run_dir, "resume": resume, "retry": retry}
+        arguments: dict[str, Any] = {
+            "run_dir": self.run_dir, "resume": resume, "retry": retry,
+        }  # fmt: skip
         try:
             if ending in ("torn write", "full disk"):
                 with _failing_writes(after, ending):

@@ -12,7 +12,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 import lm_eval_ccat
-from lm_eval_ccat.errors import HarnessError
+from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.shipped import shipped_tasks, with_shipped_tasks
 
@@ -165,3 +165,20 @@ def test_the_shipped_folder_named_by_the_user_counts_once(tmp_path):
         shipped,
         str(tmp_path),
     ]
+
+
+def test_a_misspelt_stock_task_is_refused_with_close_names_and_a_right_one_is_found() -> None:
+    with pytest.raises(UsageError, match="no task, group or tag has that name; close names: gsm8k"):
+        internals.task_manager(["gsm8kk"])
+    manager = internals.task_manager(["gsm8k"])
+    assert set(manager.task_index) == {"gsm8k"}  # and 14,000 files stay unread
+    assert internals.static_configs(manager, "gsm8k")["gsm8k"]["num_fewshot"] == 5
+
+
+@pytest.mark.slow
+def test_a_stock_task_found_by_its_file_is_that_of_the_whole_index() -> None:
+    whole = internals.task_manager(["mmlu"]).task_index
+    for name in ("gsm8k", "hellaswag", "truthfulqa_gen"):
+        quick = internals.task_manager([name]).task_index[name]
+        assert (quick.kind, quick.yaml_path) == (whole[name].kind, whole[name].yaml_path)
+        assert quick.cfg == whole[name].cfg

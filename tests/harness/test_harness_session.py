@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from local_bench import N_DOCS, Copyist
 
-from lm_eval_ccat.errors import HarnessError
+from lm_eval_ccat.errors import CcatError, HarnessError
 from lm_eval_ccat.harness import TaskSession, open_session
 
 
@@ -102,5 +102,5 @@ def test_overrides_are_those_of_the_harness(bench):
     "name, words", [("absent", "cannot load task 'absent'"), ("all_of_it", "is 2 tasks")]
 )
 def test_a_name_that_is_no_single_task_is_refused(bench, name, words):
-    with pytest.raises(HarnessError, match=words):
+    with pytest.raises(CcatError, match=words):
         session(bench, name)

@@ -46,6 +46,7 @@ USED = (
     "lm_eval.tasks._index:TaskIndex.entry_from_path",
     "lm_eval.tasks._yaml_loader:load_yaml",
     "lm_eval.tasks:TaskManager",
+    "lm_eval.tasks:__file__",
     "lm_eval.utils:handle_non_serializable",
     "lm_eval.utils:hash_dict_images",
     "lm_eval.utils:hash_string",

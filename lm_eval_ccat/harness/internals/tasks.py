@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .names import resolve
+from .stock import stock_entries
 
 _INDEX_LOG = "lm_eval.tasks._index"
 
@@ -36,16 +37,43 @@ def task_manager(
 ) -> Any:
     """An index of tasks in which names can be found.
 
-    Reading the harness's own 14,000 task files takes seconds, and is left out where each name is
-    a file, or a single task of `include_path` (which goes before the harness's own of that name).
+    Reading the harness's own 14,000 task files takes many seconds, and is left out where each name
+    is a file, a task or group of `include_path` (which goes before the harness's own of that
+    name), or a task that one file of the harness defines.
+
+    Raises
+    ------
+    UsageError
+        There is no such task, group or tag.
     """
     make = resolve("lm_eval.tasks:TaskManager")
     with one_warning_of_copies():
         own = make(include_path=include_path, include_defaults=False, metadata=dict(metadata or {}))
-        single = {name for name, e in own.task_index.items() if e.kind.name in ("TASK", "PY_TASK")}
-        if all(isinstance(n, str) and (n in single or Path(n).is_file()) for n in names):
+        missing = [n for n in names if not (_is_whole(own.task_index, n) or Path(n).is_file())]
+        if not missing:
+            return own
+        unknown = [n for n in missing if n not in own.task_index and _is_a_name(n)]
+        found = stock_entries(unknown)
+        if found is not None and len(found) == len(missing):
+            own.task_index.update(found)
             return own
         return make(include_path=include_path, metadata=dict(metadata or {}))
+
+
+def _is_whole(index: Mapping[str, Any], name: Any) -> bool:
+    """Whether an index holds a task, or a group with all of its members."""
+    entry = index.get(name)
+    if entry is None or entry.kind.name != "GROUP":
+        return entry is not None and entry.kind.name in ("TASK", "PY_TASK")
+    given = (entry.cfg or {}).get("task")
+    members = given if isinstance(given, list) else [given]
+    names = [m.get("task") if isinstance(m, Mapping) else m for m in members]
+    return all(isinstance(n, str) and _is_whole(index, n) for n in names)
+
+
+def _is_a_name(text: str) -> bool:
+    """Whether it is neither a pattern nor a path."""
+    return not any(sign in text for sign in "*?[]/\\") and not text.endswith((".yaml", ".yml"))
 
 
 @contextmanager

@@ -1,0 +1,39 @@
+"""Rankings through bad nights; `benchmarks/chaos.py` plays many more of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lm_eval_ccat.testing.chaos import ENDINGS, SERVER_FAULTS, Night
+from lm_eval_ccat.testing.stages import made_stage, real_stage
+
+
+def test_a_night_in_which_writing_breaks_off_and_servers_fail(tmp_path: Path) -> None:
+    folder = tmp_path / "night"
+    folder.mkdir()
+    night = Night(made_stage(tmp_path / "stage"), folder, seed=40, sessions=1, kills=False).run()
+    assert not night.troubles
+    assert night.fired["torn write"] and night.pairs and not night.wrong
+
+
+@pytest.mark.slow
+def test_nights_over_real_translations_lose_nothing(shared: Path, tmp_path: Path) -> None:
+    data = shared / "data"
+    if not (data / "texts" / "wmt24_en-de.jsonl.gz").exists():
+        pytest.skip(f"no real outputs here: {data} holds no texts of wmt24_en-de")
+    stage = real_stage(tmp_path / "stage", data)
+    fired: Counter[str] = Counter()
+    troubles, pairs, wrong = [], 0, 0
+    for seed in range(12):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        night = Night(stage, folder, seed).run()
+        fired += night.fired
+        troubles += night.troubles
+        pairs, wrong = pairs + night.pairs, wrong + night.wrong
+    assert not troubles
+    assert {*SERVER_FAULTS, *ENDINGS[:-1]} <= set(fired)
+    assert pairs and not wrong
