@@ -27,10 +27,13 @@ from lm_eval_ccat.live import config as run_config
 
 CONFIG_WORDS = {
     "task": "Name of a harness task, or the path of its YAML file.",
-    "bank": "File of the item bank; also looked for beside the configuration. Without one every "
-    "model gets the same random documents, by the method `sample`.",
-    "metrics": "Without a bank: the metric to rank by, such as `[bleu]`; by default the task's "
-    "first that gives a score per document.",
+    "bank": "File of the item bank, a folder of banks, or a file for each metric; also looked for "
+    "beside the configuration. Without one every model gets the same random documents, by the "
+    "method `sample`.",
+    "metrics": "What is scored of each answer, as `[bleu, chrf]` or with weights as `{bleu: 1, "
+    "chrf: 0}`: models are ranked by the weighted mean, each metric on a scale of 0 to 1, and one "
+    "of weight 0 is only reported. By default the bank's, else the task's first that gives a score "
+    "per document.",
     "models": "The models to rank, see below.",
     "confidence": "Two-sided; a pair is decided when P(a better) leaves [(1-c)/2, 1-(1-c)/2].",
     "budget": "One of `{items: n}`, `{usd: x}`, `{seconds: s}`; without it the ranking ends when "

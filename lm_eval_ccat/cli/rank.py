@@ -65,7 +65,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     plain.add_argument(
         "--name", action="append", metavar="NAME", help="its name in the ranking; once per --model"
     )
-    plain.add_argument("--metric", metavar="METRIC", help="metric to rank by, without a bank")
+    plain.add_argument(
+        "--metric",
+        action="append",
+        metavar="METRIC[=WEIGHT]",
+        help="metric to rank by; several times for a weighted sum, weight 0 to report only",
+    )
     plain.add_argument("--include_path", metavar="DIR", help="folder of task configurations")
     plain.add_argument("--num_fewshot", type=int, metavar="N", help="few-shot examples")
     plain.add_argument(
@@ -220,7 +225,7 @@ def _written(args: argparse.Namespace) -> dict[str, Any]:
     }
     return {
         "task": args.task,
-        **({"metrics": [args.metric]} if args.metric else {}),
+        **({"metrics": args.metric} if args.metric else {}),
         "models": [
             {"name": name, "model": kind, "model_args": text}
             for name, kind, text in zip(names or _names(types, arguments), types, arguments)

@@ -71,8 +71,35 @@ def print_result(console: Any, content: Mapping[str, Any]) -> None:
             _against_next(content, name, order),
         )
     console.print(table)
+    if content.get("outcomes"):
+        console.print(_outcomes(content, names))
     for line in notes(content):
         console.print(Text(line), soft_wrap=True)
+
+
+def _outcomes(content: Mapping[str, Any], names: list[str]) -> Any:
+    """Every outcome's estimates beside each other, and the order by each of them."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    outcomes = content["outcomes"]
+    title = Text("Of the same answers: estimate ± standard error, rank")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("model", overflow="fold")
+    for name, block in outcomes.items():
+        weight = f"weight {block['weight']:g}" if block["weight"] else "reported"
+        table.add_column(Text(f"{name}\n({weight})"), justify="right")
+    formats = {name: _number_format(block) for name, block in outcomes.items()}
+    for model in names:
+        cells = []
+        for name, block in outcomes.items():
+            one, number = block["models"][model], formats[name]
+            rank = f" ({one['rank']})" if one["rank"] else ""
+            seen = f"{number(one['estimate'])} ± {number(one['standard_error'])}{rank}"
+            cells.append(seen if one["n_items"] else "-")
+        table.add_row(Text(model), *cells)
+    return table
 
 
 def _number_format(content: Mapping[str, Any]) -> Callable[[float], str]:
@@ -120,6 +147,8 @@ def notes(content: Mapping[str, Any]) -> list[str]:
                 f"Up to ${doubt:.4g} more may have been billed, for attempts that were in flight "
                 "when a session ended or whose answers came too late."
             )
+    for name, block in content.get("outcomes", {}).items():
+        lines.append(f"By {name}: {block['ranking'] or 'nothing known'}.")
     lines += [f"Warning: {text}." for text in content.get("warnings", ())]
     lines += [f"Changed during the run: {text}." for text in content.get("changes", ())]
     lines.append(f"Stopped: {content['stopped_because'] or 'not finished'}.")

@@ -50,6 +50,7 @@ _OURS = (
     "rank_width",
     "percentile",
     "known_sampled",
+    "metric",
     *run_after.FLAGS,
     "ranking",
     "name",
@@ -129,6 +130,13 @@ def add_parser(subparsers: Any) -> None:
     )
     group.add_argument(
         "--adaptive_seed", type=int, metavar="<n>", help="Seed of the adaptive test (default: 0)"
+    )
+    group.add_argument(
+        "--metric",
+        action="append",
+        metavar="<metric>[=<weight>]",
+        help="Metric to estimate; several times for several of each answer, of which those with "
+        "weight 0 do not decide when to stop",
     )
     run_after.add_arguments(group)
     group.add_argument(
@@ -247,6 +255,8 @@ def _options(given: dict[str, Any]) -> Any:
     values = {key: value for key, value in given.items() if value is not None}
     if "bank" in values:
         values["bank"] = parse_banks(values["bank"])
+    if "metric" in values:
+        values["metrics"] = values.pop("metric")
     if "adaptive_seed" in values:
         values["seed"] = values.pop("adaptive_seed")
     if "price" in values:

@@ -43,6 +43,8 @@ class TaskRun:
     seconds : float
     warnings : tuple of str
         How the bank differs from the task.
+    beside : tuple of TaskRun
+        Of the same answers, for each further outcome.
     """
 
     session: TaskSession
@@ -52,6 +54,7 @@ class TaskRun:
     usd: float | None
     seconds: float
     warnings: tuple[str, ...] = ()
+    beside: tuple[TaskRun, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -153,23 +156,12 @@ def assemble(
 
 def describe(run: TaskRun) -> dict[str, Any]:
     """The ``adaptive`` block of one task; figures on the metric's own scale."""
-    ranking, metric, name = run.ranking, run.outcome.metric, run.name
-    scale = metric.scale
-    estimate, se = run.estimate
-    low, high = ranking.interval(name)
-    if run.complete:
-        low = high = float(scale.normalise(estimate))
+    ranking, name = run.ranking, run.name
     n = len(run.administered)
     ability, ability_se = ranking.abilities[name]
     return {
-        "estimand": estimand(run),
-        "metric": metric.name,
-        "filter": run.outcome.filter,
-        "key": run.key,
-        "scale": scale.describe(),
-        "estimate": estimate,
-        "standard_error": se,
-        "interval": sorted(float(scale.restore(v)) for v in (low, high)),
+        **_estimated(run),
+        **({"outcomes": [_estimated(one) for one in (run, *run.beside)]} if run.beside else {}),
         "confidence": ranking.confidence,
         "items": n,
         "items_total": len(run.session.doc_ids),
@@ -189,6 +181,25 @@ def describe(run: TaskRun) -> dict[str, Any]:
         "signature": signed(
             ranking.signature, run.session.name, run.scorer, internals.harness_version()
         ),
+    }
+
+
+def _estimated(run: TaskRun) -> dict[str, Any]:
+    """What is said of one outcome; figures on the metric's own scale."""
+    metric, scale = run.outcome.metric, run.outcome.metric.scale
+    estimate, se = run.estimate
+    low, high = run.ranking.interval(run.name)
+    if run.complete:
+        low = high = float(scale.normalise(estimate))
+    return {
+        "estimand": estimand(run),
+        "metric": metric.name,
+        "filter": run.outcome.filter,
+        "key": run.key,
+        "scale": scale.describe(),
+        "estimate": estimate,
+        "standard_error": se,
+        "interval": sorted(float(scale.restore(v)) for v in (low, high)),
     }
 
 
@@ -227,10 +238,15 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
             f"{task}: {told}{block['items']} of {block['items_total']} documents of "
             f"{len(block['tasks'])} tasks\n  {block['estimand']}"
         )
-    low, high = block["interval"]
+    found = []
+    for one in block.get("outcomes") or [block]:
+        low, high = one["interval"]
+        found.append(
+            f"{one['key']} = {one['estimate']:.4g} ± {one['standard_error']:.2g} "
+            f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g})"
+        )
     return (
-        f"{task}: {block['key']} = {block['estimate']:.4g} ± {block['standard_error']:.2g} "
-        f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g}), "
+        f"{task}: {'; '.join(found)}, "
         f"{block['items']} of {block['items_total']} documents; {block['stopped_because']}.\n"
         f"  {block['estimand']}\n  {block['signature']}"
     )
@@ -255,19 +271,20 @@ def _collect(run: TaskRun, bootstrap_iters: int | None) -> Any:
         bootstrap_iters,
     )
     values = accumulator.metrics[name]
-    label, filter = run.outcome.metric.label, run.outcome.filter
     if not run.complete:
         n, total = len(answers), len(session.doc_ids)
         values["alias"] = f"{values['alias']} (adaptive estimate, {n} of {total} docs)"
         values["sample_len"] = n
         accumulator.n_samples[name]["effective"] = n
         # Loggers that show numbers only see by this one that the others are estimates.
-        values[f"adaptive_items,{filter}"] = n
-    if not run.complete or run.key not in values:
-        values[run.key], values[f"{label}_stderr,{filter}"] = run.estimate
-        directions = dict(accumulator.higher_is_better[name])
-        directions.setdefault(label, run.outcome.metric.scale.higher_is_better)
-        accumulator.higher_is_better[name] = directions
+        values[f"adaptive_items,{run.outcome.filter}"] = n
+    directions = dict(accumulator.higher_is_better[name])
+    for one in (run, *run.beside):
+        if not run.complete or one.key not in values:
+            label = one.outcome.metric.label
+            values[one.key], values[f"{label}_stderr,{one.outcome.filter}"] = one.estimate
+            directions.setdefault(label, one.outcome.metric.scale.higher_is_better)
+    accumulator.higher_is_better[name] = directions
     return accumulator
 
 
@@ -275,7 +292,7 @@ def _left_out(run: TaskRun) -> list[str]:
     """Keys of the task's other metrics, for which there is no estimate."""
     reported = {pair: None for answer in run.administered.values() for pair in answer.values}
     keys = [f"{metric},{flt}" for metric, flt in reported]
-    return [key for key in keys if key != run.key]
+    return [key for key in keys if key not in {one.key for one in (run, *run.beside)}]
 
 
 # -- together -------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..bank import ItemBank
@@ -25,12 +25,15 @@ class Outcome:
         On the scale of what the harness reports.
     filter : str
         Filter pipeline whose value of the metric counts.
+    weight : float
+        Among the task's outcomes in the score that is ranked by; one of weight 0 is only reported.
     """
 
     task: str
     bank: ItemBank
     metric: Metric
     filter: str
+    weight: float = 1.0
 
     @classmethod
     def of(cls, bank: ItemBank, session: TaskSession) -> Outcome:
@@ -144,6 +147,11 @@ class Outcome:
     def reported(self, one: Administered) -> list[str]:
         """Metrics that the task reported for an answer under this filter."""
         return sorted({name for name, filter in one.values if filter == self.filter})
+
+
+def leading(outcomes: Mapping[str, Outcome]) -> Outcome:
+    """The outcome that counts most, the first of those that count alike."""
+    return max(outcomes.values(), key=lambda outcome: outcome.weight)
 
 
 def _first_usable(session: TaskSession, names: Sequence[str]) -> Metric:

@@ -14,18 +14,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..bank import ItemBank
 from ..errors import RunError, UsageError
 from ..files import safe_name
 from ..harness import internals
 from ..harness.assembly import TaskRun
-from ..harness.outcome import Outcome
+from ..harness.outcome import Outcome, leading
 from ..harness.session import TaskSession
 from ..runs.directory import RunDirectory
 from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory
 from .known import KnownMean, known_means
 from .observer import Observer
 from .options import MODEL, AdaptiveOptions, bank_file
+from .outcomes import Bank, measure
 from .plan import Plan, check_session, plan_of
 from .results import result_of, task_runs
 from .worker import Item, SessionWorker
@@ -38,14 +38,19 @@ class AdaptiveTaskRun:
     """A task that is loaded and checked, with its bank and options, ready to run."""
 
     session: TaskSession
-    outcome: Outcome
+    measured: dict[str, Outcome]
     options: AdaptiveOptions
     warnings: tuple[str, ...]
     known: dict[str, KnownMean] | None
 
+    @property
+    def outcome(self) -> Outcome:
+        """The one that counts most."""
+        return leading(self.measured)
+
     @classmethod
     def prepare(
-        cls, session: TaskSession, bank: ItemBank | None, options: AdaptiveOptions
+        cls, session: TaskSession, bank: Bank | None, options: AdaptiveOptions
     ) -> AdaptiveTaskRun:
         """Check that bank, task, metric and settings fit; sends nothing to the model.
 
@@ -56,23 +61,21 @@ class AdaptiveTaskRun:
         BankMismatchError, MetricError
             See `check_bank` and `Outcome.of`.
         """
-        if bank is None:
-            warnings: tuple[str, ...] = ()
-            outcome = Outcome.without_bank(session)
-            bank = outcome.bank
-        else:
-            warnings = tuple(check_session(bank, session))
-            outcome = Outcome.of(bank, session)
+        measured = measure(bank, options.metrics, session)
+        said = [] if bank is None else [check_session(o.bank, session) for o in measured.values()]
+        warnings = tuple(dict.fromkeys(text for texts in said for text in texts))
         for warning in warnings:
             log.warning("%s: %s", session.name, warning)
         known = None
         if options.leaderboard is not None:
-            table = options.leaderboard.of_task(session.name, bank)
-            known = (
-                None if table is None else known_means(table, bank, [MODEL], options.known_sampled)
-            )
+            if len(measured) > 1:
+                raise UsageError("a leaderboard is of one metric; name one with --metric")
+            outcome = leading(measured)
+            table = options.leaderboard.of_task(session.name, outcome.bank)
+            if table is not None:
+                known = known_means(table, outcome.bank, [MODEL], options.known_sampled)
             options.leaderboard.scales[session.name] = outcome.metric.scale
-        return cls(session, outcome, options, warnings, known)
+        return cls(session, measured, options, warnings, known)
 
 
 def run_tasks(
@@ -141,7 +144,8 @@ def _group_weights(runs: Mapping[str, AdaptiveTaskRun], group: Any) -> dict[str,
         return None
     metrics = [run.outcome.metric for run in runs.values()]
     methods = {run.outcome.bank.method for run in runs.values()}
-    if len({(m.name, m.scale) for m in metrics}) > 1 or len(methods) > 1:
+    what = {(m.name, m.scale, *runs[task].measured) for task, m in zip(runs, metrics)}
+    if len(what) > 1 or len(methods) > 1:
         return None
     for config in group.aggregate_metric_list or ():
         if config.metric == metrics[0].name:
@@ -161,7 +165,7 @@ def _run(
 ) -> dict[str, TaskRun]:
     """One ranking: of one task, or of several with a common score."""
     options = runs[0].options
-    outcomes = {run.outcome.task: run.outcome for run in runs}
+    outcomes = {run.outcome.task: run.measured for run in runs}
     sessions = {run.outcome.task: run.session for run in runs}
     plan = plan_of(
         options.config("+".join(outcomes), budget, len(runs)),
@@ -174,7 +178,7 @@ def _run(
         before = set(ranker.answers)
         with _sole_retries(worker), closing(worker):
             ended = conduct(plan, ranker, [worker], observer, beyond=_beyond(plan, options))
-        for task, outcome in outcomes.items():
+        for task, outcome in plan.outcomes.items():
             asked = [
                 worker.place(item)[1]
                 for name, item in ranker.answers
@@ -185,7 +189,7 @@ def _run(
                 [[d for d in asked if d in outcome.bank.index]],
                 observer,
             )
-        if directory is not None and len(outcomes) == 1:
+        if directory is not None:
             result = result_of(plan, ranker, directory.path, interrupted=not ended)
             directory.write_json("result.json", result.content)
         if not ended:
@@ -202,7 +206,7 @@ class OpenWorker(SessionWorker):
     """The model that the harness has loaded, with a session for each adaptive task."""
 
     def __init__(self, plan: Plan, documents: int | None) -> None:
-        super().__init__(MODEL, plan.outcomes, plan.sessions, plan.till(plan.config.models[0]))
+        super().__init__(MODEL, plan.measured, plan.sessions, plan.till(plan.config.models[0]))
         self.lm = plan.session.lm
         self._documents = documents
 
@@ -253,8 +257,9 @@ def _beyond(plan: Plan, options: AdaptiveOptions) -> list[Item]:
     wanted = options.max_items
     if len(plan.outcomes) > 1 or wanted is None or wanted < total or plan.config.budget:
         return []
-    offered = set(plan.offered)
-    return [d for d in plan.session.doc_ids if d not in offered]
+    offered, task = set(plan.offered), plan.outcome.task
+    every = [d if plan.single else (task, d) for d in plan.session.doc_ids]
+    return [item for item in every if item not in offered]
 
 
 def _spent(finished: Mapping[str, TaskRun], kind: str) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import UsageError
 from ..harness.prices import Price
 from ..masking import mask, remember_credentials
+from .weights import parse_metrics
 
 BUDGET_KINDS = ("items", "usd", "seconds")
 #: Settings of the harness that `rank` decides itself.
@@ -75,8 +76,8 @@ class RankConfig:
 
     task: str
     models: tuple[ModelConfig, ...]
-    bank: str = ""
-    metrics: tuple[str, ...] = ()
+    bank: str | dict[str, str] = ""
+    metrics: dict[str, float] = field(default_factory=dict)
     confidence: float = 0.95
     budget: dict[str, float] = field(default_factory=dict)
     warmup: int = 10
@@ -116,6 +117,8 @@ class RankConfig:
         for name in ("metrics", "rank_width", "percentile", "known_sampled"):
             if not values[name]:
                 values.pop(name)
+        if set(self.metrics.values()) == {1.0}:
+            values["metrics"] = list(self.metrics)
         values.pop("fail_on_empty")  # of each look at the run, not of the run
         if self.failures.outage_minutes == FailureRule.outage_minutes:
             values["failures"].pop("outage_minutes")
@@ -130,7 +133,7 @@ def from_public(values: Mapping[str, Any], bank: str) -> RankConfig:
     )
     given["judge"] = Price(**given["judge"])
     given["failures"] = FailureRule(**given["failures"])
-    given["metrics"] = tuple(given.get("metrics") or ())
+    given["metrics"] = parse_metrics(given.get("metrics")) or {}
     return RankConfig(**{**given, "bank": bank, "models": models})
 
 
@@ -182,11 +185,9 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
         if content.get(required) in (None, "", []):
             raise UsageError(f"`{required}:` is missing")
     task = _text(content["task"], "task")
-    bank = _text(content["bank"], "bank") if content.get("bank") else ""
+    bank = _bank(content.get("bank"), folder)
     if folder is not None and task.endswith((".yaml", ".yml")) and (folder / task).is_file():
         task = str(folder / task)
-    if folder is not None and bank and (folder / bank).exists():
-        bank = str(folder / bank)
     harness = _harness(content.get("harness"))
     if harness and folder is not None and "include_path" in harness:
         harness["include_path"] = _beside(harness["include_path"], folder)
@@ -199,7 +200,7 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
         if names.count(name) > 1:
             raise UsageError(f"`models:` holds two entries named {name!r}; names must differ")
     optional: dict[str, Any] = {
-        "metrics": _metrics(content.get("metrics"), bank),
+        "metrics": parse_metrics(content.get("metrics")),
         "confidence": _number(content, "confidence", low=0.5, high=1.0, open_ends=True),
         "budget": _budget(content.get("budget")),
         "warmup": _integer(content, "warmup", low=0),
@@ -283,15 +284,14 @@ def _budget(value: Any) -> dict[str, float] | None:
     return {kind: amount}
 
 
-def _metrics(value: Any, bank: str) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
-        raise UsageError(f"`metrics:` must name one metric, such as [bleu], not {value!r}")
-    if bank:
-        raise UsageError("`metrics:` goes without `bank:`; a bank is of one metric already")
-    return (names[0],)
+def _bank(value: Any, folder: Path | None) -> str | dict[str, str]:
+    """A file or folder, or one for each metric; beside the configuration if there is one."""
+    if isinstance(value, Mapping):
+        return {
+            str(name): str(_bank(_text(v, f"bank.{name}"), folder)) for name, v in value.items()
+        }
+    bank = _text(value, "bank") if value else ""
+    return str(folder / bank) if folder is not None and bank and (folder / bank).exists() else bank
 
 
 def _failures(value: Any) -> FailureRule | None:

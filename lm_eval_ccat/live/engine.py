@@ -18,7 +18,7 @@ from ..runs.directory import RunDirectory
 from ..runs.identity import NO_LIMIT, Differences
 from ..runs.journal import MemoryJournal
 from ..runs.journaled import CUT_OFF, JournaledRanker
-from ..runs.rebuild import BANK_FILE, make_ranker
+from ..runs.rebuild import make_ranker, save_banks
 from ..upkeep.usage import record_usage
 from .observer import Observer, Progress
 from .plan import Plan
@@ -68,9 +68,7 @@ def open_ranker(
             "join it with `lm-eval-ccat run --adaptive --ranking`"
         )
     found = directory.require_same(identity)
-    single = len(plan.outcomes) == 1
-    fresh = make_ranker(plan.bank, header["ranker"]) if single else plan.new_ranker()
-    ranker = JournaledRanker(fresh, directory.journal)
+    ranker = JournaledRanker(make_ranker(plan.banks, header["ranker"]), directory.journal)
     ranker.sync()
     if directory.journal.torn:
         observer.warn(
@@ -110,7 +108,7 @@ def start(plan: Plan, directory: RunDirectory, shared: bool) -> None:
     """Write what a run directory begins with."""
     directory.make()
     # The bank first: a journal without it could not be read back.
-    plan.bank.save(directory.path / BANK_FILE)
+    save_banks(plan.banks, directory.path)
     directory.start({**plan.identity(), "shared": shared, "command": _command()})
 
 
@@ -173,7 +171,7 @@ def conduct(
         expected=plan.expected_cost,
         needs_two=config.target_se is None,
     )
-    scale, label = plan.outcome.metric.scale, plan.outcome.metric.label
+    scale, label = plan.scale, plan.label
     title = "all tasks" if len(plan.outcomes) > 1 else plan.outcome.task
     documents = sum(len(s.doc_ids) for s in plan.sessions.values())
     progress = Progress(

@@ -57,6 +57,7 @@ def adaptive_evaluate(
     tasks: list[Any] | None = None,
     *,
     bank: Any = None,
+    metrics: Any = None,
     target_se: float | None = None,
     max_items: int | None = None,
     budget: Mapping[str, float] | None = None,
@@ -81,6 +82,9 @@ def adaptive_evaluate(
     bank : ItemBank, path, or mapping of task name to either, optional
         Calibrated items; a path may be a directory of banks. Without one the documents are drawn
         at random.
+    metrics : str, list of str, or mapping of str to float, optional
+        What to estimate of each answer, ``{"bleu": 1, "chrf": 0}``: those with weight decide when
+        to stop. Default the bank's metric, else the task's first.
     target_se : float, optional
         Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
         own, is at most this; of a group of tasks, that of the group's score.
@@ -129,6 +133,7 @@ def adaptive_evaluate(
     """
     options = AdaptiveOptions(
         bank=bank,
+        metrics=metrics,
         target_se=target_se,
         max_items=max_items,
         budget=budget,

@@ -15,7 +15,7 @@ from ..runs.directory import RunDirectory
 from ..runs.identity import differences
 from ..runs.journal import Record
 from ..runs.journaled import JournaledRanker
-from ..runs.rebuild import BANK_FILE, rebuild
+from ..runs.rebuild import banks_at, rebuild
 from .config import ModelConfig, RankConfig, from_public
 from .engine import conduct
 from .observer import Observer
@@ -97,7 +97,7 @@ def join(
             f"{folder} is the run of one `rank` command; make one to join with "
             "`lm-eval-ccat rank CONFIG --prepare`"
         )
-    config = from_public(header["config"], bank=str(folder / BANK_FILE))
+    config = from_public(header["config"], bank=str(banks_at(folder)))
     entry = _entry(config.model(name), joining)
     config = _with_paths(config, joining)
     _refuse_other_settings(config, joining)

@@ -25,7 +25,7 @@ class HarnessWorker(SessionWorker):
     ----------
     entry : ModelConfig
     config : RankConfig
-    outcomes : mapping of task to Outcome
+    measured : mapping of task to (mapping of name to Outcome)
     till : Till
     check : callable
         Called with each open session; raises where the bank does not fit.
@@ -35,11 +35,11 @@ class HarnessWorker(SessionWorker):
         self,
         entry: ModelConfig,
         config: RankConfig,
-        outcomes: Mapping[str, Outcome],
+        measured: Mapping[str, Mapping[str, Outcome]],
         till: Till,
         check: Callable[[TaskSession], None],
     ) -> None:
-        super().__init__(entry.name, outcomes, {}, till)
+        super().__init__(entry.name, measured, {}, till)
         self.entry = entry
         self.memory = entry.memory
         self.slots = entry.concurrency or 1

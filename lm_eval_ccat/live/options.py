@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -14,6 +13,8 @@ from ..errors import BankError, HarnessError, UsageError
 from ..harness.prices import Price
 from .config import BUDGET_KINDS, ModelConfig, RankConfig
 from .known import KnownResults
+from .outcomes import SUITE, Bank, task_of
+from .weights import parse_metrics
 
 #: The name of the one model in its ranking.
 MODEL = "model"
@@ -41,6 +42,9 @@ class AdaptiveOptions:
         task has, and no other rule, every document is run and the result is that of a full run.
     budget : mapping, optional
         One of ``{"items": n}``, ``{"usd": x}``, ``{"seconds": s}``, for all tasks together.
+    metrics : str, list of str or mapping, optional
+        What to estimate of each answer, with weights that say what to stop by
+        (``{"bleu": 1, "chrf": 0}``); default the bank's metric, else the task's first.
     price : mapping, optional
         What the model costs: ``input`` and ``output`` ($ per million tokens), ``item``, ``hour``;
         needed for a budget in dollars.
@@ -84,11 +88,13 @@ class AdaptiveOptions:
     rank_width: int | None = None
     percentile: float | None = None
     known_sampled: bool = False
+    metrics: Any = None
     run_dir: Any = None
     resume: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "leaderboard", KnownResults.of(self.leaderboard))
+        object.__setattr__(self, "metrics", parse_metrics(self.metrics) or {})
         _positive(self.target_se, "target_se")
         _positive(self.percentile, "percentile")
         for name in ("rank_width", "percentile", "known_sampled"):
@@ -157,6 +163,7 @@ class AdaptiveOptions:
             target_se=self.target_se,
             rank_width=self.rank_width,
             percentile=self.percentile,
+            metrics=dict(self.metrics),
         )
 
     def require_files(self) -> None:
@@ -215,8 +222,10 @@ class AdaptiveOptions:
                 given[key] = _found(given.get(key), folder)
         return cls(**given)
 
-    def bank_for(self, task: str, only_task: bool) -> ItemBank | None:
+    def bank_for(self, task: str, only_task: bool) -> Bank | None:
         """The bank of a task, or None when there is none for it.
+
+        Where several metrics are estimated it may be a folder with a bank of each.
 
         Parameters
         ----------
@@ -245,14 +254,16 @@ class AdaptiveOptions:
         if not path.is_dir():
             loaded = ItemBank.load(path)
             return loaded if only_task or loaded.task == task else None
-        found = [file for file in sorted(path.glob("*.json")) if _task_of(file) == task]
+        found = [file for file in sorted(path.glob("*.json")) if task_of(file) == task]
+        if found and (self.metrics or (path / SUITE).is_file()):
+            return path
         if len(found) > 1:
             names = ", ".join(file.name for file in found)
             raise UsageError(f"{path} holds {len(found)} banks of task {task} ({names}); name one")
         return ItemBank.load(found[0]) if found else None
 
 
-def require_bank(bank: ItemBank | None, task: str) -> ItemBank:
+def require_bank(bank: Bank | None, task: str) -> Bank:
     """The bank, or an error that says how to give one."""
     if bank is None:
         raise HarnessError(
@@ -301,24 +312,15 @@ def bank_file(bank: Any, task: str) -> Path | None:
     path = Path(bank)
     if not path.is_dir():
         return path
-    return next((file for file in sorted(path.glob("*.json")) if _task_of(file) == task), None)
+    return next((file for file in sorted(path.glob("*.json")) if task_of(file) == task), None)
 
 
 def _require_banks(folder: Path) -> None:
-    if not any(_task_of(file) for file in folder.glob("*.json")):
+    if not any(task_of(file) for file in folder.glob("*.json")):
         raise BankError(
             f"{folder} holds no item bank (a .json file that names its task); name a bank file, "
             "or make one with `lm-eval-ccat calibrate`"
         )
-
-
-def _task_of(file: Path) -> str | None:
-    """The task that a bank file names; None for a file that is no bank."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return content.get("task") if isinstance(content, dict) else None
 
 
 def _found(bank: Any, folder: Path) -> Any:

@@ -6,14 +6,19 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank
 from ..bank.settings import check_bank
+from ..errors import UsageError
 from ..harness import TaskSession, internals
-from ..harness.outcome import Outcome
+from ..harness.outcome import Outcome, leading
 from ..harness.prices import Tokens
+from ..metrics.scale import Scale
 from ..ranker import Ranker
 from ..runs.rebuild import make_ranker
 from .config import ModelConfig, RankConfig
@@ -27,6 +32,7 @@ from .money import (
     sizes_of,
     till_of,
 )
+from .outcomes import Bank, measure
 from .tasks import probe_session
 from .worker import Item
 
@@ -38,7 +44,8 @@ class Plan:
     Attributes
     ----------
     config : RankConfig
-    outcomes : dict of task to Outcome
+    measured : dict of task to (dict of name to Outcome)
+        Of every answer of the task.
     sessions : dict of task to TaskSession
         To look at documents and prompts; they need have no model.
     prices : dict of model to float
@@ -53,7 +60,7 @@ class Plan:
     """
 
     config: RankConfig
-    outcomes: dict[str, Outcome]
+    measured: dict[str, dict[str, Outcome]]
     sessions: dict[str, TaskSession]
     prices: dict[str, float]
     units: dict[Item, float] | None
@@ -63,9 +70,42 @@ class Plan:
     weights: dict[str, float] = field(default_factory=dict)
 
     @property
+    def single(self) -> bool:
+        """Whether one outcome of one task is all; an item is then its doc_id alone."""
+        return len(self.measured) == 1 and len(next(iter(self.measured.values()))) == 1
+
+    @property
+    def outcomes(self) -> dict[str, Outcome]:
+        """Of each task the outcome that counts most."""
+        return {task: leading(of) for task, of in self.measured.items()}
+
+    @property
     def outcome(self) -> Outcome:
         """The first task's, the only one unless several tasks are ranked together."""
         return next(iter(self.outcomes.values()))
+
+    @property
+    def banks(self) -> ItemBank | dict[str, dict[str, ItemBank]]:
+        """What the Ranker ranks on."""
+        if self.single:
+            return self.bank
+        return {t: {k: o.bank for k, o in of.items()} for t, of in self.measured.items()}
+
+    @property
+    def scale(self) -> Scale:
+        """Of what is ranked by: the steering outcomes' own if they share one, else [0, 1]."""
+        scales = [o.metric.scale for o in self._steering]
+        return scales[0] if all(scale == scales[0] for scale in scales) else Scale()
+
+    @property
+    def label(self) -> str:
+        """What is ranked by, in a few words."""
+        labels = list(dict.fromkeys(o.metric.label for o in self._steering))
+        return labels[0] if len(labels) == 1 else f"weighted mean of {', '.join(labels)}"
+
+    @property
+    def _steering(self) -> list[Outcome]:
+        return [o for of in self.measured.values() for o in of.values() if o.weight > 0.0]
 
     @property
     def bank(self) -> ItemBank:
@@ -102,7 +142,9 @@ class Plan:
 
     def ranker_arguments(self) -> dict[str, Any]:
         """What the Ranker is made with, as JSON values for the journal's header."""
-        config, units = self.config, self.units
+        config, units, of_ranker = self.config, self.units, {}
+        if not self.single:
+            of_ranker["weights"] = self._weights()
         options: dict[str, Any] = dict(config.options)
         if config.information != "first":
             options["information"] = config.information
@@ -110,7 +152,7 @@ class Plan:
             options["familywise"] = True
         found = {
             "models": self.prices,
-            "units": None if units is None else [units[item] for item in self.items()],
+            "units": None if units is None else self._in_order(units),
             "confidence": config.confidence,
             "warmup": config.warmup,
             "budget": self.budget,
@@ -122,47 +164,62 @@ class Plan:
             "exposure": config.exposure,
             "known": self.known,
             "options": options,
+            **of_ranker,
         }
         # As before they were there, where nobody asks for them.
         goals = {"rank_width": config.rank_width, "percentile": config.percentile}
         return {**found, **{name: goal for name, goal in goals.items() if goal is not None}}
 
+    def _in_order(self, units: Mapping[Item, float]) -> Any:
+        """Units in bank order; with several outcomes or tasks by task."""
+        if self.single:
+            return [units[item] for item in self.items()]
+        return {t: [units[t, d] for d in o.bank.doc_ids] for t, o in self.outcomes.items()}
+
+    def _weights(self) -> dict[str, dict[str, float]]:
+        """Weights of all outcomes: those of their tasks, shared out by their own."""
+        sizes = {task: float(o.bank.n_items) for task, o in self.outcomes.items()}
+        found = {}
+        for task, of in self.measured.items():
+            share = (self.weights or sizes)[task] / sum(o.weight for o in of.values())
+            found[task] = {name: share * o.weight for name, o in of.items()}
+        return found
+
     def items(self) -> list[Item]:
         """Every item, in bank order."""
-        if len(self.outcomes) == 1:
+        if self.single:
             return list(self.bank.doc_ids)
         return [(task, d) for task, o in self.outcomes.items() for d in o.bank.doc_ids]
 
     @property
     def offered(self) -> list[Item]:
         """Items that the bank lets be asked."""
-        kept = [k for outcome in self.outcomes.values() for k in outcome.bank.kept]
-        return [item for item, k in zip(self.items(), kept) if k]
+        kept = [
+            np.logical_or.reduce([o.bank.kept for o in of.values() if o.weight > 0.0])
+            for of in self.measured.values()
+        ]
+        return [item for item, k in zip(self.items(), np.concatenate(kept)) if k]
 
     def new_ranker(self) -> Ranker:
         """A Ranker in its initial state."""
-        arguments = self.ranker_arguments()
-        if len(self.outcomes) == 1:
-            return make_ranker(self.bank, arguments)
-        banks = {task: outcome.bank for task, outcome in self.outcomes.items()}
-        by_task = None
-        if self.units is not None:
-            by_task = {t: {d: self.units[t, d] for d in b.doc_ids} for t, b in banks.items()}
-        return make_ranker(banks, {**arguments, "units": by_task, "weights": self.weights})
+        return make_ranker(self.banks, self.ranker_arguments())
 
     def facts(self) -> dict[str, Any]:
         """What a reader of the run needs to know of it, as JSON values."""
         outcome = self.outcome
+        every = [o for of in self.measured.values() for o in of.values()]
+        of_each = {t: {k: _facts_of(o) for k, o in of.items()} for t, of in self.measured.items()}
         return {
-            "bank_sha256": "+".join(o.bank.sha256 for o in self.outcomes.values()),
+            "bank_sha256": "+".join(o.bank.sha256 for o in every),
             "task": {"name": "+".join(self.outcomes)},
             "versions": {"lm_eval_ccat": __version__, "lm_eval": internals.harness_version()},
             "report": {
-                "metric": outcome.metric.label,
+                "metric": self.label,
                 "key": outcome.key,
-                "scale": outcome.metric.scale.to_dict(),
+                "scale": self.scale.to_dict(),
                 "estimand": self.estimand,
                 "currency": self.currency,
+                **({} if self.single else {"outcomes": of_each}),
             },
         }
 
@@ -180,6 +237,7 @@ class Plan:
             "prompts_sha256": _sha(prompts),
             "metric": outcome.metric.name,
             "filter": outcome.filter,
+            **({} if self.single else {"outcomes": facts["report"]["outcomes"]}),
             "settings": json.loads(json.dumps(self.session.settings, default=str)),
         }
         return {**facts, "config": config, "task": task, "ranker": self.ranker_arguments()}
@@ -187,8 +245,11 @@ class Plan:
     @property
     def estimand(self) -> str:
         """What the estimates are estimates of, in words."""
-        n, task = self.bank.n_items, self.outcome.task
-        return f"Estimates are of the {self.outcome.in_words} over all {n} documents of {task}"
+        n = sum(o.bank.n_items for o in self.outcomes.values())
+        what = " and the ".join(dict.fromkeys(o.in_words for o in self._steering))
+        if " and the " in what:
+            what = f"weighted mean of the {what}, each on [0, 1],"
+        return f"Estimates are of the {what} over all {n} documents of {', '.join(self.outcomes)}"
 
 
 def make_plan(config: RankConfig) -> Plan:
@@ -202,28 +263,24 @@ def make_plan(config: RankConfig) -> Plan:
         The bank, the task or their metric cannot be used together.
     """
     currency_of(config)  # what cannot be paid is said before the task is loaded
-    if config.bank:
-        bank = ItemBank.load(config.bank)
-        session = probe_session(config)
-        outcome = Outcome.of(bank, session)
-    else:
-        session = probe_session(config)
-        outcome = Outcome.without_bank(session, *config.metrics)
-        bank = outcome.bank
+    bank: Bank = config.bank
+    if isinstance(bank, str) and bank and not Path(bank).is_dir():
+        bank = ItemBank.load(bank)  # what is not there is said before the task is loaded
+    session = probe_session(config)
+    measured = measure(bank, config.metrics, session)
     known = None
     if config.known is not None:
-        known = known_means(
-            read_known(config.known, bank),
-            bank,
-            [m.name for m in config.models],
-            config.known_sampled,
-        )
-    return plan_of(config, {outcome.task: outcome}, {outcome.task: session}, known)
+        if len(measured) > 1:
+            raise UsageError("`known:` goes with one metric; name it in `metrics:`")
+        own = leading(measured).bank
+        new = [m.name for m in config.models]
+        known = known_means(read_known(config.known, own), own, new, config.known_sampled)
+    return plan_of(config, {session.name: measured}, {session.name: session}, known)
 
 
 def plan_of(
     config: RankConfig,
-    outcomes: Mapping[str, Outcome],
+    measured: Mapping[str, dict[str, Outcome]],
     sessions: Mapping[str, TaskSession],
     known: dict[str, KnownMean] | None = None,
     weights: Mapping[str, float] | None = None,
@@ -236,13 +293,13 @@ def plan_of(
         A money budget with a model whose price is unknown.
     """
     currency = currency_of(config)
-    several = len(outcomes) > 1
+    named = len(measured) > 1 or any(len(of) > 1 for of in measured.values())
     expected: dict[Item, Tokens] = {}
     if any(m.price.known for m in config.models):  # it takes the prompt of every document
         expected = {
-            ((task, doc) if several else doc): tokens
-            for task, outcome in outcomes.items()
-            for doc, tokens in expected_tokens(sessions[task], outcome.bank.doc_ids).items()
+            ((task, doc) if named else doc): tokens
+            for task, of in measured.items()
+            for doc, tokens in expected_tokens(sessions[task], leading(of).bank.doc_ids).items()
         }
     forecasts = {m.name: forecast_of(m, config, expected) for m in config.models}
     if currency == "items":
@@ -251,7 +308,7 @@ def plan_of(
         prices = {name: forecast.mean for name, forecast in forecasts.items()}
         units = sizes_of(config, expected)
     return Plan(
-        config, dict(outcomes), dict(sessions), prices, units, forecasts, currency, known,
+        config, dict(measured), dict(sessions), prices, units, forecasts, currency, known,
         dict(weights or {}),
     )  # fmt: skip
 
@@ -272,6 +329,18 @@ def check_session(bank: ItemBank, session: TaskSession) -> list[str]:
         doc_ids=session.doc_ids,
         doc_hashes=session.doc_hashes,
     )
+
+
+def _facts_of(outcome: Outcome) -> dict[str, Any]:
+    """What a reader of a run needs to know of one outcome."""
+    return {
+        "metric": outcome.metric.name,
+        "filter": outcome.filter,
+        "label": outcome.metric.label,
+        "key": outcome.key,
+        "scale": outcome.metric.scale.to_dict(),
+        "weight": outcome.weight,
+    }
 
 
 def _sha(text: str) -> str:

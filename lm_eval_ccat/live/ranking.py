@@ -16,6 +16,7 @@ from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory, s
 from .forecast import at_most, forecast
 from .models import HarnessWorker
 from .observer import Observer
+from .outcomes import bank_files
 from .plan import Plan, check_session, make_plan
 from .quiet import quiet_harness
 from .results import Result, empty_answers, result_of, write_model_results
@@ -102,7 +103,7 @@ def rank(
         if not settings.bank:
             watcher.note(
                 f"No bank: every model gets the same random documents, ranked by "
-                f"{plan.outcome.metric.name} (filter {plan.outcome.filter})."
+                f"{plan.label} (filter {plan.outcome.filter})."
             )
         if not settings.budget:
             watcher.note(
@@ -116,10 +117,12 @@ def rank(
             stack.callback(worker.close)
         ended = conduct(plan, ranker, workers, watcher)
         new = [
-            [d for d in docs if d not in set(before.get(name, ()))]
-            for name, docs in ranker.ranker.result().items.items()
+            [worker.place(d)[1] for d in docs if d not in set(before.get(worker.name, ()))]
+            for worker in workers
+            for docs in [ranker.ranker.result().items[worker.name]]
         ]
-        count_usage(settings.bank or None, new, watcher)
+        for file in bank_files(settings.bank, plan.outcome.task):
+            count_usage(file, new, watcher)
         for warning in empty_answers(ranker.tally, settings.fail_on_empty)[0]:
             watcher.warn(warning)
         path = None if directory is None else directory.path
@@ -212,12 +215,13 @@ def make_workers(
     def check(session: TaskSession) -> None:
         if not plan.config.bank:
             return  # items of this very task, and nothing that depends on how it was run
-        for warning in check_session(plan.outcomes[session.name].bank, session):
-            if warning not in told:
-                told.add(warning)
-                observer.warn(warning)
+        for outcome in plan.measured[session.name].values():
+            for warning in check_session(outcome.bank, session):
+                if warning not in told:
+                    told.add(warning)
+                    observer.warn(warning)
 
     return [
-        HarnessWorker(entry, plan.config, plan.outcomes, plan.till(entry), check)
+        HarnessWorker(entry, plan.config, plan.measured, plan.till(entry), check)
         for entry in entries
     ]

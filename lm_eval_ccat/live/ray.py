@@ -73,8 +73,8 @@ class ModelActor:
         self.worker = HarnessWorker(**arguments, check=self._check)
 
     def _check(self, session: TaskSession) -> None:
-        bank = self.worker.outcomes[session.name].bank
-        self.warnings += check_session(bank, session)
+        for outcome in self.worker.measured[session.name].values():
+            self.warnings += check_session(outcome.bank, session)
 
     def open(self) -> tuple[int, int, list[str]]:
         """Load the model; (calls at the same time, documents per call, warnings)."""
@@ -185,7 +185,7 @@ def make_ray_workers(plan: Plan, observer: Observer) -> list[HarnessWorker]:
             {
                 "entry": entry,
                 "config": plan.config,
-                "outcomes": plan.outcomes,
+                "measured": plan.measured,
                 "till": plan.till(entry),
             },
             warn,

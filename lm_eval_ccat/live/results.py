@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -199,11 +199,11 @@ def _result(
 ) -> Result:
     facts = header["report"]
     with ranker.changed:
-        ranking = replace(ranker.ranker.result(), scale=Scale.from_dict(facts["scale"]))
+        ranking = on_own_scales(ranker.ranker.result(), facts)
         content = _content(
             ranking,
             ranker.tally,
-            task=header["task"]["name"],
+            task=(task := header["task"]["name"]),
             metric=facts["metric"],
             key=facts["key"],
             estimand=facts["estimand"],
@@ -215,33 +215,86 @@ def _result(
             scorer=scorer,
             run_dir=None if run_dir is None else str(run_dir),
         )
+        for name, block in content.get("outcomes", {}).items():
+            content["outcomes"][name] = _of_outcome(block, facts["outcomes"][task][name])
     return Result(ranking, content, run_dir)
+
+
+def on_own_scales(ranking: Ranking, facts: Mapping[str, Any]) -> Ranking:
+    """A ranking with the scales that the run's header states, its parts included.
+
+    The outcomes of an only task are then those of the ranking.
+    """
+    ranking = replace(ranking, scale=Scale.from_dict(facts["scale"]))
+    stated = facts.get("outcomes") or {}
+    tasks = {}
+    for task, found in ranking.tasks.items():
+        scales = {k: Scale.from_dict(one["scale"]) for k, one in stated[task].items()}
+        parts = {k: replace(part, scale=scales[k]) for k, part in found.outcomes.items()}
+        tasks[task] = replace(
+            found, outcomes=parts, scale=found.scale if parts else next(iter(scales.values()))
+        )
+    if len(tasks) == 1:
+        [only] = tasks.values()
+        return replace(ranking, tasks={}, outcomes=only.outcomes, weights=only.weights)
+    return replace(ranking, tasks=tasks)
+
+
+def _of_outcome(block: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of one outcome beside the whole, with what it is."""
+    about = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
+    return {
+        **{key: facts[key] for key in ("metric", "filter", "key", "weight")},
+        "order": block["order"],
+        "ranking": block["ranking"],
+        "models": {m: {key: one[key] for key in about} for m, one in block["models"].items()},
+        "pairwise": block["pairwise"],
+        "ties": block["ties"],
+        "signature": block["signature"],
+    }
 
 
 def task_runs(plan: Plan, ranker: JournaledRanker, worker: SessionWorker) -> dict[str, TaskRun]:
     """One model's documents and what the ranking says of it, by task; scored anew if need be."""
-    from ..harness.assembly import TaskRun, one_model
+    from ..harness.outcome import leading
 
     answers = {item: a for (name, item), a in ranker.answers.items() if name == worker.name}
     worker.restore(answers)
     ranking = ranker.ranker.result()
-    by_task = getattr(ranking, "tasks", None) or {plan.outcome.task: ranking}
     runs = {}
-    for task, outcome in plan.outcomes.items():
-        own = replace(
-            one_model(by_task[task], worker.name), stopped_because=ranking.stopped_because
-        )
+    for task in plan.measured:
         given = {item: a for item, a in answers.items() if worker.place(item)[0] == task}
-        usd = [a["usd"] for a in given.values() if a.get("usd") is not None]
-        runs[task] = TaskRun(
-            session=worker.sessions[task],
-            outcome=outcome,
-            administered={worker.place(i)[1]: worker.administered[i] for i in given},
-            ranking=own,
-            usd=sum(usd) if usd else None,
-            seconds=sum(a.get("seconds") or 0.0 for a in given.values()),
-        )
+        found = _runs_of_outcomes(plan, ranking, worker, task, given)
+        first = leading(plan.measured[task])
+        lead = next(name for name, of in plan.measured[task].items() if of is first)
+        runs[task] = replace(found.pop(lead), beside=tuple(found.values()))
     return runs
+
+
+def _runs_of_outcomes(
+    plan: Plan,
+    ranking: Ranking,
+    worker: SessionWorker,
+    task: str,
+    answers: Mapping[Any, Mapping[str, Any]],
+) -> dict[str, TaskRun]:
+    """One model's documents of one task, for each outcome."""
+    from ..harness.assembly import TaskRun, one_model
+
+    usd = [a["usd"] for a in answers.values() if a.get("usd") is not None]
+    about: dict[str, Any] = {
+        "session": worker.sessions[task],
+        "administered": {worker.place(i)[1]: worker.administered[i] for i in answers},
+        "usd": sum(usd) if usd else None,
+        "seconds": sum(a.get("seconds") or 0.0 for a in answers.values()),
+    }
+    of_task = ranking.tasks.get(task, ranking)
+    found = {}
+    for name, outcome in plan.measured[task].items():
+        own = one_model(of_task.outcomes.get(name, of_task), worker.name)
+        own = replace(own, stopped_because=ranking.stopped_because)
+        found[name] = TaskRun(outcome=outcome, ranking=own, **about)
+    return found
 
 
 def write_model_results(

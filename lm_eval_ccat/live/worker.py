@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ..errors import MetricError
 from ..harness import Administered, TaskSession, internals
-from ..harness.outcome import Outcome
+from ..harness.outcome import Outcome, leading
 from ..harness.prices import Tokens
 from ..harness.transport import Transport, pooled
 from ..harness.usage import UsageMeter
@@ -31,9 +31,10 @@ class Answer:
     Attributes
     ----------
     item : doc_id or (task, doc_id)
-    score : float or None
-        On [0, 1], higher is better; None where the task reports no score for this document.
-    raw : float or None
+    score : float, dict of str to float, or None
+        On [0, 1], higher is better, of each outcome where there are several; None where the task
+        reports no score for this document of what is ranked by.
+    raw : float, dict of str to float, or None
         On the metric's own scale.
     cost : float
         In the budget's currency.
@@ -50,8 +51,8 @@ class Answer:
     """
 
     item: Item
-    score: float | None
-    raw: float | None = None
+    score: float | dict[str, float] | None
+    raw: float | dict[str, float] | None = None
     cost: float = 0.0
     usd: float | None = None
     seconds: float = 0.0
@@ -105,8 +106,8 @@ class SessionWorker:
     ----------
     name : str
         In the ranking.
-    outcomes : mapping of task to Outcome
-        With one task an item is a doc_id, with several it is (task, doc_id).
+    measured : mapping of task to (mapping of name to Outcome)
+        With one outcome of one task an item is a doc_id, else it is (task, doc_id).
     sessions : mapping of task to TaskSession
     till : Till
     """
@@ -116,19 +117,19 @@ class SessionWorker:
     def __init__(
         self,
         name: str,
-        outcomes: Mapping[str, Outcome],
+        measured: Mapping[str, Mapping[str, Outcome]],
         sessions: Mapping[str, TaskSession],
         till: Till,
     ) -> None:
         self.name = name
-        self.outcomes = dict(outcomes)
+        self.measured = {task: dict(of) for task, of in measured.items()}
         self.sessions = dict(sessions)
         self.slots = self.batch = 1
         self.administered: dict[Item, Administered] = {}
         self._till = till
         self._meter: UsageMeter | None = None
         self._requests_per_call = 1
-        self._scored = False
+        self._scored: set[tuple[str, str]] = set()
         self._transport: Transport | None = None
 
     def open(self) -> None:
@@ -189,7 +190,7 @@ class SessionWorker:
         """(task, doc_id) of an item."""
         if isinstance(item, tuple):
             return str(item[0]), int(item[1])
-        return next(iter(self.outcomes)), int(item)
+        return next(iter(self.measured)), int(item)
 
     # -- documents -------------------------------------------------------------------------
 
@@ -211,22 +212,28 @@ class SessionWorker:
         for n, (item, one) in enumerate(zip(items, given)):
             counted = (one.input_tokens, one.output_tokens)
             tokens = tokens_of(texts, counted, used, n) if by_tokens else None
-            answers.append(self._answer(item, one, self.outcomes[task], tokens))
+            answers.append(self._answer(item, one, task, tokens))
             self.administered[item] = one
-        self._require_scores(answers, self.outcomes[task])
+        self._require_scores(task)
         return answers
 
-    def _answer(
-        self, item: Item, one: Administered, outcome: Outcome, tokens: Tokens | None
-    ) -> Answer:
-        found = outcome.score(one)
+    def _answer(self, item: Item, one: Administered, task: str, tokens: Tokens | None) -> Answer:
+        outcomes = self.measured[task]
+        found = _scores(outcomes, one)
+        self._scored.update((task, name) for name in found)
+        raw: Any = {name: raw for name, (raw, _) in found.items()} or None
+        score: Any = {name: score for name, (_, score) in found.items()}
+        if not any(outcomes[name].weight > 0.0 for name in found):
+            score = None
+        if len(outcomes) == 1 and found:
+            [(raw, score)] = found.values()
         # Documents that run at the same time share the hour that is paid for.
         cost, usd = self._till.charge(tokens, one.seconds / self.slots)
-        sample = one.samples[outcome.filter]
+        sample = one.samples[leading(outcomes).filter]
         return Answer(
             item=item,
-            score=None if found is None else found[1],
-            raw=None if found is None else found[0],
+            score=score,
+            raw=raw,
             cost=cost,
             usd=usd,
             seconds=one.seconds,
@@ -236,18 +243,19 @@ class SessionWorker:
             empty=bool(one.responses) and all(not r.strip() for r in one.responses),
         )
 
-    def _require_scores(self, answers: Sequence[Answer], outcome: Outcome) -> None:
+    def _require_scores(self, task: str) -> None:
         """Notice a metric that no document has, before all of them are paid for."""
-        self._scored = self._scored or any(a.score is not None for a in answers)
-        if self._scored:
-            return
-        name = outcome.metric.name
-        declared = name in internals.metric_names(self.sessions[outcome.task].task)
-        if not declared or len(self.administered) >= PATIENCE:
-            there = ", ".join(outcome.reported(self.administered[answers[0].item]))
-            raise NoScoresError(
-                f"task {outcome.task} reports no {name} for its documents; it reports {there}"
-            )
+        given = {item: a for item, a in self.administered.items() if self.place(item)[0] == task}
+        declared = internals.metric_names(self.sessions[task].task)
+        for name, outcome in self.measured[task].items():
+            if (task, name) in self._scored:
+                continue
+            metric = outcome.metric.name
+            if metric not in declared or len(given) >= PATIENCE:
+                there = ", ".join(outcome.reported(next(iter(given.values()))))
+                raise NoScoresError(
+                    f"task {task} reports no {metric} for its documents; it reports {there}"
+                )
 
     # -- after a resume --------------------------------------------------------------------
 
@@ -263,6 +271,21 @@ class SessionWorker:
                 [self.administered[item]] = session.administer([doc])
             finally:
                 session.lm = model
+
+
+def _scores(outcomes: Mapping[str, Outcome], one: Administered) -> dict[str, tuple[float, float]]:
+    """(raw, score) of an answer by outcome; one that failed (its judge, say) spoils no other."""
+    found: dict[str, tuple[float, float]] = {}
+    refused: MetricError | None = None
+    for name, outcome in outcomes.items():
+        try:
+            if (scored := outcome.score(one)) is not None:
+                found[name] = scored
+        except MetricError as error:
+            refused = error
+    if refused is not None and not found:
+        raise refused
+    return found
 
 
 class _Recorded:

@@ -191,9 +191,15 @@ class Summary:
 
     def _outcome(self, t: int, outcome: Outcome) -> Ranking:
         details = self._details(t, outcome)
-        return self._part(
+        found = self._part(
             outcome.policy, [t], outcome.bank.scale, self._of_bank(outcome.bank), **details
         )
+        # An answer may lack an outcome, whose judge failed, say.
+        scored = {
+            a.name: [outcome.bank.doc_ids[i] for i in scores]
+            for a, scores in zip(self._accounts, outcome.scores)
+        }
+        return replace(found, items=scored)
 
     def _details(self, t: int, outcome: Outcome) -> dict[str, Any]:
         """Abilities and audits, which only an outcome by itself has."""

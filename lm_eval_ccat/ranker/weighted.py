@@ -62,6 +62,7 @@ class WeightedPolicy(Policy):
         self._variance = np.zeros((n, m, m))
         self._df = np.full((n, m, m), np.inf)
         self._error = np.zeros((n, m))
+        self._error_at = np.full((n, m), -1)  # `Outcomes.changes` when the error was computed
         self._curable = np.zeros((n, m))
         self._total: Differences | None = None
         self._worth: Floats | None = None
@@ -99,10 +100,9 @@ class WeightedPolicy(Policy):
         self._variance[n] = _quadratic(w, r, np.array([np.sqrt(d.variance) for d in found]))
         self._df[n] = np.min([d.df for d in found], axis=0)
         told = np.array([len(s) for s in part.outcomes[0].scores])
-        # One more answer moves the correlation of outcomes, and with it every model's error.
+        # One more answer moves the correlation of outcomes, and with it every model's share.
         changed = np.flatnonzero((self._seen[n] != told) | (len(w) > 1)).tolist()
         for j in changed:
-            self._error[n, j] = _quadratic(w, r, np.array([p.estimate(j)[1] for p in policies]))
             curable = np.array([p.curable(j) for p in policies])
             self._curable[n, j] = _quadratic(w, r, np.sqrt(curable))
         self._seen[n] = told
@@ -122,6 +122,12 @@ class WeightedPolicy(Policy):
 
     def estimate(self, model: int) -> tuple[float, float]:
         self.differences()
+        # Also what another model answered may have moved this one's error.
+        for n in np.flatnonzero(self._error_at[:, model] != self._at).tolist():
+            part = self._parts[n]
+            errors = np.array([o.policy.estimate(model)[1] for o in part.outcomes])
+            self._error[n, model] = _quadratic(part.weights, part.correlation(), errors)
+            self._error_at[n, model] = self._at[n]
         return float(self._mean[:, model].sum()), float(self._error[:, model].sum()) ** 0.5
 
     def interval(self, model: int, confidence: float) -> tuple[float, float]:

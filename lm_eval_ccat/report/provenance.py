@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runs.rebuild import BANK_FILE
+from ..runs.rebuild import banks_at
 from .run import Run
 from .words import plain
 
@@ -61,7 +61,7 @@ def command(run: Run) -> str:
     argv = run.header.get("command")
     if isinstance(argv, list):
         return shlex.join(["lm-eval-ccat", *map(str, argv)])
-    bank = shlex.quote(str(run.path / BANK_FILE))
+    bank = shlex.quote(str(banks_at(run.path)))
     return f"lm-eval-ccat rank config.yaml --bank {bank} --run_dir again"
 
 

@@ -59,8 +59,7 @@ class History:
 
 def new_ranker(run: Run) -> Ranker:
     """The run's Ranker in its initial state."""
-    assert run.bank is not None
-    return make_ranker(run.bank, run.header["ranker"])
+    return make_ranker(run.banks, run.header["ranker"])
 
 
 def history(run: Run, checkpoints: int = CHECKPOINTS) -> History:

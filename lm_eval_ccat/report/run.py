@@ -14,7 +14,7 @@ from ..errors import CcatError, RunError
 from ..metrics.scale import Scale
 from ..runs.directory import RunDirectory
 from ..runs.lines import Record
-from ..runs.rebuild import BANK_FILE, rebuild
+from ..runs.rebuild import load_banks, rebuild
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,10 @@ class Run:
         In the order in which they were told.
     failures : list of Failure
     bank : ItemBank or None
-        None where the directory's copy is gone; what needs it is then left out.
+        Of the outcome that counts most. None where the directory's copy is gone; what needs it is
+        then left out.
+    banks : ItemBank, mapping of task to (mapping of outcome to ItemBank), or None
+        All of them, as a Ranker takes them.
     finished : bool
         Whether ``result.json`` was there, and nothing was answered after it.
     started, ended : float or None
@@ -85,6 +88,7 @@ class Run:
     ended: float | None = None
     torn: bool = False
     records: list[Record] = field(default_factory=list)
+    banks: Any = None
 
     @property
     def models(self) -> list[str]:
@@ -155,7 +159,8 @@ def read_run(path: str | Path) -> Run:
         raise RunError(f"{folder.journal.path} lacks facts that the report needs; update the run")
     records = folder.journal.read_new()
     result_file = folder.path / "result.json"
-    answers = [_answer(r) for r in records if r.get("op") == "tell"]
+    lead = _leading(header)
+    answers = [_answer(r, lead) for r in records if r.get("op") == "tell"]
     finished = result_file.is_file()
     if finished:
         result = _read_json(result_file)
@@ -167,6 +172,7 @@ def read_run(path: str | Path) -> Run:
         ranking = rebuild(folder.path)[0].ranker.result()
         scale = Scale.from_dict(header["report"]["scale"])
         result = replace(ranking, scale=scale).to_dict()
+    banks = _banks(folder.path, header)
     times = [r["time"] for r in records if isinstance(r.get("time"), (int, float))]
     return Run(
         path=folder.path,
@@ -174,11 +180,12 @@ def read_run(path: str | Path) -> Run:
         result=result,
         answers=answers,
         failures=[
-            Failure(r["model"], r["item"], str(r["reason"]))
+            Failure(r["model"], _doc(r["item"]), str(r["reason"]))
             for r in records
             if r.get("op") == "fail"
         ],
-        bank=_bank(folder.path, header),
+        bank=banks[lead[0]][lead[1]] if banks is not None and lead is not None else banks,
+        banks=banks,
         finished=finished,
         started=min(times, default=None),
         ended=max(times, default=None),
@@ -187,12 +194,27 @@ def read_run(path: str | Path) -> Run:
     )
 
 
-def _answer(record: Mapping[str, Any]) -> Answer:
+def _leading(header: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Task and name of the outcome that counts most, where answers have several."""
+    for task, outcomes in (header["report"].get("outcomes") or {}).items():
+        return task, max(outcomes, key=lambda name: outcomes[name]["weight"])
+    return None
+
+
+def _doc(item: Any) -> Any:
+    return item[1] if isinstance(item, tuple) else item
+
+
+def _answer(record: Mapping[str, Any], lead: tuple[str, str] | None) -> Answer:
+    score, raw = record["score"], record.get("raw")
+    if isinstance(score, Mapping):
+        name = lead[1] if lead and lead[1] in score else next(iter(score))
+        score, raw = score[name], (raw or {}).get(name)
     return Answer(
         model=record["model"],
-        doc=record["item"],
-        unit=float(record["score"]),
-        raw=None if record.get("raw") is None else float(record["raw"]),
+        doc=_doc(record["item"]),
+        unit=float(score),
+        raw=None if raw is None else float(raw),
         cost=float(record.get("cost") or 0.0),
         seconds=record.get("seconds"),
         tokens=record.get("tokens"),
@@ -212,13 +234,16 @@ def _output(responses: Any) -> str:
     return "\n---\n".join(texts)
 
 
-def _bank(folder: Path, header: Mapping[str, Any]) -> ItemBank | None:
-    """The run's copy of its bank; a finished run can be read without it."""
+def _banks(folder: Path, header: Mapping[str, Any]) -> Any:
+    """The run's copy of its banks; a finished run can be read without it."""
     try:
-        bank = ItemBank.load(folder / BANK_FILE)
+        banks = load_banks(folder)
     except CcatError:
         return None
-    return bank if bank.sha256 == header.get("bank_sha256") else None
+    every = (
+        [banks] if isinstance(banks, ItemBank) else [b for o in banks.values() for b in o.values()]
+    )
+    return banks if "+".join(b.sha256 for b in every) == header.get("bank_sha256") else None
 
 
 def _read_sources(folder: Path) -> Iterator[tuple[Any, Source]]:

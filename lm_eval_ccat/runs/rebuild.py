@@ -16,14 +16,56 @@ if TYPE_CHECKING:
     from ..ranker import Ranker
 
 BANK_FILE = "bank.json"
+#: Folder of the banks of a ranking with several outcomes or tasks.
+BANKS_FOLDER = "banks"
 
 
-def make_ranker(bank: ItemBank | Mapping[str, ItemBank], arguments: Mapping[str, Any]) -> Ranker:
+def banks_at(folder: Path) -> Path:
+    """Where a run directory keeps its copy of the bank, or of the banks."""
+    several = folder / BANKS_FOLDER
+    return several if several.is_dir() else folder / BANK_FILE
+
+
+def save_banks(banks: ItemBank | Mapping[str, Mapping[str, ItemBank]], folder: Path) -> None:
+    """Write the copy that a run directory keeps.
+
+    Raises
+    ------
+    BankError
+        It cannot be written.
+    """
+    from ..bank import ItemBank
+    from ..bank.suite import SuiteBank
+
+    if isinstance(banks, ItemBank):
+        banks.save(folder / BANK_FILE)
+    else:
+        SuiteBank(banks).save(folder / BANKS_FOLDER)
+
+
+def load_banks(folder: Path) -> ItemBank | Mapping[str, Mapping[str, ItemBank]]:
+    """Read that copy.
+
+    Raises
+    ------
+    BankError
+        It is missing or damaged.
+    """
+    from ..bank import ItemBank
+    from ..bank.suite import SuiteBank
+
+    place = banks_at(folder)
+    return ItemBank.load(place) if place.suffix else SuiteBank.load(place)
+
+
+def make_ranker(
+    bank: ItemBank | Mapping[str, Mapping[str, ItemBank]], arguments: Mapping[str, Any]
+) -> Ranker:
     """A Ranker in its initial state.
 
     Parameters
     ----------
-    bank : ItemBank, or mapping of task to ItemBank
+    bank : ItemBank, or mapping of task to (mapping of outcome to ItemBank)
     arguments : mapping
         JSON values as the header records them: ``models`` (name to price), ``units`` (a list in
         bank order, or None) and the keyword arguments of `Ranker`.
@@ -62,11 +104,9 @@ def rebuild(
     BankError
         If the directory's copy of the bank is damaged.
     """
-    from ..bank import ItemBank
-
     directory = RunDirectory(folder)
     header = directory.read_header()
-    bank = ItemBank.load(directory.path / BANK_FILE)
+    bank = load_banks(directory.path)
     guard: AbstractContextManager[Any] | None = directory.exchange_lock if lock else None
     ranker = JournaledRanker(
         make_ranker(bank, header["ranker"]),

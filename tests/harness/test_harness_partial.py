@@ -13,6 +13,7 @@ from local_bench import N_DOCS, Copyist
 from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate, simple_evaluate
 from lm_eval_ccat.errors import BankMismatchError, CcatError, HarnessError, MetricError, UsageError
 from lm_eval_ccat.harness import internals
+from lm_eval_ccat.metrics import find_metric
 
 
 def run(bench, tasks, bank, lm=None, **arguments):
@@ -46,6 +47,25 @@ def test_a_corpus_metric_is_estimated_under_its_sentence_name(bench):
     table = make_table(results)
     assert "adaptive estimate, 12 of 36 docs" in table and "sentence_bleu" in table
     json.dumps(results["adaptive"])
+
+
+def test_several_metrics_are_estimated_from_the_same_answers(bench):
+    metrics = {"bleu": 1, "chrf": 0, "ter": 0}
+    lm = Copyist()
+    results = run(bench, ["texts"], None, lm, metrics=metrics, max_items=12)
+    values, block = results["results"]["texts"], results["adaptive"]["texts"]
+    assert len(lm.seen) == block["items"] == 12
+    full = bench.stock(["texts"])["samples"]["texts"]
+    for one, metric in zip(block["outcomes"], metrics):
+        key = f"sentence_{metric},none"
+        assert one["key"] == key and values[key] == one["estimate"]
+        assert values[f"sentence_{metric}_stderr,none"] == one["standard_error"] > 0
+        truth = np.mean([find_metric(metric).score(row[metric], task="texts") for row in full])
+        assert abs(one["estimate"] - truth) < 4 * one["standard_error"]
+    alone = run(bench, ["texts"], None, metrics="bleu", max_items=12)["adaptive"]["texts"]
+    assert alone["estimate"] == pytest.approx(block["estimate"])
+    with pytest.raises(MetricError, match="does not report metric rouge"):
+        run(bench, ["texts"], None, metrics=["bleu", "rouge"], max_items=12)
 
 
 def test_the_estimate_is_not_the_mean_of_the_chosen_documents(bench):

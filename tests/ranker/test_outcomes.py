@@ -127,3 +127,17 @@ def test_scores_that_do_not_fit_are_refused_and_change_nothing(told, error, says
 def test_banks_and_weights_that_do_not_fit_are_refused(arguments, says):
     with pytest.raises(UsageError, match=says):
         Ranker(**{"bank": banks(), "models": {"a": 1.0}, **arguments})
+
+
+@pytest.mark.parametrize("method", ["default", "sample"])
+def test_the_whole_has_the_error_of_its_only_outcome_with_weight_at_every_look(method):
+    weights, models = {"bleu": 1, "chrf": 0}, dict.fromkeys("abc", 1.0)
+    ranker = Ranker(banks(method), models, weights=weights, max_items=15)
+    while not ranker.done:
+        for model, item in ranker.ask(2):
+            j, i = "abc".index(model), item[1]
+            ranker.tell(model, item, {"bleu": float(FIRST[j, i]), "chrf": float(OTHER[j, i])})
+            found = ranker.result()
+            # Also where it was another model that answered.
+            own = found.tasks["t"].outcomes["bleu"]
+            assert found.standard_errors == pytest.approx(own.standard_errors)

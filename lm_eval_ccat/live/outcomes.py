@@ -1,0 +1,116 @@
+"""Which outcomes of a task are measured: metrics by name, each with its bank or a blank one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..bank import ItemBank
+from ..bank.suite import NAME as SUITE
+from ..bank.suite import SuiteBank
+from ..errors import BankError, UsageError
+from ..harness import TaskSession
+from ..harness.outcome import Outcome
+
+Bank = ItemBank | str | Path | Mapping[str, Any]
+
+
+def measure(
+    bank: Bank | None, metrics: Mapping[str, float], session: TaskSession
+) -> dict[str, Outcome]:
+    """What is measured of one task, by name.
+
+    Parameters
+    ----------
+    bank : ItemBank, path, mapping of metric to either, or None
+        A path is a bank or a folder of banks. None or "" is no bank: items are drawn at random.
+    metrics : mapping of str to float
+        Weights by metric (``"exact_match,strict-match"`` with its filter). Empty for the bank's
+        own, or the task's first metric that gives a score per document.
+    session : TaskSession
+
+    Raises
+    ------
+    UsageError
+        There is a bank for some of the metrics and not for another, or none of the task.
+    CcatError
+        A bank, the task and a metric cannot be used together.
+    """
+    found: dict[str, Outcome] = {}
+    if not bank:
+        for name, weight in (metrics or {"": 1.0}).items():
+            metric, _, filter = name.partition(",")
+            one = Outcome.without_bank(session, metric or None, filter or None)
+            found[name or one.metric.name] = replace(one, weight=weight)
+        return found
+    banks = banks_of(bank, session.name)
+    for name, weight in (metrics or dict.fromkeys(banks, 1.0)).items():
+        own = next((b for key, b in banks.items() if name in (key, *_names(b))), None)
+        if own is None:
+            raise UsageError(
+                f"there is no bank of metric {name} for task {session.name}, only of "
+                f"{', '.join(banks)}; calibrate one for each metric, or rank without bank:"
+            )
+        found[name] = replace(Outcome.of(own, session), weight=weight)
+    return found
+
+
+def banks_of(bank: Bank, task: str) -> dict[str, ItemBank]:
+    """Banks of one task by the name of their metric.
+
+    Raises
+    ------
+    BankError
+        A file is missing or damaged, or a folder holds no bank of the task.
+    """
+    if isinstance(bank, ItemBank):
+        return {bank.metric: bank}
+    if isinstance(bank, Mapping):
+        return {
+            name: one if isinstance(one, ItemBank) else ItemBank.load(one)
+            for name, one in bank.items()
+        }
+    folder = Path(bank)
+    if not folder.is_dir():
+        return banks_of(ItemBank.load(bank), task)
+    if (folder / SUITE).is_file():
+        suite = SuiteBank.load(folder)
+        if task not in suite:
+            raise BankError(f"{folder} has no bank of task {task}; it has: {', '.join(suite)}")
+        return dict(suite[task])
+    found = [ItemBank.load(f) for f in sorted(folder.glob("*.json")) if task_of(f) == task]
+    if not found:
+        raise BankError(f"{folder} has no bank of task {task}")
+    several = len({b.metric for b in found}) < len(found)
+    named = {_names(b)[1 if several else 0]: b for b in found}
+    if len(named) < len(found):
+        raise UsageError(
+            f"{folder} holds {len(found)} banks of task {task}, two of them of one metric; name "
+            "the file that is meant"
+        )
+    return named
+
+
+def bank_files(bank: Any, task: str) -> list[Any]:
+    """The files of a task's banks, where `bank` names files."""
+    if isinstance(bank, Mapping):
+        return list(bank.values())
+    if not bank or not Path(bank).is_dir():
+        return [bank] if bank else []
+    return [file for file in sorted(Path(bank).glob("*.json")) if task_of(file) == task]
+
+
+def task_of(file: Path) -> str | None:
+    """The task that a bank file names; None for a file that is no bank."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content.get("task") if isinstance(content, dict) else None
+
+
+def _names(bank: ItemBank) -> tuple[str, str]:
+    return bank.metric, f"{bank.metric},{bank.filter or 'none'}"

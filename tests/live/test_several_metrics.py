@@ -1,0 +1,141 @@
+"""Several metrics of each answer: one ranking steered by some of them, all of them reported."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from bench import TASK, Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat import ItemBank
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.runs.journal import JournalFile
+
+MODELS = ["m01", "m05", "m11"]
+SCORING = """\
+def process_results(doc, results):
+    wanted, given = doc['numbers'].split(), results[0].split()
+    right = sum(a == b for a, b in zip(wanted, given))
+    judged = float('nan') if doc['id'] % 3 == 0 else right / len(wanted)
+    return {'share': right / len(wanted), 'errors': len(wanted) - right, 'judged': judged}
+"""
+METRICS = """\
+metric_list:
+  - {metric: share, aggregation: mean, higher_is_better: true}
+  - {metric: errors, aggregation: mean, higher_is_better: false}
+  - {metric: judged, aggregation: mean, higher_is_better: true}
+metadata:
+  version: 1.0
+  ccat_scales: {share: {range: [0, 1]}, errors: {range: [0, 10]}, judged: {range: [0, 1]}}
+"""
+
+
+@pytest.fixture
+def several(bench: Bench, tmp_path: Path) -> Bench:
+    """The bench with a task that reports three metrics; its judge fails on every third document."""
+    tasks = tmp_path / "several"
+    tasks.mkdir()
+    source = (tmp_path / "tasks" / f"{TASK}.yaml").read_text()
+    (tasks / f"{TASK}.yaml").write_text(source[: source.index("metric_list:")] + METRICS)
+    (tasks / "scoring.py").write_text(SCORING)
+    return bench
+
+
+def config(several: Bench, server: CompletionsServer, metrics: object, **settings: object) -> Path:
+    path = several.config(server.url, MODELS, metrics=metrics, **settings)
+    content = yaml.safe_load(path.read_text())
+    content["harness"]["include_path"] = "several"
+    if "bank" not in settings:
+        del content["bank"]
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+def answered(path: Path, model: str) -> list[int]:
+    records = JournalFile(path.with_suffix(".run") / "journal.jsonl").read_new()
+    return [r["item"][1] for r in records if r["op"] == "tell" and r["model"] == model]
+
+
+def test_every_metric_is_estimated_and_those_with_weight_steer(
+    several: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    path = config(several, server, {"share": 1, "errors": 0, "judged": 0}, budget={"items": 120})
+    assert main(["rank", str(path)]) in (0, 3)
+    shown = capsys.readouterr().out
+    content = json.loads((path.with_suffix(".run") / "result.json").read_text())
+    assert list(content["outcomes"]) == ["share", "errors", "judged"]
+    assert [o["weight"] for o in content["outcomes"].values()] == [1.0, 0.0, 0.0]
+    for model, block in content["models"].items():
+        share, errors, judged = (o["models"][model] for o in content["outcomes"].values())
+        # What steers is what the ranking is by, and errors are ten times what is missing of it.
+        assert share["estimate"] == pytest.approx(block["estimate"])
+        assert errors["estimate"] == pytest.approx(10 - 10 * block["estimate"])
+        assert errors["standard_error"] == pytest.approx(10 * block["standard_error"])
+        # An answer whose judge failed still gives its other scores.
+        judgeable = [d for d in answered(path, model) if d % 3]
+        assert judged["n_items"] == len(judgeable) < share["n_items"] == block["n_items"]
+    assert content["order"] == content["outcomes"]["errors"]["order"]
+    assert "By errors: m11" in shown and "(reported)" in shown
+
+
+def test_the_harness_files_hold_an_estimate_of_every_metric(
+    several: Bench, server: CompletionsServer
+) -> None:
+    path = config(several, server, ["share", "errors"], budget={"items": 90})
+    assert main(["rank", str(path), "--quiet"]) in (0, 3)
+    content = json.loads((path.with_suffix(".run") / "result.json").read_text())
+    [file] = (path.with_suffix(".run") / "m05").glob("results_*.json")
+    saved = json.loads(file.read_text())
+    for name, outcome in content["outcomes"].items():
+        assert saved["results"][TASK][f"{name},none"] == outcome["models"]["m05"]["estimate"]
+        error = outcome["models"]["m05"]["standard_error"]
+        assert saved["results"][TASK][f"{name}_stderr,none"] == error
+    assert saved["adaptive"][TASK]["not_estimated"] == ["judged,none"]
+    # Two metrics of one scale each: the ranking is by their weighted mean on [0, 1].
+    both = content["models"]["m05"]["estimate"]
+    share, errors = (o["models"]["m05"]["estimate"] for o in content["outcomes"].values())
+    assert both == pytest.approx(0.5 * share + 0.5 * (1 - errors / 10))
+    assert content["metric"] == "weighted mean of share, errors"
+
+
+def test_it_can_be_looked_into_and_gone_on_with(
+    several: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    path = config(
+        several, server, {"share": 2, "judged": 1}, budget={"items": 60}, stop_when_decided=False
+    )
+    main(["rank", str(path), "--json"])
+    first = json.loads(capsys.readouterr().out)
+    main(["rank", str(path.with_suffix(".run")), "--json"])
+    state = json.loads(capsys.readouterr().out)
+    assert state["models"] == first["models"] and state["outcomes"] == first["outcomes"]
+    asked = sum(server.asked.values())
+    content = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**content, "budget": {"items": 90}}, sort_keys=False))
+    assert main(["rank", str(path), "--resume", "--report"]) in (0, 3)
+    assert 0 < sum(server.asked.values()) - asked <= 30 and max(server.asked.values()) == 1
+    page = (path.with_suffix(".run") / "report.html").read_text()
+    assert "The run's copy of its item bank is gone" not in page
+
+
+def test_each_metric_has_a_bank_or_none_has(
+    several: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    bank = ItemBank.load(tmp_path / "default.bank.json")
+    replace(bank, metric="judged").save(tmp_path / "judged.bank.json")
+    banks = {"share": "default.bank.json"}
+    path = config(several, server, {"share": 1, "judged": 0}, bank=banks, name="lacking")
+    assert main(["rank", str(path)]) == 2
+    assert "there is no bank of metric judged" in capsys.readouterr().err
+    assert not sum(server.asked.values())
+    banks["judged"] = "judged.bank.json"
+    path = config(several, server, {"share": 1, "judged": 0}, bank=banks, budget={"items": 60})
+    assert main(["rank", str(path), "--json"]) in (0, 3)
+    content = json.loads(capsys.readouterr().out)
+    assert "method:default" in content["signature"]
+    assert list(content["outcomes"]) == ["share", "judged"]
+    assert content["order"][0] == "m11"
