@@ -126,6 +126,23 @@ def write_json(target: str | None, content: Any, out: TextIO | None = None) -> N
         raise UsageError(f"{target}: cannot be written ({error.strerror or error})") from error
 
 
+def add_watch(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--watch [SECONDS]``."""
+
+    def seconds(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not 1.0 <= value <= 86_400.0:
+            raise argparse.ArgumentTypeError(f"SECONDS is a number from 1 to 86400, not {text!r}")
+        return value
+
+    parser.add_argument(
+        "--watch", nargs="?", const=10.0, type=seconds, metavar="SECONDS", help=what
+    )
+
+
 def add_exclude(parser: argparse.ArgumentParser) -> None:
     """Add ``--exclude A,B``, which means the same in every command that reads scores."""
     parser.add_argument("--exclude", default="", metavar="A,B", help="models to leave out")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from ..errors import CcatError, UsageError
 from ..files import safe_name
-from .parsing import add_json, prints_json, write_json
+from .parsing import add_json, add_watch, prints_json, write_json
 
 EPILOG = """\
 without any preparation:
@@ -30,6 +31,7 @@ example (models.yaml):
   lm-eval-ccat rank models.yaml --dry_run        what it may take, before anything is spent
   lm-eval-ccat rank models.yaml                  run; the run directory is models.run
   lm-eval-ccat rank models.yaml --resume         go on after a crash or Ctrl-C
+  lm-eval-ccat rank models.yaml --watch          with a page in the run directory that follows it
   lm-eval-ccat rank models.run                   the state of a run, at any time
 
 exit codes: 0 every pair decided, 3 ties left, 4 partial (a model failed, or interrupted),
@@ -136,6 +138,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--report", action="store_true", help="write an HTML page, report.html in the run directory"
     )
+    add_watch(parser, "write that page every SECONDS (default: 10) while the ranking runs")
     parser.add_argument("--quiet", action="store_true", help="plain log lines, no live table")
     parser.set_defaults(func=run)
 
@@ -183,18 +186,28 @@ def run(args: argparse.Namespace) -> int:
         print(f"{folder} is ready; join with: lm-eval-ccat run --model ... --adaptive "
               f"--ranking {folder} --name NAME")  # fmt: skip
         return 0
-    result = rank(
-        config,
-        run_dir=folder,
-        resume=args.resume,
-        retry=args.retry,
-        executor=args.executor,
-        ray_address=args.ray_address,
-        observer=display,
-    )
-    if args.report:
+    with _live_page(folder, args.watch, display):
+        result = rank(
+            config,
+            run_dir=folder,
+            resume=args.resume,
+            retry=args.retry,
+            executor=args.executor,
+            ray_address=args.ray_address,
+            observer=display,
+        )
+    if args.report or args.watch:
         _report(folder)
     return result.exit_code
+
+
+def _live_page(folder: Path, seconds: float | None, display: Any) -> AbstractContextManager[Any]:
+    if seconds is None:
+        return nullcontext()
+    from ..report import LivePage
+
+    display.note(f"Live page: {folder / 'report.html'}")
+    return LivePage(folder, seconds)
 
 
 def _report(folder: Path) -> None:

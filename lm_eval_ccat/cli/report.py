@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
+from .parsing import add_watch
+
 EPILOG = """\
 examples:
   lm-eval-ccat report runs/my_task
+  lm-eval-ccat report runs/my_task --watch
   lm-eval-ccat report runs/my_task -o my_task.html --plots figures/
   lm-eval-ccat report sim_10.json sim_20.json sim_40.json --plots figures/
   lm-eval-ccat report my_task.bank.json --plots figures/
@@ -49,6 +52,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default="png,svg",
         help="formats of plots (default: png,svg)",
     )
+    add_watch(parser, "write the page every SECONDS (default: 10) until the run is finished")
     parser.set_defaults(func=run)
 
 
@@ -74,9 +78,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         if len(paths) > 1:
             raise UsageError("make the page of one run directory at a time")
-        from ..report import write_report
+        from ..report import watch, write_report
 
-        written = [write_report(runs[0], args.output, args.documents)]
+        if args.watch is None:
+            written = [write_report(runs[0], args.output, args.documents)]
+        else:
+            print(f"Writing the page every {args.watch:g} s; Ctrl-C ends it.", file=sys.stderr)
+            written = [watch(runs[0], args.output, args.documents, args.watch)]
         if args.plots is not None:
             from ..report.plots.files import plot_run
 

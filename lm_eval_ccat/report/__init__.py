@@ -6,12 +6,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .live_page import LivePage, watch
     from .page import write_report
     from .run import Run, read_run
 
-__all__ = ["Run", "read_run", "write_report"]
+__all__ = ["LivePage", "Run", "read_run", "watch", "write_report"]
 
-_HOME = {"write_report": "page", "read_run": "run", "Run": "run"}
+_HOME = {
+    "LivePage": "live_page",
+    "Run": "run",
+    "read_run": "run",
+    "watch": "live_page",
+    "write_report": "page",
+}
 
 
 def __getattr__(name: str) -> Any:

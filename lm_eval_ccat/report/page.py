@@ -24,7 +24,7 @@ from .words import date
 
 
 def write_report(
-    run_dir: str | Path,
+    run_dir: Run | str | Path,
     output: str | Path | None = None,
     most_documents: int | None = None,
     refresh: float | None = None,
@@ -33,8 +33,8 @@ def write_report(
 
     Parameters
     ----------
-    run_dir : path
-        The directory that `rank` wrote.
+    run_dir : path or Run
+        The directory that `rank` wrote, or what was read there.
     output : path, optional
         The page; ``report.html`` in the run directory by default. Replaced in one step.
     most_documents : int, optional
@@ -57,7 +57,7 @@ def write_report(
     >>> write_report("runs/my_task")  # doctest: +SKIP
     PosixPath('runs/my_task/report.html')
     """
-    run = read_run(run_dir)
+    run = run_dir if isinstance(run_dir, Run) else read_run(run_dir)
     target = Path(output) if output is not None else run.path / "report.html"
     text = mask_text(render(run, most_documents, refresh))
     try:

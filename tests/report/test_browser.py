@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from itertools import pairwise
+from xml.etree import ElementTree
 
 import pytest
 
@@ -312,3 +313,69 @@ def test_it_is_readable_without_javascript(browser, page):
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     assert "Ranking" in text and "needs JavaScript" in text
+
+
+def test_names_are_whole_on_a_phone(browser, page):
+    show(browser, page, PHONE)
+    cut = run(
+        browser,
+        "const out = [];"
+        "for (const e of document.querySelectorAll('th, .chip, .ranktable td, .docs .id'))"
+        " if (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible')"
+        " out.push(e.textContent);"
+        "for (const t of document.querySelectorAll('svg:not(.paper) text')) {"
+        " const b = t.getBoundingClientRect();"
+        " if (b.width && (b.left < -1 || b.right > innerWidth + 1)"
+        " && !t.closest('.scroll')) out.push(t.textContent); }"
+        "return out",
+    )
+    assert cut == []
+
+
+def test_the_figure_is_saved_as_it_is_drawn(browser, page):
+    show(browser, page)
+    run(
+        browser,
+        "window.saved = {}; const make = URL.createObjectURL;"
+        "URL.createObjectURL = (blob) => { window.blob = blob; return make.call(URL, blob); };"
+        "HTMLAnchorElement.prototype.click = function () {"
+        " const name = this.download, blob = window.blob, reader = new FileReader();"
+        " reader.onload = () => { window.saved[name] = reader.result; };"
+        " reader.readAsDataURL(blob); };",
+    )
+    for button in browser.find_elements("css selector", "#save button"):
+        run(browser, "arguments[0].click()", button)
+    until(browser, "return Object.keys(window.saved).length === 2")
+    saved = run(browser, "return window.saved")
+    found = {
+        name.rpartition(".")[2]: base64.b64decode(v.split(",", 1)[1]) for name, v in saved.items()
+    }
+    drawing = ElementTree.fromstring(found["svg"])
+    assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "<b onmouseover=alert(1)>evil</b>" in "".join(drawing.itertext())
+    assert found["png"].startswith(b"\x89PNG")
+    assert int.from_bytes(found["png"][16:20], "big") == 3 * int(drawing.get("width"))
+    complaints(browser)
+
+
+def test_tables_are_not_split_on_paper(browser, page):
+    show(browser, page)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    found = run(
+        browser,
+        "return [...document.querySelectorAll('table, figure, .figure, tr')]"
+        ".map((e) => getComputedStyle(e).breakInside)",
+    )
+    assert set(found) == {"avoid"}
+
+
+def test_answers_stand_side_by_side(browser, page):
+    show(browser, page)
+    run(browser, "document.querySelector('.docs summary').click()")
+    until(browser, "return document.querySelector('.side .answer')")
+    tops = run(
+        browser,
+        "return [...document.querySelectorAll('.side .answer')].slice(0, 2)"
+        ".map((e) => e.getBoundingClientRect().top)",
+    )
+    assert len(tops) < 2 or tops[0] == tops[1]

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, SOFT, LINE, ACCENT, BAD = "#1a1f27", "#5a6472", "#dfe4ea", "#1f5fbf", "#c25a12"
+INK, SOFT, LINE, ACCENT, BAD = "#1a1f27", "#5a6472", "#dfe4ea", "#1f5fbf", "#ad4e0b"
 COLOURS = (
-    "#1f5fbf", "#c25a12", "#1b7f5c", "#a3317f", "#6a4fb3", "#8a6d00", "#0b7d8e", "#8c3b2e",
+    "#1f5fbf", "#ad4e0b", "#1b7f5c", "#a3317f", "#6a4fb3", "#8a6d00", "#0b7d8e", "#8c3b2e",
 )  # fmt: skip
 TIE_FILL = "#fff1cc"
 

@@ -1,0 +1,89 @@
+"""Colours of the page, from its style sheet: every text reaches the contrast of WCAG AA."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+import numpy as np
+import pytest
+
+STYLE = (resources.files("lm_eval_ccat.report") / "templates" / "style.css").read_text("utf-8")
+#: Text colours and what they stand on.
+TEXTS = [
+    *((ink, ground) for ink in ("ink", "soft") for ground in ("bg", "panel", "tie", "tie2")),
+    *((ink, ground) for ink in ("accent", "bad", "warn") for ground in ("bg", "panel")),
+    ("ink", "mark"),
+]
+MIXED = sorted(
+    {
+        (name, int(share))
+        for name, share in re.findall(
+            r"color-mix\(in oklab,var\(--(good|bad)\) (\d+)%,var\(--bg\)\)", STYLE
+        )
+    }
+)
+
+
+def colours(dark: bool) -> dict[str, np.ndarray]:
+    """Colours by name, linear RGB."""
+    pairs = re.findall(r"--(\w+):light-dark\((#\w+),(#\w+)\)", STYLE)
+    assert len(pairs) > 15
+    return {name: linear((light, night)[dark]) for name, light, night in pairs}
+
+
+def linear(code: str) -> np.ndarray:
+    digits = code[1:] if len(code) == 7 else "".join(2 * c for c in code[1:])
+    v = np.array([int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)])
+    return np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(a: np.ndarray, b: np.ndarray) -> float:
+    low, high = sorted(float(np.array([0.2126, 0.7152, 0.0722]) @ c) for c in (a, b))
+    return (high + 0.05) / (low + 0.05)
+
+
+def mixed(a: np.ndarray, b: np.ndarray, share: float) -> np.ndarray:
+    """Linear RGB of a mixture in OKLab (B. Ottosson, 2020)."""
+    to_lms = np.array([
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ])  # fmt: skip
+    # The second matrix of OKLab is linear, so that mixing before it is the same.
+    roots = share * np.cbrt(to_lms @ a) + (1 - share) * np.cbrt(to_lms @ b)
+    return np.clip(np.linalg.solve(to_lms, roots**3), 0.0, 1.0)
+
+
+def test_black_on_white_is_21() -> None:
+    assert contrast(linear("#000"), linear("#ffffff")) == pytest.approx(21.0)
+    assert contrast(linear("#767676"), linear("#fff")) == pytest.approx(4.54, abs=0.01)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("ink, ground", TEXTS)
+def test_text_stands_out(ink: str, ground: str, dark: bool) -> None:
+    found = colours(dark)
+    assert contrast(found[ink], found[ground]) >= 4.5
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name, share", MIXED)
+def test_text_stands_out_in_every_cell_of_the_matrix(name: str, share: int, dark: bool) -> None:
+    found = colours(dark)
+    ground = mixed(found[name], found["bg"], share / 100)
+    assert contrast(found["ink"], ground) >= 4.5
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("number", range(8))
+def test_lines_stand_out(number: int, dark: bool) -> None:
+    found = colours(dark)
+    assert contrast(found[f"c{number}"], found["bg"]) >= 4.5
+
+
+def test_old_browsers_get_the_light_colours() -> None:
+    plain = dict(re.findall(r"--(\w+):(#\w+)[;}\n]", STYLE.split("@supports")[0]))
+    assert {n: linear(c).tolist() for n, c in plain.items()} == {
+        n: c.tolist() for n, c in colours(False).items()
+    }
