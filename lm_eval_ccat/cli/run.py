@@ -174,8 +174,13 @@ def run(args: argparse.Namespace) -> int:
 
     register_models()
     ours = {name: vars(args).pop(name, None) for name in _OURS}
-    _set_include_path(args)
-    command = internals.run_command()._execute
+    file = _config_file(args)
+    _set_include_path(args, file)
+
+    def command(args: argparse.Namespace) -> None:
+        with internals.naming_extras(), internals.indexing(_task_names(args, file)):
+            internals.run_command()._execute(args)
+
     ranking, name = ours.pop("ranking"), ours.pop("name")
     if ranking is not None and ours["adaptive"]:
         return _join(args, ranking, name, [n for n, v in ours.items() if v and n != "adaptive"])
@@ -186,8 +191,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"--{given[0]} means nothing without --adaptive")
         internals.set_up_logging()
         record_scorers()
-        with internals.naming_extras(), internals.one_warning_of_copies():
-            command(args)
+        command(args)
         return 0
 
     if ours.pop("ranking") is None and ours.pop("name") is not None:
@@ -195,7 +199,6 @@ def run(args: argparse.Namespace) -> int:
     from ..harness.assembly import in_words
     from ..live.evaluate import adaptively, refuse_subsets
 
-    file = _config_file(args)
     out = ours["leaderboard_out"]
     known = ours["leaderboard"] = run_after.known_results(ours, args, file)
     options = _options(ours)
@@ -206,11 +209,7 @@ def run(args: argparse.Namespace) -> int:
     num_fewshot = getattr(args, "num_fewshot", None)
     if num_fewshot is None:
         num_fewshot = file.get("num_fewshot")
-    with (
-        internals.naming_extras(),
-        internals.one_warning_of_copies(),
-        adaptively(options, num_fewshot) as blocks,
-    ):
+    with adaptively(options, num_fewshot) as blocks:
         command(args)
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")
@@ -286,7 +285,17 @@ def _config_file(args: argparse.Namespace) -> dict[str, Any]:
     return internals.config_file(args.config) if getattr(args, "config", None) else {}
 
 
-def _set_include_path(args: argparse.Namespace) -> None:
+def _task_names(args: argparse.Namespace, file: dict[str, Any]) -> list[str]:
+    """Tasks, groups and patterns that are asked for."""
+    given = getattr(args, "tasks", None) or file.get("tasks") or []
+    return [
+        name
+        for part in ([given] if isinstance(given, str) else given)
+        for name in str(part).split(",")
+    ]
+
+
+def _set_include_path(args: argparse.Namespace, file: dict[str, Any]) -> None:
     """Let the harness find the task configurations that come with the package, after the user's."""
-    own = args.include_path or _config_file(args).get("include_path")
+    own = args.include_path or file.get("include_path")
     args.include_path = with_shipped_tasks(own if isinstance(own, list) else [own] if own else [])

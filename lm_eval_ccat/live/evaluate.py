@@ -244,6 +244,7 @@ def install_hook() -> None:
     """Put the wrapper in the place of the harness's `evaluate`; doing so again changes nothing."""
     internals.require_supported_version()
     internals.install_evaluate(_wrapper_of)
+    internals.describe_environment_once()
     record_scorers()  # results files name what scored them
 
 

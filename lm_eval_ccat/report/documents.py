@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bank import ItemBank
 from ..visible import visible
 from .run import Answer, Run
-from .text import shorten
+from .text import item_text, shorten
 from .weights import document_weights
 
 #: All texts on the page together; a browser opens a page of this size without a pause.
@@ -58,7 +57,7 @@ def documents(
     for doc in chosen:
         prompt, target = _both(run, doc) if doc in run.sources else ("", "")
         entry: dict[str, Any] = {
-            "id": visible(doc),
+            "id": visible(item_text(doc)),
             "s": round(spread[doc], 4),
             "w": round(100.0 * weight[doc], 3),
             "a": [
@@ -66,7 +65,7 @@ def documents(
                     position[a.model],
                     _number(a.raw),
                     round(a.unit, 4),
-                    _expected(run.bank, expected, a),
+                    _expected(run, expected, a),
                     *_text(a.output, limit),
                 ]
                 for a in sorted(by_doc[doc], key=lambda a: (-a.unit, position[a.model]))
@@ -111,11 +110,11 @@ def _text(text: str, limit: int) -> tuple[str, int]:
 
 
 def _expected(
-    bank: ItemBank | None, expected: Mapping[str, NDArray[np.float64]] | None, answer: Answer
+    run: Run, expected: Mapping[str, NDArray[np.float64]] | None, answer: Answer
 ) -> float | None:
-    if bank is None or expected is None:
+    if run.banks is None or expected is None:
         return None
-    return _number(float(expected[answer.model][bank.index[answer.doc]]))
+    return _number(float(expected[answer.model][run.place[answer.doc]]))
 
 
 def _number(value: float | None) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bank import ItemBank
 from ..runs.rebuild import banks_at
 from .run import Run
 from .words import plain
@@ -33,12 +34,14 @@ SELF_CHECK_WORDS = {
 }
 
 
-def bank_facts(run: Run) -> dict[str, Any] | None:
-    """The bank's provenance and self-check."""
-    bank = run.bank
-    if bank is None:
-        return None
+def banks_of(run: Run) -> list[dict[str, Any]]:
+    """Provenance and self-check of the bank, or of each of several; [] where they are gone."""
+    return [_bank_facts(task, bank) for task, bank in run.each_bank()]
+
+
+def _bank_facts(task: str, bank: ItemBank) -> dict[str, Any]:
     return {
+        "task": task,
         "hash": bank.short_hash,
         "method": bank.method,
         "models": list(bank.models),

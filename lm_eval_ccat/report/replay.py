@@ -126,7 +126,7 @@ def course(run: Run) -> History | None:
         did: a version with another response model gives other figures for the same answers. What
         the run itself reported then counts, and its course is better left out than contradicted.
     """
-    if run.bank is None or not run.answers:
+    if run.banks is None or not run.answers:
         return None
     found = history(run)
     models = run.result["models"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -63,8 +63,8 @@ class Run:
         In the order in which they were told.
     failures : list of Failure
     bank : ItemBank or None
-        Of the outcome that counts most. None where the directory's copy is gone; what needs it is
-        then left out.
+        Of the outcome that counts most. None with several tasks, and where the directory's copy is
+        gone; what needs it is then left out.
     banks : ItemBank, mapping of task to (mapping of outcome to ItemBank), or None
         All of them, as a Ranker takes them.
     finished : bool
@@ -89,6 +89,26 @@ class Run:
     torn: bool = False
     records: list[Record] = field(default_factory=list)
     banks: Any = None
+
+    @cached_property
+    def place(self) -> dict[Any, int]:
+        """Position of each item in bank order, task after task."""
+        if self.bank is not None:
+            return self.bank.index
+        if self.banks is None:
+            return {}
+        items = [(t, d) for t, of in self.banks.items() for d in next(iter(of.values())).doc_ids]
+        return {item: n for n, item in enumerate(items)}
+
+    def each_bank(self) -> list[tuple[str, ItemBank]]:
+        """The bank of each task, or the only one; with the task's name where there are several."""
+        if self.bank is not None:
+            return [("", self.bank)]
+        outcomes = self.facts.get("outcomes") or {}
+        return [
+            (task, of[max(of, key=lambda name: outcomes[task][name]["weight"])])
+            for task, of in (self.banks or {}).items()
+        ]
 
     @property
     def models(self) -> list[str]:
@@ -128,8 +148,8 @@ class Run:
 
     @cached_property
     def sources(self) -> dict[Any, Source]:
-        """Prompt and target of each document that the harness's samples files hold."""
-        return dict(_read_sources(self.path))
+        """Prompt and target of each item that the harness's samples files hold."""
+        return dict(_read_sources(self.path, self.facts.get("outcomes") or {}))
 
 
 def read_run(path: str | Path) -> Run:
@@ -159,8 +179,9 @@ def read_run(path: str | Path) -> Run:
         raise RunError(f"{folder.journal.path} lacks facts that the report needs; update the run")
     records = folder.journal.read_new()
     result_file = folder.path / "result.json"
+    several = len(header["report"].get("outcomes") or ()) > 1
     lead = _leading(header)
-    answers = [_answer(r, lead) for r in records if r.get("op") == "tell"]
+    answers = [_answer(r, lead, several) for r in records if r.get("op") == "tell"]
     finished = result_file.is_file()
     if finished:
         result = _read_json(result_file)
@@ -180,11 +201,11 @@ def read_run(path: str | Path) -> Run:
         result=result,
         answers=answers,
         failures=[
-            Failure(r["model"], _doc(r["item"]), str(r["reason"]))
+            Failure(r["model"], _doc(r["item"], several), str(r["reason"]))
             for r in records
             if r.get("op") == "fail"
         ],
-        bank=banks[lead[0]][lead[1]] if banks is not None and lead is not None else banks,
+        bank=None if several else banks[lead[0]][lead[1]] if banks and lead else banks,
         banks=banks,
         finished=finished,
         started=min(times, default=None),
@@ -201,18 +222,19 @@ def _leading(header: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _doc(item: Any) -> Any:
-    return item[1] if isinstance(item, tuple) else item
+def _doc(item: Any, several: bool) -> Any:
+    """What names an item: with several tasks its task as well."""
+    return item[1] if isinstance(item, tuple) and not several else item
 
 
-def _answer(record: Mapping[str, Any], lead: tuple[str, str] | None) -> Answer:
+def _answer(record: Mapping[str, Any], lead: tuple[str, str] | None, several: bool) -> Answer:
     score, raw = record["score"], record.get("raw")
     if isinstance(score, Mapping):
         name = lead[1] if lead and lead[1] in score else next(iter(score))
         score, raw = score[name], (raw or {}).get(name)
     return Answer(
         model=record["model"],
-        doc=_doc(record["item"]),
+        doc=_doc(record["item"], several),
         unit=float(score),
         raw=None if raw is None else float(raw),
         cost=float(record.get("cost") or 0.0),
@@ -246,14 +268,16 @@ def _banks(folder: Path, header: Mapping[str, Any]) -> Any:
     return banks if "+".join(b.sha256 for b in every) == header.get("bank_sha256") else None
 
 
-def _read_sources(folder: Path) -> Iterator[tuple[Any, Source]]:
+def _read_sources(folder: Path, tasks: Collection[str]) -> Iterator[tuple[Any, Source]]:
     seen: set[Any] = set()
     for file in sorted(folder.glob("*/**/samples_*.jsonl")):
+        # The longest name that fits: one task's may begin with another's.
+        task = max((t for t in tasks if file.name.startswith(f"samples_{t}_")), key=len, default="")
         with file.open("rb") as stream:
             for line in stream:
                 try:
                     row = json.loads(line)
-                    doc = row["doc_id"]
+                    doc = (task, row["doc_id"]) if len(tasks) > 1 else row["doc_id"]
                     if doc in seen:
                         continue
                     source = Source(_prompt(row.get("arguments")), str(row.get("target", "")))

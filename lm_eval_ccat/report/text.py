@@ -20,6 +20,17 @@ def shorten(text: str, limit: int) -> tuple[str, int]:
     return (text, 0) if len(text) <= limit else (text[:limit], len(text) - limit)
 
 
+def item_text(item: Any) -> str:
+    """An item as a reader names it.
+
+    Examples
+    --------
+    >>> item_text(3), item_text(("gsm", 3))
+    ('3', 'gsm: 3')
+    """
+    return f"{item[0]}: {item[1]}" if isinstance(item, tuple) else str(item)
+
+
 def script_json(value: Any) -> str:
     r"""JSON that may stand inside a ``<script>`` element, whatever texts it holds.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..bank import ItemBank
 from ..upkeep.age import age_in_words
 from .decision import pairs_decided
 from .run import Run
@@ -20,7 +21,8 @@ def sentences(run: Run) -> list[dict[str, str]]:
     _pairs(run, say)
     _range(run, say)
     _sample(run, say)
-    _bank(run, say)
+    for task, bank in run.each_bank():
+        _bank(task, bank, say)
     if run.failures:
         models = listed(sorted({f.model for f in run.failures}))
         n = len(run.failures)
@@ -49,10 +51,11 @@ def _range(run: Run, say: Any) -> None:
     found = [(m, text) for m in run.tested for text in models[m].get("findings", ())]
     for m, text in found:
         say("Range", f"{m} {text}.")
-    reach = None if run.bank is None else run.bank.self_check.get("range")
-    if reach:
-        rest = "" if found else " Nothing in this run speaks against it."
-        say("Range", f"The bank {reach.removeprefix('it ')}.{rest}")
+    for task, bank in run.each_bank():
+        reach = bank.self_check.get("range")
+        if reach:
+            rest = "" if found else " Nothing in this run speaks against it."
+            say("Range", f"The bank{_of(task)} {reach.removeprefix('it ')}.{rest}")
 
 
 def _sample(run: Run, say: Any) -> None:
@@ -80,10 +83,11 @@ def _sample(run: Run, say: Any) -> None:
         )
 
 
-def _bank(run: Run, say: Any) -> None:
-    bank = run.bank
-    if bank is None:
-        return
+def _of(task: str) -> str:
+    return f" of {task}" if task else ""
+
+
+def _bank(task: str, bank: ItemBank, say: Any) -> None:
     if not bank.models:
         say(
             "Bank",
@@ -93,8 +97,8 @@ def _bank(run: Run, say: Any) -> None:
         return
     say(
         "Bank",
-        f"The bank was calibrated on {len(bank.models)} models by the method “{bank.method}” and "
-        f"{age_in_words(bank)}.",
+        f"The bank{_of(task)} was calibrated on {len(bank.models)} models by the method "
+        f"“{bank.method}” and {age_in_words(bank)}.",
     )
     check = bank.self_check
     if "coverage_95" in check:

@@ -13,9 +13,10 @@ from .charts import COLOURED, information_chart, progress, ticks
 from .decision import chain, headline, outlook, pairs_decided, rank_rows
 from .figure import figure
 from .information import has_information
-from .provenance import bank_facts, command, configuration
+from .provenance import banks_of, command, configuration
 from .replay import course
 from .run import Run
+from .text import item_text
 from .trust import sentences
 from .words import date, duration, listed, money, percent, probability, whole_percent
 
@@ -60,7 +61,7 @@ def view(run: Run) -> dict[str, Any]:
         "spending": spending(run),
         "currency": run.currency,
         "audits": audits(run),
-        "bank": bank_facts(run),
+        "banks": banks_of(run),
         "signature": run.result["signature"],
         "command": command(run),
         "config": configuration(run),
@@ -165,15 +166,16 @@ def warnings(run: Run, with_course: bool = True) -> list[dict[str, str]]:
                 f"{audit['name']} answers unlike the bank's models; its estimate and its pairs "
                 "are less sure than stated.",
             )
-    if run.bank is None:
+    if run.banks is None:
         warn(
             "Bank",
             "The run's copy of its item bank is gone or changed, so the course of the run, the "
             "information curve and the expected scores are left out.",
         )
     else:
-        for text in run.bank.warnings:
-            warn("Bank", text)
+        for task, bank in run.each_bank():
+            for text in bank.warnings:
+                warn("Bank", f"{task}: {text}" if task else text)
         if run.answers and not with_course:
             warn(
                 "Version",
@@ -325,5 +327,7 @@ def spending(run: Run) -> dict[str, Any]:
         "full_cost_text": money(sum(r["full_cost"] or 0.0 for r in rows)),
         "tokens": any(r["tokens_in"] is not None for r in rows),
         "seconds": any(r["seconds"] is not None for r in rows),
-        "failed": [{"model": f.model, "doc": f.doc, "reason": f.reason} for f in run.failures],
+        "failed": [
+            {"model": f.model, "doc": item_text(f.doc), "reason": f.reason} for f in run.failures
+        ],
     }

@@ -1,7 +1,7 @@
 """The run directory: what lies where, who may write, and whether a run may be resumed.
 
 config.json     the configuration as understood, credentials masked
-bank.json       a copy of the item bank
+bank.json       a copy of the item bank; of several tasks a folder ``banks`` with all of them
 journal.jsonl   every call on the Ranker, answers included (see ``journal``)
 result.json     the ranking, written when the run ends
 run.log         log lines of the run and of the harness

@@ -231,25 +231,39 @@ def test_help_shows_the_harness_flags_and_ours(capsys):
     assert "--wandb_args" in text and "--target_se" in text and "--bank my_task.bank.json" in text
 
 
+#: Runs the harness's command once for each --output_path given after the other arguments.
+STOCK = """
+import functools, sys
+import lm_eval.tasks
+without = functools.partial(lm_eval.tasks.TaskManager, include_defaults=False)
+lm_eval.tasks.TaskManager = without  # reading its own task files takes ten seconds
+from lm_eval.__main__ import cli_evaluate
+assert "lm_eval_ccat" not in sys.modules
+*given, first, second = sys.argv
+
+for folder in (first, second):
+    sys.argv = [*given, "--output_path", folder]
+    cli_evaluate()
+"""
+
+
 def test_plain_lm_eval_is_adaptive_with_our_task_class(bench, banks):
     """In a process of its own: only the YAML names this package."""
     (bench.tasks / "texts_adaptive.yaml").write_text(
         "include: texts.yaml\ntask: texts_adaptive\nclass: !function lm_eval_ccat.AdaptiveTask\n"
     )
     settings = {"bank": str(banks / "texts.bank.json"), "max_items": 9}
-    code = "from lm_eval.__main__ import cli_evaluate; cli_evaluate()"
     arguments = ["run", "--model", "dummy", "--include_path", bench.tasks, "--log_samples"]
     arguments += ["--tasks", "texts_adaptive,choices,sums", "--use_cache", banks / "cache"]
     arguments += ["--metadata", json.dumps({"adaptive": settings})]
-    for name in ("first", "cached"):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *map(str, arguments), "--output_path", banks / name],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "DISABLE_MULTIPROC": "1"},
-            timeout=240,
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
+    done = subprocess.run(
+        [sys.executable, "-c", STOCK, *map(str, arguments), banks / "first", banks / "cached"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "DISABLE_MULTIPROC": "1"},
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
     first, rows = outputs(banks / "first")
     cached, cached_rows = outputs(banks / "cached")
     assert list(first["adaptive"]) == ["texts_adaptive"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,7 +11,12 @@ from lm_eval.tasks import TaskManager
 from local_bench import COMMON, Copyist, documents
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.live import adaptive_evaluate, simple_evaluate
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.harness import open_session
+from lm_eval_ccat.live import adaptive_evaluate
+from lm_eval_ccat.report import write_report
+from lm_eval_ccat.report.replay import course
+from lm_eval_ccat.report.run import read_run
 
 TASK = """
 task: NAME
@@ -48,7 +54,8 @@ def suite(tmp_path_factory):
         )
     banks = {}
     for name in SIZES:
-        table = np.stack([scores(folder, name, 0.25 + 0.1 * j, f"m{j}") for j in range(5)])
+        session = open_session(name, Copyist(), include_path=str(folder))
+        table = np.stack([scores(session, 0.25 + 0.1 * j, f"m{j}") for j in range(5)])
         banks[name] = calibrate(
             ScoreTable.from_arrays(table, [f"m{j}" for j in range(5)], metric="chrf", task=name),
             "paper",
@@ -60,16 +67,14 @@ def manager(folder):
     return TaskManager(include_path=str(folder), include_defaults=False)
 
 
-def scores(folder, task, skill, name):
+def scores(session, skill, name):
     """Sentence chrF of every document, on [0, 1]."""
     import sacrebleu
 
-    results = simple_evaluate(
-        Copyist(skill, name), tasks=[task], task_manager=manager(folder), bootstrap_iters=0
-    )
+    session.lm = Copyist(skill, name)
     return [
-        sacrebleu.sentence_chrf(s["filtered_resps"][0], [s["target"]]).score / 100
-        for s in results["samples"][task]
+        sacrebleu.sentence_chrf(a.responses[0], [a.samples["none"]["target"]]).score / 100
+        for a in session.administer(session.doc_ids)
     ]
 
 
@@ -93,6 +98,57 @@ def test_one_budget_for_a_group(suite, weighted):
     if weighted == "true":  # three quarters of the weight is on the long one
         assert counts["long"] > counts["short"]
     assert all("budget" in blocks[t]["stopped_because"] for t in SIZES)
+
+
+def asked_once(folder, banks, lm, run_dir, **options):
+    return adaptive_evaluate(
+        lm,
+        tasks=["both_true"],
+        task_manager=manager(folder),
+        bank=banks,
+        budget={"items": 18},
+        adaptive_batch_size=1,
+        bootstrap_iters=0,
+        run_dir=run_dir,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("lines", [2, 9, 22])
+def test_a_group_that_was_killed_goes_on_and_asks_nothing_twice(suite, tmp_path, lines):
+    folder, banks = suite
+    whole, killed, lm = tmp_path / "whole", tmp_path / "killed", Copyist(0.7, "new")
+    results = asked_once(folder, banks, lm, whole)
+    # What a kill leaves: the journal as far as it was written, its last line torn.
+    written = (whole / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    shutil.copytree(whole, killed, ignore=shutil.ignore_patterns("result.json", "*.lock"))
+    kept = b"".join(written[:lines])
+    (killed / "journal.jsonl").write_bytes(kept + written[lines][:25])
+    told = kept.count(b'"op": "tell"')
+    again = Copyist(0.7, "new")
+    resumed = asked_once(folder, banks, again, killed, resume=True)
+    assert len(again.seen) == len(lm.seen) - told
+    for task in SIZES:
+        assert resumed["adaptive"][task]["items"] == results["adaptive"][task]["items"]
+        assert resumed["results"][task] == results["results"][task]
+    first, second = (json.loads((d / "result.json").read_text()) for d in (whole, killed))
+    assert first["models"]["model"]["items"] == second["models"]["model"]["items"]
+    assert "over all 48 documents of short, long" in first["estimand"]
+
+
+def test_the_directory_of_a_group_is_read_like_any_other(suite, tmp_path, capsys):
+    folder, banks = suite
+    asked_once(folder, banks, Copyist(0.7, "new"), tmp_path / "run")
+    assert main(["rank", str(tmp_path / "run"), "--json"]) == 0
+    state = json.loads(capsys.readouterr().out)
+    assert state["finished"] and set(state["tasks"]) == set(SIZES)
+    run = read_run(tmp_path / "run")
+    assert run.finished and set(run.banks) == set(SIZES)
+    past = course(run)
+    assert past is not None and past.items[-1] == len(run.answers) == 18
+    page = write_report(tmp_path / "run").read_text()
+    assert "The bank of short was" in page and "The bank of long was" in page
+    assert "is gone or changed" not in page
 
 
 def test_tasks_without_a_common_score_share_the_budget_equally(suite):

@@ -31,7 +31,7 @@ def plot_run(
     made = {"ranking": plot_ranking(run)}
     if len(run.result["order"]) > 1:
         made["pairs"] = plot_pairwise(run)
-    if run.bank is not None and run.answers:
+    if run.banks is not None and run.answers:
         past = course(run)
         if past is not None:
             made["course"] = plot_progress(run, past=past)
