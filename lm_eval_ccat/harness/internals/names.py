@@ -82,6 +82,7 @@ def resolve(name: str) -> Any:
     raise missing
 
 
+@functools.cache
 def harness_version() -> str:
     """The installed harness's version, ``"not installed"`` without one."""
     try:
