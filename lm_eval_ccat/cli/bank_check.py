@@ -68,25 +68,18 @@ def run(args: argparse.Namespace) -> int:
     return 0 if ok else FOUND
 
 
-def checked(file: str, given: argparse.Namespace) -> dict[str, Any]:
+def checked(file: str, args: argparse.Namespace) -> dict[str, Any]:
     """What there is to find about one bank, as JSON values."""
     from ..bank import ItemBank
     from ..upkeep.check import check_scores
 
-    bank, args = ItemBank.load(file), argparse.Namespace(**vars(given))
+    bank = ItemBank.load(file)
     found: list[Finding] = []
     warnings: list[str] = []
     if args.documents_of:
         found += _documents(bank, args)
     if args.scores:
-        for name in ("metric", "task", "filter"):
-            if getattr(args, name) is None:
-                setattr(args, name, getattr(bank, name))
-        if args.range is None and args.lower_is_better is None:
-            # The scores are of the bank's metric, so they are on its scale.
-            args.range = (bank.scale.low, bank.scale.high)
-            args.lower_is_better = not bank.scale.higher_is_better
-        table = read_scores(args.scores, args)
+        table = read_scores(args.scores, as_of_bank(args, bank))
         warnings += table.warnings
         found += check_scores(bank, table)
     return {
@@ -99,6 +92,19 @@ def checked(file: str, given: argparse.Namespace) -> dict[str, Any]:
         "notes": list(bank.notes),
         "warnings": [*bank.warnings, *warnings],
     }
+
+
+def as_of_bank(given: argparse.Namespace, bank: Any) -> argparse.Namespace:
+    """Reading arguments, the bank's own metric, task, filter and scale where none are given."""
+    args = argparse.Namespace(**vars(given))
+    for name in ("metric", "task", "filter"):
+        if getattr(args, name) is None:
+            setattr(args, name, getattr(bank, name))
+    if args.range is None and args.lower_is_better is None:
+        # The scores are of the bank's metric, so they are on its scale.
+        args.range = (bank.scale.low, bank.scale.high)
+        args.lower_is_better = not bank.scale.higher_is_better
+    return args
 
 
 def _print(facts: dict[str, Any], args: argparse.Namespace) -> None:

@@ -49,6 +49,7 @@ COMMANDS: dict[str, Command] = {
     "run": Command("lm_eval's run, with --adaptive for one model", "run", raw=True),
     "simulate": Command("replay logged scores: how few items would have been enough?", "simulate"),
     "compare": Command("is one model better, worse, or not worse than another?", "compare"),
+    "score-form": Command("the whole score from the logs of a fixed form", "score_form"),
     "audit": Command("compare what a run claimed with full results", "audit"),
     "experiments": Command("the paper's experiments on any score tables", "experiments"),
     "report": Command("make an HTML page of a finished or running ranking", "report"),

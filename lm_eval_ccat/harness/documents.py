@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..errors import HarnessError
 from . import internals
+from .shipped import with_shipped_tasks
 
 
 @dataclass(frozen=True)
@@ -46,3 +48,23 @@ def task_documents(
         tuple(internals.document_hash(doc) for doc in docs),
         tuple(internals.filter_names(task)),
     )
+
+
+def task_file(name: str, include_path: Any = None) -> tuple[dict[str, Any], Path]:
+    """A task's configuration, functions as text, and its YAML file; no documents are loaded.
+
+    Raises
+    ------
+    HarnessError
+        The harness knows no such task by a file.
+    """
+    folders = with_shipped_tasks([include_path] if include_path else [])
+    manager = internals.task_manager([name], folders)
+    try:
+        config = internals.static_configs(manager, name)[name]
+        path = manager.task_index[name].yaml_path
+    except (KeyError, OSError):
+        raise HarnessError(f"the harness has no task {name!r} (--include_path?)") from None
+    if path is None:
+        raise HarnessError(f"task {name} has no YAML file")
+    return config, Path(path)

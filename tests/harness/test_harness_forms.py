@@ -1,0 +1,71 @@
+"""A form's own task under the plain harness, and what `score-form` makes of its logs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from lm_eval.loggers import EvaluationTracker
+from lm_eval.tasks import TaskManager
+from local_bench import N_DOCS, Copyist
+
+from lm_eval_ccat import ScoreTable, simple_evaluate
+from lm_eval_ccat.errors import BankMismatchError
+from lm_eval_ccat.harness.documents import task_file
+from lm_eval_ccat.upkeep.form_files import forms_of, score_forms, write_tasks
+
+
+@pytest.fixture
+def form(bench, tmp_path):
+    """A form of twelve documents of `choices`, made of scores of other models."""
+    bank = bench.bank("choices", "acc")
+    scores = np.random.default_rng(0).integers(0, 2, (14, N_DOCS))
+    table = ScoreTable.from_arrays(scores, [f"k{j}" for j in range(14)], bank.doc_ids, metric="acc")
+    forms = forms_of(bank, 12, table=table)
+    forms.save(tmp_path / "form")
+    write_tasks(forms, tmp_path / "form", *task_file("choices", str(bench.tasks)))
+    return forms, tmp_path
+
+
+def stock(folder, name):
+    tracker = EvaluationTracker(output_path=str(folder / "out"))
+    results = simple_evaluate(
+        Copyist(0.7, "new"),
+        tasks=[name],
+        task_manager=TaskManager(include_path=str(folder / "form"), include_defaults=False),
+        evaluation_tracker=tracker,
+        bootstrap_iters=0,
+    )
+    samples = results.pop("samples")
+    tracker.general_config_tracker.log_experiment_args("x", "model=new", None, None, False)
+    tracker.save_results_aggregated(results=results, samples=samples)
+    tracker.save_results_samples(task_name=name, samples=samples[name])
+    return samples[name]
+
+
+def test_the_plain_harness_runs_a_form_and_its_logs_give_the_whole_score(bench, form):
+    forms, folder = form
+    name = forms.task_name(1)
+    rows = stock(folder, name)
+    assert len(rows) == 12
+    whole = {r["doc_hash"]: r["acc"] for r in bench.stock(["choices"])["samples"]["choices"]}
+    one = forms.forms[0]
+    by_hash = dict(zip(one.doc_hashes, one.items))
+    # The documents are those of the form, in its order, whatever number the harness gives them.
+    assert [by_hash[r["doc_hash"]] for r in rows] == list(one.items)
+    assert {r["doc_hash"] for r in rows} <= set(whole)
+    [[found]] = score_forms(forms, folder / "out").values()
+    scores = {by_hash[r["doc_hash"]]: float(r["acc"]) for r in rows}
+    assert found["items"] == 12 and found["estimate"] == pytest.approx(one.estimate(scores)[0])
+
+
+def test_other_documents_than_the_form_s_are_refused(form):
+    forms, folder = form
+    stock(folder, forms.task_name(1))
+    [samples] = (folder / "out").rglob("samples_*.jsonl")
+    rows = [json.loads(line) for line in samples.read_text().splitlines()]
+    rows[3]["doc_hash"] = "0" * 64
+    samples.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    with pytest.raises(BankMismatchError, match="document 3 of task"):
+        score_forms(forms, folder / "out")
