@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import HarnessError
+from ..errors import CcatError, HarnessError
 from . import internals
 from .shipped import with_shipped_tasks
 
@@ -59,11 +59,11 @@ def task_file(name: str, include_path: Any = None) -> tuple[dict[str, Any], Path
         The harness knows no such task by a file.
     """
     folders = with_shipped_tasks([include_path] if include_path else [])
-    manager = internals.task_manager([name], folders)
     try:
+        manager = internals.task_manager([name], folders)
         config = internals.static_configs(manager, name)[name]
         path = manager.task_index[name].yaml_path
-    except (KeyError, OSError):
+    except (KeyError, OSError, CcatError):
         raise HarnessError(f"the harness has no task {name!r} (--include_path?)") from None
     if path is None:
         raise HarnessError(f"task {name} has no YAML file")

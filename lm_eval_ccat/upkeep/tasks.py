@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ..errors import HarnessError, UsageError
+from ..errors import CcatError, UsageError
 from ..scores.readers.registry import reader_of
 
 
@@ -102,6 +102,6 @@ def _harness_group(name: str) -> list[str]:
         found = internals.static_configs(
             internals.task_manager([name], with_shipped_tasks([])), name
         )
-    except (KeyError, OSError, HarnessError):
+    except (KeyError, OSError, CcatError):
         return []
     return [] if list(found) == [name] else list(found)
