@@ -29,6 +29,7 @@ from ..live.ranking import rank
 from ..live.results import state
 from ..runs import journal as journal_module
 from ..runs.journal import JournalFile
+from ..runs.journaled import CUT_OFF
 from .server import CompletionsServer
 from .stages import Stage
 
@@ -391,8 +392,10 @@ class Night:
                 self._trouble(where, f"{(model, item)} was asked after it was recorded")
         content = state(self.run_dir).content
         cost, doubt = content["cost"], content["cost_in_doubt"]
-        if not ended:  # what was in flight is noted when the run is taken up again
-            doubt += max(PRICES) * len(content["in_flight"])
+        # What was in flight is noted at what it was expected to cost, which prices that were
+        # edited blur; and it is noted when the run is taken up again.
+        cut = sum(record.get("event") == CUT_OFF for record in records)
+        doubt += max(PRICES) * (cut + (0 if ended else len(content["in_flight"])))
         if not cost - 1e-9 <= self.billed <= cost + doubt + 1e-9:
             said = f"the server counts ${self.billed:.4f}, the run ${cost:.4f} (+ ${doubt:.4f})"
             self._trouble(where, said)
