@@ -9,12 +9,13 @@ refused                             warned of
 ==================================  =====================================================
 metric, filter                      chat template applied or not, or another one
 documents missing or changed        few-shot examples as turns or as one message
-number of few-shot examples         sampling (temperature, top_p, ...)
+number of few-shot examples         how it is sampled (temperature, top_p, ...)
 task version                        a token limit that only one of the two states
 system instruction                  seed of drawn few-shot examples
 scorer (see `bank.scorers`)         task renamed, documents the same
 ``until`` and token limits          documents that the bank does not know
-another task, documents unverified  settings that the bank does not record
+greedy answers against sampled      settings that the bank does not record
+another task, documents unverified
 ==================================  =====================================================
 """
 
@@ -31,6 +32,8 @@ from .scorers import compare_scorers
 _CUTTING = ("until", "max_gen_toks", "max_tokens", "max_new_tokens", "max_length")
 #: What the harness does where a task says nothing.
 _GENERATION_DEFAULTS = {"temperature": 0.0, "do_sample": False}
+#: Settings that decide whether the likeliest answer is given or one is drawn.
+_SAMPLING = ("do_sample", "temperature")
 #: Settings with a comparison of their own.
 _BY_THEMSELVES = ("generation_kwargs", "scorer")
 _SHOWN = 3
@@ -212,9 +215,15 @@ def _compare_generation(
     if "generation_kwargs" in mixed:
         return [], []
     refusals, warnings = [], []
-    for key in sorted(set(then) | set(now)):
-        if f"generation_kwargs.{key}" in mixed:
-            continue
+    varied = {key.removeprefix("generation_kwargs.") for key in mixed}
+    if not varied & set(_SAMPLING) and _samples(then) != _samples(now):
+        what = ("greedy", "sampled")
+        refusals.append(
+            f"its answers are {what[_samples(now)]} (temperature {_temperature(now)}), the bank's "
+            f"were {what[_samples(then)]} (temperature {_temperature(then)}): set gen_kwargs alike"
+        )
+        varied |= set(_SAMPLING)
+    for key in sorted((set(then) | set(now)) - varied):
         default = _GENERATION_DEFAULTS.get(key)
         a, b = then.get(key, default), now.get(key, default)
         if _same(a, b):
@@ -225,6 +234,21 @@ def _compare_generation(
         else:
             warnings.append(f"{words}; the calibration saw only the latter")
     return refusals, warnings
+
+
+def _samples(settings: Mapping[str, Any]) -> bool:
+    """Whether answers are drawn: at a temperature above 0, or at the model's own."""
+    try:
+        return float(_temperature(settings)) > 0.0
+    except (TypeError, ValueError):
+        return bool(settings.get("do_sample"))
+
+
+def _temperature(settings: Mapping[str, Any]) -> Any:
+    given = settings.get("temperature")
+    if given is None:
+        return "of the model" if settings.get("do_sample") else 0.0
+    return given
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -74,8 +74,8 @@ def test_another_benchmark_is_refused_by_name(bank, key, value, words):
         ({"chat_template_sha": "bb"}, "another than that of the calibration models"),
         ({"fewshot_as_multiturn": False}, "fewshot_as_multiturn is False"),
         (
-            {"generation_kwargs": {**SETTINGS["generation_kwargs"], "temperature": 0.7}},
-            "temperature is 0.7",
+            {"generation_kwargs": {**SETTINGS["generation_kwargs"], "top_p": 0.9}},
+            "top_p is 0.9",
         ),
         ({"generation_kwargs": {"until": ["\n"]}}, "max_gen_toks is none"),
     ],
@@ -83,6 +83,27 @@ def test_another_benchmark_is_refused_by_name(bank, key, value, words):
 def test_what_belongs_to_how_a_model_is_run_is_told(bank, changes, words):
     [warning] = check(bank, settings={**SETTINGS, **changes})
     assert words in warning
+
+
+@pytest.mark.parametrize(
+    "sampled, words", [({"temperature": 0.7}, "temperature 0.7"), ({"do_sample": True}, "model")]
+)
+def test_sampled_answers_do_not_fit_a_bank_of_greedy_ones_nor_the_other_way(bank, sampled, words):
+    greedy = {"until": ["\n"], "max_gen_toks": 64, "do_sample": False}
+    drawn = {**greedy, **sampled}
+    for then, now in ((greedy, drawn), (drawn, greedy)):
+        recorded = replace(bank, settings={**SETTINGS, "generation_kwargs": then})
+        with pytest.raises(BankMismatchError, match=words):
+            check(recorded, settings={**SETTINGS, "generation_kwargs": now})
+        assert check(recorded, settings={**SETTINGS, "generation_kwargs": then}) == []
+
+
+def test_another_temperature_of_sampled_answers_is_told(bank):
+    drawn = {**SETTINGS["generation_kwargs"], "temperature": 0.7}
+    recorded = replace(bank, settings={**SETTINGS, "generation_kwargs": drawn})
+    now = {**SETTINGS, "generation_kwargs": {**drawn, "temperature": 1.0}}
+    [warning] = check(recorded, settings=now)
+    assert "temperature is 1.0, the bank has 0.7" in warning
 
 
 def test_documents_must_be_those_calibrated(bank):
