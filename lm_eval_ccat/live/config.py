@@ -166,6 +166,12 @@ def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
         raise UsageError(f"{file} is not valid YAML: {error}") from error
     if not isinstance(content, dict):
         raise UsageError(f"{file} must hold keys such as task:, bank: and models: at the top level")
+    if content.get("format") in ("lm-eval-ccat/bank", "lm-eval-ccat/suite"):
+        raise UsageError(
+            f"{file} is an item bank, not a configuration: write `bank: {file}` in a YAML file "
+            f"with task: and models:, or use rank --task TASK --bank {file} --model TYPE "
+            "--model_args A=B (once per model)"
+        )
     content = {**content, **(overrides or {})}
     try:
         return parse_config(content, folder=file.parent)
