@@ -104,6 +104,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--dry_run", action="store_true", help="print expected items, cost and time, and end"
     )
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="with --dry_run: also ask each model one document; exit code 1 where one cannot",
+    )
     parser.add_argument("--bank", help="replaces bank: of the configuration")
     parser.add_argument("--confidence", type=float, help="replaces confidence:")
     parser.add_argument("--budget_items", type=float, help="replaces budget: by {items: N}")
@@ -173,14 +178,16 @@ def run(args: argparse.Namespace) -> int:
         config = load_config(path, _overrides(args))
     folder = Path(args.run_dir) if args.run_dir else Path(f"{path.with_suffix('')}.run")
     display = Display(args.quiet, args.json)
+    if args.probe and not args.dry_run:
+        raise UsageError("--probe goes with --dry_run; a run asks each model one request first")
     if args.dry_run:
-        content = dry_run(config, display)
+        content = dry_run(config, display, probe=args.probe)
         write_json(args.json, content)
         if not prints_json(args.json):
             from .rank_forecast import print_forecast
 
             print_forecast(content)
-        return 0
+        return 0 if all(found["ok"] for found in content.get("probe", {}).values()) else 1
     if args.prepare:
         prepare(config, folder, display)
         print(f"{folder} is ready; join with: lm-eval-ccat run --model ... --adaptive "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..visible import visible_line
+
 
 def print_forecast(content: Mapping[str, Any]) -> None:
     """Print what `lm_eval_ccat.live.ranking.dry_run` returns."""
@@ -48,7 +50,13 @@ def print_forecast(content: Mapping[str, Any]) -> None:
         f"Time: at most {longest:.0f} s for each second that an answer takes"
         + ("." if content["one_at_a_time"] else ", as the models work at the same time.")
     )
-    print("Nothing was asked and no model was loaded.")
+    if "probe" not in content:
+        print("Nothing was asked and no model was loaded.")
+        return
+    print("One document was asked of each model:")
+    for name, found in content["probe"].items():
+        said = visible_line(found["answer"] if found["ok"] else found["error"])
+        print(f"  {visible_line(name)}: {'answers' if found['ok'] else 'cannot'}: {said[:120]}")
 
 
 def _money(amount: float | None, mark: str) -> str:

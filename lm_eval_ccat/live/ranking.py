@@ -18,6 +18,7 @@ from .models import HarnessWorker
 from .observer import Observer
 from .outcomes import bank_files
 from .plan import Plan, check_session, make_plan
+from .probe import probe as probe_models
 from .quiet import quiet_harness
 from .results import Result, empty_answers, result_of, write_model_results
 from .tasks import require_model_types
@@ -155,12 +156,28 @@ def prepare(config: Config, run_dir: str | Path, observer: Observer | None = Non
         directory.release()
 
 
-def dry_run(config: Config, observer: Observer | None = None) -> dict[str, Any]:
-    """What a ranking may take; no model is loaded and nothing is asked.  See `forecast`."""
-    settings = as_config(config)
-    with quiet_harness(None, (observer or Observer()).warn):
+def dry_run(
+    config: Config, observer: Observer | None = None, *, probe: bool = False
+) -> dict[str, Any]:
+    """What a ranking may take; no model is loaded and nothing is asked.  See `forecast`.
+
+    Parameters
+    ----------
+    config, observer
+        As `rank` takes them.
+    probe : bool, optional
+        Load each model and ask it one document all the same: a wrong address, key, name or
+        tokenizer shows then. The content has a key ``probe`` more, by model.
+    """
+    settings, watcher = as_config(config), observer or Observer()
+    with quiet_harness(None, watcher.warn):
         require_model_types(settings)
-        return forecast(make_plan(settings))
+        plan = make_plan(settings)
+        content = forecast(plan)
+        if probe:
+            workers = make_workers(plan, settings.models, watcher)
+            content["probe"] = probe_models(plan, workers)
+        return content
 
 
 def as_config(config: Config) -> RankConfig:
