@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
 _MISLEADING = re.compile(
@@ -61,6 +62,23 @@ def visible_name(text: Any) -> str:
     if not _OF_AN_ORDER.search(name):
         return name
     return "“" + name.replace("“", "‹").replace("”", "›") + "”"
+
+
+def visible_values(value: Any, names: Collection[str] = ()) -> Any:
+    """JSON values with every text on one visible line, and names as `visible_name` shows them.
+
+    Examples
+    --------
+    >>> visible_values({"a > b": ["a > b", "why"]}, names={"a > b"})
+    {'“a > b”': ['“a > b”', 'why']}
+    """
+    if isinstance(value, str):
+        return visible_name(value) if value in names else visible_line(value)
+    if isinstance(value, Mapping):
+        return {visible_values(k, names): visible_values(v, names) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [visible_values(one, names) for one in value]
+    return value
 
 
 def visible_json(value: Any, indent: int | None = 2) -> str:

@@ -10,6 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..live.observer import Observer, Progress
+from ..visible import visible, visible_name
+from .streams import to_draw
 
 if TYPE_CHECKING:
     from ..live.results import Result
@@ -33,22 +35,27 @@ class Display(Observer):
     def __init__(self, quiet: bool = False, json: str | None = None) -> None:
         from rich.console import Console
 
-        self.console = Console(file=sys.stderr, stderr=True, no_color=quiet or None)
+        self.console = Console(file=to_draw(sys.stderr), no_color=quiet or None)
         self.plain = quiet or not self.console.is_terminal
         self.json = json
         # What tasks and models print goes to standard error while the ranking runs.
         self._out = sys.stdout
         self._live: Any = None
+        self._told: set[str] = set()
         self._last = 0.0
         self._next = 0.0
 
     def warn(self, message: str) -> None:
-        """Print a warning above the table."""
-        self.console.print(f"warning: {message}", highlight=False, markup=False, soft_wrap=True)
+        """Print a warning above the table; the same one is said once, whoever has it."""
+        if message in self._told:
+            return
+        self._told.add(message)
+        self.note(f"warning: {message}")
 
     def note(self, message: str) -> None:
         """Print a line above the table."""
-        self.console.print(message, highlight=False, markup=False, soft_wrap=True)
+        said = visible(message)
+        self.console.print(said, highlight=False, markup=False, soft_wrap=True)
 
     def begin(self, progress: Progress) -> None:
         """Start drawing."""
@@ -85,7 +92,7 @@ class Display(Observer):
             self._next = now + max(0.25, 10 * (time.monotonic() - now))
         elif now - self._last >= PLAIN_SECONDS:
             self._last = now
-            self.console.print(self.line(), highlight=False, soft_wrap=True)
+            self.console.print(self.line(), highlight=False, markup=False, soft_wrap=True)
 
     def _snapshot(self) -> tuple[Ranking, dict[str, int]]:
         with self.ranker.changed:
@@ -152,7 +159,7 @@ class Display(Observer):
             aside = name in ranking.set_aside
             table.add_row(
                 "x" if aside else f"{position}{'=' if tied else ''}",
-                Text(name),
+                Text(visible_name(name)),
                 f"{float(self.progress.scale.restore(ranking.estimates[name])):.4g}",
                 _bar(ranking.interval(name), ranking.estimates[name], span),
                 str(len(ranking.items[name])),

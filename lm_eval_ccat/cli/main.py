@@ -176,7 +176,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = bool(os.environ.get(DEBUG_VARIABLE)) or "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
     remember_credentials(arguments)
-    with safe_streams():
+    first = arguments[0] if arguments else ""
+    harness = first.startswith("-") or (first in COMMANDS and COMMANDS[first].raw)
+    with safe_streams(drawn=harness):
         return _answer(arguments, debug)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ..visible import visible_values
 from .parsing import prints_json, write_json
+from .streams import to_draw
 
 if TYPE_CHECKING:
     from ..live.results import Result
@@ -22,7 +24,7 @@ def show(result: Result, target: str | None, out: TextIO) -> None:
         return
     from rich.console import Console
 
-    print_result(Console(file=out, highlight=False), content)
+    print_result(Console(file=to_draw(out), highlight=False), content)
     if content["interrupted"] and result.run_dir is not None:
         print(f"Go on with --resume; everything is kept in {result.run_dir}.", file=out)
     if not content.get("finished", True):
@@ -35,6 +37,7 @@ def print_result(console: Any, content: Mapping[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    content = visible_values(content, content["models"].keys())
     models = content["models"]
     order = list(content["order"])
     names = order + [n for n in models if n not in order]
@@ -47,7 +50,7 @@ def print_result(console: Any, content: Mapping[str, Any]) -> None:
         pad_edge=False,
     )
     table.add_column("", justify="right", no_wrap=True)
-    table.add_column("model", overflow="fold")
+    table.add_column("model", no_wrap=True)
     table.add_column("estimate", justify="right", no_wrap=True)
     table.add_column(f"{100 * content['confidence']:g}% interval", no_wrap=True)
     for title in ("items", *(("cost",) if money else ()), "vs next"):
@@ -70,9 +73,9 @@ def print_result(console: Any, content: Mapping[str, Any]) -> None:
             *((f"${block['cost']:.4g}{mark}",) if money else ()),
             _against_next(content, name, order),
         )
-    console.print(table)
+    _print_whole(console, table)
     if content.get("outcomes"):
-        console.print(_outcomes(content, names))
+        _print_whole(console, _outcomes(content, names))
     for line in notes(content):
         console.print(Text(line), soft_wrap=True)
 
@@ -86,7 +89,7 @@ def _outcomes(content: Mapping[str, Any], names: list[str]) -> Any:
     outcomes = content["outcomes"]
     title = Text("Of the same answers: estimate ± standard error, rank")
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("model", overflow="fold")
+    table.add_column("model", no_wrap=True)
     for name, block in outcomes.items():
         weight = f"weight {block['weight']:g}" if block["weight"] else "reported"
         table.add_column(Text(f"{name}\n({weight})"), justify="right")
@@ -100,6 +103,15 @@ def _outcomes(content: Mapping[str, Any], names: list[str]) -> Any:
             cells.append(seen if one["n_items"] else "-")
         table.add_row(Text(model), *cells)
     return table
+
+
+def _print_whole(console: Any, table: Any) -> None:
+    """Print a table as wide as it is: a name cut or folded in the middle is another name."""
+    from rich.measure import Measurement
+
+    unbound = console.options.update(max_width=10_000)
+    width = max(console.width, Measurement.get(console, unbound, table).maximum)
+    console.print(table, width=width, crop=False)
 
 
 def _number_format(content: Mapping[str, Any]) -> Callable[[float], str]:

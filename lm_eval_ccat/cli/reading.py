@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
+from .streams import to_draw
 
 if TYPE_CHECKING:
     from ..scores import ScoreTable
@@ -83,7 +84,7 @@ def progress(
         BarColumn(),
         TextColumn("{task.fields[shown]}"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=Console(file=to_draw(sys.stderr)),
         auto_refresh=False,
         transient=True,
     )

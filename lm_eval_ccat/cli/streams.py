@@ -14,13 +14,21 @@ from ..visible import visible
 class SafeStream:
     """A text stream that masks credentials and makes misleading characters visible.
 
-    Where the stream is a terminal, escape sequences pass: the live table is drawn with them.  What
-    models, servers and files say is made visible before it is drawn.
+    Parameters
+    ----------
+    stream : TextIO
+    drawn : bool, optional
+        Let escape sequences pass where the stream is a terminal: tables are drawn with them, out of
+        text that was made visible before.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, drawn: bool = False) -> None:
         self._stream = stream
-        self._drawn_on = bool(stream.isatty())
+        self._drawn_on = drawn and bool(stream.isatty())
+
+    def to_draw(self) -> SafeStream:
+        """The same stream, for what draws."""
+        return SafeStream(self._stream, drawn=True)
 
     def write(self, text: str) -> int:
         """Write a text, made safe."""
@@ -37,14 +45,25 @@ class SafeStream:
         return getattr(self._stream, name)
 
 
+def to_draw(stream: Any) -> Any:
+    """A stream as a console that draws may have it."""
+    return stream.to_draw() if isinstance(stream, SafeStream) else stream
+
+
 @contextlib.contextmanager
-def safe_streams() -> Iterator[None]:
-    """Standard output and standard error, made safe for as long as a command runs."""
+def safe_streams(drawn: bool = False) -> Iterator[None]:
+    """Standard output and standard error, made safe for as long as a command runs.
+
+    Parameters
+    ----------
+    drawn : bool, optional
+        Whether escape sequences pass for everybody, as the harness's own commands need it.
+    """
     out, err = sys.stdout, sys.stderr
     if isinstance(out, SafeStream):
         yield
         return
-    sys.stdout, sys.stderr = SafeStream(out), SafeStream(err)
+    sys.stdout, sys.stderr = SafeStream(out, drawn), SafeStream(err, drawn)
     try:
         yield
     finally:
