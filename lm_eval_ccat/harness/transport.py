@@ -8,6 +8,7 @@ decides, and learns from `ServerError` what the server said.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import ssl
@@ -18,7 +19,7 @@ from concurrent.futures import CancelledError, Future
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from . import internals
 from .internals.api import ServerCall
@@ -36,7 +37,8 @@ class ServerError(ConnectionError):
     ----------
     kind : str
         ``"status"`` (refused by an HTTP status), ``"answer"`` (an answer that says it is an error,
-        or cannot be read), ``"timeout"``, ``"connection"`` or ``"cancelled"``.
+        or cannot be read), ``"request"`` (it could not even be sent: a wrong address, say),
+        ``"timeout"``, ``"connection"`` or ``"cancelled"``.
     status : int or None
         The HTTP status; also where the answer names one.
     words : str
@@ -230,7 +232,7 @@ class Transport:
         import aiohttp
 
         assert self._slots is not None
-        url, headers = internals.address(self._lm)
+        url, headers = _authorized(*internals.address(self._lm))
         limit = internals.time_limit(self._lm)
         async with self._slots:
             try:
@@ -245,7 +247,10 @@ class Transport:
                     status, said = response.status, response.headers
             except asyncio.TimeoutError as error:
                 raise ServerError("timeout", f"no answer within {limit:g} s") from error
-            except (aiohttp.ClientError, OSError, ValueError) as error:
+            except ValueError as error:  # of what was to be sent; no repetition mends it
+                text = _one_line(str(error)) or type(error).__name__
+                raise ServerError("request", f"the request cannot be sent: {text}") from error
+            except (aiohttp.ClientError, OSError) as error:
                 text = _one_line(str(error)) or type(error).__name__
                 raise ServerError("connection", f"the connection failed: {text}") from error
         return _checked(status, said, body)
@@ -305,6 +310,24 @@ def _words(answer: Any, body: bytes) -> str:
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= WORDS else line[: WORDS - 3] + "..."
+
+
+def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Address and headers, with user and password of the address as the header they stand for.
+
+    They go before a header of the model, which the harness sets whether there is a key or not.
+
+    >>> _authorized("http://me:secret@host/v1", {"Authorization": "Bearer "})
+    ('http://host/v1', {'Authorization': 'Basic bWU6c2VjcmV0'})
+    """
+    parts = urlsplit(url)
+    if parts.username is None:
+        return url, dict(headers)
+    user, password = unquote(parts.username), unquote(parts.password or "")
+    code = base64.b64encode(f"{user}:{password}".encode()).decode()
+    kept = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=host).geturl(), {**kept, "Authorization": f"Basic {code}"}
 
 
 def _proxy_of(url: str) -> str | None:

@@ -75,7 +75,7 @@ def judge(error: BaseException) -> Verdict:
     if isinstance(error, ServerError) and error.kind == "cancelled":
         return Verdict.CANCELLED
     status = http_status(error)
-    if status in MODEL_STATUSES:
+    if status in MODEL_STATUSES or (isinstance(error, ServerError) and error.kind == "request"):
         return Verdict.MODEL
     if status in DOCUMENT_STATUSES or isinstance(error, CcatError):
         return Verdict.DOCUMENT

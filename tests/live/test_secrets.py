@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from bench import Bench
@@ -20,6 +21,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "header": {"model_args": {"header": {"Authorization": f"Bearer {KEY}"}}},
     "metadata": {"harness": {"include_path": "tasks", "metadata": {"nested": [{"apiKey": KEY}]}}},
     "environment": {},
+    "address": {},
 }
 
 
@@ -41,8 +43,11 @@ def test_a_key_stays_out_of_every_file_and_line(
         for model, said in bench.outputs.items()
     }
     with CompletionsServer(echoing, mood=mood) as server:
+        url = server.url
+        if way == "address":
+            url = url.replace("//", f"//me:{quote(KEY, safe='')}@")
         config = bench.config(
-            server.url, ["m01", "m11"], stop_when_decided=False, **{"max_items": 20, **WAYS[way]}
+            url, ["m01", "m11"], stop_when_decided=False, **{"max_items": 20, **WAYS[way]}
         )
         code = main(["rank", str(config), "--report"])
     run = config.with_suffix(".run")
@@ -57,7 +62,8 @@ def test_a_key_stays_out_of_every_file_and_line(
     }
     for file in files:
         text = file.read_text("utf-8", errors="replace")
-        assert KEY not in text and json.dumps(KEY)[1:-1] not in text, file
+        for form in (KEY, json.dumps(KEY)[1:-1], quote(KEY, safe="")):
+            assert form not in text, file
         if os.name == "posix":
             assert file.stat().st_mode & 0o077 == 0, file
     assert "***" in (run / "journal.jsonl").read_text()  # the answers did echo it

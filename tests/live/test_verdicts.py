@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.config import FailureRule, parse_config
 from lm_eval_ccat.live.failures import Verdict, attempts_for, http_status, judge, pause
 
@@ -76,3 +77,7 @@ def test_no_configuration_makes_more_than_a_usage_error(content: dict) -> None:
         assert "`" in str(error)
     else:
         json.dumps(content)
+
+
+def test_an_address_that_cannot_be_is_no_outage() -> None:
+    assert judge(ServerError("request", "the request cannot be sent")) is Verdict.MODEL
