@@ -52,6 +52,7 @@ _OURS = (
     "known_sampled",
     "metric",
     *run_after.FLAGS,
+    "mlflow_args",
     "ranking",
     "name",
 )
@@ -140,6 +141,12 @@ def add_parser(subparsers: Any) -> None:
     )
     run_after.add_arguments(group)
     group.add_argument(
+        "--mlflow_args",
+        metavar="<args>",
+        help="Log the estimates to MLflow: project=<experiment>,name=<run> (W&B and trackio: the "
+        "harness's own --wandb_args and --trackio_args)",
+    )
+    group.add_argument(
         "--ranking",
         metavar="<run_dir>",
         help="Join a ranking that `lm-eval-ccat rank CONFIG --prepare` made; needs --name",
@@ -200,6 +207,7 @@ def run(args: argparse.Namespace) -> int:
     from ..live.evaluate import adaptively, refuse_subsets
 
     out = ours["leaderboard_out"]
+    mlflow = run_after.mlflow_options(ours.pop("mlflow_args"))
     known = ours["leaderboard"] = run_after.known_results(ours, args, file)
     options = _options(ours)
     for name in ("limit", "samples"):
@@ -213,6 +221,8 @@ def run(args: argparse.Namespace) -> int:
         command(args)
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")
+    if mlflow is not None:
+        run_after.log_estimates(blocks, mlflow)
     if known is not None:
         output_path = getattr(args, "output_path", None) or file.get("output_path")
         run_after.update_leaderboards(known, blocks, out, output_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,51 @@ def known_results(
     assert found is not None
     found.model = name or model_name(args, file)
     return found
+
+
+def mlflow_options(text: str | None) -> dict[str, str] | None:
+    """What ``--mlflow_args`` says, None without it.
+
+    Raises
+    ------
+    UsageError
+        It is not of the form a=b,c=d, or MLflow is not installed; before a model is loaded.
+    """
+    if text is None:
+        return None
+    from ..integrations.trackers import package
+
+    found = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"--mlflow_args {part!r} is not of the form key=value")
+        found[key.strip()] = value.strip()
+    package("mlflow")
+    return found
+
+
+def log_estimates(blocks: Mapping[str, Mapping[str, Any]], options: Mapping[str, str]) -> None:
+    """Log the ``adaptive`` blocks of a run to MLflow; a failure is warned of."""
+    from ..harness.assembly import in_words
+    from ..live.tracking import track
+
+    of_tasks = {name: block for name, block in blocks.items() if "estimate" in block}
+    result = {
+        "headline": "; ".join(in_words(block, name) for name, block in of_tasks.items()),
+        "signature": "; ".join(block["signature"] for block in of_tasks.values()),
+        "models": {
+            name: {
+                "estimate": block["estimate"],
+                "standard_error": block["standard_error"],
+                "n_items": block["items"],
+                "cost": block["cost"]["usd"],
+            }
+            for name, block in of_tasks.items()
+        },
+        "adaptive": dict(blocks),
+    }
+    track(result, {"mlflow": options}, lambda text: print(f"warning: {text}", file=sys.stderr))
 
 
 def model_name(args: argparse.Namespace, file: Mapping[str, Any]) -> str:

@@ -390,7 +390,12 @@ def _filters_of(
 
 
 def save_model(
-    folder: Path, name: str, run: TaskRun, model: str, model_args: Mapping[str, Any]
+    folder: Path,
+    name: str,
+    run: TaskRun,
+    model: str,
+    model_args: Mapping[str, Any],
+    hub: Mapping[str, Any],
 ) -> None:
     """Write ``<folder>/<name>/results_<date>.json`` and ``samples_<task>_<date>.jsonl``.
 
@@ -403,6 +408,8 @@ def save_model(
     run : TaskRun
     model, model_args
         Type and (masked) arguments for the ``config`` block.
+    hub : mapping
+        The harness's ``hf_hub_log_args``; without them nothing leaves the machine.
     """
     task = run.session.name
     results = assemble(
@@ -411,4 +418,4 @@ def save_model(
     results["config"] = {"model": model, "model_args": dict(model_args), "limit": None}
     add_scorers(results)
     samples = results.pop("samples")
-    internals.save_results(str(folder), name, results, samples, run.session.options)
+    internals.save_results(str(folder), name, results, samples, run.session.options, hub)

@@ -83,15 +83,26 @@ def log_result(
     >>> import json
     >>> log_result(json.load(open("run1/result.json")), "wandb")       # doctest: +SKIP
     """
+    module = package(tracker)
+    TRACKERS[tracker](module, result, project, name, options)
+
+
+def package(tracker: str) -> Any:
+    """The package of a tracker.
+
+    Raises
+    ------
+    UsageError
+        There is no such tracker, or its package is not installed.
+    """
     if tracker not in TRACKERS:
         raise UsageError(f"no tracker {tracker!r}; there are: {', '.join(TRACKERS)}")
     try:
-        module = import_module(tracker)
+        return import_module(tracker)
     except ImportError as error:
         raise UsageError(
             f"tracker {tracker!r} needs its package: pip install 'lm-eval-ccat[{tracker}]'"
         ) from error
-    TRACKERS[tracker](module, result, project, name, options)
 
 
 def _wandb(

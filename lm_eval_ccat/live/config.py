@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import UsageError
 from ..harness.prices import Price
 from ..masking import mask, remember_credentials
+from .tracking import HUB, TRACKERS
 from .weights import parse_metrics
 
 BUDGET_KINDS = ("items", "usd", "seconds")
@@ -328,7 +329,13 @@ def _harness(value: Any) -> dict[str, Any] | None:
     for key, remedy in OWN_HARNESS_KEYS.items():
         if key in value:
             raise UsageError(f"`harness.{key}` cannot stand there: {remedy}")
-    return dict(value)
+    found = dict(value)
+    for key in (*TRACKERS, HUB):
+        if isinstance(found.get(key), str):
+            found[key] = _parse_argument_string(found[key], f"harness.{key}")
+        if found.get(key) is not None and not isinstance(found[key], Mapping):
+            raise UsageError(f"`harness.{key}` must be a mapping or a string a=b,c=d")
+    return found
 
 
 def _known(value: Any, folder: Path | None) -> str | None:

@@ -22,6 +22,7 @@ from .probe import probe as probe_models
 from .quiet import quiet_harness
 from .results import Result, empty_answers, result_of, write_model_results
 from .tasks import require_model_types
+from .tracking import track, wanted
 
 Config = RankConfig | Mapping[str, Any] | str | Path
 
@@ -96,6 +97,7 @@ def rank(
             log_file = directory.path / "run.log"
         stack.enter_context(quiet_harness(log_file, watcher.warn))
         require_model_types(settings)
+        trackers = wanted(settings.harness)
         plan = make_plan(settings)
         if executor == "local":
             internals.require_backends(str(entry.model) for entry in settings.models)
@@ -134,6 +136,8 @@ def rank(
             if ended:
                 for trouble in write_model_results(plan, ranker, workers, directory.path):
                     watcher.warn(trouble)
+        if ended:
+            track(result.content, trackers, watcher.warn)
     return result
 
 

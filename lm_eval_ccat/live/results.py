@@ -301,16 +301,21 @@ def write_model_results(
     plan: Plan, ranker: JournaledRanker, workers: Sequence[Any], run_dir: Path
 ) -> list[str]:
     """Write the harness's results and samples files of each model; what could not be written."""
+    from ..harness import internals
     from ..harness.assembly import save_model
+    from .tracking import HUB
 
     troubles = []
+    hub = plan.config.harness.get(HUB) or {}
     for worker in workers:
         if not any(name == worker.name for name, _ in ranker.answers):
             continue
         try:
             for run in task_runs(plan, ranker, worker).values():
                 arguments = mask(worker.entry.model_args)
-                save_model(run_dir, worker.name, run, str(worker.entry.model), arguments)
+                save_model(run_dir, worker.name, run, str(worker.entry.model), arguments, hub)
         except OSError as error:
             troubles.append(f"no results files for {worker.name}: {error}")
+        except internals.NotPushed as error:
+            troubles.append(f"the results files of {worker.name} are not on the hub: {error}")
     return troubles

@@ -15,6 +15,7 @@ from ..harness import TaskSession, open_session
 from ..harness.session import ignored_fewshot
 from ..harness.shipped import with_shipped_tasks
 from .config import RankConfig
+from .tracking import HUB, TRACKERS
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
@@ -100,8 +101,8 @@ def session_options(config: RankConfig) -> dict[str, Any]:
         For a setting that `rank` does not know.
     """
     for key in config.harness:
-        if key not in (*SESSION_KEYS, *RANK_KEYS, *IDLE_KEYS):
-            known = ", ".join(sorted((*SESSION_KEYS, *RANK_KEYS)))
+        if key not in (*SESSION_KEYS, *RANK_KEYS, *IDLE_KEYS, *TRACKERS, HUB):
+            known = ", ".join(sorted((*SESSION_KEYS, *RANK_KEYS, *TRACKERS, HUB)))
             raise UsageError(f"`harness.{key}` is not a setting that rank uses; it knows: {known}")
     options = {k: config.harness[k] for k in SESSION_KEYS if config.harness.get(k) is not None}
     if isinstance(options.get("gen_kwargs"), str):

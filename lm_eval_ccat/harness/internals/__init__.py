@@ -70,7 +70,14 @@ from .models import (
     world_size,
 )
 from .names import ANY_VERSION, SUPPORTED, USED, harness_version, require_supported_version, resolve
-from .results import aggregate_groups, collect, new_accumulator, save_results, to_results
+from .results import (
+    NotPushed,
+    aggregate_groups,
+    collect,
+    new_accumulator,
+    save_results,
+    to_results,
+)
 from .running import (
     amend_results,
     bind_evaluate,
@@ -104,6 +111,7 @@ __all__ = [
     "ANY_VERSION",
     "SUPPORTED",
     "USED",
+    "NotPushed",
     "ServerCall",
     "address",
     "aggregate_groups",

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from ...errors import HarnessError
 from .names import resolve
+
+
+class NotPushed(HarnessError):
+    """Files of results are written and not on the hub."""
 
 
 def collect(accumulated: Mapping[str, Mapping[str, Any]], bootstrap_iters: int | None) -> Any:
@@ -40,9 +46,24 @@ def save_results(
     results: dict[str, Any],
     samples: Mapping[str, Any],
     options: Mapping[str, Any],
+    hub: Mapping[str, Any],
 ) -> None:
-    """Write a model's results and samples files into ``<folder>/<name>/`` as the harness does."""
-    tracker = resolve("lm_eval.loggers:EvaluationTracker")(output_path=folder)
+    """Write a model's results and samples files into ``<folder>/<name>/`` as the harness does.
+
+    Its own tracker pushes them, where ``hub`` (its ``hf_hub_log_args``) asks for that.
+
+    Raises
+    ------
+    NotPushed
+        The files are written and could not be pushed.
+    """
+    make = resolve("lm_eval.loggers:EvaluationTracker")
+    trouble: Exception | None = None
+    try:
+        token = os.environ.get("HF_TOKEN")
+        tracker = make(**{**hub, "output_path": folder, **({"token": token} if token else {})})
+    except (OSError, ValueError, TypeError) as error:  # no network, no token, no such argument
+        tracker, trouble = make(output_path=folder), error
     general = tracker.general_config_tracker
     general.log_experiment_args(
         model_source=str(results.get("config", {}).get("model", "")),
@@ -54,3 +75,10 @@ def save_results(
     tracker.save_results_aggregated(results=results, samples=dict(samples))
     for task, rows in samples.items():
         tracker.save_results_samples(task_name=task, samples=rows)
+    try:
+        if tracker.push_results_to_hub or tracker.push_samples_to_hub:
+            tracker.recreate_metadata_card()
+    except Exception as error:
+        trouble = error
+    if trouble is not None:
+        raise NotPushed(" ".join(str(trouble).split())[:300]) from trouble

@@ -1,0 +1,105 @@
+"""A finished ranking in trackers and on the hub, where `harness:` says so: offline."""
+
+from __future__ import annotations
+
+import json
+import sys
+from unittest.mock import MagicMock
+
+import pytest
+from bench import TASK, Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat.cli.main import main
+
+KEY = "hf_s3cretTokenOfMine"
+
+
+def ranked(bench: Bench, server: CompletionsServer, **harness: object) -> tuple[int, dict | None]:
+    settings = {"include_path": "tasks", **harness}
+    config = bench.config(server.url, ["m01", "m11"], harness=settings)
+    code = main(["rank", str(config), "--quiet"])
+    file = config.with_suffix(".run") / "result.json"
+    return code, json.loads(file.read_text()) if file.exists() else None
+
+
+def test_mlflow_gets_the_result_and_a_setting_of_it_may_change_on_resume(
+    bench: Bench, server: CompletionsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((bench.folder / "store").as_uri())
+    code, content = ranked(bench, server, mlflow_args="project=ours,name=first")
+    assert code == 0 and content is not None
+    [run] = mlflow.search_runs(experiment_names=["ours"], output_format="list")
+    assert run.info.run_name == "first"
+    for model, block in content["models"].items():
+        assert run.data.metrics[f"estimate/{model}"] == pytest.approx(block["estimate"])
+    harness = {"include_path": "tasks", "mlflow_args": {"project": "theirs"}}
+    config = bench.config(server.url, ["m01", "m11"], harness=harness)
+    asked = sum(server.asked.values())
+    assert main(["rank", str(config), "--quiet", "--resume"]) == 0
+    assert sum(server.asked.values()) == asked
+    assert len(mlflow.search_runs(experiment_names=["theirs"], output_format="list")) == 1
+
+
+def test_a_tracker_that_fails_is_warned_of_and_the_result_is_there(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    wandb = MagicMock()
+    wandb.init.side_effect = RuntimeError("no network")
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    code, content = ranked(bench, server, wandb_args={"project": "p"})
+    assert code == 0 and content is not None
+    assert "the result is not in wandb: RuntimeError: no network" in capsys.readouterr().err
+    assert wandb.init.call_args.kwargs["project"] == "p"
+
+
+def test_a_tracker_without_its_package_costs_no_call(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setitem(sys.modules, "trackio", None)
+    assert ranked(bench, server, trackio_args={"project": "p"}) == (2, None)
+    assert "lm-eval-ccat[trackio]" in capsys.readouterr().err
+    assert not server.asked
+    assert ranked(bench, server, wandb_args=["p"]) == (2, None)
+    assert "`harness.wandb_args` must be a mapping" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_the_harness_pushes_the_results_files(
+    away: bool, bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    from lm_eval.loggers import EvaluationTracker
+
+    hub, cards = MagicMock(), []
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+
+    def api(token: str | None = None) -> MagicMock | None:
+        if token and away:
+            raise ConnectionError("no network")
+        return hub if token == KEY else None
+
+    monkeypatch.setattr(EvaluationTracker, "_api", staticmethod(api))
+    monkeypatch.setattr(EvaluationTracker, "recreate_metadata_card", lambda self: cards.append(1))
+    pushed = {"hub_results_org": "us", "push_results_to_hub": True, "push_samples_to_hub": True}
+    code, _ = ranked(bench, server, hf_hub_log_args={**pushed, "token": KEY})
+    said = capsys.readouterr()
+    assert code == 0
+    run = bench.folder / "rank.run"
+    for model in ("m01", "m11"):
+        assert len(list((run / model).glob("results_*.json"))) == 1
+    if away:
+        assert "the results files of m01 are not on the hub: no network" in said.err
+        assert not hub.upload_file.called
+    else:
+        assert len(cards) == 2
+        paths = [str(call.kwargs["path_in_repo"]) for call in hub.upload_file.call_args_list]
+        assert any("m01" in path and "results_" in path for path in paths)
+        assert hub.upload_folder.called or any(TASK in path for path in paths)
+    for file in (f for f in run.rglob("*") if f.is_file()):
+        assert KEY not in file.read_text("utf-8", errors="replace"), file
+    assert KEY not in said.out + said.err
