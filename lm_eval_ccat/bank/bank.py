@@ -26,7 +26,7 @@ from .text import as_text, checksum_of_file, checksum_of_parts, file_text
 from .versions import FORMAT, VERSION, current
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ItemBank:
     """Items whose parameters are known, and the provenance to trust them.
 
@@ -108,6 +108,14 @@ class ItemBank:
     def short_hash(self) -> str:
         """The first 12 hex digits of `sha256`, as signatures show it."""
         return self.sha256[:12]
+
+    def __repr__(self) -> str:
+        of = f"{self.task or 'task not stated'}, {self.metric}"
+        kept = int(self.kept.sum())
+        return (
+            f"<ItemBank: {of}, method {self.method}, {kept} of {self.n_items} items kept, "
+            f"{len(self.models)} models, {self.short_hash}>"
+        )
 
     @classmethod
     def blank(

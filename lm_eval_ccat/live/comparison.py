@@ -21,6 +21,7 @@ from ..methods.sample.comparison import (
 from ..scores import ScoreTable
 from ..scores.readers.reader import Outcome
 from ..scores.readers.registry import reader_of
+from ..shown import Grid, Shown
 from ..simulation.audit import Claims, read_claims
 from .document_fields import DocumentFields
 
@@ -69,8 +70,8 @@ class Compared:
         }
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     """What `compare` found.
 
     Attributes
@@ -102,6 +103,22 @@ class Comparison:
     def exit_code(self) -> int:
         """0 not worse by more than the margin, 5 worse, 3 not known."""
         return {WORSE: 5, NOT_KNOWN: 3}.get(self.verdict, 0)
+
+    def _grid(self) -> Grid:
+        title = f"{self.candidate} against {self.baseline}: {self.verdict}"
+        columns = (
+            "outcome", "group", "baseline", "candidate", "difference", "low", "high", "p_better",
+            "documents", "verdict",
+        )  # fmt: skip
+        rows = [
+            [
+                one.name, group, d.baseline, d.candidate, d.difference, d.low, d.high, d.p_better,
+                d.documents, d.verdict,
+            ]
+            for one in self.outcomes
+            for group, d in (("all", one.overall), *one.groups.items())
+        ]  # fmt: skip
+        return Grid(title, columns, rows, tuple(self.warnings))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""

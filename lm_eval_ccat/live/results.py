@@ -11,8 +11,10 @@ from ..harness.signature import signed
 from ..masking import mask
 from ..metrics.scale import Scale
 from ..ranker import Ranking
+from ..ranker.grid import ranking_grid
 from ..runs.journaled import JournaledRanker, Tally
 from ..runs.rebuild import rebuild
+from ..shown import Grid, Shown
 
 if TYPE_CHECKING:
     from ..harness.assembly import TaskRun
@@ -24,8 +26,8 @@ DECIDED, TIES, PARTIAL = 0, 3, 4
 MANY_EMPTY = 0.1
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(Shown):
     """The result of a ranking.
 
     Attributes
@@ -43,6 +45,7 @@ class Result:
     ['b', 'a', 'c']
     >>> print(result)                                      # doctest: +SKIP
     b > {a, c}, each at 95%, using 4.2% of the items
+    >>> result.to_dataframe()[["model", "estimate"]]       # doctest: +SKIP
     """
 
     ranking: Ranking
@@ -56,6 +59,9 @@ class Result:
 
     def __str__(self) -> str:
         return str(self.content["headline"])
+
+    def _grid(self) -> Grid:
+        return ranking_grid(self.content, str(self))
 
 
 def exit_code(ranking: Ranking, interrupted: bool = False) -> int:

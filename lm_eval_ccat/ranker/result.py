@@ -8,7 +8,9 @@ from typing import Any
 from scipy.special import ndtri
 
 from ..metrics.scale import Scale
+from ..shown import Grid, Shown
 from .audit import AuditResult
+from .grid import ranking_grid
 from .outlook import OpenPair
 from .place import Place
 from .ranks import order_in_words
@@ -28,8 +30,8 @@ def signature(parts: dict[str, Any]) -> str:
     return "|".join(f"{k}:{v}" for k, v in parts.items() if v is not None)
 
 
-@dataclass(frozen=True)
-class Ranking:
+@dataclass(frozen=True, repr=False)
+class Ranking(Shown):
     """The result of a `Ranker`. Scores are on [0, 1], higher is better.
 
     Attributes
@@ -163,6 +165,9 @@ class Ranking:
         with the ranks that each may have.
         """
         return order_in_words(self.order, self.ties, self.separated_within_ties, self.rank_ranges)
+
+    def _grid(self) -> Grid:
+        return ranking_grid(self.to_dict(), self.in_words() or "no model was ranked")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values, estimates on the metric's own scale and in its own direction."""

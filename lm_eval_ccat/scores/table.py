@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 DocId = int | str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScoreTable:
     """Observed scores of models on the items of one benchmark, by one metric.
 
@@ -72,6 +72,16 @@ class ScoreTable:
     warnings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        of = f"{self.task}, {self.metric}" if self.task else self.metric
+        configs = len(self.row_model)
+        several = f" in {configs} configs" if configs > len(self.models) else ""
+        missing = int(np.isnan(self.raw).sum())
+        return (
+            f"<ScoreTable: {of}, {len(self.models)} models{several}, {self.n_items} items, "
+            f"{missing} scores missing>"
+        )
 
     # -- making one ---------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from ..methods.calibration import MIN_MODELS
 from ..metrics import check_column
 from ..parallel import in_processes
 from ..scores import ScoreTable
+from ..shown import Grid, Shown
 from .folds import HoldOut, hold_outs
 from .methods import Method, chosen_methods, with_batches
 from .outcome import Outcome
@@ -37,8 +38,8 @@ FIXED_LEVELS = (10.0, 20.0, 50.0, 100.0, 200.0)
 SPENDS = ("budget", "fixed")
 
 
-@dataclass(frozen=True)
-class Simulation:
+@dataclass(frozen=True, repr=False)
+class Simulation(Shown):
     """What a replay found.
 
     Attributes
@@ -65,6 +66,15 @@ class Simulation:
     settings: dict[str, Any]
     warnings: list[str]
     outcomes: list[Outcome]
+
+    def _grid(self) -> Grid:
+        methods = ", ".join(f"{m} {s['tau']:.2f}" for m, s in self.summary.items() if s["tau"])
+        columns = (
+            "tau", "tau_se", "items_per_model", "share_of_items", "tied_share",
+            "confident_accuracy", "z_rms", "coverage", "rmse",
+        )  # fmt: skip
+        rows = [[name, *(s.get(c) for c in columns)] for name, s in self.summary.items()]
+        return Grid(f"tau {methods}", ("method", *columns), rows, tuple(self.advice))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values: ``runs`` and ``summary``, then what goes beyond them."""

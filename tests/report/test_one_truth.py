@@ -98,16 +98,16 @@ def test_the_plots_draw_what_the_result_says(run) -> None:
     from lm_eval_ccat.report.plots import plot_pairwise, plot_progress, plot_ranking
 
     order, models = run.result["order"], run.result["models"]
-    forest = plot_ranking(run).axes[0]
+    forest = plot_ranking(run)
     [dots] = [line for line in forest.lines if line.get_marker() == "o"]
     assert dots.get_xdata() == pytest.approx([models[m]["estimate"] for m in order])
-    matrix = plot_pairwise(run).axes[0].images[0].get_array()
+    matrix = plot_pairwise(run).images[0].get_array()
     for (a, b), p in run.pairwise.items():
         assert matrix[order.index(a), order.index(b)] == pytest.approx(p)
-    figure = plot_progress(run)
-    ends = sorted(line.get_ydata()[-1] for line in figure.axes[0].lines)
+    axes = plot_progress(run)
+    ends = sorted(line.get_ydata()[-1] for line in axes[0].lines)
     assert ends == pytest.approx(sorted(block["estimate"] for block in models.values()))
-    assert figure.axes[2].lines[0].get_ydata()[-1] == open_pairs(run.result)
+    assert axes[2].lines[0].get_ydata()[-1] == open_pairs(run.result)
 
 
 def test_a_run_that_went_on_after_its_result_is_shown_as_it_is_now(tmp_path) -> None:

@@ -24,6 +24,7 @@ from lm_eval_ccat.report.plots import (
     plot_progress,
     plot_ranking,
     plot_simulation,
+    save,
 )
 
 
@@ -51,7 +52,7 @@ def labels(axis):
 
 
 def test_the_forest_plot_has_the_order_and_the_intervals(ranking):
-    [ax] = plot_ranking(ranking).axes
+    ax = plot_ranking(ranking)
     assert labels(ax.yaxis) == ranking.order
     [dots] = ax.lines
     assert dots.get_xdata() == pytest.approx([ranking.estimates[m] for m in ranking.order])
@@ -60,8 +61,29 @@ def test_the_forest_plot_has_the_order_and_the_intervals(ranking):
         assert tuple(segment[:, 0]) == pytest.approx(ranking.interval(model))
 
 
+def test_plots_are_drawn_where_one_wants_them(ranking, tmp_path):
+    from matplotlib.figure import Figure
+
+    left, right = Figure().subplots(1, 2)
+    assert plot_ranking(ranking, ax=left) is left and plot_pairwise(ranking, right) is right
+    assert len(left.figure.axes) == 3  # the colour bar of the matrix
+    [file] = save(left, tmp_path / "both", ["svg"])
+    ET.parse(file)
+
+
+def test_where_pyplot_is_in_use_it_shows_the_figure(ranking):
+    script = (
+        "import matplotlib; matplotlib.use('Agg')\n"
+        "import matplotlib.pyplot as plt\n"
+        "from lm_eval_ccat.report.plots.style import subplots\n"
+        "axes = subplots(1, 2)\n"
+        "assert plt.figure(plt.get_fignums()[0]) is axes[0].figure"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_the_matrix_has_every_pair(ranking):
-    ax = plot_pairwise(ranking).axes[0]
+    ax = plot_pairwise(ranking)
     shown = ax.images[0].get_array()
     for i, a in enumerate(ranking.order):
         for j, b in enumerate(ranking.order):
@@ -71,7 +93,7 @@ def test_the_matrix_has_every_pair(ranking):
 
 def test_the_course_ends_where_the_ranking_is(decided_dir):
     run = read_run(decided_dir)
-    estimate = plot_progress(run).axes[0]
+    estimate = plot_progress(run)[0]
     ends = sorted(line.get_ydata()[-1] for line in estimate.lines)
     assert ends == pytest.approx(sorted(b["estimate"] for b in run.result["models"].values()))
 
@@ -81,18 +103,18 @@ def test_simulation_is_drawn_from_its_sweep(table, tmp_path):
     file = tmp_path / "sim.json"
     file.write_text(json.dumps(found.to_dict()))
     for source in (found, found.to_dict(), file):
-        tau = plot_simulation(source).axes[0]
+        tau = plot_simulation(source)[0]
         shown = {line.get_label(): line for line in tau.lines}
         assert set(shown) == {"paper", "common"}
         for method, line in shown.items():
             assert line.get_ydata() == pytest.approx([p["tau"] for p in found.sweep[method]])
-    assert len(plot_simulation(found, found).axes[0].lines[0].get_xdata()) == 6
+    assert len(plot_simulation(found, found)[0].lines[0].get_xdata()) == 6
 
 
 @pytest.mark.parametrize("method", ["paper", "default"])
 def test_a_bank_is_drawn_with_its_fit(table, method):
     bank = calibrate(table, method=method)
-    items, information, level, spread = plot_bank(bank, table).axes
+    items, information, level, spread = plot_bank(bank, table)
     assert f"{int(bank.kept.sum())} items" in items.get_title("left")
     curve = information.lines[0].get_ydata()
     assert (curve > 0).all() and curve.max() > curve[0]

@@ -46,7 +46,7 @@ def save_results(
     results: dict[str, Any],
     samples: Mapping[str, Any],
     options: Mapping[str, Any],
-    hub: Mapping[str, Any],
+    hub: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model's results and samples files into ``<folder>/<name>/`` as the harness does.
 
@@ -61,7 +61,9 @@ def save_results(
     trouble: Exception | None = None
     try:
         token = os.environ.get("HF_TOKEN")
-        tracker = make(**{**hub, "output_path": folder, **({"token": token} if token else {})})
+        tracker = make(
+            **{**(hub or {}), "output_path": folder, **({"token": token} if token else {})}
+        )
     except (OSError, ValueError, TypeError) as error:  # no network, no token, no such argument
         tracker, trouble = make(output_path=folder), error
     general = tracker.general_config_tracker

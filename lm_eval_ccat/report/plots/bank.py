@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +15,11 @@ from ..information import difficulty, discrimination, information_curve
 from .style import ACCENT, SOFT, title
 from .style import subplots as new_figure
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 BINS = 10
 MOST_POINTS = 5_000
 
 
-def plot_bank(bank: ItemBank, table: ScoreTable | None = None) -> Figure:
+def plot_bank(bank: ItemBank, table: ScoreTable | None = None) -> Any:
     """Difficulty, discrimination and information of a bank, and its fit to scores.
 
     Parameters
@@ -34,7 +31,8 @@ def plot_bank(bank: ItemBank, table: ScoreTable | None = None) -> Figure:
 
     Returns
     -------
-    matplotlib.figure.Figure
+    ndarray of Axes
+        Of shape (2,), with a table (4,).
 
     Raises
     ------
@@ -43,15 +41,15 @@ def plot_bank(bank: ItemBank, table: ScoreTable | None = None) -> Figure:
 
     Examples
     --------
-    >>> plot_bank(bank, table).savefig("bank.svg")  # doctest: +SKIP
+    >>> plot_bank(bank, table)[0].figure.savefig("bank.svg")  # doctest: +SKIP
     """
-    figure, axes = new_figure(1 if table is None else 2, 2, size=(9.0, 3.6 if table is None else 7))
-    first = np.atleast_2d(axes)
-    _items(first[0, 0], bank)
-    _information(first[0, 1], bank)
+    axes = new_figure(1 if table is None else 2, 2, size=(9.0, 3.6 if table is None else 7))
+    axes = axes.ravel()
+    _items(axes[0], bank)
+    _information(axes[1], bank)
     if table is not None:
-        _fit(first[1, 0], first[1, 1], bank, table)
-    return figure
+        _fit(axes[2], axes[3], bank, table)
+    return axes
 
 
 def _items(ax: Any, bank: ItemBank) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ...bank import ItemBank
 from ...errors import BankError, UsageError
@@ -13,7 +14,7 @@ from ..run import Run, read_run
 from .bank import plot_bank
 from .ranking import plot_information, plot_pairwise, plot_progress, plot_ranking
 from .simulation import plot_simulation, read_simulation
-from .style import save
+from .style import close, save
 
 
 def plot_run(
@@ -28,7 +29,7 @@ def plot_run(
     """
     if not isinstance(run, Run):
         run = read_run(run)
-    made = {"ranking": plot_ranking(run)}
+    made: dict[str, Any] = {"ranking": plot_ranking(run)}
     if len(run.result["order"]) > 1:
         made["pairs"] = plot_pairwise(run)
     if run.banks is not None and run.answers:
@@ -37,7 +38,11 @@ def plot_run(
             made["course"] = plot_progress(run, past=past)
         if has_information(run.bank):
             made["information"] = plot_information(run)
-    return [p for name, figure in made.items() for p in save(figure, Path(folder) / name, formats)]
+    written = []
+    for name, plot in made.items():
+        written += save(plot, Path(folder) / name, formats)
+        close(plot)
+    return written
 
 
 def plot_files(

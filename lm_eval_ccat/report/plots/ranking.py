@@ -14,7 +14,7 @@ from .style import ACCENT, BAD, COLOURS, INK, LINE, SOFT, TIE_FILL, label_rows, 
 from .style import subplots as new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 #: A matrix of more models shows no numbers in its cells.
 NUMBERS = 16
@@ -25,25 +25,29 @@ def facts(ranking: Ranking | Run) -> dict[str, Any]:
     return ranking.result if isinstance(ranking, Run) else ranking.to_dict()
 
 
-def plot_ranking(ranking: Ranking | Run) -> Figure:
+def plot_ranking(ranking: Ranking | Run, ax: Axes | None = None) -> Axes:
     """Forest plot: every model's estimate with its interval, tie groups shaded.
 
     Parameters
     ----------
     ranking : Ranking or Run
+    ax : Axes, optional
+        Where to draw; default a figure of its own.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.axes.Axes
 
     Examples
     --------
-    >>> figure = plot_ranking(ranking)  # doctest: +SKIP
-    >>> figure.savefig("ranking.png")   # doctest: +SKIP
+    >>> ax = plot_ranking(ranking)         # doctest: +SKIP
+    >>> ax.set_title("Summaries")          # doctest: +SKIP
+    >>> ax.figure.savefig("ranking.png")   # doctest: +SKIP
     """
     found = facts(ranking)
     order, models = found["order"], found["models"]
-    figure, ax = new_figure(size=(7.0, 0.9 + 0.32 * max(len(order), 2)))
+    if ax is None:
+        ax = new_figure(size=(7.0, 0.9 + 0.32 * max(len(order), 2)))
     for group in found["ties"]:
         rows = [order.index(m) for m in group]
         ax.axhspan(min(rows) - 0.45, max(rows) + 0.45, color=TIE_FILL, lw=0, zorder=0.5)
@@ -56,11 +60,18 @@ def plot_ranking(ranking: Ranking | Run) -> Figure:
     ax.spines["left"].set_visible(False)
     tied = ", not separated where shaded" if found["ties"] else ""
     ax.set_xlabel(f"estimate with {100 * found['confidence']:g}% interval{tied}")
-    return figure
+    return ax
 
 
-def plot_pairwise(ranking: Ranking | Run) -> Figure:
-    """Matrix of ``P(row better than column)``, best model first; decided pairs are framed."""
+def plot_pairwise(ranking: Ranking | Run, ax: Axes | None = None) -> Axes:
+    """Matrix of ``P(row better than column)``, best model first; decided pairs are framed.
+
+    Parameters
+    ----------
+    ranking : Ranking or Run
+    ax : Axes, optional
+        Where to draw; default a figure of its own.
+    """
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle
 
@@ -72,7 +83,8 @@ def plot_pairwise(ranking: Ranking | Run) -> Figure:
     for pair in found["pairwise"]:
         p[place[pair["a"]], place[pair["b"]]] = pair["p"]
     side = min(9.0, 2.4 + 0.42 * n)
-    figure, ax = new_figure(size=(side + 0.6, side))
+    if ax is None:
+        ax = new_figure(size=(side + 0.6, side))
     colours = LinearSegmentedColormap.from_list("pairs", [BAD, "#f6f7f9", ACCENT])
     image = ax.imshow(p, cmap=colours, vmin=0, vmax=1, alpha=0.75)
     tail = (1.0 - found["confidence"]) / 2.0
@@ -100,13 +112,13 @@ def plot_pairwise(ranking: Ranking | Run) -> Figure:
         length=0, labelcolor=INK, top=True, bottom=False, labeltop=True, labelbottom=False
     )
     ax.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=ax, shrink=0.5, aspect=16, ticks=[0, 0.5, 1])
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.5, aspect=16, ticks=[0, 0.5, 1])
     bar.set_label("P(row better than column)", color=SOFT)
     bar.outline.set_visible(False)
-    return figure
+    return ax
 
 
-def plot_progress(run: Run, coloured: int = len(COLOURS), past: History | None = None) -> Figure:
+def plot_progress(run: Run, coloured: int = len(COLOURS), past: History | None = None) -> Any:
     """How estimates, order and open pairs developed as answers came in.
 
     Parameters
@@ -117,10 +129,15 @@ def plot_progress(run: Run, coloured: int = len(COLOURS), past: History | None =
         So many of the best models are drawn in colour, with their interval; the others grey.
     past : History, optional
         The run's course, where it is at hand.
+
+    Returns
+    -------
+    ndarray of Axes
+        Of shape (4,): estimates, places, open pairs, half width.
     """
     past = past or history(run)
-    figure, axes = new_figure(2, 2, size=(10.0, 6.4), height_ratios=[3, 2])
-    estimate, order, open_pairs, width = axes.ravel()
+    axes = new_figure(2, 2, size=(10.0, 6.4), height_ratios=[3, 2]).ravel()
+    estimate, order, open_pairs, width = axes
     known = [m for m in run.models if m not in run.tested]
     for j, model in reversed(list(enumerate([*run.tested, *known]))):
         vivid = j < min(coloured, len(run.tested))
@@ -152,19 +169,25 @@ def plot_progress(run: Run, coloured: int = len(COLOURS), past: History | None =
     width.plot(past.items, past.half_width, color=ACCENT)
     title(width, "Half width of the median interval")
     width.set_ylim(0, 1.1 * max(past.half_width[late // 2 :]))
-    for ax in axes.ravel():
+    for ax in axes:
         ax.set_xlim(left=0)
         ax.set_xlabel("answers")
-    return figure
+    return axes
 
 
-def plot_information(run: Run) -> Figure:
-    """The bank's information over ability, with every model's ability and items below it."""
+def plot_information(run: Run) -> Any:
+    """The bank's information over ability, with every model's ability and items below it.
+
+    Returns
+    -------
+    ndarray of Axes
+        Of shape (2,): the information, the models.
+    """
     assert run.bank is not None
     results, models = run.result["models"], run.tested
     abilities = np.array([results[m]["ability"] for m in models], dtype=float)
     curve = information_curve(run.bank, abilities)
-    figure, (top, below) = new_figure(
+    axes = top, below = new_figure(
         2, 1, size=(7.0, 2.6 + 0.26 * len(models)), sharex=True,
         height_ratios=[2.0, 0.26 * len(models) + 0.2],
     )  # fmt: skip
@@ -189,4 +212,4 @@ def plot_information(run: Run) -> Figure:
     below.spines["left"].set_color(LINE)
     below.set_xlim(curve.ability[0], curve.ability[-1])
     below.set_xlabel("ability (logits): models as dots, the items they were given as ticks")
-    return figure
+    return np.array(axes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,9 +13,6 @@ from scipy.special import ndtri
 from ...errors import UsageError
 from .style import COLOURS, SOFT, legend, title
 from .style import subplots as new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Methods that are ours or the paper's keep their colour from plot to plot.
 FIRST = ("default", "paper", "common", "static", "limit", "fixed", "random")
@@ -51,7 +48,7 @@ def curves(found: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
     return {m: points[m] for m in [*known, *(m for m in points if m not in known)]}
 
 
-def plot_simulation(*found: Any) -> Figure:
+def plot_simulation(*found: Any) -> Any:
     """Kendall tau and accuracy of decided pairs over items per model, with 95% bands.
 
     Parameters
@@ -62,14 +59,15 @@ def plot_simulation(*found: Any) -> Figure:
 
     Returns
     -------
-    matplotlib.figure.Figure
+    ndarray of Axes
+        Of shape (2,): tau, accuracy.
 
     Examples
     --------
-    >>> figure = plot_simulation("sim.json")  # doctest: +SKIP
+    >>> tau, accuracy = plot_simulation("sim.json")  # doctest: +SKIP
     """
     methods = curves([_content(one) for one in found])
-    figure, (tau, right) = new_figure(1, 2, size=(10.0, 4.0))
+    axes = tau, right = new_figure(1, 2, size=(10.0, 4.0))
     z = float(ndtri((1 + BAND) / 2))
     for j, (method, levels) in enumerate(methods.items()):
         colour = COLOURS[j % len(COLOURS)]
@@ -96,7 +94,7 @@ def plot_simulation(*found: Any) -> Figure:
     tau.set_ylim(top=min(1.02, tau.get_ylim()[1]))
     right.set_ylim(top=100.5)
     legend(tau, loc="lower right", fontsize=8.5)
-    return figure
+    return np.array(axes)
 
 
 def wilson(share: Any, count: Any, z: float) -> tuple[Any, Any]:

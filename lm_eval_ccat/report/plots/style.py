@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...errors import RunError, UsageError
 from ...visible import visible_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 INK, SOFT, LINE, ACCENT, BAD = "#1a1f27", "#5a6472", "#dfe4ea", "#1f5fbf", "#ad4e0b"
 COLOURS = (
@@ -42,10 +44,11 @@ _RC: dict[Any, Any] = {
 
 def subplots(
     rows: int = 1, columns: int = 1, size: tuple[float, float] = (7.0, 4.0), **options: Any
-) -> tuple[Figure, Any]:
-    """A figure of our look, and its axes; inches.
+) -> Any:
+    """Axes of a new figure of our look, one or an array of them; inches.
 
-    The figure belongs to nobody but the caller: pyplot, and so a display, is not involved.
+    In a notebook, and wherever else pyplot is in use, the figure is one of pyplot's, so that it is
+    shown as others are. Elsewhere it belongs to the caller alone, and no display is involved.
 
     Raises
     ------
@@ -57,10 +60,10 @@ def subplots(
         from matplotlib.figure import Figure
     except ImportError:
         raise RunError('plots need matplotlib: pip install "lm-eval-ccat[plot]"') from None
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    make = Figure if pyplot is None else pyplot.figure
     with rc_context(_RC):
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(rows, columns, **options)
-    return figure, axes
+        return make(figsize=size, layout="constrained").subplots(rows, columns, **options)
 
 
 def names(models: Iterable[str], longest: int = 28) -> list[str]:
@@ -89,12 +92,13 @@ def legend(ax: Axes, **options: Any) -> None:
         text.set_parse_math(False)
 
 
-def save(figure: Figure, stem: str | Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
-    """Write a figure as ``<stem>.<format>``; the same figure always gives the same bytes.
+def save(plot: Any, stem: str | Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
+    """Write a plot as ``<stem>.<format>``; the same plot always gives the same bytes.
 
     Parameters
     ----------
-    figure : Figure
+    plot : Axes, array of Axes, or Figure
+        The whole figure is written.
     stem : path
         Without a suffix; its folder is made.
     formats : sequence of {"png", "svg", "pdf"}
@@ -105,6 +109,8 @@ def save(figure: Figure, stem: str | Path, formats: Sequence[str] = ("png", "svg
         A file cannot be written.
     """
     from matplotlib import rc_context
+
+    figure = _figure(plot)
 
     stem = Path(stem)
     written = []
@@ -119,3 +125,15 @@ def save(figure: Figure, stem: str | Path, formats: Sequence[str] = ("png", "svg
     except OSError as error:
         raise UsageError(f"cannot write plots at {stem}: {error.strerror or error}") from error
     return written
+
+
+def close(plot: Any) -> None:
+    """Forget a plot that is not to be shown."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close(_figure(plot))
+
+
+def _figure(plot: Any) -> Any:
+    one = plot.flat[0] if isinstance(plot, np.ndarray) else plot
+    return getattr(one, "figure", None) or one

@@ -1,0 +1,117 @@
+"""How results show themselves in Python: data frames, Markdown, notebooks, a short `repr`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from .errors import UsageError
+from .visible import visible_line
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of a result.
+
+    Attributes
+    ----------
+    title : str
+        The result in one line.
+    columns : tuple of str
+    rows : sequence of sequence
+        Numbers unrounded; None where there is nothing to tell.
+    notes : tuple of str
+        What a reader of the numbers should know.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+    notes: tuple[str, ...] = ()
+
+
+class Shown:
+    """Gives a result its looks; a class says by `_grid` what is in them."""
+
+    def _grid(self) -> Grid:
+        raise TypeError(f"{type(self).__name__} has no table")  # pragma: no cover
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """The table as a pandas data frame, numbers unrounded.
+
+        Raises
+        ------
+        UsageError
+            Pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise UsageError("data frames need pandas: pip install pandas") from None
+        grid = self._grid()
+        columns = list(grid.columns)
+        return pandas.DataFrame([dict(zip(columns, row)) for row in grid.rows], columns=columns)
+
+    def to_markdown(self) -> str:
+        """The table in Markdown, its one-line result above and its notes below."""
+        grid = self._grid()
+        numeric = [_numeric(grid, n) for n in range(len(grid.columns))]
+        lines = [
+            f"**{_plain(grid.title)}**",
+            "",
+            "| " + " | ".join(c.replace("_", " ") for c in grid.columns) + " |",
+            "|" + "|".join(" ---: " if n else " --- " for n in numeric) + "|",
+            *("| " + " | ".join(_plain(_cell(v)) for v in row) + " |" for row in grid.rows),
+        ]
+        if grid.notes:
+            lines += ["", *(f"- {_plain(note)}" for note in grid.notes)]
+        return "\n".join(lines) + "\n"
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        grid = self._grid()
+        numeric = [_numeric(grid, n) for n in range(len(grid.columns))]
+
+        def row(tag: str, values: Sequence[Any]) -> str:
+            cells = (
+                f'<{tag} style="text-align: {"right" if right else "left"}">'
+                f"{escape(visible_line(_cell(value)))}</{tag}>"
+                for value, right in zip(values, numeric)
+            )
+            return f"<tr>{''.join(cells)}</tr>"
+
+        head = row("th", [c.replace("_", " ") for c in grid.columns])
+        notes = "".join(f"<li>{escape(visible_line(note))}</li>" for note in grid.notes)
+        return (
+            f"<p><strong>{escape(visible_line(grid.title))}</strong></p>"
+            f"<table><thead>{head}</thead>"
+            f"<tbody>{''.join(row('td', values) for values in grid.rows)}</tbody></table>"
+            + (f"<ul>{notes}</ul>" if notes else "")
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {visible_line(self._grid().title)}>"
+
+
+def _numeric(grid: Grid, column: int) -> bool:
+    values = [row[column] for row in grid.rows if row[column] is not None]
+    return bool(values) and all(isinstance(v, (int, float)) for v in values)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    return f"{value:.4g}"
+
+
+def _plain(text: str) -> str:
+    """Text that is no markup in Markdown."""
+    shown = visible_line(text)
+    return "".join(f"\\{c}" if c in "\\|*_`<>[]" else c for c in shown)

@@ -1,0 +1,89 @@
+"""Results in Python and notebooks: a short repr, data frames, Markdown, HTML."""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate, compare, simulate
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.live.results import Result
+from lm_eval_ccat.metrics import Scale
+
+NASTY = "a|<b>*x*\x1b[31m"
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(3)
+    skill, ease = np.linspace(-1.5, 1.5, 9)[:, None], rng.normal(size=120)[None]
+    mu = 1 / (1 + np.exp(-skill - ease))
+    scores = 100 * rng.beta(8 * mu, 8 * (1 - mu))
+    models = ["weak", "m1", "m2", "m3", NASTY, "m5", "m6", "m7", "strong"]
+    return ScoreTable.from_arrays(scores, models=models, scale=Scale(0, 100), metric="bleu")
+
+
+@pytest.fixture(scope="module")
+def ranking(table):
+    held = ["weak", NASTY, "strong"]
+    bank = calibrate(table.without(held), method="paper")
+    ranker = Ranker(bank, dict.fromkeys(held, 1.0))
+    while not ranker.done:
+        for model, item in ranker.ask():
+            ranker.tell(model, item, table.select([model]).unit[0, item])
+    ranker.drop("weak", "no answer")
+    return ranker.result()
+
+
+def test_a_data_frame_has_the_figures_of_the_result(ranking):
+    pytest.importorskip("pandas")
+    frame = ranking.to_dataframe()
+    models = ranking.to_dict()["models"]
+    assert list(frame.model) == [*ranking.order, "weak"]
+    for row in frame.to_dict("records"):
+        block = models[row["model"]]
+        assert row["estimate"] == block["estimate"] and row["items"] == block["n_items"]
+        assert [row["low"], row["high"]] == block["interval"]
+    assert frame.note[2] == "set aside: no answer" and np.isnan(frame["rank"][2])
+
+
+def test_markdown_and_html_show_names_and_no_markup(ranking):
+    text = ranking.to_markdown()
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(table) == 2 + 3
+    assert len({line.replace("\\|", "").count("|") for line in table}) == 1
+    assert "\x1b" not in text and "a\\|\\<b\\>\\*x\\*" in text
+    html = ranking._repr_html_()
+    root = ET.fromstring(f"<div>{html}</div>")
+    names = [row[1].text for row in root.iter("tr")]
+    assert names[0] == "model" and any(name.startswith("a|<b>*x*") for name in names)
+    assert ranking.signature in "".join(root.itertext())
+
+
+def test_a_repr_is_one_short_line(ranking, table):
+    result = Result(ranking, {**ranking.to_dict(), "headline": "strong > weak"})
+    bank = calibrate(table, method="paper")
+    replayed = simulate(table, ["paper"], folds=1, processes=1)
+    compared = compare(table.select(["weak"]), table.select(["strong"]))
+    for shown, begins in (
+        (ranking, "<Ranking: strong > "),
+        (result, "<Result: strong > weak>"),
+        (compared, "<Comparison: strong against weak: "),
+        (replayed, "<Simulation: tau paper "),
+        (bank, "<ItemBank: task not stated, bleu, method paper, "),
+        (ItemBank.blank([1, 2]), "<ItemBank: "),
+        (table, "<ScoreTable: bleu, 9 models, 120 items, 0 scores missing>"),
+    ):
+        said = repr(shown)
+        assert said.startswith(begins) and len(said) < 200 and "\n" not in said
+    for shown in (result, compared, replayed):
+        assert shown.to_markdown().startswith("**") and "<table>" in shown._repr_html_()
+
+
+def test_without_pandas_the_message_says_what_to_install(ranking, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match="pip install pandas"):
+        ranking.to_dataframe()
