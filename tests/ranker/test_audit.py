@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.ranker.audit import is_due
+from lm_eval_ccat.ranker.audit import AuditResult, Draw, audit, is_due
 
 
 def world(seed: int = 0, n_items: int = 120):
@@ -83,3 +84,127 @@ def test_the_estimate_is_that_of_the_difference_estimator_by_hand():
     found = ranker.result().audits["m"]
     assert found.n == 8 and found.estimate == pytest.approx(np.mean(values), abs=1e-12)
     assert found.standard_error == pytest.approx(np.std(values, ddof=1) / np.sqrt(8))
+
+
+def test_every_task_is_audited_by_itself():
+    bank, usual, _ = world()
+    other = world(3, 90)
+    banks, tells = {"x": bank, "y": other[0]}, {"x": usual, "y": other[2]}
+    ranker = Ranker(banks, {"m": 1.0}, max_items=60, audit=0.4, stop_when_decided=False)
+    start = {"x": 0, "y": bank.n_items}
+    had: dict[str, list[int]] = {"x": [], "y": []}
+    lost: dict[str, list[int]] = {"x": [], "y": []}
+    draws: dict[str, list[tuple]] = {"x": [], "y": []}
+    asked = 0
+    while not ranker.done and asked < 60:
+        before = ranker.expected("m")
+        ((_, (task, item)),) = ranker.ask()
+        asked += 1
+        mu, b = before[start[task] :][: banks[task].n_items], banks[task]
+        left = [i for i in range(b.n_items) if b.kept[i] and i not in had[task] + lost[task]]
+        if (p := ranker.probability("m", (task, item))) is not None:
+            assert p == pytest.approx(1.0 / len(left))
+            draws[task].append((item, list(had[task]), left, mu))
+        if asked in (9, 23):
+            lost[task].append(item)
+            ranker.fail("m", (task, item), "no")
+        else:
+            had[task].append(item)
+            ranker.tell("m", (task, item), tells[task][item])
+    for task, found in ranker.result().tasks.items():
+        y, n = tells[task], int(banks[task].kept.sum()) - len(lost[task])
+        scored = [d for d in draws[task] if d[0] in had[task]]
+        values = [
+            (sum(y[i] for i in before) + sum(mu[i] for i in left) + len(left) * (y[k] - mu[k])) / n
+            for k, before, left, mu in scored
+        ]
+        assert found.audits["m"].n == len(values) >= 3
+        assert found.audits["m"].estimate == pytest.approx(np.mean(values), abs=1e-12)
+
+
+DRAWS = [
+    Draw(item=2, asked=(0, 1), n_left=8, expected_left=4.1, expected=0.5),
+    Draw(item=3, asked=(0, 1, 2), n_left=7, expected_left=3.3, expected=0.6),
+    Draw(item=5, asked=(0, 1, 2, 3, 4), n_left=5, expected_left=2.4, expected=0.4),
+    Draw(item=9, asked=(0, 1, 2, 3, 4, 5), n_left=4, expected_left=2.0, expected=0.1),
+]
+SCORES = {0: 0.2, 1: 0.9, 2: 0.45, 3: 0.7, 5: 0.35}  # 4 failed, 9 is in flight
+EXPECTED = np.array([0.3, 0.8, 0.5, 0.6, 0.55, 0.4, 0.5, 0.5, 0.5, 0.1])
+#: Of the three draws that were scored, of ten items.
+VALUES = (
+    np.array(
+        [
+            0.2 + 0.9 + 4.1 + 8 * (0.45 - 0.5),
+            0.2 + 0.9 + 0.45 + 3.3 + 7 * (0.7 - 0.6),
+            0.2 + 0.9 + 0.45 + 0.7 + 0.55 + 2.4 + 5 * (0.35 - 0.4),
+        ]
+    )
+    / 10
+)
+
+
+def test_the_figures_of_an_audit_by_hand():
+    found = audit(DRAWS, SCORES, EXPECTED, [0.02] * 3, 10, 0.5, 0.95)
+    mean, error = VALUES.mean(), VALUES.std(ddof=1) / np.sqrt(3)
+    assert (found.n, found.estimate) == (3, pytest.approx(mean))
+    assert found.standard_error == pytest.approx(error)
+    reach = 4.302652729911275 * error  # Student's, two degrees of freedom
+    assert found.interval == pytest.approx((mean - reach, mean + reach))
+    assert found.agrees is True
+    assert audit(DRAWS, SCORES, EXPECTED, [0.02] * 3, 10, mean + 1.01 * reach, 0.95).agrees is False
+    assert audit(DRAWS, SCORES, EXPECTED, [0.02] * 3, 10, mean - 1.01 * reach, 0.95).agrees is False
+    narrow = audit(DRAWS, SCORES, EXPECTED, [0.02] * 3, 10, 0.5, 0.5)
+    assert narrow.interval[1] - mean == pytest.approx(0.816496580927726 * error)
+
+
+def test_the_interval_of_an_audit_stays_on_the_scale():
+    high = {i: 1.0 for i in SCORES}
+    low = {i: 0.0 for i in SCORES}
+    for scores, expected in ((high, 1.0), (low, 0.0)):
+        draws = [
+            Draw(d.item, d.asked, d.n_left, d.n_left * expected, abs(expected - 0.02 * k))
+            for k, d in enumerate(DRAWS)
+        ]
+        found = audit(draws, scores, np.full(10, expected), [0.01] * 3, 10, expected, 0.95)
+        ends = found.interval
+        assert 0.0 <= ends[0] < ends[1] <= 1.0 and expected in ends and found.agrees
+
+
+def test_two_draws_say_nothing_yet():
+    found = audit(DRAWS[:2], SCORES, EXPECTED, [0.02] * 2, 10, 0.5, 0.95)
+    assert found.n == 2 and found.agrees is None and found.interval == (0.0, 1.0)
+    assert np.isnan(found.estimate) and np.isnan(found.standard_error)
+
+
+@pytest.mark.parametrize("variance", [[0.02, 0.02, 0.02], [0.01, 0.05, 0.002]])
+def test_misfit_is_a_scaled_chi_square(variance):
+    found = audit(DRAWS, SCORES, EXPECTED, variance, 10, 0.5, 0.95)
+    square = (0.45 - 0.5) ** 2 + (0.7 - 0.6) ** 2 + (0.35 - 0.4) ** 2
+    v = np.array(variance)
+    freedom = v.sum() ** 2 / (v**2).sum()
+    scale = v.sum() / freedom
+    assert found.misfit_p == pytest.approx(stats.chi2.sf(square / scale, freedom))
+    assert audit([], {}, EXPECTED, [], 10, 0.5, 0.95).misfit_p == 1.0
+
+
+def test_a_misfit_is_called_so_below_one_in_a_thousand():
+    def with_p(p):
+        return AuditResult(3, 0.5, 0.1, (0.4, 0.6), True, p)
+
+    assert not with_p(0.0009).fits and with_p(0.001).fits and with_p(float("nan")).fits
+
+
+def test_a_draw_that_was_given_back_is_forgotten():
+    bank, usual, _ = world()
+    ranker = Ranker(bank, {"m": 1.0, "o": 1.0}, max_items=40, audit=0.5)
+    given_back = 0
+    while not ranker.done:
+        for model, item in ranker.ask():
+            if ranker.probability(model, item) is not None and given_back < 2 and model == "m":
+                given_back += 1
+                ranker.release(model, item)
+            else:
+                ranker.tell(model, item, usual[item])
+    result = ranker.result()
+    assert result.audits["o"].n == 20
+    assert result.audits["m"].n == len(result.draws["m"]) < 20

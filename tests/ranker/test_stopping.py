@@ -41,6 +41,7 @@ def test_the_best_is_decided_long_before_all_are():
     assert {top.decisions["c", m] for m in "ab"} == {"decided"}
     two = run(TopDecided(2) | MaxItems(40))
     assert n_items(two) > n_items(top)
+    assert run(TopDecided(2), {"a": 1.0, "c": 1.0}).stopped_because == "the best 2 are decided"
 
 
 def test_a_rank_range_is_narrow_enough():
@@ -84,7 +85,7 @@ def test_limits_stop_without_success():
 
 def test_at_least_so_many_items():
     result = run(TopDecided(1) & MaxItems(9))
-    assert all(len(i) >= 9 for i in result.items.values()) and result.goal_met
+    assert min(len(i) for i in result.items.values()) == 9 and result.goal_met
 
 
 def test_time_is_told():
@@ -129,6 +130,12 @@ def test_rules_are_values():
     [
         (lambda: TargetError(0.0), "target_se 0.0"),
         (lambda: TopDecided(0), "TopDecided"),
+        (lambda: RankWidth(0), "w of RankWidth"),
+        (lambda: Percentile(0.0), "p of Percentile"),
+        (lambda: MaxItems(0), "max_items 0"),
+        (lambda: Time(0.0), "seconds 0.0"),
+        (lambda: Budget(0.0), "budget 0.0"),
+        (lambda: MaxItems(True), "max_items True"),
         (lambda: TopDecided(1.5), "1.5 is not a whole number"),
         (lambda: Budget("x"), "budget 'x'"),
         (lambda: Ranker(BANK, EVEN, stop="soon"), "stop 'soon'"),

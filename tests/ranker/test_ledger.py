@@ -1,0 +1,185 @@
+"""The books of a ranking against ones kept the slow way: by going through all that happened."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from boards import bank_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.ranker.contents import Contents
+from lm_eval_ccat.ranker.ledger import Account, Ledger
+
+PRICES = {"a": 1.5, "b": 0.4}
+BUDGET = 60.0
+
+
+class Slow:
+    """What happened to one model; everything is counted anew at every question."""
+
+    def __init__(self, contents: Contents, units: np.ndarray, price: float, by_mean: bool) -> None:
+        self.contents, self.units, self.given, self.by_mean = contents, units, price, by_mean
+        self.state: dict[int, str] = {}
+        self.asked: list[int] = []
+        self.costs: dict[int, float] = {}  # told with their cost, which teaches a price
+        self.paid: dict[int, float] = {}
+        self.reserved: dict[int, float] = {}
+
+    def task(self, item: int) -> int:
+        return int(item >= self.contents.tasks[1].start)
+
+    def items(self, *states: str) -> list[int]:
+        return [i for i, s in self.state.items() if s in states]
+
+    def count(self, items: list[int]) -> list[int]:
+        return [sum(self.task(i) == t for i in items) for t in (0, 1)]
+
+    @property
+    def price(self) -> float:
+        if not self.costs:
+            return self.given
+        mean = sum(self.units) / len(self.units)
+        total = self.given * mean + sum(self.costs.values())
+        return total / (mean + sum(self.units[i] for i in self.costs))
+
+    def left(self) -> list[int]:
+        return [i for i in range(self.contents.n_items)
+                if self.contents.kept[i] and i not in self.state]  # fmt: skip
+
+    def fits(self, left: float, tasks: list[int]) -> bool:
+        for t in tasks:
+            units = [self.units[i] for i in self.left() if self.task(i) == t]
+            least = (sum(units) / len(units) if self.by_mean else min(units)) if units else math.inf
+            if units and self.price * least <= left:
+                return True
+        return False
+
+    def choosable(self, left: float) -> list[int]:
+        if math.isinf(left):
+            return self.left()
+        if self.by_mean:
+            return [i for i in self.left() if self.fits(left, [self.task(i)])]
+        return [i for i in self.left() if self.price * self.units[i] <= left]
+
+
+def agree(ledger: Ledger, account: Account, slow: Slow, left: float) -> None:
+    going, ended = slow.items("pending"), slow.items("told")
+    assert account.n == len(going) + len(ended)
+    assert account.load.tolist() == slow.count(going + ended)
+    assert account.left.tolist() == slow.count(slow.left())
+    assert account.asked.tolist() == slow.count(slow.asked)
+    assert np.flatnonzero(account.available).tolist() == slow.left()
+    assert ledger.price(account) == pytest.approx(slow.price)
+    for t in (0, 1):
+        paid = [c for i, c in slow.paid.items() if slow.task(i) == t]
+        assert account.spent_on[t] == pytest.approx(sum(paid))
+        where = slow.contents.tasks[t].where
+        kept = slow.units[where][slow.contents.tasks[t].kept]
+        assert ledger.mean_price(account, t) == pytest.approx(slow.price * kept.mean())
+        for limit in (left, 0.7, 2.5, math.inf):
+            assert ledger.affords(account, limit, t) == slow.fits(limit, [t])
+    assert ledger.mean_price(account) == pytest.approx(
+        slow.price * slow.units[slow.contents.kept].mean()
+    )
+    for limit in (left, 1.0, 3.0, math.inf):
+        assert ledger.affords(account, limit) == slow.fits(limit, [0, 1])
+        assert np.flatnonzero(ledger.choosable(account, limit)).tolist() == slow.choosable(limit)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), by_mean=st.booleans())
+def test_the_books_agree_with_what_happened(seed, by_mean):
+    rng = np.random.default_rng(seed)
+    contents = Contents({"x": bank_of("paper", 14, 1), "y": bank_of("paper", 10, 2)})
+    units = rng.uniform(0.3, 4.0, contents.n_items)
+    ledger = Ledger(contents, PRICES, units, BUDGET, by_mean)
+    slow = {m: Slow(contents, units, p, by_mean) for m, p in PRICES.items()}
+    for _ in range(30):
+        model = str(rng.choice(list(PRICES)))
+        account, mine = ledger.account(model), slow[model]
+        cost = float(rng.uniform(0.0, 5.0)) if rng.random() < 0.6 else None
+        pending, left = mine.items("pending"), mine.left()
+        what = str(rng.choice(["ask", "ask", "ask", "tell", "tell", "fail", "release", "unasked"]))
+        if what == "ask" and left:
+            item = int(rng.choice(left))
+            drawn = 0.25 if rng.random() < 0.5 else None
+            mine.reserved[item] = mine.price * units[item]
+            mine.asked.append(item)
+            mine.state[item] = "pending"
+            ledger.place(account, item, drawn)
+            assert account.probability.get(item) == drawn
+        elif what == "release" and pending:
+            item = int(rng.choice(pending))
+            del mine.state[item], mine.reserved[item]
+            ledger.release(account, item)
+            assert item not in account.probability
+        elif what in ("tell", "fail", "unasked"):
+            some = pending if what != "unasked" else left
+            if not some:
+                continue
+            item = int(rng.choice(some))
+            expected = mine.reserved.pop(item, None)
+            if expected is None:
+                expected = mine.price * units[item]
+            if what == "fail":
+                mine.state[item], mine.paid[item] = "failed", cost or 0.0
+                ledger.fail(account, item, cost, "no")
+            else:
+                mine.state[item] = "told"
+                mine.paid[item] = expected if cost is None else cost
+                if cost is not None:
+                    mine.costs[item] = cost
+                ledger.tell(account, item, cost)
+        spent = sum(sum(s.paid.values()) for s in slow.values())
+        committed = spent + sum(sum(s.reserved.values()) for s in slow.values())
+        assert ledger.spent == pytest.approx(spent)
+        assert ledger.committed == pytest.approx(committed)
+        assert ledger.left() == pytest.approx(BUDGET - committed)
+        assert ledger.left(100.0) == pytest.approx(100.0 - committed)
+        assert Counter(ledger.in_flight) == Counter(
+            (m, contents.item(i)) for m, s in slow.items() for i in s.items("pending")
+        )
+        for name, books in slow.items():
+            agree(ledger, ledger.account(name), books, ledger.left())
+
+
+def test_a_budget_forgives_what_sums_of_prices_lose_and_no_more():
+    contents = Contents(bank_of("default", 30))
+    ledger = Ledger(contents, {"a": 0.1}, np.ones(30), 0.3, by_mean=False)
+    account = ledger.account("a")
+    for item in (0, 1):
+        ledger.place(account, item, None)
+    assert ledger.left() < 0.1 + 1e-9 and ledger.affords(account, ledger.left())  # 0.1 + 0.2 > 0.3
+    ledger.place(account, 2, None)
+    assert not ledger.affords(account, ledger.left())
+    ledger.reprice({"a": 1e-8})
+    assert not ledger.affords(account, ledger.left())
+
+
+def test_a_model_set_aside_and_one_that_joins():
+    contents = Contents(bank_of("default", 30))
+    ledger = Ledger(contents, PRICES, np.ones(30), math.inf, by_mean=False)
+    ledger.set_aside(ledger.account("a"), "gone")
+    assert ledger.active == [1]
+    ledger.set_aside(ledger.account("a"), None)
+    ledger.add("c", 2.0)
+    assert ledger.active == [0, 1, 2] and ledger.price(ledger.account("c")) == 2.0
+    with pytest.raises(UsageError, match="unknown model 'd'; this ranking has a, b, c"):
+        ledger.account("d")
+    with pytest.raises(UsageError, match="unknown model"):
+        ledger.account(["a"])
+
+
+@pytest.mark.parametrize("cost", [-0.1, math.inf, math.nan])
+def test_a_cost_that_is_none_is_refused(cost):
+    contents = Contents(bank_of("default", 30))
+    ledger = Ledger(contents, PRICES, np.ones(30), math.inf, by_mean=False)
+    with pytest.raises(UsageError, match="is not a positive number"):
+        ledger.tell(ledger.account("a"), 3, cost)
+    ledger.tell(ledger.account("a"), 3, 0.0)
+    assert ledger.spent == 0.0

@@ -1,0 +1,120 @@
+"""A result says the same as an object and as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from boards import bank_of, draw, drive, of
+from scipy.stats import norm
+
+from lm_eval_ccat import Ranker
+from lm_eval_ccat.metrics.scale import Scale
+
+SCORES = draw([-0.8, -0.1, 0.0, 0.9], 80, 4)
+LOSS = Scale(0.0, 50.0, higher_is_better=False)
+
+
+@pytest.fixture(scope="module")
+def found():
+    ranker = Ranker(
+        bank_of("default"), dict.fromkeys("abcd", 0.5), warmup=14, max_items=20, audit=0.25,
+        known={"k": 0.45, "l": (0.6, 0.02, 0.6)},
+    )  # fmt: skip
+    ((model, item), *rest) = ranker.ask(4)
+    ranker.fail(model, item, "no answer", cost=0.25)
+    for pair in rest:
+        ranker.tell(*pair, of(SCORES)(*pair))
+    ranker.drop("c", "its server is gone")
+    return replace(drive(ranker, of(SCORES)), scale=LOSS)
+
+
+def test_every_figure_of_a_model_is_in_the_json(found):
+    content = json.loads(json.dumps(found.to_dict()))
+    assert content["order"] == found.order and content["ranking"] == found.in_words()
+    for model, block in content["models"].items():
+        place = found.order.index(model) + 1 if model in found.order else None
+        assert block["rank"] == place
+        assert block["estimate"] == pytest.approx(50 * (1 - found.estimates[model]))
+        assert block["standard_error"] == pytest.approx(50 * found.standard_errors[model])
+        low, high = found.interval(model)
+        assert block["interval"] == pytest.approx([50 * (1 - high), 50 * (1 - low)])
+        assert block["known"] is (model in "kl")
+        assert block["p_best"] == found.p_best.get(model)
+        ability = found.abilities.get(model, (None, None))
+        assert (block["ability"], block["ability_standard_error"]) == ability
+        assert block["items"] == found.items[model] and block["n_items"] == len(block["items"])
+        assert block["cost"] == found.cost[model]
+        assert block["set_aside"] == ("its server is gone" if model == "c" else None)
+        assert block["draws"] == [list(d) for d in found.draws.get(model, [])]
+        expected = found.rank_ranges.get(model)
+        assert block["rank_range"] == (None if expected is None else list(expected))
+        assert {int(k): v for k, v in block["p_top"].items()} == {
+            k: top[model] for k, top in found.p_top.items() if model in top
+        }
+        assert (block["place"] is None) == (model not in found.places)
+    assert content["items_administered"] == sum(map(len, found.items.values()))
+    assert content["cost"] == pytest.approx(sum(found.cost.values()))
+    assert content["items_of_benchmark"] == 80 and content["confidence"] == 0.95
+    [failed] = [f for block in content["models"].values() for f in block["failed"]]
+    assert failed["reason"] == "no answer"
+
+
+def test_pairs_and_their_decisions_are_in_the_json(found):
+    content = found.to_dict()
+    pairs = {(p["a"], p["b"]): (p["p"], p["decision"]) for p in content["pairwise"]}
+    assert pairs == {pair: (p, found.decisions[pair]) for pair, p in found.pairwise.items()}
+    assert "decided" in {d for _, d in pairs.values()}
+    assert content["ties"] == [list(g) for g in found.ties]
+    assert content["separated_within_ties"] == [list(p) for p in found.separated_within_ties]
+    assert content["expected_wrong_pairs"] == found.expected_wrong
+    assert content["goal_met"] is found.goal_met
+    assert content["stopped_because"] == found.stopped_because
+
+
+def test_audits_stand_on_the_scale_of_the_metric(found):
+    block = found.to_dict()["models"]["a"]["audit"]
+    audit = found.audits["a"]
+    assert block["n"] == audit.n >= 3
+    assert block["estimate"] == pytest.approx(50 * (1 - audit.estimate))
+    assert block["standard_error"] == pytest.approx(50 * audit.standard_error)
+    assert block["interval"] == pytest.approx([50 * (1 - v) for v in reversed(audit.interval)])
+    assert (block["agrees"], block["fits_the_bank"]) == (audit.agrees, audit.fits)
+    few = replace(found, audits={"a": replace(audit, agrees=None)}).to_dict()["models"]["a"]
+    assert few["audit"]["estimate"] is few["audit"]["interval"] is None
+
+
+def test_the_interval_at_another_confidence_is_the_normal_one(found):
+    mean, se = found.estimates["a"], found.standard_errors["a"]
+    low, high = found.interval("a", 0.8)
+    assert (low, high) == pytest.approx((mean - norm.ppf(0.9) * se, mean + norm.ppf(0.9) * se))
+    assert found.interval("a") == found.interval("a", 0.95) == found.intervals["a"]
+    at_the_end = replace(found, estimates={"a": 0.99}, standard_errors={"a": 0.05}, intervals={})
+    assert at_the_end.interval("a")[1] == 1.0
+    assert at_the_end.interval("a")[0] == pytest.approx(0.99 - norm.ppf(0.975) * 0.05)
+    below = replace(found, estimates={"a": 0.01}, standard_errors={"a": 0.05}, intervals={})
+    assert below.interval("a")[0] == 0.0
+
+
+def test_a_board_of_many_writes_down_the_pairs_that_tell():
+    known = {f"k{i:03}": 0.1 + 0.8 * i / 120 for i in range(120)}
+    result = drive(Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, known=known), of(SCORES))
+    place = {m: n for n, m in enumerate(result.order)}
+    wanted = {
+        (a, b)
+        for a, b in result.pairwise
+        if {a, b} == {"a", "b"}
+        or result.decisions[a, b] != "decided"
+        or abs(place[a] - place[b]) == 1
+    }
+    assert {(p["a"], p["b"]) for p in result.to_dict()["pairwise"]} == wanted
+    assert len(wanted) < len(result.pairwise)
+    few = replace(result, order=result.order[:100])
+    assert len(few.to_dict()["pairwise"]) == len(result.pairwise)
+
+
+def test_the_signature_names_what_a_reader_needs(found):
+    for part in ("task:t0", "method:default", "confidence:0.95", "audit:0.25", "known:2", "seed:0"):
+        assert part in found.signature.split("|")
+    assert "exposure" not in found.signature

@@ -1,0 +1,135 @@
+"""Whose turn it is: the warm-up, caps, a model that is asked for by itself, free models."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from boards import bank_of, draw, drive, of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_ccat import Ranker
+
+SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
+TELL = of(SCORES)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    warmup=st.integers(0, 4),
+    cap=st.integers(3, 20),
+    at_once=st.integers(1, 5),
+    method=st.sampled_from(["default", "sample"]),
+)
+def test_the_warm_up_goes_round_and_limits_hold(seed, warmup, cap, at_once, method):
+    rng = np.random.default_rng(seed)
+    banks = {"x": bank_of(method, 30, 1), "y": bank_of(method, 20, 2)}
+    prices = {m: float(p) for m, p in zip("abc", rng.uniform(0.5, 2.0, 3))}
+    budget = float(rng.uniform(15.0, 60.0))
+    ranker = Ranker(
+        banks, prices, budget=budget, warmup=warmup, max_items=cap, stop_when_decided=False
+    )
+    load: Counter[tuple[str, str]] = Counter()
+    while not ranker.done:
+        for model, (task, item) in ranker.ask(at_once):
+            fewest = min(load[m, t] for m in prices for t in banks)
+            if fewest < warmup and ranker.committed + max(prices.values()) < budget:
+                assert load[model, task] <= fewest + at_once
+            load[model, task] += 1
+            ranker.tell(model, (task, item), float(rng.random()))
+    result = ranker.result()
+    for items in result.items.values():
+        assert len(items) <= max(cap, 2 * warmup)
+        assert len(items) == len(set(items))
+    assert ranker.spent <= budget * (1 + 1e-9)
+
+
+def test_the_warm_up_is_of_so_many_items_for_each():
+    ranker = Ranker(bank_of("default"), dict.fromkeys("abc", 1.0), warmup=4)
+    found = [model for model, _ in ranker.ask(12)]
+    assert all(set(found[i : i + 3]) == set("abc") for i in range(0, 12, 3))
+
+
+def test_a_model_asked_for_by_itself_leaves_the_warm_up_of_others_in_the_budget():
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, budget=12, warmup=5)
+    assert len(ranker.ask(5, model="a")) == 5 and len(ranker.ask(3, model="b")) == 3
+    for model, item in sorted(ranker.in_flight):
+        ranker.tell(model, item, TELL("b", item))
+    # 12 less 5 of its own, 3 of b, and 2 that b has yet to get.
+    assert len(ranker.ask(100, model="a")) == 2
+    assert len(ranker.ask(100, model="b")) == 2
+
+
+def test_without_a_budget_a_model_asked_for_by_itself_waits_for_nobody():
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, warmup=5, max_items=20)
+    assert len(ranker.ask(100, model="a")) == 20 and len(ranker.ask(100, model="b")) == 20
+
+
+def test_a_dear_model_leaves_its_turn_where_the_budget_is_too_small_for_all():
+    for budget, n in ((400.0, 0), (1e5, 1)):
+        ranker = Ranker(
+            bank_of("default"), {"a": 1.0, "b": 50.0}, budget=budget, warmup=2,
+            stop_when_decided=False,
+        )  # fmt: skip
+        for pair in ranker.ask(4):
+            ranker.tell(*pair, TELL(*pair))
+        assert len(ranker.ask(1, model="b")) == n
+        assert len(ranker.ask(1, model="a")) == 1
+
+
+def test_free_models_come_first():
+    ranker = Ranker(
+        bank_of("default"), {"a": 1.0, "b": 0.0, "c": 0.0}, warmup=2, max_items=10,
+        stop_when_decided=False,
+    )  # fmt: skip
+    for pair in ranker.ask(6):
+        ranker.tell(*pair, TELL(*pair))
+    found = []
+    while not ranker.done:
+        for pair in ranker.ask():
+            found.append(pair[0])
+            ranker.tell(*pair, TELL(*pair))
+    assert set(found[:16]) == {"b", "c"} and set(found[16:]) == {"a"}
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_exposure_draws_among_so_many_items(k):
+    bank = bank_of("paper")
+    first = {Ranker(bank, {"a": 1.0}, seed=s, exposure=k).ask()[0] for s in range(40)}
+    assert len(first) == k
+
+
+def test_nothing_is_drawn_at_random_that_the_budget_could_forbid():
+    units = np.where(np.arange(80) == 7, 30.0, 1.0)  # the last that a random draw may not take
+    ranker = Ranker(
+        bank_of("paper"), {"a": 1.0}, units=units, budget=33.0, audit=0.5, warmup=0,
+        stop_when_decided=False,
+    )  # fmt: skip
+    seen = []
+    while not ranker.done:
+        ((model, item),) = ranker.ask()
+        seen.append((ranker.committed - units[item], ranker.probability(model, item)))
+        ranker.tell(model, item, 0.5)
+        if item == 7:
+            return
+    assert any(p is not None for spent, p in seen if 33.0 - spent >= 30.0)
+    assert all(p is None for spent, p in seen if 33.0 - spent < 30.0)
+
+
+def test_a_model_set_aside_or_a_ranking_stopped_gets_nothing():
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0})
+    ranker.drop("a", "gone")
+    assert ranker.ask(3, model="a") == [] and len(ranker.ask(3, model="b")) == 3
+    ranker.stop("enough")
+    assert ranker.ask(3) == [] and ranker.ask(3, model="b") == []
+
+
+def test_caps_are_exact():
+    result = drive(
+        Ranker(bank_of("default"), dict.fromkeys("ab", 1.0), max_items=13, stop_when_decided=False),
+        TELL,
+    )
+    assert {len(i) for i in result.items.values()} == {13}
