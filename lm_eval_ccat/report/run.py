@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,14 @@ from ..errors import CcatError, RunError
 from ..metrics.scale import Scale
 from ..runs.directory import RunDirectory
 from ..runs.lines import Record
-from ..runs.rebuild import load_banks, rebuild
+from ..runs.rebuild import load_banks
+from .information import has_information
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One document put to one model; ``unit`` is on [0, 1], ``raw`` on the metric's own scale."""
+    """One document put to one model; ``doc`` is its id, in runs of several tasks (task, id);
+    ``unit`` is on [0, 1], ``raw`` on the metric's own scale."""
 
     model: str
     doc: Any
@@ -58,7 +60,7 @@ class Run:
     header : dict
         The journal's first record: configuration, task, versions.
     result : dict
-        ``result.json``; while the run goes on, `Ranking.to_dict` rebuilt from the journal.
+        ``result.json``; while the run goes on, the same rebuilt from the journal.
     answers : list of Answer
         In the order in which they were told.
     failures : list of Failure
@@ -146,6 +148,12 @@ class Run:
         """``P(a better than b)`` of each ordered pair; not of two models with full results."""
         return {(p["a"], p["b"]): float(p["p"]) for p in self.result["pairwise"]}
 
+    @property
+    def has_curves(self) -> bool:
+        """Whether every model has an ability, on the curves of the bank's items."""
+        abilities = [self.result["models"][m].get("ability") for m in self.tested]
+        return None not in abilities and has_information(self.bank)
+
     @cached_property
     def sources(self) -> dict[Any, Source]:
         """Prompt and target of each item that the harness's samples files hold."""
@@ -190,9 +198,9 @@ def read_run(path: str | Path) -> Run:
         # A run that went on after its result is not finished; the journal knows better.
         finished = sum(len(m["items"]) for m in result["models"].values()) == len(answers)
     if not finished:
-        ranking = rebuild(folder.path)[0].ranker.result()
-        scale = Scale.from_dict(header["report"]["scale"])
-        result = replace(ranking, scale=scale).to_dict()
+        from ..live.results import state
+
+        result = state(folder.path).content
     banks = _banks(folder.path, header)
     times = [r["time"] for r in records if isinstance(r.get("time"), (int, float))]
     return Run(

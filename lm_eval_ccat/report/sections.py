@@ -55,6 +55,7 @@ class Section:
 _OWN = (
     Section("decision", "Decision", shown=lambda content: bool(content["ranks"])),
     Section("ranking", "Estimates"),
+    Section("parts", "Parts", shown=lambda content: bool(content["parts"])),
     Section("documents", "Documents"),
     Section("trust", "Trust"),
     Section("progress", "Progress", shown=lambda content: bool(content["progress"])),

@@ -12,7 +12,7 @@ from .axes import Axis, axis, decimals_for
 from .charts import COLOURED, information_chart, progress, ticks
 from .decision import chain, headline, outlook, pairs_decided, rank_rows
 from .figure import figure
-from .information import has_information
+from .parts import parts
 from .provenance import banks_of, command, configuration
 from .replay import course
 from .run import Run
@@ -28,7 +28,7 @@ def view(run: Run) -> dict[str, Any]:
     """Everything that the page shows, except for the documents' texts."""
     past = course(run)
     rows = ranking_rows(run)
-    parts = chain(run.result)
+    line = chain(run.result)
     return {
         "version": __version__,
         "title": title(run),
@@ -39,8 +39,9 @@ def view(run: Run) -> dict[str, Any]:
         "higher": run.scale.higher_is_better,
         "finished": run.finished,
         "headline": headline(run.result),
-        "chain": parts,
-        "not_shown": len(run.result["order"]) - sum(len(p["names"]) for p in parts),
+        "chain": line,
+        "not_shown": len(run.result["order"]) - sum(len(p["names"]) for p in line),
+        "parts": parts(run.result),
         "ranks": rank_rows(run.result),
         "outlook": outlook(run.result, run.currency),
         "figure": figure(run),
@@ -56,7 +57,7 @@ def view(run: Run) -> dict[str, Any]:
         "n_ranked": len(run.result["order"]),
         "matrix": matrix(run),
         "progress": None if past is None else progress(run, past),
-        "information": information_chart(run) if has_information(run.bank) else None,
+        "information": information_chart(run) if run.has_curves else None,
         "coloured": COLOURED,
         "spending": spending(run),
         "currency": run.currency,

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..methods.registry import method_of
-from .information import has_information
 from .run import Run
 
 Floats = NDArray[np.float64]
@@ -35,7 +34,7 @@ def document_weights(run: Run) -> dict[Any, float]:
         scores[answer.model][answer.doc] = answer.unit
     total = {answer.doc: 0.0 for answer in run.answers}
     order = [m for m in run.result["order"] if m in scores]
-    weigh = _by_curves(run) if has_information(run.bank) else _by_difference
+    weigh = _by_curves(run) if run.has_curves else _by_difference
     for a, b in pairwise(order):
         found = weigh(a, b, scores)
         whole = sum(found.values())
@@ -58,7 +57,7 @@ def _by_curves(run: Run) -> Callable[[str, str, Mapping[str, Mapping[Any, float]
 
     def weigh(a: str, b: str, scores: Mapping[str, Mapping[Any, float]]) -> dict[Any, float]:
         docs = sorted(scores[a].keys() | scores[b].keys(), key=bank.index.__getitem__)
-        if not docs or models[a]["ability"] is None or models[b]["ability"] is None:
+        if not docs:
             return {}
         rows = [bank.index[doc] for doc in docs]
         between = 0.5 * (models[a]["ability"] + models[b]["ability"])

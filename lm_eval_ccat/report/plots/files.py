@@ -8,7 +8,6 @@ from typing import Any
 
 from ...bank import ItemBank
 from ...errors import BankError, UsageError
-from ..information import has_information
 from ..replay import course
 from ..run import Run, read_run
 from .bank import plot_bank
@@ -36,7 +35,7 @@ def plot_run(
         past = course(run)
         if past is not None:
             made["course"] = plot_progress(run, past=past)
-        if has_information(run.bank):
+        if run.has_curves:
             made["information"] = plot_information(run)
     written = []
     for name, plot in made.items():

@@ -1,0 +1,68 @@
+"""Pages of rankings over several metrics, and over several tasks."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from suites import make_suite
+
+from lm_eval_ccat.report import read_run
+from lm_eval_ccat.report.page import render
+from lm_eval_ccat.report.replay import course
+from lm_eval_ccat.report.view import view
+
+KINDS = {
+    "metrics": {"metrics": ("share", "errors")},
+    "tasks": {"tasks": ("summaries_long", "dialogues"), "metrics": ("share",)},
+    "both, running": {"tasks": ("one", "two"), "finished": False},
+    "by a sample": {"method": "sample"},
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def run(request, tmp_path_factory):
+    return read_run(make_suite(tmp_path_factory.mktemp("suite") / "run", **KINDS[request.param]))
+
+
+def test_every_part_of_the_result_is_on_the_page(run) -> None:
+    content = view(run)
+    parts, result = content["parts"], run.result
+    found = {**(result.get("tasks") or {}), **(result.get("outcomes") or {})}
+    assert [c["name"] for c in parts["columns"]] == list(found)
+    assert [r["name"] for r in parts["rows"]] == result["order"]
+    for row in parts["rows"]:
+        for cell, block in zip(row["cells"], found.values()):
+            one = block["models"][row["name"]]
+            assert cell["value"] == one["estimate"]
+            assert float(cell["estimate"]) == pytest.approx(one["estimate"], rel=0.05, abs=0.01)
+            assert cell["rank"] == str(one["rank"])
+    html = render(run)
+    assert 'id="parts"' in html
+    for block in found.values():
+        assert block["ranking"].replace(">", "&gt;") in html
+
+
+def test_the_course_of_the_whole_ends_at_the_result(run) -> None:
+    past = course(run)
+    assert past is not None
+    for model, block in run.result["models"].items():
+        assert past.estimates[model][-1] == pytest.approx(block["estimate"])
+        assert [past.low[model][-1], past.high[model][-1]] == pytest.approx(block["interval"])
+    assert past.items[-1] == run.result["items_administered"] == len(run.answers)
+
+
+def test_documents_keep_their_task_prompt_and_expected_score(run) -> None:
+    [data] = re.findall(r'id="data">(.*?)</script>', render(run))
+    docs = json.loads(data)["docs"]
+    several = len(run.header["report"]["outcomes"]) > 1
+    names = {d["id"] for d in docs}
+    assert len(names) == len(docs) == len({a.doc for a in run.answers})
+    assert all((" / " in name) == several for name in names)
+    for doc in docs:
+        task, _, number = doc["id"].rpartition(" / ")
+        assert doc["p"][0].startswith(f"Prompt {number} of {task}")
+        for *_, expected, text, _ in doc["a"]:
+            assert 0.0 <= expected <= 1.0
+            assert text.endswith(f"to {number}") and task in text
