@@ -13,13 +13,12 @@ from .reading import range_of
 
 if TYPE_CHECKING:
     from ..live.comparison import Compared, Comparison
-    from ..methods.sample.comparison import Difference
 
 EPILOG = """\
 examples:
   lm-eval-ccat compare logs/base logs/candidate --metric exact_match --margin 0.01
   lm-eval-ccat compare logs/ logs/ --models base,candidate --by subject
-  lm-eval-ccat compare a.parquet b.parquet --markdown comment.md --junit report.xml
+  lm-eval-ccat compare a.parquet b.parquet --markdown comment.md --html page.html
 
 Exit code 0: the candidate is not worse by more than the margin. 5: it is worse.
 3: the documents do not tell. docs/howto/compare.md shows a workflow for CI.
@@ -63,6 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add_json(parser, "the comparison")
     parser.add_argument("--markdown", metavar="FILE", help="write a pull request's comment")
     parser.add_argument("--junit", metavar="FILE", help="write a test report for CI")
+    parser.add_argument("--html", metavar="FILE", help="write a page")
     parser.set_defaults(func=run)
 
 
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         lower_is_better=args.lower_is_better,
     )
     write_json(args.json, found.to_dict())
-    for target, text in ((args.markdown, markdown), (args.junit, junit)):
+    for target, text in ((args.markdown, markdown), (args.junit, junit), (args.html, _page)):
         if target:
             _write(Path(target), text(found))
     if not prints_json(args.json):
@@ -102,41 +102,20 @@ def run(args: argparse.Namespace) -> int:
 
 def report(found: Comparison) -> list[str]:
     """One line per outcome, then its groups."""
+    from ..report.plain import figures, in_words
+
     lines = []
     for one in found.outcomes:
         lines.append(f"{one.name}: {in_words(found, one.overall)}")
         width = max(map(len, one.groups), default=0)
-        lines += [f"  {name:<{width}}  {_figures(d)}" for name, d in one.groups.items()]
+        lines += [f"  {name:<{width}}  {figures(d)}" for name, d in one.groups.items()]
     return lines
 
 
-def in_words(found: Comparison, d: Difference) -> str:
-    """The answer as a sentence.
+def _page(found: Comparison) -> str:
+    from ..report.plain import comparison_page
 
-    Examples
-    --------
-    "b is worse than a by more than 0.01: -0.034 [-0.051, -0.017] ..."
-    """
-    a, b = found.baseline, found.candidate
-    margin = f" by more than {found.margin:g}" if found.margin else ""
-    said = {
-        "better": f"{b} is better than {a}",
-        "equivalent": f"{b} is equivalent to {a}"
-        + (f" within {found.margin:g}" if found.margin else ""),
-        "not worse": f"{b} is not worse than {a}{margin}",
-        "worse": f"{b} is worse than {a}{margin}",
-        "not known": f"whether {b} is worse than {a}{margin} is not known",
-    }[d.verdict]
-    more = "" if d.more_documents is None else f"; about {d.more_documents:,} more would decide"
-    return f"{said}: {_figures(d)}{more}"
-
-
-def _figures(d: Difference) -> str:
-    clusters = f" in {d.clusters:,} clusters" if d.clusters is not None else ""
-    return (
-        f"{d.difference:+.4g} [{d.low:+.4g}, {d.high:+.4g}], P(better) {d.p_better:.1%}, "
-        f"{d.documents:,} documents{clusters}"
-    )
+    return comparison_page(found)
 
 
 def markdown(found: Comparison) -> str:
@@ -185,6 +164,8 @@ def junit(found: Comparison) -> str:
 
 
 def _cases(found: Comparison, one: Compared) -> list[str]:
+    from ..report.plain import in_words
+
     said = in_words(found, one.overall)
     inside = {
         "worse": f"<failure message={quoteattr(said)}/>",

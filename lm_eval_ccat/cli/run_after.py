@@ -152,7 +152,8 @@ def update_leaderboards(
     """Write each task's leaderboard with the model's row, and print the row and its place."""
     placed = {task: block for task, block in blocks.items() if task in known.tables}
     for task, block in placed.items():
-        from ..report.board import Row, update_board
+        from ..report.board import Row
+        from ..report.board_files import update_board
 
         row = Row(
             model=known.model or "model",
@@ -174,7 +175,7 @@ def update_leaderboards(
             mark = ">" if r.model == row.model else " "
             score = f"≈ {r.score:.4g}" if r.estimated else f"  {r.score:.4g}"
             print(f"{mark} {r.rank:>4}  {score:<10}  {r.model}")
-        print(f"leaderboard: {base}.md, {base}.csv, {base}.json")
+        print(f"leaderboard: {base}.html, {base}.md, {base}.csv, {base}.json")
 
 
 def full_board(table: Any, scale: Any, block: Mapping[str, Any], task: str) -> Any:

@@ -1,9 +1,9 @@
 """A leaderboard that holds full results and adaptive estimates side by side.
 
-The table is kept as JSON, from which Markdown and CSV are written. Full results are read anew at
-every update; estimates stay until the same model has full results or a new estimate. An update
-takes a lock and replaces the files in one step, so that several runs may add rows at once and a
-reader never sees half a table.
+The table is kept as JSON, from which Markdown, CSV and a page are written. Full results are read
+anew at every update; estimates stay until the same model has full results or a new estimate. An
+update takes a lock and replaces the files in one step, so that several runs may add rows at once
+and a reader never sees half a table.
 """
 
 from __future__ import annotations
@@ -11,22 +11,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from ..errors import RunError
-from ..files import replace_text
 from ..metrics.scale import Scale
 
 FORMAT = "lm-eval-ccat/leaderboard"
 VERSION = 1
-_LOCK_SECONDS = 60
-_MAX_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -89,6 +83,11 @@ class Board:
         found.update({r.model: r for r in rows})
         return replace(self, rows=ranked(list(found.values()), self.scale, self.confidence))
 
+    def interval(self, row: Row) -> tuple[float, float]:
+        """Ends of a row's interval at the board's confidence."""
+        half = float(ndtri((1.0 + self.confidence) / 2.0)) * row.standard_error
+        return row.score - half, row.score + half
+
     def row(self, model: str) -> Row:
         """The row of one model."""
         return next(r for r in self.rows if r.model == model)
@@ -125,7 +124,6 @@ class Board:
 
     def to_markdown(self) -> str:
         """A table for a page; estimates are marked."""
-        z = float(ndtri((1.0 + self.confidence) / 2.0))
         name = self.metric + ("" if self.scale.higher_is_better else " (lower is better)")
         lines = [
             f"| rank | model | {_cell(name)} | documents run | ranks at {self.confidence:.0%} |",
@@ -134,7 +132,7 @@ class Board:
         for r in self.rows:
             score = f"{r.score:.4g}"
             if r.estimated:
-                score = f"≈ {score} ± {z * r.standard_error:.2g}"
+                score = f"≈ {score} ± {self.interval(r)[1] - r.score:.2g}"
             ranks = f"{r.best}" if r.best == r.worst else f"{r.best} to {r.worst}"
             lines.append(
                 f"| {r.rank} | {_cell(r.model)} | {score} | {r.items} of {self.n_items} | {ranks} |"
@@ -175,94 +173,6 @@ def ranked(rows: Sequence[Row], scale: Scale, confidence: float) -> tuple[Row, .
         worse = int(np.sum(-gap > apart))
         out.append(replace(row, rank=i + 1, best=better + 1, worst=len(order) - worse))
     return tuple(out)
-
-
-def update_board(base: str | Path, full: Board, new: Sequence[Row]) -> Board:
-    """Add rows to the leaderboard at ``base.json``, ``base.md`` and ``base.csv``.
-
-    Parameters
-    ----------
-    base : path-like
-        Path without an ending.
-    full : Board
-        The full results as they are now.
-    new : sequence of Row
-        Estimates to add.
-
-    Returns
-    -------
-    Board
-
-    Raises
-    ------
-    RunError
-        The file there is damaged or of another task, metric or filter, or cannot be written.
-    """
-    from filelock import FileLock, Timeout
-
-    stem = Path(base)
-    try:
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{stem}.lock", timeout=_LOCK_SECONDS):
-            before = _read(stem.with_name(f"{stem.name}.json"), full)
-            known = {r.model for r in full.rows}
-            board = full.with_rows(r for r in before if r.estimated and r.model not in known)
-            board = board.with_rows(new)
-            for ending, text in (
-                ("md", board.to_markdown()),
-                ("csv", board.to_csv()),
-                ("json", board.to_json()),  # last: it is what counts
-            ):
-                replace_text(stem.with_name(f"{stem.name}.{ending}"), text)
-            return board
-    except Timeout:
-        raise RunError(f"{stem}: locked by another process for {_LOCK_SECONDS} s") from None
-    except OSError as e:
-        raise RunError(f"{stem}: cannot write the leaderboard ({e.strerror or e})") from e
-
-
-def _read(path: Path, like: Board) -> list[Row]:
-    """Rows of the table there, if there is one, checked to be of the same benchmark."""
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise ValueError("too large")
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise ValueError("another kind of file")
-        if document.get("version") != VERSION:
-            raise ValueError(f"version {document.get('version')!r}, not {VERSION}")
-        rows = [_row(r) for r in document["rows"]]
-        other = [
-            f"{name} {document[name]!r}, not {value!r}"
-            for name, value in (
-                ("task", like.task),
-                ("metric", like.metric),
-                ("filter", like.filter),
-                ("scale", like.scale.to_dict()),
-            )
-            if document[name] != value
-        ]
-    except FileNotFoundError:
-        return []
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise RunError(
-            f"{path}: not a readable leaderboard ({e}); move it away to start a new one"
-        ) from None
-    if other:
-        raise RunError(f"{path}: a leaderboard of {'; '.join(other)}; write to another file")
-    return rows
-
-
-def _row(value: Mapping[str, Any]) -> Row:
-    row = Row(**value)
-    numbers = (row.score, row.standard_error, row.items)
-    if not isinstance(row.model, str) or not isinstance(row.signature, str):
-        raise ValueError("a row names no model")
-    if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
-        raise ValueError(f"the row of {row.model!r} holds no numbers")
-    if not np.isfinite(numbers).all() or row.standard_error < 0.0:
-        raise ValueError(f"the row of {row.model!r} holds no numbers")
-    return row
 
 
 def _cell(text: str) -> str:

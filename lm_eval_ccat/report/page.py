@@ -84,7 +84,7 @@ def render(run: Run, most_documents: int | None = None, refresh: float | None = 
         "higher": run.scale.higher_is_better,
         "docs": documents(run, models, content["expected"], most_documents),
     }
-    script, style = _asset("app.js"), _asset("style.css")
+    script, style = asset("app.js"), asset("style.css")
     content |= {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
         "refresh": None if refresh is None or run.finished else f"{refresh:g}",
@@ -93,11 +93,11 @@ def render(run: Run, most_documents: int | None = None, refresh: float | None = 
         "data": script_json(data),
         "script": script,
         "style": style,
-        "script_hash": _csp_hash(script),
-        "style_hash": _csp_hash(style),
+        "script_hash": csp_hash(script),
+        "style_hash": csp_hash(style),
     }
     content["sections"] = _sections(run, content)
-    return str(_environment().get_template("page.html.j2").render(**content))
+    return str(environment().get_template("page.html.j2").render(**content))
 
 
 def _sections(run: Run, content: dict[str, Any]) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ def _sections(run: Run, content: dict[str, Any]) -> list[dict[str, Any]]:
             "name": section.name,
             "title": section.title,
             # Every value in it was escaped as the template was rendered.
-            "html": Markup(_environment().from_string(section.text).render(**content, **own))
+            "html": Markup(environment().from_string(section.text).render(**content, **own))
             if section.text
             else None,
         }
@@ -121,17 +121,19 @@ def _per_cent(p: float | None) -> float:
     return -1 if p is None else round(100 * p, 2)
 
 
-def _csp_hash(text: str) -> str:
+def csp_hash(text: str) -> str:
     """The hash by which the page's policy allows exactly this script or style and no other."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A template file's text."""
     return (resources.files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
 @cache
-def _environment() -> Any:
+def environment() -> Any:
+    """Jinja's environment: every value is escaped, and control characters are made visible."""
     try:
         import jinja2
     except ImportError:

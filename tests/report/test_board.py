@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.report.board import Board, Row, ranked, update_board
+from lm_eval_ccat.report.board import Board, Row, ranked
+from lm_eval_ccat.report.board_files import update_board
 
 FULL = Board("t", "acc", "none", Scale(), 100).with_rows(
     Row(f"k{i}", 0.1 * i, 0.0, 100, False) for i in range(1, 6)

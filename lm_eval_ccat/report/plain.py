@@ -1,0 +1,176 @@
+"""Pages of a comparison and of a leaderboard: a headline and tables with intervals, no script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from ..masking import mask_text
+from .axes import Axis, axis
+from .charts import ticks
+from .page import asset, csp_hash, environment
+
+if TYPE_CHECKING:
+    from ..live.comparison import Compared, Comparison
+    from ..methods.sample.comparison import Difference
+    from .board import Board
+
+
+def comparison_page(found: Comparison) -> str:
+    """The page of what `compare` found.
+
+    Parameters
+    ----------
+    found : Comparison
+
+    Returns
+    -------
+    str
+        HTML that loads nothing.
+    """
+    margin = f"margin {found.margin:g}, " if found.margin else ""
+    return _page(
+        title=f"{found.candidate} against {found.baseline}",
+        headline=_verdict(found),
+        notes=[
+            f"Candidate minus baseline on the documents that both have; {margin}confidence "
+            f"{100 * found.confidence:g}%, two-sided.",
+        ],
+        warnings=list(found.warnings),
+        tables=[_compared(found, one) for one in found.outcomes],
+    )
+
+
+def board_page(board: Board) -> str:
+    """The page of a leaderboard."""
+    rows = board.rows
+    bounds = [board.interval(r) for r in rows]
+    places = axis([end for ends in bounds for end in ends], 6)
+    better = "higher" if board.scale.higher_is_better else "lower"
+    table = {
+        "title": "Models",
+        "said": "",
+        "before": ["#", "Model"],
+        "after": [board.metric, "Ranks", "Documents"],
+        "ticks": ticks(places),
+        "zero": None,
+        "margin": None,
+        "rows": [
+            {
+                "before": [str(r.rank), r.model],
+                **_places(places, low, r.score, high),
+                "after": [
+                    f"≈ {r.score:.4g}" if r.estimated else f"{r.score:.4g}",
+                    f"{r.best}" if r.best == r.worst else f"{r.best} to {r.worst}",
+                    f"{r.items:,} of {board.n_items:,}",
+                ],
+            }
+            for r, (low, high) in zip(rows, bounds)
+        ],
+    }
+    estimated = sum(r.estimated for r in rows)
+    first = [r.model for r in rows if r.best == 1]
+    best = f"{first[0]} is the best" if len(first) == 1 else f"{len(first)} models may be the best"
+    return _page(
+        title=f"{len(rows):,} models on {board.task or 'a benchmark'}, {board.metric}",
+        headline=f"{best} of {len(rows):,}." if rows else "There is no model yet.",
+        notes=[
+            f"Scores are means over {board.n_items:,} documents, {better} is better; intervals and "
+            f"ranks at {100 * board.confidence:g}% confidence. "
+            + (
+                f"≈ marks the {estimated:,} estimated from chosen documents."
+                if estimated
+                else "All are full results."
+            )
+        ],
+        warnings=[],
+        tables=[table],
+    )
+
+
+def in_words(found: Comparison, d: Difference) -> str:
+    """The answer as a sentence.
+
+    Examples
+    --------
+    "b is worse than a by more than 0.01: -0.034 [-0.051, -0.017] ..."
+    """
+    more = "" if d.more_documents is None else f"; about {d.more_documents:,} more would decide"
+    return f"{_said(found, d.verdict)}: {figures(d)}{more}"
+
+
+def figures(d: Difference) -> str:
+    """Difference, interval, probability and documents in one line."""
+    clusters = f" in {d.clusters:,} clusters" if d.clusters is not None else ""
+    return (
+        f"{d.difference:+.4g} [{d.low:+.4g}, {d.high:+.4g}], P(better) {d.p_better:.1%}, "
+        f"{d.documents:,} documents{clusters}"
+    )
+
+
+def _said(found: Comparison, verdict: str) -> str:
+    a, b = found.baseline, found.candidate
+    margin = f" by more than {found.margin:g}" if found.margin else ""
+    return {
+        "better": f"{b} is better than {a}",
+        "equivalent": f"{b} is equivalent to {a}"
+        + (f" within {found.margin:g}" if found.margin else ""),
+        "not worse": f"{b} is not worse than {a}{margin}",
+        "worse": f"{b} is worse than {a}{margin}",
+        "not known": f"whether {b} is worse than {a}{margin} is not known",
+    }[verdict]
+
+
+def _verdict(found: Comparison) -> str:
+    said = _said(found, found.verdict)
+    if len(found.outcomes) > 1 and found.verdict in ("worse", "not known"):
+        n = sum(o.overall.verdict == found.verdict for o in found.outcomes)
+        said += f" by {n} of {len(found.outcomes)} metrics"
+    return f"{said[0].upper()}{said[1:]}." if said.startswith("whether") else f"{said}."
+
+
+def _compared(found: Comparison, one: Compared) -> dict[str, Any]:
+    lines = [("all documents", one.overall), *one.groups.items()]
+    margin = found.margin
+    ends = [v for _, d in lines for v in (d.low, d.high)]
+    places = axis([*ends, 0.0, -margin, margin], 6)
+    left, right = places.place(-margin), places.place(margin)
+    return {
+        "title": one.name,
+        "said": in_words(found, one.overall) + ".",
+        "before": ["Documents"],
+        "after": ["Baseline", "Candidate", "Difference", "P(better)", "n", "Verdict"],
+        "ticks": ticks(places),
+        "zero": places.place(0.0),
+        "margin": {"x": left, "width": round(right - left, 3)} if margin else None,
+        "rows": [
+            {
+                "before": [name],
+                **_places(places, d.low, d.difference, d.high),
+                "after": [
+                    f"{d.baseline:.4g}",
+                    f"{d.candidate:.4g}",
+                    f"{d.difference:+.4g}",
+                    f"{d.p_better:.1%}",
+                    f"{d.documents:,}",
+                    d.verdict,
+                ],
+            }
+            for name, d in lines
+        ],
+    }
+
+
+def _places(scale: Axis, low: float, at: float, high: float) -> dict[str, Any]:
+    return {
+        "low": scale.place(low),
+        "at": scale.place(at),
+        "high": scale.place(high),
+        "label": f"{at:.4g}, from {low:.4g} to {high:.4g}",
+    }
+
+
+def _page(**content: Any) -> str:
+    style = asset("style.css")
+    content |= {"style": style, "style_hash": csp_hash(style), "version": __version__}
+    return mask_text(str(environment().get_template("plain.html.j2").render(**content)))
