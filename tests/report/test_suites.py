@@ -59,9 +59,9 @@ def test_documents_keep_their_task_prompt_and_expected_score(run) -> None:
     several = len(run.header["report"]["outcomes"]) > 1
     names = {d["id"] for d in docs}
     assert len(names) == len(docs) == len({a.doc for a in run.answers})
-    assert all((" / " in name) == several for name in names)
+    assert all((": " in name) == several for name in names)
     for doc in docs:
-        task, _, number = doc["id"].rpartition(" / ")
+        task, _, number = doc["id"].rpartition(": ")
         assert doc["p"][0].startswith(f"Prompt {number} of {task}")
         for *_, expected, text, _ in doc["a"]:
             assert 0.0 <= expected <= 1.0
