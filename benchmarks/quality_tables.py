@@ -16,6 +16,7 @@ from lm_eval_ccat.simulation.truth import z_scores
 
 Z95 = 1.959963984540054
 RESAMPLES = 1000
+FEWEST_SETS = 5
 #: Where the bootstrap interval of a table's z should reach into.
 TRUE_ENOUGH = (0.8, 1.25)
 
@@ -88,7 +89,10 @@ def bootstrapped(by_set: Sequence[np.ndarray]) -> tuple[float, float]:
     """95% percentile bootstrap interval of the root mean square, hold-out sets drawn whole.
 
     Models of one hold-out set share their draws, so that their errors are no independent cases.
+    With fewer than `FEWEST_SETS` sets nothing is known: the interval is the whole line.
     """
+    if len(by_set) < FEWEST_SETS:
+        return 0.0, float("inf")
     squares = np.array([np.sum(z**2) for z in by_set])
     counts = np.array([len(z) for z in by_set])
     drawn = np.random.default_rng(0).integers(len(by_set), size=(RESAMPLES, len(by_set)))
@@ -161,3 +165,19 @@ def show(title: str, by_method: dict[str, list[dict[str, float]]], columns: Sequ
             d = None if method == first else difference(by_method[first], tables, key)
             cells += f"{'' if d is None else form.format(*d):>{width}}"
         print(f"  {method:18}{cells}", flush=True)
+
+
+def show_items(by_method: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
+    """Print what each method asks, table by table, in items of the first method."""
+    first, *others = by_method
+    for other in others:
+        ratio = {
+            name: by_method[first][name]["items"] / of["items"]
+            for name, of in by_method[other].items()
+        }
+        worst = max(ratio, key=lambda name: ratio[name])
+        mean = sum(ratio.values()) / len(ratio)
+        print(
+            f"  items of {first} per item of {other}: mean {mean:.2f}, worst {ratio[worst]:.2f} "
+            f"({worst})"
+        )

@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 from quality_data import CHOOSE, CONFIRM, DATASETS, SHARED, load
 from quality_report import Results, curve_plot, print_curve, print_quality
-from quality_tables import FIXED, NATURAL, show, show_outside, table_figures
+from quality_tables import FIXED, NATURAL, show, show_items, show_outside, table_figures
 
 from lm_eval_ccat import simulate
 from lm_eval_ccat.errors import UsageError
@@ -51,6 +51,7 @@ SECTIONS = ("fixed", "natural", "worlds", "quality", "curve", "ablation")
 METHODS = "default,sample,paper,paired,paired_difference,static"
 LOOKS = (10.0, 20.0, 50.0, 100.0, 200.0)
 BASELINES = ["paper", "random", "common", "limit", "static"]
+EACH = " (each pair)"  # of a method whose confidence is that of each pair by itself
 LEVELS = (10.0, 15.0, 20.0, 30.0, 45.0)
 
 
@@ -166,16 +167,25 @@ def fixed_numbers(
 
 
 def natural(args: argparse.Namespace, results: Results) -> None:
-    """Table 2: five models until all is decided, familywise, looked at after every item."""
-    together = {"familywise": True}
-    methods = [
-        Method(name, "ranker", name, rank=together)
-        for name in args.methods
-        if name in registered_names()
-    ]
+    """Table 2: five models until all is decided, looked at after every item.
+
+    The confidence is that of all pairs together (familywise) and, beside it, of each by itself. No
+    model gets more than half the items, so that methods are compared at the same cap.
+    """
     found: dict[str, dict[str, dict[str, float]]] = {}
     for dataset, metric in chosen(args):
         table, _ = load(dataset, metric)
+        methods = [
+            Method(
+                name + ("" if together else EACH),
+                "ranker",
+                name,
+                rank={"familywise": together, "max_items": table.n_items // 2},
+            )
+            for name in args.methods
+            if name in registered_names()
+            for together in (True, False)
+        ]
         replayed = simulate(
             table,
             methods,
@@ -191,10 +201,11 @@ def natural(args: argparse.Namespace, results: Results) -> None:
         print(f"{dataset} {metric}: {replayed.settings['folds']} folds", flush=True)
     results.tables["natural"] = {"all": found}
     show(
-        "natural: five models, familywise, until all is decided",
+        "natural: five models, until all is decided or half the items are asked",
         {m: list(of.values()) for m, of in found.items()},
         NATURAL,
     )
+    show_items(found)
 
 
 def ablation(args: argparse.Namespace, results: Results) -> None:

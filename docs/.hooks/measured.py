@@ -1,9 +1,10 @@
 """Keeps measured figures, and writes them into the page of limits and the README.
 
-    python benchmarks/ranking_quality.py --sections fixed --kinds random,frontier --out fixed.json
-    python docs/.hooks/measured.py fixed.json COMMIT "THE COMMAND AS RUN"
+    python benchmarks/ranking_quality.py --sections fixed --kinds random --out found.json
+    python docs/.hooks/measured.py found.json COMMIT "THE COMMAND AS RUN"
 
-keeps new figures in docs/measured, with the commit at which they were made, and writes the tables.
+keeps the figures of the sections and folds that were run in docs/measured, with the commit at which
+they were made, and writes the tables. What was not run stays as it was.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Figures of `benchmarks/ranking_quality.py`, with how they were made.
-MEASURED = ROOT / "docs" / "measured" / "fixed.json"
+MEASURED = ROOT / "docs" / "measured" / "quality.json"
 PAGES = (ROOT / "docs" / "limits.md", ROOT / "README.md")
 _PLACE = re.compile(r"<!-- quality: (\w+) -->\n.*?<!-- end of quality -->", re.S)
 _NAMES = {
@@ -34,8 +35,17 @@ _COLUMNS = (
     ("RMSE of the estimate", "rmse", "{:.4f}"),
     ("bias", "bias", "{:+.4f}"),
     ("error / stated", "z", "{:.2f}"),
+    ("the same of differences", "z_pairs", "{:.2f}"),
     ("95% coverage", "cover", "{:.0%}"),
     ("the same of differences", "cover_pairs", "{:.0%}"),
+)
+_NATURAL = (
+    ("items per model", "items", "{:.0f}"),
+    ("of all items", "share", "{:.0%}"),
+    ("pairs decided", "decided", "{:.1%}"),
+    ("decided right", "right", "{:.2%}"),
+    ("rankings with any wrong pair", "any_wrong", "{:.1%}"),
+    ("tau", "tau", "{:.3f}"),
 )
 
 
@@ -47,26 +57,42 @@ def filled(page: str) -> str:
 
 
 def quality(part: str) -> str:
-    """The tables of one kind of fold, or the short one of the README."""
+    """The tables of one kind of fold, or of one section; "short" is that of the README."""
     measured = json.loads(MEASURED.read_text(encoding="utf-8"))
     if part == "short":
         return _short(measured)
-    made, parts = measured["made"], []
+    made = measured["made"][part]
+    columns = _NATURAL if part == "natural" else _COLUMNS
+    parts = []
     for key, methods in measured["tables"].items():
-        kind, items = key.split(", ")
+        kind, what = key.split(", ", 1)
         if kind != part:
             continue
-        head = ["method", *(title for title, _, _ in _COLUMNS), "tau: default minus it"]
-        rows = [[_NAMES[m], *_figures(of), _difference(of)] for m, of in methods.items()]
-        tables = next(iter(methods.values()))["tables"]
-        parts.append(
-            f"{items.capitalize()} per model, {tables} score tables:\n\n{_table(head, rows)}"
-        )
+        head = ["method", *(title for title, _, _ in columns), "tau: default minus it"]
+        rows = [[_NAMES[m], *_figures(of, columns), _difference(of)] for m, of in methods.items()]
+        first = next(iter(methods.values()))
+        title = what.replace("items", "items per model").capitalize()
+        text = f"{title}, {first['tables']} score tables:\n\n{_table(head, rows)}"
+        parts.append(text + _outside(first))
     parts.append(
         f"Made by `{made['command']}` at commit {made['commit']}. A method without a model of "
         "its own states no error."
     )
     return "\n\n".join(parts)
+
+
+def _outside(of: dict[str, Any]) -> str:
+    """Score tables of which the bootstrap interval of z is surely not near 1."""
+    if "outside" not in of:
+        return ""
+    parts = []
+    for what, found in zip(("single estimates", "differences"), of["outside"].values()):
+        names = ", ".join(f"{n} ({a:.2f} to {b:.2f})" for n, (a, b) in found.items())
+        parts.append(f"{what} {len(found)}{f' ({names})' if names else ''}")
+    return (
+        "\n\nTables whose error / stated of `default` lies wholly outside 0.8 to 1.25 by a "
+        f"bootstrap over hold-out sets: {'; '.join(parts)}."
+    )
 
 
 def _short(measured: dict[str, Any]) -> str:
@@ -95,8 +121,8 @@ def _difference(of: dict[str, Any]) -> str:
     return "–" if found is None else f"{found[0]:+.3f} ± {found[1]:.3f}"
 
 
-def _figures(of: dict[str, Any]) -> list[str]:
-    return [_cell(of, key, form) for _, key, form in _COLUMNS]
+def _figures(of: dict[str, Any], columns: Any) -> list[str]:
+    return [_cell(of, key, form) for _, key, form in columns]
 
 
 def _cell(of: dict[str, Any], key: str, form: str) -> str:
@@ -110,26 +136,40 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 def keep(path: Path, commit: str, command: str) -> None:
     """Keep the figures of a run of the benchmark for the pages."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
-    from quality_tables import difference, pooled
+    from quality_tables import difference, outside, pooled
 
-    found = json.loads(path.read_text(encoding="utf-8"))["fixed"]
-    tables: dict[str, Any] = {}
-    for key, methods in found.items():
-        first = list(next(iter(methods.values())).values())
-        tables[key] = {}
-        for method, by_table in methods.items():
-            own = list(by_table.values())
-            of = {k: round(v, 5) for k, v in pooled(own).items() if not k.endswith("_se")}
-            of |= {"tables": len(own), "said_all": sum(t.get("said", 0) for t in own)}
-            of["hits_all"] = sum(t.get("hits", 0) for t in own)
-            if own is not first and method != next(iter(methods)):
-                of["tau_minus"] = [round(v, 4) for v in difference(first, own, "tau") or ()]
-            tables[key][method] = of
-    made = {"command": command, "commit": commit}
-    text = json.dumps({"made": made, "tables": tables}, indent=1)
-    MEASURED.write_text(text + "\n", encoding="utf-8")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    for section, tables in found.items():
+        for key, methods in tables.items() if section != "left_out" else ():
+            part, name = _named(section, key)
+            measured["made"][part] = {"command": command, "commit": commit}
+            first = next(iter(methods.values()))
+            kept = measured["tables"][f"{part}, {name}"] = {}
+            for method, by_table in methods.items():
+                own = list(by_table.values())
+                of = {k: round(v, 5) for k, v in pooled(own).items() if not k.endswith("_se")}
+                of |= {"tables": len(own), "said_all": sum(t.get("said", 0) for t in own)}
+                of["hits_all"] = sum(t.get("hits", 0) for t in own)
+                if by_table is first:
+                    of["outside"] = {k: outside(by_table, k) for k in ("z", "z_pairs")}
+                else:
+                    d = difference(list(first.values()), own, "tau")
+                    of["tau_minus"] = [round(v, 4) for v in d or ()]
+                kept[method] = of
+    MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     for page in PAGES:
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _named(section: str, key: str) -> tuple[str, str]:
+    """The part that a table of the benchmark is of, and what tells it from the others."""
+    if section == "fixed":
+        part, name = key.split(", ")
+        return part, name
+    if section.startswith("world "):
+        return "worlds", f"{section.removeprefix('world ')}, {key.split(', ')[1]}"
+    return section, "until all is decided"
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ CONFIG_WORDS = {
     "known_sampled": "`true` counts the sampling error of `known` models, too: the documents stand "
     "for more like them.",
     "audit": "Share of each model's documents that is drawn at random, for an estimate that relies "
-    "on no response model.",
+    "on no response model. `default` and `sample` draw by themselves and draw no more.",
     "exposure": "Draw each document among this many most informative ones; 1 takes the best.",
     "known": "Score table or harness logs of models with full results: fixed points of the ranking "
     "that are not asked anything.",

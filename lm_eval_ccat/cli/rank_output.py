@@ -122,7 +122,7 @@ def _number_format(content: Mapping[str, Any]) -> Callable[[float], str]:
 
 def notes(content: Mapping[str, Any]) -> list[str]:
     """What stands below the table: ties, failures, why it stopped, how to read it."""
-    lines = []
+    lines, number = [], _number_format(content)
     for group in content["ties"]:
         lines.append(f"Not separated: {', '.join(group)}.")
     for a, b in content["separated_within_ties"]:
@@ -148,6 +148,16 @@ def notes(content: Mapping[str, Any]) -> list[str]:
             )
         if block.get("empty_outputs"):
             lines.append(f"{name} gave {block['empty_outputs']} empty answer(s), scored as given.")
+    samples = {n: s for n, b in content["models"].items() if (s := b.get("sample"))}
+    if samples:
+        found = (
+            f"{n} {number(s['estimate'])} (error {number(s['standard_error'])}, {s['n']})"
+            for n, s in samples.items()
+        )
+        lines.append(
+            f"Documents drawn at random by themselves, whatever the bank is worth: "
+            f"{', '.join(found)}. The estimates are made of the bank and of these."
+        )
     if any(b.get("tokens", {}).get("estimated") for b in content["models"].values()):
         lines.append("~ tokens estimated from the length of the texts, so the cost is one too.")
     if len(content["order"]) <= MATRIX_MODELS and len(content["order"]) > 2:

@@ -121,7 +121,8 @@ def add_parser(subparsers: Any) -> None:
         "--audit",
         type=float,
         metavar="<share>",
-        help="Share of the documents drawn at random, to check the estimate by (default: 0)",
+        help="Share of the documents drawn at random, to check the estimate by (default: 0); "
+        "methods that draw by themselves draw no more",
     )
     group.add_argument(
         "--exposure",

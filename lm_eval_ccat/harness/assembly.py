@@ -170,7 +170,8 @@ def describe(run: TaskRun) -> dict[str, Any]:
         "bank": run.outcome.bank.short_hash,
         "ability": ability,
         "ability_standard_error": ability_se,
-        "audit": _audit(run),
+        "sample": _by_draws(run, "sample"),
+        "audit": _by_draws(run, "audit"),
         "place": ranking.places[name].to_dict() if name in ranking.places else None,
         "cost": {"items": n, "usd": run.usd},
         "seconds": round(run.seconds, 3),
@@ -203,13 +204,13 @@ def _estimated(run: TaskRun) -> dict[str, Any]:
     }
 
 
-def _audit(run: TaskRun) -> dict[str, Any] | None:
+def _by_draws(run: TaskRun, what: str) -> dict[str, Any] | None:
     """What the documents drawn at random say, on the metric's own scale."""
-    if run.complete or not run.ranking.audits:
+    if run.complete:
         return None
     ranking = replace(run.ranking, scale=run.outcome.metric.scale)
-    [found] = [one["audit"] for one in ranking.to_dict()["models"].values() if one["audit"]]
-    return dict(found)
+    found = [one[what] for one in ranking.to_dict()["models"].values() if one[what]]
+    return dict(found[0]) if found else None
 
 
 def estimand(run: TaskRun) -> str:

@@ -55,7 +55,8 @@ class AdaptiveOptions:
     seed : int, optional
     audit : float, optional
         Share of the documents, in [0, 1), that is drawn at random; from them an estimate is
-        reported that holds whatever the response model gets wrong.
+        reported that holds whatever the response model gets wrong. A method that draws by itself
+        draws no more.
     exposure : int, optional
         Draw each document at random among this many most informative ones.
     leaderboard : path, ScoreTable, or mapping of task name to either, optional

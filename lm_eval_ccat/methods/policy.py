@@ -53,6 +53,33 @@ class Differences:
     df: Floats
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """What the items drawn at random say of a model by themselves, whatever the bank is worth.
+
+    Attributes
+    ----------
+    n : int
+        Draws with a score.
+    estimate, standard_error : float
+        Of the full-benchmark mean, on [0, 1]; the error is NaN for a single draw.
+    misfit_p : float
+        Probability of a departure from the bank as large as that found, for a model of its kind.
+    """
+
+    n: int
+    estimate: float
+    standard_error: float
+    misfit_p: float
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Student's interval of the mean, cut to [0, 1]; all of it below two draws."""
+        if self.n < 2:
+            return 0.0, 1.0
+        half = float(stdtrit(self.n - 1, (1.0 + confidence) / 2.0)) * self.standard_error
+        return max(0.0, self.estimate - half), min(1.0, self.estimate + half)
+
+
 class Policy(ABC):
     """The statistical side of a `Ranker`: several adaptive tests seen together.
 
@@ -67,6 +94,8 @@ class Policy(ABC):
         One per model; empty for a method that has no tests of single models.
     warmup_ignores_budget : bool
         Whether the warm-up is administered whatever the budget.
+    draws : bool
+        Whether the policy draws items at random by itself; an audit then draws no more.
     affords_mean : bool
         A model stays a candidate while the *mean* price of its remaining items fits the budget
         left (the paper's rule); else while its cheapest does, and only items that fit are chosen.
@@ -74,6 +103,7 @@ class Policy(ABC):
 
     tests: list[AdaptiveTest]
     warmup_ignores_budget = False
+    draws: bool = False
     affords_mean = False
 
     @property
@@ -212,6 +242,10 @@ class Policy(ABC):
     def findings(self, model: int) -> list[str]:
         """What a person should know of `model`, as ends of a sentence that begins with its name."""
         return []
+
+    def sample(self, model: int) -> Drawn | None:
+        """What the items that the policy drew say by themselves; None where it drew none."""
+        return None
 
     def standing(self, model: int) -> tuple[float, float]:
         """Where `model` stands on the scale of `location`, and the variance of that."""

@@ -12,6 +12,9 @@ is the difference estimator of survey sampling. Its errors at successive draws a
 (each has mean zero given all before it), so the mean of the T has a standard error that comes
 from their spread, and a Student interval; a good response model makes it narrow, a bad one only
 makes it wide.
+
+A method that draws items by itself (`default`, `sample`) has such an estimate in every run: nothing
+more is drawn then, and the audit reports what the method's own draws say.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, stdtrit
 
-from ..methods.policy import Choice
+from ..methods.policy import Choice, Drawn
 from .ledger import Account
 from .outcomes import Outcome, Outcomes
 
@@ -115,6 +118,8 @@ class Audits:
             return
         t = outcomes.contents.task_at(choice.item)
         task = outcomes.contents.tasks[t]
+        if outcomes.of_task[t][0].policy.draws:
+            return
         n_left = int(account.left[t])
         uniform = round(n_left * choice.probability, 9) == 1.0
         if not uniform or not is_due(int(account.asked[t]), self.share):
@@ -144,6 +149,8 @@ class Audits:
         self, task: str, outcome: Outcome, j: int, n_failed: int, confidence: float
     ) -> AuditResult:
         """What the audit of model `j` says of one outcome."""
+        if outcome.policy.draws:
+            return _of_own(outcome.policy.sample(j), outcome.policy.estimate(j)[0], confidence)
         draws, scores = self._draws.get((task, outcome.name, j), []), outcome.scores[j]
         policy = outcome.policy
         return audit(
@@ -155,6 +162,18 @@ class Audits:
             policy.estimate(j)[0],
             confidence,
         )
+
+
+def _of_own(drawn: Drawn | None, estimate: float, confidence: float) -> AuditResult:
+    """The audit of a model of which the method itself drew items."""
+    if drawn is None or drawn.n < MIN_DRAWS:
+        nan = float("nan")
+        return AuditResult(0 if drawn is None else drawn.n, nan, nan, (0.0, 1.0), None, 1.0)
+    low, high = drawn.interval(confidence)
+    agrees = low <= estimate <= high
+    return AuditResult(
+        drawn.n, drawn.estimate, drawn.standard_error, (low, high), agrees, drawn.misfit_p
+    )
 
 
 def scored(draws: Sequence[Draw], scores: Mapping[int, float]) -> list[Draw]:

@@ -83,7 +83,8 @@ class Ranker:
         Stop once every model's rank range spans at most so many per cent of all ranks.
     audit : float, optional
         Share of each model's items, in [0, 1), that is drawn at random instead of selected; from
-        them `result` reports an estimate that holds whatever the response model gets wrong.
+        them `result` reports an estimate that holds whatever the response model gets wrong. A
+        method that draws by itself (`default`, `sample`) draws no more: its own draws are reported.
     exposure : int, optional
         Draw each item at random (by `seed`) among this many most informative ones, so that no
         few items are asked of everyone; default 1, always the most informative.

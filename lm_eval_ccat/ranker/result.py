@@ -7,6 +7,7 @@ from typing import Any
 
 from scipy.special import ndtri
 
+from ..methods.policy import Drawn
 from ..metrics.scale import Scale
 from ..shown import Grid, Shown
 from .audit import AuditResult
@@ -88,6 +89,9 @@ class Ranking(Shown):
         Of the estimates, at `confidence`.
     findings : dict of str to list of str
         Where the bank does not speak for a model: ends of a sentence that begins with its name.
+    samples : dict of str to Drawn
+        What the items drawn at random say by themselves, beside `estimates`, which are made of
+        bank and draws; for methods that have both.
     audits : dict of str to AuditResult
         With ``audit``: an estimate per model that does not rely on the response model.
     known : tuple of str
@@ -120,6 +124,7 @@ class Ranking(Shown):
     failed: dict[str, dict[Any, str]] = field(default_factory=dict)
     set_aside: dict[str, str] = field(default_factory=dict)
     findings: dict[str, list[str]] = field(default_factory=dict)
+    samples: dict[str, Drawn] = field(default_factory=dict)
     audits: dict[str, AuditResult] = field(default_factory=dict)
     known: tuple[str, ...] = ()
     places: dict[str, Place] = field(default_factory=dict)
@@ -220,7 +225,19 @@ class Ranking(Shown):
             "cost": self.cost[m],
             "set_aside": self.set_aside.get(m),
             "findings": self.findings.get(m, []),
+            "sample": self._sample_dict(m),
             "audit": self._audit_dict(m),
+        }
+
+    def _sample_dict(self, model: str) -> dict[str, Any] | None:
+        if model not in self.samples or self.samples[model].n < 2:
+            return None
+        found, scale = self.samples[model], self.scale
+        return {
+            "n": found.n,
+            "estimate": float(scale.restore(found.estimate)),
+            "standard_error": float(scale.restore_error(found.standard_error)),
+            "interval": sorted(float(scale.restore(v)) for v in found.interval(self.confidence)),
         }
 
     def _telling_pairs(self) -> list[tuple[Pair, float]]:

@@ -202,13 +202,15 @@ class Summary:
         return replace(found, items=scored)
 
     def _details(self, t: int, outcome: Outcome) -> dict[str, Any]:
-        """Abilities and audits, which only an outcome by itself has."""
+        """Abilities, samples and audits, which only an outcome by itself has."""
         n, name = len(self._accounts), self._contents.tasks[t].name
         where = self._contents.tasks[t].where
         names = [a.name for a in self._accounts]
         found: dict[str, Any] = {
             "abilities": {names[j]: outcome.policy.ability(j) for j in range(n)}
         }
+        samples = {names[j]: outcome.policy.sample(j) for j in range(n)}
+        found["samples"] = {name: s for name, s in samples.items() if s is not None}
         if self._turns.audit:
             failed = [sum(where.start <= i < where.stop for i in a.failed) for a in self._accounts]
             confidence = self._standing.confidence

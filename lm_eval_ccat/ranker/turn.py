@@ -193,7 +193,7 @@ class Turns:
 
     def item(self, turn: Turn) -> Choice:
         """The item that a model gets next."""
-        drawn = self.audited(turn)
+        drawn = None if self._policy.draws else self.audited(turn)
         if drawn is not None:
             return drawn
         account = self._ledger.accounts[turn.model]

@@ -51,6 +51,7 @@ class WeightedPolicy(Policy):
         first = self._parts[0].outcomes[0].policy
         self.warmup_ignores_budget = first.warmup_ignores_budget
         self.affords_mean = first.affords_mean
+        self.draws = first.draws
         self._units = np.array([float(units[p.where].mean()) for p in self._parts])
         self._clear()
 

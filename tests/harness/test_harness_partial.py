@@ -261,6 +261,7 @@ def test_an_audit_is_reported_beside_the_estimate(bench):
     block = run(bench, ["texts"], bank, max_items=20, audit=0.5)["adaptive"]["texts"]
     audit = block["audit"]
     assert audit["n"] == 10
+    assert block["sample"] is None  # a bank of "paper": nothing is drawn but for the audit
     low, high = audit["interval"]
     assert 0 < low < audit["estimate"] < high <= 100
     assert "audit:0.5" in block["signature"]

@@ -208,3 +208,21 @@ def test_a_draw_that_was_given_back_is_forgotten():
     result = ranker.result()
     assert result.audits["o"].n == 20
     assert result.audits["m"].n == len(result.draws["m"]) < 20
+
+
+def test_a_method_that_draws_by_itself_draws_no_more_and_shows_what_its_draws_say():
+    _, usual, _ = world()
+    rng = np.random.default_rng(3)
+    skill = np.linspace(-1.5, 1.5, 12)[:, None]
+    scores = 1.0 / (1.0 + np.exp(-skill + rng.normal(size=120) + rng.normal(size=(12, 120))))
+    bank = calibrate(ScoreTable.from_arrays(scores, [f"m{j}" for j in range(12)]))
+    plain, audited = (run(bank, usual, audit=share, n=40) for share in (0.0, 0.4))
+    assert plain.items == audited.items and plain.draws == audited.draws
+    assert plain.audits == {} and audited.audits["m"].n == len(plain.draws["m"])
+    for result in (plain, audited):
+        sample = result.to_dict()["models"]["m"]["sample"]
+        assert sample["n"] == len(result.draws["m"]) > 10
+        low, high = sample["interval"]
+        assert low < sample["estimate"] < high
+        assert abs(sample["estimate"] - usual.mean()) < 4 * sample["standard_error"]
+    assert run(world()[0], usual, audit=0.4, n=40).to_dict()["models"]["m"]["sample"] is None

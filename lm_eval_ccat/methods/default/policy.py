@@ -12,7 +12,7 @@ from scipy.special import stdtr, stdtrit
 from ...bank import ItemBank
 from ...errors import UsageError
 from ..adaptive_test import AdaptiveTest
-from ..policy import Choice, Differences, Floats, Policy, decided_by_student
+from ..policy import Choice, Differences, Drawn, Floats, Policy, decided_by_student
 from .calibration import model_of
 from .field import Field
 from .test import ITEM_PRICE, DefaultTest
@@ -62,6 +62,7 @@ class DefaultPolicy(Policy):
         if not (math.isfinite(item_price) and item_price >= 0.0):
             raise UsageError(f"item_price {item_price!r} is not a number of at least 0")
         self._bank = bank
+        self.draws = draws
         self._field = Field(model_of(bank), 0, seed, item_price, draws)
         self._by_variance = allocation == "variance"
         self.tests: list[AdaptiveTest] = []
@@ -171,18 +172,24 @@ class DefaultPolicy(Policy):
                 f"{member.q} items drawn at random"
             )
         if member.q >= FEWEST_TO_FIND:
-            z = look.rbar[model] / (look.M[model, model] + look.T[model, model]) ** 0.5
-            if 2.0 * stdtr(self._field.model.departures.df, -abs(z)) < UNLIKE:
+            if self._misfit(model) < UNLIKE:
+                more = "more" if look.rbar[model] > 0 else "less"
                 found.append(
                     f"is unlike the models of the bank: on items drawn at random it scores "
-                    f"{abs(look.rbar[model]):.2g} {'more' if z > 0 else 'less'} than the bank "
-                    "expects (scores on 0 to 1); the draws correct its estimate"
+                    f"{abs(look.rbar[model]):.2g} {more} than the bank expects (scores on 0 to 1); "
+                    "the draws correct its estimate"
                 )
         return found
 
-    def sample(self, model: int) -> tuple[float, float, int]:
-        """Estimate from the draws alone; see `Member.sample`."""
-        return self._field.members[model].sample()
+    def _misfit(self, model: int) -> float:
+        """Probability of departures as large as those of the draws."""
+        look = self._field.look()
+        z = look.rbar[model] / (look.M[model, model] + look.T[model, model]) ** 0.5
+        return float(2.0 * stdtr(self._field.model.departures.df, -abs(z)))
+
+    def sample(self, model: int) -> Drawn | None:
+        mean, error, n = self._field.members[model].sample()
+        return Drawn(n, mean, error, self._misfit(model)) if n else None
 
     def adjacent(self, order: Sequence[int]) -> Floats:
         o = np.asarray(order, dtype=np.intp)

@@ -52,6 +52,7 @@ class SamplePolicy(Policy):
         not valid for them.
     """
 
+    draws = True
     affords_mean = True  # what is dear must not be left out of a random sample
 
     def __init__(

@@ -174,12 +174,13 @@ def test_a_model_out_of_range_is_drawn_for_and_its_interval_holds():
         for model, item in ranker.ask():
             ranker.tell(model, item, y[item])
     result = ranker.result()
-    n_drawn = ranker._policy.sample(0)[2]
+    n_drawn = ranker._policy.sample(0).n
     assert n_drawn > 25
     assert abs(result.estimates["m"] - y.mean()) < 2.5 * result.standard_errors["m"]
     [finding] = [f for f in ranker._policy.findings(0) if "every model" in f]
     assert finding.startswith("scores better")
-    mean, error, _ = ranker._policy.sample(0)
+    drawn = ranker._policy.sample(0)
+    mean, error = drawn.estimate, drawn.standard_error
     assert abs(mean - y.mean()) < 4.0 * error and math.isfinite(error)
 
 
