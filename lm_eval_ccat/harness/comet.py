@@ -164,8 +164,20 @@ def checkpoint() -> str:
 
 
 def environment() -> Path:
-    """Where ``lm-eval-ccat setup comet`` makes COMET's environment."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    """Where ``lm-eval-ccat setup comet`` makes COMET's environment.
+
+    Raises
+    ------
+    MetricError
+        There is no home directory.
+    """
+    try:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        raise MetricError(
+            "there is no home directory that COMET's environment could be in: state one with "
+            f"`lm-eval-ccat setup comet --folder DIR`, and its Python by {VARIABLE}"
+        ) from None
     return Path(cache) / "lm-eval-ccat" / "comet"
 
 
@@ -178,10 +190,12 @@ def default_python() -> str:
         If there is none.
     """
     python = os.environ.get(VARIABLE)
+    if python:
+        return python
     made = _python_of(environment())
-    if not python and not made.exists():
+    if not made.exists():
         raise MetricError(f"metric comet runs in an environment of its own: {RECIPE}")
-    return python or str(made)
+    return str(made)
 
 
 def make_environment(folder: Path, python: str | None = None) -> str:

@@ -14,13 +14,17 @@ task runs in full, as any other does. The options may also stand in the YAML, un
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import CcatError, UsageError
 from ..harness.internals.bases import ConfigurableTask
+from ..visible import visible_line
 from .evaluate import install_hook
 from .options import AdaptiveOptions
+
+_COMMANDS = ("lm_eval", "lm-eval")  # the harness's, as scripts
 
 
 class AdaptiveTask(ConfigurableTask):
@@ -68,4 +72,27 @@ def _options(values: Any, source: Any) -> AdaptiveOptions | None:
     return AdaptiveOptions.from_mapping(values, folder)
 
 
+def refuse_in_one_line() -> None:
+    """Under the plain ``lm_eval`` command let a refusal end in one line, as under ours.
+
+    In Python it stays an exception, which can be caught.
+    """
+    program = Path(sys.argv[0] if sys.argv else "")
+    if program.stem not in _COMMANDS and program.parts[-2:] != ("lm_eval", "__main__.py"):
+        return
+    before = sys.excepthook
+    if getattr(before, "_ccat", False):
+        return
+
+    def hook(kind: Any, error: BaseException, trace: Any) -> None:
+        if isinstance(error, CcatError):
+            print(f"lm_eval: error: {visible_line(str(error))}", file=sys.stderr)
+        else:
+            before(kind, error, trace)
+
+    hook._ccat = True  # type: ignore[attr-defined]
+    sys.excepthook = hook
+
+
 install_hook()
+refuse_in_one_line()

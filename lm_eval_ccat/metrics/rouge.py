@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -11,6 +13,9 @@ from lm_eval_ccat.errors import MetricError
 
 @cache
 def _scorer(kinds: tuple[str, ...], use_stemmer: bool) -> Any:
+    if os.path.expanduser("~") == "~":
+        # rouge-score imports nltk, which wants a place for downloads even where it loads none.
+        os.environ.setdefault("NLTK_DATA", tempfile.gettempdir())
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(list(kinds), use_stemmer=use_stemmer)

@@ -282,12 +282,34 @@ def test_plain_lm_eval_is_adaptive_with_our_task_class(bench, banks):
     first, rows = outputs(banks / "first")
     cached, cached_rows = outputs(banks / "cached")
     assert list(first["adaptive"]) == ["texts_adaptive"]
+    assert first["adaptive"]["texts_adaptive"]["signature"].startswith("task:texts_adaptive|")
     assert first["n-samples"]["texts_adaptive"] == {"original": N_DOCS, "effective": 9}
     assert first["n-samples"]["choices"] == {"original": N_DOCS, "effective": N_DOCS}
     assert "acc,none" in first["results"]["choices"]
     assert len(rows["samples_sums"]) == 2 * N_DOCS
     assert cached["results"] == first["results"] and cached_rows == rows
     assert f"Cached requests: {N_DOCS}" in done.stderr or "Requests remaining: 0" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "in_one_line"),
+    [("/venv/bin/lm_eval", True), ("/lib/lm_eval/__main__.py", True), ("mine.py", False)],
+)
+def test_under_lm_eval_a_refusal_is_one_line(program, in_one_line, monkeypatch, capsys):
+    from lm_eval_ccat.errors import UsageError
+    from lm_eval_ccat.live.task import refuse_in_one_line
+
+    others = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: others.append(error))
+    monkeypatch.setattr(sys, "argv", [program, "run"])
+    refuse_in_one_line()
+    refuse_in_one_line()
+    refusal, bug = UsageError("--limit cannot go with it"), ValueError("a bug")
+    for error in (refusal, bug):
+        sys.excepthook(type(error), error, None)
+    assert others == ([bug] if in_one_line else [refusal, bug])
+    said = capsys.readouterr().err
+    assert said == ("lm_eval: error: --limit cannot go with it\n" if in_one_line else "")
 
 
 def test_our_task_class_without_options_runs_in_full(bench, monkeypatch, tmp_path):

@@ -27,6 +27,19 @@ def test_any_order_of_documents_gives_the_rows_of_the_harness(bench):
         assert answer.seconds > 0
 
 
+def test_a_model_without_a_chat_template_is_named_with_the_remedy(bench):
+    from lm_eval.api.model import LM
+
+    class Plain(Copyist):
+        apply_chat_template = LM.apply_chat_template
+        tokenizer_name = LM.tokenizer_name
+
+    for task in ("texts", "choices"):
+        with pytest.raises(HarnessError, match="type Plain have no chat template: run without"):
+            session(bench, task, Plain(), apply_chat_template=True).prompts(0)
+        assert session(bench, task, Plain()).prompts(0)
+
+
 def test_asking_a_document_again_replaces_its_answer(bench):
     opened = session(bench, "sums")
     [first], [second] = opened.administer([4]), opened.administer([4])

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .names import resolve
+from .tasks import template_of
 
 #: What a task class must not have changed.
 _BUILDING = (
@@ -72,7 +73,7 @@ def build_single(
 ) -> list[Any]:
     """The requests of one document, as the loop of `Task.build_all_requests` makes them."""
     chat = bool(options.get("apply_chat_template"))
-    template = getattr(lm, "apply_chat_template", None) if chat else None
+    template = template_of(lm) if chat else None
     context = task.fewshot_context(
         doc,
         num_fewshot=task.config.num_fewshot or 0,

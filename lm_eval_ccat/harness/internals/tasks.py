@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ...errors import HarnessError
 from .names import resolve
 from .stock import stock_entries
 
@@ -194,12 +196,44 @@ def build_requests(task: Any, lm: Any, options: Mapping[str, Any]) -> list[Any]:
         system_instruction=options.get("system_instruction"),
         apply_chat_template=bool(chat),
         fewshot_as_multiturn=options.get("fewshot_as_multiturn", False),
-        chat_template=getattr(lm, "apply_chat_template", None) if chat else None,
-        tokenizer_name=getattr(lm, "tokenizer_name", "") if chat else "",
+        chat_template=template_of(lm) if chat else None,
+        tokenizer_name=_tokenizer_name(lm) if chat else "",
     )
     if options.get("write_out"):
         resolve("lm_eval.evaluator_utils:print_writeout|_print_writeout")(task)
     return list(task.instances)
+
+
+def template_of(lm: Any) -> Any:
+    """What turns a conversation into a prompt; a model that cannot is named with the remedy.
+
+    Raises
+    ------
+    HarnessError
+        When it is called, and the model has no chat template.
+    """
+    own = getattr(lm, "apply_chat_template", None)
+    if own is None:
+        return None
+
+    @functools.wraps(own)
+    def apply(*arguments: Any, **named: Any) -> Any:
+        try:
+            return own(*arguments, **named)
+        except NotImplementedError as error:
+            raise HarnessError(
+                f"models of type {type(lm).__name__} have no chat template: run without "
+                "apply_chat_template, or with a model type that has one"
+            ) from error
+
+    return apply
+
+
+def _tokenizer_name(lm: Any) -> str:
+    try:
+        return str(getattr(lm, "tokenizer_name", ""))
+    except NotImplementedError:  # the harness's cache of requests asks for it, and nothing else
+        return type(lm).__name__
 
 
 def chat_template_text(lm: Any, apply_chat_template: bool | str) -> str | None:
