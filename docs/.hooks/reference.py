@@ -103,7 +103,7 @@ JOURNAL_WORDS = {
     "session": "A process started or resumed.",
     "ask": "Documents handed out, and to which process.",
     "tell": "An answer: the score on [0, 1], the cost, and everything needed to score it again.",
-    "fail": "A document that the model could not do; it is not scored and not asked again.",
+    "fail": "A document that the model failed on; it is not scored and not asked again.",
     "release": "A document given back unanswered.",
     "drop": "A model set aside.",
     "stop": "The ranking was ended from outside (a deadline, a person).",

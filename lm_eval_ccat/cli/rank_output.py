@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ..upkeep.findings import plural
 from ..visible import visible_values
 from .parsing import prints_json, write_json
 from .streams import to_draw
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 #: A matrix of more models than this is left to the JSON.
 MATRIX_MODELS = 12
+#: Open pairs of which it is said what would decide them.
+MOST_PAIRS = 4
 
 
 def show(result: Result, target: str | None, out: TextIO) -> None:
@@ -28,7 +31,8 @@ def show(result: Result, target: str | None, out: TextIO) -> None:
     if content["interrupted"] and result.run_dir is not None:
         print(f"Go on with --resume; everything is kept in {result.run_dir}.", file=out)
     if not content.get("finished", True):
-        print(f"Not finished; {len(content['in_flight'])} document(s) in flight.", file=out)
+        in_flight = plural(len(content["in_flight"]), "document")
+        print(f"Not finished; {in_flight} in flight.", file=out)
 
 
 def print_result(console: Any, content: Mapping[str, Any]) -> None:
@@ -127,6 +131,7 @@ def notes(content: Mapping[str, Any]) -> list[str]:
         lines.append(f"Not separated: {', '.join(group)}.")
     for a, b in content["separated_within_ties"]:
         lines.append(f"{a} and {b} are separated from each other, though not from those between.")
+    lines += _outlook(content)
     for name, block in content["models"].items():
         audit, place = block.get("audit"), block.get("place")
         if place:
@@ -142,12 +147,13 @@ def notes(content: Mapping[str, Any]) -> list[str]:
             lines.append(f"{name} was set aside: {block['set_aside']}")
         elif block["failed"]:
             lines.append(
-                f"{name} could not do {len(block['failed'])} document(s); they count as not seen, "
-                f"not as 0. The first: {block['failed'][0]['doc_id']}: "
+                f"{name} failed on {plural(len(block['failed']), 'document')}; they count as not "
+                f"seen, not as 0. The first: {block['failed'][0]['doc_id']}: "
                 f"{block['failed'][0]['reason']}"
             )
         if block.get("empty_outputs"):
-            lines.append(f"{name} gave {block['empty_outputs']} empty answer(s), scored as given.")
+            answers = plural(block["empty_outputs"], "empty answer")
+            lines.append(f"{name} gave {answers}, scored as given.")
     samples = {n: s for n, b in content["models"].items() if (s := b.get("sample"))}
     if samples:
         found = (
@@ -176,6 +182,23 @@ def notes(content: Mapping[str, Any]) -> list[str]:
     lines.append(f"Stopped: {content['stopped_because'] or 'not finished'}.")
     lines.append(f"{content['estimand']}.")
     lines.append(content["signature"])
+    return lines
+
+
+def _outlook(content: Mapping[str, Any]) -> list[str]:
+    """What would decide the open pairs, the cheapest first."""
+    found = content.get("open_pairs", [])
+    lines = []
+    for pair in found[:MOST_PAIRS]:
+        more = " and ".join(f"{n:,} of {m}" for m, n in pair["items"].items())
+        cost = f" (${pair['cost']:.3g})" if content["cost_unit"] == "usd" else ""
+        close = ", nearly all there are" if pair["all_items"] else ""
+        lines.append(
+            f"{pair['a']} over {pair['b']} ({_percent(pair['p'])}): about {more} more answers"
+            f"{cost}{close} would decide."
+        )
+    if len(found) > MOST_PAIRS:
+        lines.append(f"{len(found) - MOST_PAIRS} more pairs are open; --report shows them.")
     return lines
 
 

@@ -69,7 +69,7 @@ class Ranking(Shown):
     draws : dict of str to list of (item, float)
         Those of them that were drawn at random, with the probability of the draw.
     failed : dict of str to dict of item to str
-        Documents a model could not do, with the reason.
+        Documents that a model failed on, with the reason.
     cost : dict of str to float
         What each model spent, in price x units.
     set_aside : dict of str to str

@@ -35,7 +35,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Failure:
-    """A document that a model could not do."""
+    """A document that a model failed on."""
 
     model: str
     doc: Any

@@ -142,7 +142,7 @@ def warnings(run: Run, with_course: bool = True) -> list[dict[str, str]]:
         if n:
             warn(
                 "Failed",
-                f"{model} could not do {n} document{'s' if n > 1 else ''}; they are not scored, "
+                f"{model} failed on {n} document{'s' if n > 1 else ''}; they are not scored, "
                 "and its estimate treats them as not seen.",
             )
     guessed = [
