@@ -60,7 +60,7 @@ CONFIG_WORDS = {
     "one_at_a_time": "One request in flight in the whole run: slower, and the result is the same "
     "to the last bit after any crash.",
     "memory": "How much local models may hold together, in the unit of the models' `memory`; those "
-    "that do not fit take turns.",
+    "that do not fit take turns, and so do models that load weights and do not state their memory.",
     "judge": "Price of judging one answer, where the metric is an LLM judge.",
     "failures": "When a request is tried again and when a model is set aside, see below.",
     "lease": "Seconds after which a document claimed by a dead process is given to another.",

@@ -107,9 +107,9 @@ def add_parser(subparsers: Any) -> None:
     )
     group.add_argument(
         "--adaptive_batch_size",
-        type=int,
+        type=lambda text: text if text == "auto" else int(text),
         metavar="<n>",
-        help="Documents chosen at a time (default: what the model takes at once)",
+        help="Documents chosen at a time (default: auto, what the model takes at once)",
     )
     group.add_argument(
         "--confidence",

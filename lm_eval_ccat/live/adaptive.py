@@ -171,7 +171,8 @@ def _run(
         options.config("+".join(outcomes), budget, len(runs)),
         outcomes, sessions, runs[0].known, weights,
     )  # fmt: skip
-    worker = OpenWorker(plan, options.batch_size)
+    size = options.batch_size
+    worker = OpenWorker(plan, size if isinstance(size, int) else None)
     with _directory(folder, options.resume) as directory:
         resume = directory is not None and directory.journal.exists()
         ranker = open_ranker(plan, directory, resume, observer)

@@ -62,7 +62,7 @@ def adaptive_evaluate(
     max_items: int | None = None,
     budget: Mapping[str, float] | None = None,
     price: Mapping[str, float] | None = None,
-    adaptive_batch_size: int | None = None,
+    adaptive_batch_size: int | str | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     audit: float = 0.0,
@@ -94,7 +94,7 @@ def adaptive_evaluate(
         One of ``{"items": n}``, ``{"usd": x}`` (with `price`), ``{"seconds": s}``, in all.
     price : mapping, optional
         What the model costs: ``input`` and ``output`` ($ per million tokens), ``item``, ``hour``.
-    adaptive_batch_size : int, optional
+    adaptive_batch_size : int or "auto", optional
         Documents at a time; default what the model takes at once.
     confidence : float, optional
         Of the interval that is reported.

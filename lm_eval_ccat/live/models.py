@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -42,6 +43,8 @@ class HarnessWorker(SessionWorker):
         super().__init__(entry.name, measured, {}, till)
         self.entry = entry
         self.memory = entry.memory
+        if self.memory is None and internals.holds_weights(str(entry.model)):
+            self.memory = math.inf  # not stated: nobody knows what fits beside it
         self.slots = entry.concurrency or 1
         self._config = config
         self._check = check

@@ -48,8 +48,8 @@ class AdaptiveOptions:
     price : mapping, optional
         What the model costs: ``input`` and ``output`` ($ per million tokens), ``item``, ``hour``;
         needed for a budget in dollars.
-    batch_size : int, optional
-        Documents at a time; default what the model takes at once.
+    batch_size : int or "auto", optional
+        Documents at a time; default ``"auto"``, what the model takes at once.
     confidence : float, optional
         Of the interval that is reported.
     seed : int, optional
@@ -80,7 +80,7 @@ class AdaptiveOptions:
     max_items: int | None = None
     budget: Mapping[str, float] | None = None
     price: Mapping[str, float] | None = None
-    batch_size: int | None = None
+    batch_size: int | str | None = None
     confidence: float = 0.95
     seed: int = 0
     audit: float = 0.0
@@ -106,6 +106,8 @@ class AdaptiveOptions:
                 f"target_se {self.target_se:g} is on the [0, 1] scale, where no standard error "
                 "exceeds 0.5; one point of a metric on 0 to 100 is 0.01"
             )
+        if self.batch_size == "auto":
+            object.__setattr__(self, "batch_size", None)
         for name in ("max_items", "batch_size", "exposure", "rank_width"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):

@@ -8,6 +8,7 @@ whose; the run is then reproducible to the last bit.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -41,7 +42,8 @@ class Scheduler:
     one_at_a_time : bool
         One request in flight in the whole run.
     memory : float, optional
-        How much the workers that declare ``memory`` may hold together, in the same unit.
+        How much the workers that declare ``memory`` may hold together, in the same unit. Without
+        it those whose ``memory`` is infinite, that is unknown, take turns.
     seconds : float, optional
         Time budget of the run, over all its sessions.
     lease : float, optional
@@ -205,11 +207,15 @@ class Scheduler:
 
     def _split_by_memory(self) -> tuple[list[Worker], list[Worker]]:
         local = [w for w in self.workers.values() if w.memory is not None]
-        needed = sum(w.memory or 0.0 for w in local)
-        if self.memory is None or needed <= self.memory:
+        unstated = [w for w in local if w.memory == math.inf]
+        if self.memory is None:
+            # One request at a time among models that take turns would load one for each request.
+            turns = [] if self.one_at_a_time or len(local) < 2 else unstated
+            return [w for w in self.workers.values() if w not in turns], turns
+        if sum(w.memory or 0.0 for w in local) <= self.memory:
             return list(self.workers.values()), []
         for worker in local:
-            if (worker.memory or 0.0) > self.memory:
+            if worker not in unstated and (worker.memory or 0.0) > self.memory:
                 raise RunError(
                     f"model {worker.name} needs memory {worker.memory:g}, more than the "
                     f"{self.memory:g} that `memory:` allows; raise it or leave the model out"
@@ -263,30 +269,36 @@ class Scheduler:
     def _rounds(self, workers: list[Worker]) -> None:
         """Models that do not fit together, one loaded at a time.
 
-        Each turn is twice as long as the one before, so that a model that needs n items is loaded
-        about log2(n) times; the model that ends a round begins the next, which saves a swap.
+        A turn is of whole batches, and lasts at least as long as loading took, unless a budget is
+        to be shared: less would spend more time on loading than on asking. Each turn is twice as
+        long as the one before, so that a model that needs n items is loaded about log2(n) times at
+        most; the model that ends a round begins the next, which saves a swap.
         """
         turn = 10
         loaded: Worker | None = None
         order = list(workers)
+        shared = math.isfinite(self.ranker.ranker.budget)
         try:
             while not self._over:
                 progress = False
                 for worker in order:
-                    given = 0
-                    while given < turn:
-                        size = min(worker.batch, turn - given)
-                        docs = self._next_docs(worker, size, wait=False)
+                    given, worth = 0, 0.0
+                    while given < turn or (not shared and time.monotonic() < worth):
+                        docs = self._next_docs(worker, worker.batch, wait=False)
                         if not docs:
                             break
                         progress = True
                         if loaded is not worker:
                             if loaded is not None:
                                 loaded.close()
-                            loaded = worker
+                            loaded, began = worker, time.monotonic()
                             if not self._open(worker):
                                 loaded = None
                                 break
+                            worth = 2.0 * time.monotonic() - began
+                            if len(docs) < worker.batch:  # it says only now what it takes at once
+                                missing = worker.batch - len(docs)
+                                docs += self._next_docs(worker, missing, wait=False) or []
                         self._administer(worker, docs)
                         given += len(docs)
                 if loaded is not None:
@@ -324,7 +336,9 @@ class Scheduler:
             if fresh:
                 return fresh
         docs = [left.popleft() for _ in range(min(count, len(left)))]
-        return docs or [doc for _, doc in self.ranker.ask(count, model=name)]
+        if len(docs) < count:
+            docs += [doc for _, doc in self.ranker.ask(count - len(docs), model=name)]
+        return docs
 
     def _wait(self) -> bool:
         """Wait for news from the other models; False when the run is over."""

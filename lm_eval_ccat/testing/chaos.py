@@ -334,6 +334,8 @@ class Night:
                 break
             child.join(0.002)
         child.join(self.rng.random() * 0.05)
+        if time.monotonic() >= end:
+            self._trouble("a session to be killed", f"neither ended nor went on, after {after}")
         if child.is_alive():
             os.kill(child.pid or 0, signal.SIGKILL)
             self.fired["kill"] += 1

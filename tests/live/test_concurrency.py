@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from pathlib import Path
@@ -108,6 +109,38 @@ def test_weights_that_do_not_fit_take_turns_with_few_swaps(bench: Bench, tmp_pat
     assert all(len(v) == 40 for v in ranker.ranker.result().items.values())
     # 40 items in turns of 10, 20, 40: three rounds, and each round begins where the last ended.
     assert len(log) <= 7
+
+
+class Late(Turns):
+    """A model of unknown memory, which says only when it is loaded how much it takes at once."""
+
+    def __init__(self, name: str, score: float, log: list[str]) -> None:
+        super().__init__(name, score, log)
+        self.batch, self.memory, self.sizes = 1, math.inf, []
+
+    def open(self) -> None:
+        super().open()
+        self.batch = 32
+
+    def administer(self, doc_ids: list) -> list:
+        self.sizes.append(len(doc_ids))
+        return super().administer(doc_ids)
+
+
+def test_models_of_unknown_memory_take_turns_in_whole_batches(bench: Bench) -> None:
+    from lm_eval_ccat import ItemBank, Ranker
+    from lm_eval_ccat.live.scheduler import Scheduler
+    from lm_eval_ccat.runs.journal import MemoryJournal
+    from lm_eval_ccat.runs.journaled import JournaledRanker
+
+    log: list[str] = []
+    Turns.together = 0
+    workers = [Late("a", 0.4, log), Late("b", 0.6, log)]
+    bank = ItemBank.load(bench.folder / "default.bank.json")
+    ranker = Ranker(bank, {"a": 1.0, "b": 1.0}, stop_when_decided=False, max_items=96)
+    Scheduler(JournaledRanker(ranker, MemoryJournal()), workers).run()
+    assert Turns.together == 1
+    assert [worker.sizes for worker in workers] == [[32, 32, 32]] * 2
 
 
 def test_one_journal_is_told_by_many_threads_without_a_gap(bench: Bench, tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ from .loaded import (
 from .models import (
     generate,
     hear_answers,
+    holds_weights,
     known_arguments,
     make_lm,
     model_arguments,
@@ -148,6 +149,7 @@ __all__ = [
     "has_several_targets",
     "hash_text",
     "hear_answers",
+    "holds_weights",
     "indexing",
     "install_evaluate",
     "is_multimodal",

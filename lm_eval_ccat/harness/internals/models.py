@@ -43,6 +43,13 @@ def naming_extras() -> Iterator[None]:
         raise
 
 
+#: First parts of the names of model types that load weights; others are behind a server.
+_WITH_WEIGHTS = frozenset(
+    "habana hf huggingface ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime openvino sglang "
+    "steered trtllm vllm winml".split()
+)
+
+
 def require_backends(models: Iterable[str]) -> None:
     """Refuse registered model types whose packages are not installed; makes no model.
 
@@ -74,6 +81,11 @@ def model_types() -> list[str]:
     """Names of the registered model types, those of the harness's own and others'."""
     import_module("lm_eval.models")
     return [str(name) for name in resolve("lm_eval.api.registry:model_registry")]
+
+
+def holds_weights(name: str) -> bool:
+    """Whether a model type loads weights into the memory of this machine, by its name."""
+    return name.split("-")[0] in _WITH_WEIGHTS and name != "sglang-generate"
 
 
 def _model_class(name: str) -> Any:
