@@ -7,11 +7,11 @@ of 10, 20, 40 ... documents, as the scheduler has it. Reported:
 - items: all items, relative to those of B = 1;
 - overshoot: what the last batch of each model adds by its size alone, were its need that of B = 1;
 - loss: the rest, items that were chosen or given worse for being asked together;
-- loads: how often a model was loaded where only one fits, were loading to take no time (a turn lasts
+- loads: how often a model was loaded where only one fits, were loading to take no time (turns last
   at least as long as loading took, so that there are fewer).
 
-`+-` is a standard error over the hold-out sets. Rankings of twins end only when all was asked, so that
-the items of one ranking vary much; --max_items bounds them.
+`+-` is a standard error over the hold-out sets. Rankings of twins end only when all was asked, so
+that the items of one ranking vary much; --max_items bounds them.
 
     python benchmarks/batches.py --data ../shared/data
 """
