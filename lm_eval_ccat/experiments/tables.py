@@ -106,6 +106,12 @@ def _pooled(rows: Sequence[Row], n: int, pool: Callable[[Any], Any]) -> float | 
     return float(pool(values)) if values else None
 
 
+def _baselines(summary: Mapping[str, Any], shown: bool) -> list[Any]:
+    """Tau of the paper's baselines and its spread; beside the first method of a table only."""
+    both = [(b, key) for b in ("random", "static") for key in ("tau", "tau_sd")]
+    return [summary[b][key] if shown else None for b, key in both]
+
+
 def main_table(measured: Measured, methods: Sequence[str]) -> Table:
     """Discrimination, tau of every method at equal cost, items asked and share used."""
     rows: list[Row] = []
@@ -113,16 +119,11 @@ def main_table(measured: Measured, methods: Sequence[str]) -> Table:
         s = found["summary"]
         for method in methods:
             first = method == methods[0]
-            others = [
-                s[b][key] if first else None
-                for b in ("random", "static")
-                for key in ("tau", "tau_sd")
-            ]
             rows.append(
                 [
                     facts["table"], facts["metric"], method, facts["models"], facts["items"],
                     found["discrimination"] if method == "paper" else None,
-                    s[method]["tau"], s[method]["tau_sd"], *others,
+                    s[method]["tau"], s[method]["tau_sd"], *_baselines(s, first),
                     *[s[b]["tau"] if first else None for b in ("common", "limit")],
                     s[method]["asked"], s[method]["asked_sd"],
                     100.0 * s[method]["asked"] / (found["holdout"] * facts["items"]),
@@ -193,16 +194,11 @@ def family_table(measured: Measured, methods: Sequence[str]) -> Table:
         s = found["summary"]
         for method in methods:
             first = method == methods[0]
-            others = [
-                s[b][key] if first else None
-                for b in ("random", "static")
-                for key in ("tau", "tau_sd")
-            ]
             rows.append(
                 [
                     facts["table"], facts["metric"], method, len(found["sets"]),
                     float(np.mean([one["calibration"] for one in found["sets"]])),
-                    s[method]["tau"], s[method]["tau_sd"], *others,
+                    s[method]["tau"], s[method]["tau_sd"], *_baselines(s, first),
                     s["common"]["tau"] if first else None, s[method]["confident_accuracy"],
                 ]
             )  # fmt: skip

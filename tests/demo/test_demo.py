@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,19 +43,10 @@ def test_systems_really_differ(documents: list[Document]) -> None:
     assert means[-1] > 2.5 * means[0]
 
 
-def test_the_demo_is_right_where_it_is_sure(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    folder = tmp_path / "demo"
-    code = main(["demo", "--dir", str(folder), "--documents", "500", "--quiet"])
-    out = capsys.readouterr().out
-    # The command itself ends with 1 if full evaluation contradicts a confident pair.
-    assert code == 0, out
-    content = json.loads((folder / "rank.run" / "result.json").read_text())
-    assert set(content["order"]) == set(RANKED)
-    assert content["items_administered"] < 0.6 * 500 * len(RANKED)
-    assert content["headline"] in out
-    for text in ("pairs were decided", "lm-eval-ccat calibrate logs", "full run"):
-        assert text in out
-    assert main(["demo", "--dir", str(folder)]) == 1
+def test_a_folder_that_holds_a_demo_is_left_alone(tmp_path: Path, capsys: Any) -> None:
+    """That a demo is right where it is sure is tested with the tutorial, which begins with it."""
+    (tmp_path / "rank.run").mkdir()
+    assert main(["demo", "--dir", str(tmp_path)]) == 1
     assert "already holds a demo" in capsys.readouterr().err
 
 

@@ -47,11 +47,14 @@ def blocks(page: Path) -> list[Block]:
 def run_page(page: Path, folder: Path, environment: dict[str, str], replace: dict[str, str]) -> str:
     """Run a page's blocks in a folder, as a reader would; what they printed.
 
-    Python blocks of a page share one interpreter's names; the last of them runs them all.
+    Python blocks of a page share names: those that follow one another run in one process, which
+    runs the earlier ones again, silently.
     """
     printed: list[str] = []
     python: list[str] = []
-    for block in blocks(page):
+    ran = 0
+    todo = [b for b in blocks(page) if b.title is not None or b.language not in SHOWN]
+    for block, after in zip(todo, [*todo[1:], None]):
         code = block.code
         for old, new in replace.items():
             code = code.replace(old, new)
@@ -62,18 +65,18 @@ def run_page(page: Path, folder: Path, environment: dict[str, str], replace: dic
                 _run(["bash", "-euo", "pipefail", "-c", code], page, block, folder, environment)
             )
         elif block.language == "python":
-            # Earlier blocks again, silently: a page's blocks build on one another.
+            python.append(code)
+            if after is not None and after.title is None and after.language == "python":
+                continue
             earlier = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n"
             before = "".join(
-                f"    {line}\n" if line else "\n" for line in "\n".join(python).splitlines()
+                f"    {line}\n" if line else "\n" for line in "\n".join(python[:ran]).splitlines()
             )
-            script = (earlier + (before or "    pass\n")) + code
+            script = "\n".join([earlier + (before or "    pass\n"), *python[ran:]])
             printed.append(_run([sys.executable, "-c", script], page, block, folder, environment))
-            python.append(code)
+            ran = len(python)
         else:
-            assert block.language in SHOWN, (
-                f"{page.name}:{block.line}: who runs {block.language!r}?"
-            )
+            raise AssertionError(f"{page.name}:{block.line}: who runs {block.language!r}?")
     return "\n".join(printed)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -11,7 +12,8 @@ import sys
 import pytest
 from pages import DOCS, SHOWN, blocks, run_page
 
-from lm_eval_ccat.cli.main import available_commands
+from lm_eval_ccat.cli.main import available_commands, main
+from lm_eval_ccat.demo.summarisers import RANKED
 from lm_eval_ccat.live.config import RankConfig
 
 OTHER_PAGES = sorted(
@@ -46,16 +48,19 @@ def text_of(page) -> str:
     )
 
 
-def test_the_reference_has_every_command_and_every_key(site):
+def help_of(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    return capsys.readouterr().out
+
+
+def test_the_reference_has_every_command_and_every_key(site, capsys):
     commands = text_of(site / "reference" / "commands.html")
     for name, command in available_commands().items():
         assert name in commands
         if not command.raw:
-            shown = subprocess.run(
-                [sys.executable, "-m", "lm_eval_ccat.cli.main", name, "--help"],
-                capture_output=True, text=True, timeout=60,
-            ).stdout  # fmt: skip
-            for flag in set(re.findall(r"(?<![\w-])--[a-z_]+", shown.split("example")[0])):
+            shown = help_of(name, capsys).split("example")[0]
+            for flag in set(re.findall(r"(?<![\w-])--[a-z_]+", shown)):
                 assert flag == "--help" or flag in commands, f"{name} {flag}"
     config = text_of(site / "reference" / "config.html")
     for key in RankConfig.__dataclass_fields__:
@@ -95,6 +100,11 @@ def test_the_tutorial_runs_as_printed(tutorial):
         assert (folder / file).is_file(), file
     assert list((folder / "out").rglob("results_*.json"))
     assert "pairs were decided" in printed and "trust" in printed
+    # The demo itself ends with 1 if full evaluation contradicts a confident pair.
+    found = json.loads((folder / "demo" / "rank.run" / "result.json").read_text())
+    assert set(found["order"]) == set(RANKED) and found["headline"] in printed
+    assert found["items_administered"] < 0.6 * found["items_of_benchmark"] * len(RANKED)
+    assert "lm-eval-ccat calibrate logs" in printed and "full run" in printed
     assert ": 0." in printed.splitlines()[-1], "the estimates of the Python block"
 
 

@@ -71,11 +71,6 @@ class ScorePosterior:
         """Items of the benchmark."""
         return self.items.n_items
 
-    @property
-    def unseen_share(self) -> float:
-        """Share of the benchmark not seen."""
-        return 1.0 - len(self.seen) / self.n_items
-
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
         """Take in scores, on [0, 1], of items not seen before."""
         self.seen.extend(items)
@@ -102,10 +97,6 @@ class ScorePosterior:
         with_sum = spread @ g + own
         total = own + np.einsum("ij,ij->i", spread, along)
         return np.asarray(with_sum**2 / total)
-
-    def is_unseen(self, item: int) -> bool:
-        """Whether an item has no score."""
-        return bool(self._unseen[item] > 0.0)
 
     def residuals(self, at: NDArray[np.intp], most_leverage: float) -> Floats:
         """Scores less expectations of items seen, about as if the fit had not known them."""
