@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from lm_eval_ccat import ItemBank
+from lm_eval_ccat.cli.main import main
 
 HIDDEN = """
 import os, signal, sys
@@ -67,10 +73,63 @@ print("worked")
 """
 
 
-def test_a_ranking_needs_nothing_that_only_posix_has(tmp_path: Path) -> None:
+#: A user that nobody knows, in a container, say: no home, so no cache of any kind.
+HOMELESS = """
+import os, pwd, sys
+
+for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "NLTK_DATA", "CCAT_COMET_PYTHON"):
+    os.environ.pop(name, None)
+os.environ["HF_HOME"] = "/dev/null/no/cache"
+
+def unknown(uid):
+    raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+pwd.getpwuid = unknown
+assert os.path.expanduser("~") == "~"
+"""
+
+SCORING = """
+from lm_eval_ccat.errors import MetricError
+from lm_eval_ccat.harness.comet import default_python
+from lm_eval_ccat.metrics.rouge import rouge
+
+assert rouge("a small cat", "a small cat")["rougeL"] == 1.0
+try:
+    default_python()
+except MetricError as error:
+    assert "no home directory" in str(error) and "setup comet --folder DIR" in str(error)
+else:
+    raise AssertionError("no home, and an environment in it")
+os.environ["CCAT_COMET_PYTHON"] = "python-of-comet"
+assert default_python() == "python-of-comet"
+"""
+
+
+def worked(script: str, folder: Path) -> None:
+    """Run a script without a terminal: no input, no type of terminal, output into pipes."""
+    without = {k: v for k, v in os.environ.items() if k not in ("TERM", "COLUMNS", "LINES")}
     done = subprocess.run(
-        [sys.executable, "-c", HIDDEN + WORK, str(tmp_path)],
-        capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", script, str(folder)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, env=without,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert "worked" in done.stdout
+
+
+def test_a_program_without_a_console_can_run_a_command(tmp_path, monkeypatch) -> None:
+    bank = tmp_path / "b.json"
+    ItemBank.blank([1, 2, 3], metric="acc").save(bank)
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["bank", "show", str(bank)]) == 0
+    assert main(["bank", "show", str(tmp_path / "none.json")]) == 1
+
+
+def test_a_ranking_needs_nothing_that_only_posix_has(tmp_path: Path) -> None:
+    worked(HIDDEN + WORK, tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="hides the home that POSIX knows")
+def test_a_ranking_needs_no_home_and_no_cache(tmp_path: Path) -> None:
+    worked(HOMELESS + SCORING + WORK, tmp_path)

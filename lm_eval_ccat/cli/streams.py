@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
@@ -59,12 +60,14 @@ def safe_streams(drawn: bool = False) -> Iterator[None]:
     drawn : bool, optional
         Whether escape sequences pass for everybody, as the harness's own commands need it.
     """
-    out, err = sys.stdout, sys.stderr
-    if isinstance(out, SafeStream):
+    before = sys.stdout, sys.stderr
+    if isinstance(before[0], SafeStream):
         yield
         return
+    # A program without a console has neither.
+    out, err = (io.StringIO() if stream is None else stream for stream in before)
     sys.stdout, sys.stderr = SafeStream(out, drawn), SafeStream(err, drawn)
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = out, err
+        sys.stdout, sys.stderr = before

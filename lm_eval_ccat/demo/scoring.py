@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
-
-@lru_cache(maxsize=1)
-def _scorer() -> Any:
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(["rougeL"], use_stemmer=True)
+from ..metrics.rouge import rouge
 
 
 def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
     """The harness's hook: what one answer is worth, on [0, 1]."""
-    return {"rougeL": _scorer().score(doc["summary"], results[0])["rougeL"].fmeasure}
+    return rouge(results[0], doc["summary"])
