@@ -26,7 +26,13 @@ from lm_eval_ccat.harness.prices import Price
 from lm_eval_ccat.live import config as run_config
 
 CONFIG_WORDS = {
-    "task": "Name of a harness task, or the path of its YAML file.",
+    "task": "Name of a harness task or group, or the path of a task's YAML file.",
+    "tasks": "In its place: several tasks and groups, ranked by their weighted mean under one "
+    "budget.",
+    "weights": "Of several tasks: `documents`, `equal`, or one per task or group such as "
+    "`{mmlu: 2, gsm8k: 1}`. A group's weight, and its equal part among other tasks and groups, is "
+    "shared out by the group's own weights. By default as the harness weighs an only group, else "
+    "by documents.",
     "bank": "File of the item bank, a folder of banks, or a file for each metric; also looked for "
     "beside the configuration. Without one every model gets the same random documents, by the "
     "method `sample`.",
@@ -38,7 +44,8 @@ CONFIG_WORDS = {
     "confidence": "Two-sided; a pair is decided when P(a better) leaves [(1-c)/2, 1-(1-c)/2].",
     "budget": "One of `{items: n}`, `{usd: x}`, `{seconds: s}`; without it the ranking ends when "
     "all is decided or every item was asked.",
-    "warmup": "Items that every model gets before anything is compared.",
+    "warmup": "Items that every model gets before anything is compared; of several tasks so many "
+    "of each, but at most 60 in all, and 2 of each at least.",
     "max_items": "Most items per model; by default the method's own cap.",
     "seed": "Of whatever is drawn at random.",
     "information": '`first`, or `full`: what the method "paper" maximises when it selects.',

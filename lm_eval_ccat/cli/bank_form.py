@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from ..errors import CcatError
 from .parsing import add_json, prints_json, warn, write_json
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     except CcatError as error:
         warn(f"no task for lm_eval: {error}; run the doc_ids by other means")
         tasks = []
-    facts = [
+    facts: list[dict[str, Any]] = [
         {
             "task": tasks[n] if tasks else None,
             "doc_ids": list(form.items),

@@ -28,6 +28,11 @@ example (models.yaml):
     - {name: b, model: hf, model_args: {pretrained: ./b}, price: {item: 0.001}}
   harness: {num_fewshot: 0}
 
+several tasks are ranked together by their weighted mean:
+  tasks: [mmlu, gsm8k]           # tasks and groups; or task: mmlu
+  weights: equal                 # or documents, or {mmlu: 2, gsm8k: 1}
+  bank: board.banks              # a suite: calibrate LOGS --task mmlu,gsm8k
+
   lm-eval-ccat rank models.yaml --dry_run        what it may take, before anything is spent
   lm-eval-ccat rank models.yaml                  run; the run directory is models.run
   lm-eval-ccat rank models.yaml --resume         go on after a crash or Ctrl-C
@@ -57,7 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="a YAML file, or a run directory to look into (default: the one that you are in)",
     )
     plain = parser.add_argument_group("instead of a YAML file")
-    plain.add_argument("--task", metavar="TASK", help="name of the task, or its YAML file")
+    plain.add_argument("--task", metavar="TASK", help="task, group, list a,b or YAML file")
     plain.add_argument(
         "--model", action="append", metavar="TYPE", help="model type of lm_eval; once per model"
     )

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MATRIX_MODELS = 12
 #: Open pairs of which it is said what would decide them.
 MOST_PAIRS = 4
+#: Models that find room in the table of tasks; of more the JSON has all.
+BOARD_MODELS = 8
 
 
 def show(result: Result, target: str | None, out: TextIO) -> None:
@@ -80,6 +82,8 @@ def print_result(console: Any, content: Mapping[str, Any]) -> None:
     _print_whole(console, table)
     if content.get("outcomes"):
         _print_whole(console, _outcomes(content, names))
+    if content.get("board"):
+        _print_whole(console, _board(content["board"], names))
     for line in notes(content):
         console.print(Text(line), soft_wrap=True)
 
@@ -107,6 +111,34 @@ def _outcomes(content: Mapping[str, Any], names: list[str]) -> Any:
             cells.append(seen if one["n_items"] else "-")
         table.add_row(Text(model), *cells)
     return table
+
+
+def _board(columns: Any, names: list[str]) -> Any:
+    """The average, every group and every task: a row each, a column per model."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    title = Text("Estimate ± standard error (items)")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", overflow="fold")
+    shown = names[:BOARD_MODELS]
+    for name in shown:
+        table.add_column(Text(name), justify="right")
+    for column in columns:
+        weight = f" ({100 * column['weight']:.3g}%)" if "weight" in column else ""
+        cells = [_cell(column["models"][name]) for name in shown]
+        # Groups stand between the average and the tasks.
+        label = column["name"] if column["kind"] != "group" else f"group {column['name']}"
+        table.add_row(Text(label + weight), *cells)
+    return table
+
+
+def _cell(one: Mapping[str, Any]) -> str:
+    if one["too_few"]:
+        return f"too few items ({one['items']})"
+    items = f" ({one['items']})" if one["items"] else ""
+    return f"{one['estimate']:.4g} ± {one['standard_error']:.2g}{items}"
 
 
 def _print_whole(console: Any, table: Any) -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .session import Administered, TaskSession, open_session
+from .session import Administered, TaskSession, open_session, open_sessions
 
-__all__ = ["Administered", "TaskSession", "open_session"]
+__all__ = ["Administered", "TaskSession", "open_session", "open_sessions"]

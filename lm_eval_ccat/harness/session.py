@@ -329,15 +329,74 @@ def open_session(
         The name is a group's, is not known, or the task cannot be used.
     """
     if isinstance(task, (str, dict)):
-        try:
-            loaded = internals.load_tasks([task], include_path, metadata)
-        except (KeyError, ValueError) as error:
-            raise HarnessError(f"cannot load task {task!r}: {_one_line(error)}") from error
-        tasks = loaded["tasks"]
+        tasks, _ = _loaded([task], include_path, metadata)
         if len(tasks) != 1:
             some = ", ".join(list(tasks)[:6])
             raise HarnessError(f"{task} is {len(tasks)} tasks ({some}, ...); name one of them")
         [task] = tasks.values()
+    about = (num_fewshot, gen_kwargs, fewshot_seed, confirm_run_unsafe_code, count_tokens)
+    return _bound(task, lm, options, *about)
+
+
+def open_sessions(
+    names: Sequence[str],
+    lm: Any,
+    *,
+    num_fewshot: int | None = None,
+    gen_kwargs: Mapping[str, Any] | None = None,
+    fewshot_seed: int | None = 1234,
+    include_path: Any = None,
+    metadata: Mapping[str, Any] | None = None,
+    confirm_run_unsafe_code: bool = False,
+    count_tokens: bool = False,
+    **options: Any,
+) -> tuple[dict[str, TaskSession], dict[str, Any]]:
+    """Bind every task of some names (tasks, groups, tags) to a model, as `open_session` does.
+
+    Parameters
+    ----------
+    names : sequence of str
+    lm, num_fewshot, ...
+        As `open_session` takes them.
+
+    Returns
+    -------
+    sessions : dict of task to TaskSession
+    groups : dict of name to Group
+        The harness's groups among what is named, subgroups included.
+
+    Raises
+    ------
+    HarnessError
+        A name is not known, or a task cannot be used.
+    """
+    tasks, groups = _loaded(names, include_path, metadata)
+    about = (num_fewshot, gen_kwargs, fewshot_seed, confirm_run_unsafe_code, count_tokens)
+    return {name: _bound(task, lm, dict(options), *about) for name, task in tasks.items()}, groups
+
+
+def _loaded(
+    names: Sequence[Any], include_path: Any, metadata: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tasks and groups of the harness."""
+    try:
+        loaded = internals.load_tasks(names, include_path, metadata)
+    except (KeyError, ValueError) as error:
+        shown = ", ".join(map(repr, names))
+        raise HarnessError(f"cannot load task {shown}: {_one_line(error)}") from error
+    return loaded["tasks"], loaded["groups"]
+
+
+def _bound(
+    task: Any,
+    lm: Any,
+    options: dict[str, Any],
+    num_fewshot: int | None,
+    gen_kwargs: Mapping[str, Any] | None,
+    fewshot_seed: int | None,
+    confirm_run_unsafe_code: bool,
+    count_tokens: bool,
+) -> TaskSession:
     if internals.runs_written_code(task) and not confirm_run_unsafe_code:
         raise HarnessError(
             f"task {internals.task_name(task)} runs code that the model writes; "

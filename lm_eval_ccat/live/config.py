@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import UsageError
 from ..harness.prices import Price
 from ..masking import mask, remember_credentials
+from .suite import parse_tasks, parse_weights
 from .tracking import HUB, TRACKERS
 from .weights import parse_metrics
 
@@ -77,6 +78,8 @@ class RankConfig:
 
     task: str
     models: tuple[ModelConfig, ...]
+    tasks: tuple[str, ...] = ()
+    weights: str | dict[str, float] = ""
     bank: str | dict[str, str] = ""
     metrics: dict[str, float] = field(default_factory=dict)
     confidence: float = 0.95
@@ -103,6 +106,11 @@ class RankConfig:
     fail_on_empty: float | None = None
     harness: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Tasks and groups, as the harness is asked for them."""
+        return self.tasks or (self.task,)
+
     def model(self, name: str) -> ModelConfig:
         """The entry of ``models`` with this name."""
         for entry in self.models:
@@ -115,7 +123,7 @@ class RankConfig:
         """JSON values for files and comparison; credentials are masked."""
         values = asdict(self)
         # Settings that came later are left out while they say what was always so.
-        for name in ("metrics", "rank_width", "percentile", "known_sampled"):
+        for name in ("tasks", "weights", "metrics", "rank_width", "percentile", "known_sampled"):
             if not values[name]:
                 values.pop(name)
         if set(self.metrics.values()) == {1.0}:
@@ -135,6 +143,7 @@ def from_public(values: Mapping[str, Any], bank: str) -> RankConfig:
     given["judge"] = Price(**given["judge"])
     given["failures"] = FailureRule(**given["failures"])
     given["metrics"] = parse_metrics(given.get("metrics")) or {}
+    given["tasks"] = tuple(given.get("tasks") or ())
     return RankConfig(**{**given, "bank": bank, "models": models})
 
 
@@ -188,13 +197,10 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
     remember_credentials(content)
     known = set(RankConfig.__dataclass_fields__)
     _refuse_unknown(content, known, "")
-    for required in ("task", "models"):
-        if content.get(required) in (None, "", []):
-            raise UsageError(f"`{required}:` is missing")
-    task = _text(content["task"], "task")
+    tasks = parse_tasks(content, folder)
+    if content.get("models") in (None, "", []):
+        raise UsageError("`models:` is missing")
     bank = _bank(content.get("bank"), folder)
-    if folder is not None and task.endswith((".yaml", ".yml")) and (folder / task).is_file():
-        task = str(folder / task)
     harness = _harness(content.get("harness"))
     if harness and folder is not None and "include_path" in harness:
         harness["include_path"] = _beside(harness["include_path"], folder)
@@ -207,6 +213,8 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
         if names.count(name) > 1:
             raise UsageError(f"`models:` holds two entries named {name!r}; names must differ")
     optional: dict[str, Any] = {
+        "tasks": tasks if len(tasks) > 1 else None,
+        "weights": parse_weights(content.get("weights")),
         "metrics": parse_metrics(content.get("metrics")),
         "confidence": _number(content, "confidence", low=0.5, high=1.0, open_ends=True),
         "budget": _budget(content.get("budget")),
@@ -233,7 +241,7 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
         "harness": harness,
     }
     given = {key: value for key, value in optional.items() if value is not None}
-    return RankConfig(task=task, bank=bank, models=models, **given)
+    return RankConfig(task="+".join(tasks), bank=bank, models=models, **given)
 
 
 def _model(entry: Any, where: str) -> ModelConfig:

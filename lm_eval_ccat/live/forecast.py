@@ -22,8 +22,8 @@ def forecast(plan: Plan) -> dict[str, Any]:
     between depends on how close the models are, which nobody knows before.
     """
     config, ranker = plan.config, plan.new_ranker()
-    kept = int(plan.bank.kept.sum())
-    least = min(config.warmup, kept)
+    kept = len(plan.offered)
+    least = min(plan.warmup * len(plan.measured), kept)
     most = min(ranker.item_cap, kept)
     models: dict[str, dict[str, Any]] = {}
     for entry in config.models:
@@ -38,7 +38,7 @@ def forecast(plan: Plan) -> dict[str, Any]:
             "most_items": most,
             "least_cost": cost.mean * least if cost.known else None,
             "most_cost": cost.mean * most if cost.known else None,
-            "full_evaluation_cost": cost.mean * plan.bank.n_items if cost.known else None,
+            "full_evaluation_cost": cost.mean * len(plan.items()) if cost.known else None,
             "in_flight_at_most": at_once,
             # Models work at the same time; one at a time they wait for each other.
             "most_seconds_at_1s": most / at_once,
@@ -54,10 +54,10 @@ def forecast(plan: Plan) -> dict[str, Any]:
     if "items" in config.budget:
         items_most = min(items_most, max(int(config.budget["items"]), least * len(models)))
     return {
-        "task": plan.outcome.task,
-        "documents": len(plan.session.doc_ids),
+        "task": "+".join(plan.measured),
+        "documents": sum(len(session.doc_ids) for session in plan.sessions.values()),
         "bank": plan.bank.short_hash,
-        "metric": plan.outcome.metric.label,
+        "metric": plan.label,
         "budget": dict(config.budget),
         "models": models,
         "items_per_model_by_gap": items_by_gap(plan),
@@ -97,22 +97,26 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
 
     from ..ranker import Ranker
 
-    config, bank = plan.config, plan.bank
+    config, banks = plan.config, {task: o.bank for task, o in plan.outcomes.items()}
     limit = min(plan.new_ranker().item_cap, MOST_PLAYED)
-    ranker = Ranker(bank, {"one": 1.0}, max_items=limit, warmup=0, seed=config.seed)
+    about: dict[str, Any] = {"max_items": limit, "warmup": 0, "seed": config.seed}
+    if len(banks) > 1:
+        about["weights"] = {task: sum(of.values()) for task, of in plan.shares().items()}
+    ranker = Ranker(banks, {"one": 1.0}, **about)
+    at = {item: n for n, item in enumerate((t, d) for t, b in banks.items() for d in b.doc_ids)}
     errors: list[float] = []
     while len(errors) < limit and (pairs := ranker.ask(1)):
-        [(name, doc)] = pairs
-        mu = float(ranker.expected(name)[bank.index[doc]])
-        ranker.tell(name, doc, min(1.0, max(0.0, mu)))
+        [(name, item)] = pairs
+        mu = float(ranker.expected(name)[at[item]])
+        ranker.tell(name, item, min(1.0, max(0.0, mu)))
         errors.append(ranker.estimate(name)[1])
     z = float(ndtri((1 + config.confidence) / 2))
     found: dict[str, int | None] = {}
     for gap in GAPS:
         enough = (n for n, se in enumerate(errors, 1) if z * math.sqrt(2) * se <= gap)
         items = next(enough, None)
-        shown = f"{float(plan.outcome.metric.scale.restore_error(gap)):g}"
-        found[shown] = None if items is None else max(items, config.warmup)
+        shown = f"{float(plan.scale.restore_error(gap)):g}"
+        found[shown] = None if items is None else max(items, plan.warmup * len(banks))
     return found
 
 

@@ -180,8 +180,10 @@ def _with_paths(config: RankConfig, joining: Joining) -> RankConfig:
 
 
 def _refuse_other_settings(config: RankConfig, joining: Joining) -> None:
-    if joining.tasks and list(joining.tasks) != [config.task]:
-        raise UsageError(f"the ranking is of task {config.task}, not of {', '.join(joining.tasks)}")
+    if joining.tasks and list(joining.tasks) != list(config.names):
+        raise UsageError(
+            f"the ranking is of task {', '.join(config.names)}, not of {', '.join(joining.tasks)}"
+        )
     for key, value in joining.settings.items():
         if value not in (None, False, {}) and value != config.harness.get(key):
             raise UsageError(

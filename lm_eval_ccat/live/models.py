@@ -10,12 +10,12 @@ from typing import Any
 
 from ..demo import register_models
 from ..files import safe_name
-from ..harness import TaskSession, internals, open_session
+from ..harness import TaskSession, internals
 from ..harness.outcome import Outcome
 from ..harness.usage import UsageMeter
 from .config import ModelConfig, RankConfig
 from .money import Till
-from .tasks import PlaceholderLM, session_options, task_and_path
+from .tasks import PlaceholderLM, open_tasks
 from .worker import Item, SessionWorker
 
 
@@ -50,7 +50,7 @@ class HarnessWorker(SessionWorker):
         self._check = check
 
     def open(self) -> None:
-        """Load the model and bind it to the task; the second time only load the model."""
+        """Load the model and bind it to the tasks; the second time only load the model."""
         lm = self._make_lm()
         if "max_retries" not in self.entry.model_args:
             # Retries belong to one place, which journals them and knows when to give up.
@@ -64,20 +64,14 @@ class HarnessWorker(SessionWorker):
             for session in self.sessions.values():
                 session.lm = lm
         else:
-            session = self._open_session(lm)
-            self._check(session)
-            self.sessions = {session.name: session}
+            sessions = self._open_sessions(lm)
+            for session in sessions.values():
+                self._check(session)
+            self.sessions = sessions
         self.set_width(lm, self.entry.concurrency)
 
-    def _open_session(self, lm: Any) -> TaskSession:
-        name, folders = task_and_path(self._config)
-        return open_session(
-            name,
-            lm,
-            include_path=folders,
-            count_tokens=self.entry.price.by_tokens,
-            **session_options(self._config),
-        )
+    def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
+        return open_tasks(self._config, lm, count_tokens=self.entry.price.by_tokens)[0]
 
     def _make_lm(self) -> Any:
         register_models()
@@ -108,6 +102,5 @@ class HarnessWorker(SessionWorker):
         if not self.sessions:
             # Unless its template shapes the prompts.
             templated = self._config.harness.get("apply_chat_template")
-            session = self._open_session(self._make_lm() if templated else PlaceholderLM())
-            self.sessions = {session.name: session}
+            self.sessions = self._open_sessions(self._make_lm() if templated else PlaceholderLM())
         super().restore(answers)

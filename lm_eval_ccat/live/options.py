@@ -20,8 +20,6 @@ from .weights import parse_metrics
 MODEL = "model"
 #: Items before the standard error is believed.
 WARMUP = 10
-#: The same of a group, for all of its tasks.
-_GROUP_WARMUP = 60
 
 
 @dataclass(frozen=True)
@@ -142,8 +140,7 @@ class AdaptiveOptions:
         tasks : int
             How many tasks are ranked together, by their common score.
         """
-        # What is believed of a group rests on all of its tasks.
-        limits = [WARMUP if tasks == 1 else max(2, min(WARMUP, _GROUP_WARMUP // tasks))]
+        limits = [WARMUP]
         if self.max_items is not None:
             limits.append(self.max_items)
         if "items" in budget:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,12 @@ from .money import (
     till_of,
 )
 from .outcomes import Bank, measure
-from .tasks import probe_session
+from .suite import reported_groups, task_weights
+from .tasks import probe
 from .worker import Item
+
+#: Items of all tasks together that each model of a ranking of several tasks gets first.
+GROUP_WARMUP = 60
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Plan:
     known : dict of model to KnownMean, or None
     weights : dict of task to float
         Of several tasks in the score that is ranked by.
+    groups : dict of name to (dict of task to float)
+        Groups of tasks whose scores are reported beside it, with their own weights.
     """
 
     config: RankConfig
@@ -68,6 +74,7 @@ class Plan:
     currency: str
     known: dict[str, KnownMean] | None = None
     weights: dict[str, float] = field(default_factory=dict)
+    groups: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def single(self) -> bool:
@@ -123,6 +130,12 @@ class Plan:
         return self.config.budget.get("usd", self.config.budget.get("items"))
 
     @property
+    def warmup(self) -> int:
+        """Items of every task that each model gets first; of many tasks not many."""
+        n, given = len(self.measured), self.config.warmup
+        return given if n == 1 else min(given, max(2, GROUP_WARMUP // n))
+
+    @property
     def seconds(self) -> float | None:
         """The time budget."""
         return self.config.budget.get("seconds")
@@ -144,7 +157,9 @@ class Plan:
         """What the Ranker is made with, as JSON values for the journal's header."""
         config, units, of_ranker = self.config, self.units, {}
         if not self.single:
-            of_ranker["weights"] = self._weights()
+            of_ranker["weights"] = self.shares()
+        if self.groups:
+            of_ranker["groups"] = self.groups
         options: dict[str, Any] = dict(config.options)
         if config.information != "first":
             options["information"] = config.information
@@ -154,7 +169,7 @@ class Plan:
             "models": self.prices,
             "units": None if units is None else self._in_order(units),
             "confidence": config.confidence,
-            "warmup": config.warmup,
+            "warmup": self.warmup,
             "budget": self.budget,
             "max_items": config.max_items,
             "seed": config.seed,
@@ -176,7 +191,7 @@ class Plan:
             return [units[item] for item in self.items()]
         return {t: [units[t, d] for d in o.bank.doc_ids] for t, o in self.outcomes.items()}
 
-    def _weights(self) -> dict[str, dict[str, float]]:
+    def shares(self) -> dict[str, dict[str, float]]:
         """Weights of all outcomes: those of their tasks, shared out by their own."""
         sizes = {task: float(o.bank.n_items) for task, o in self.outcomes.items()}
         found = {}
@@ -238,9 +253,15 @@ class Plan:
             "metric": outcome.metric.name,
             "filter": outcome.filter,
             **({} if self.single else {"outcomes": facts["report"]["outcomes"]}),
-            "settings": json.loads(json.dumps(self.session.settings, default=str)),
+            "settings": json.loads(json.dumps(self._settings(), default=str)),
         }
         return {**facts, "config": config, "task": task, "ranker": self.ranker_arguments()}
+
+    def _settings(self) -> dict[str, Any]:
+        """How the tasks are run; of several by task."""
+        if len(self.sessions) == 1:
+            return dict(self.session.settings)
+        return {task: session.settings for task, session in self.sessions.items()}
 
     @property
     def estimand(self) -> str:
@@ -266,16 +287,68 @@ def make_plan(config: RankConfig) -> Plan:
     bank: Bank = config.bank
     if isinstance(bank, str) and bank and not Path(bank).is_dir():
         bank = ItemBank.load(bank)  # what is not there is said before the task is loaded
-    session = probe_session(config)
-    measured = measure(bank, config.metrics, session)
-    known = None
-    if config.known is not None:
-        if len(measured) > 1:
-            raise UsageError("`known:` goes with one metric; name it in `metrics:`")
-        own = leading(measured).bank
-        new = [m.name for m in config.models]
-        known = known_means(read_known(config.known, own), own, new, config.known_sampled)
-    return plan_of(config, {session.name: measured}, {session.name: session}, known)
+    sessions, groups = probe(config)
+    if config.weights and len(sessions) == 1:
+        raise UsageError("`weights:` is of several tasks; weights of metrics stand in `metrics:`")
+    measured = {
+        task: measure(bank_of_task(bank, task, len(sessions)), config.metrics, session)
+        for task, session in sessions.items()
+    }
+    weights, reported = None, {}
+    if len(sessions) > 1:
+        weights = task_weights(config.weights, measured, groups)
+        reported = reported_groups(measured, groups)
+    plan = plan_of(config, measured, sessions, None, weights)
+    return replace(plan, groups=reported, known=_known(plan))
+
+
+def bank_of_task(bank: Bank, task: str, tasks: int) -> Bank:
+    """What of ``bank:`` is meant for a task.
+
+    Raises
+    ------
+    UsageError
+        One bank for several tasks, or none for this one.
+    """
+    if tasks == 1 or not bank or isinstance(bank, str):
+        return bank
+    if not isinstance(bank, Mapping):
+        raise UsageError(f"`bank:` is one bank and the ranking is of {tasks} tasks; name a folder")
+    if task not in bank:
+        raise UsageError(f"`bank:` names no bank of task {task}; it has {', '.join(bank)}")
+    return bank[task]
+
+
+def _known(plan: Plan) -> dict[str, KnownMean] | None:
+    """What is known of models with full results, in what is ranked by; of all tasks or not at all.
+
+    Raises
+    ------
+    UsageError
+        There are several metrics, or no model has results on all tasks.
+    """
+    config = plan.config
+    if config.known is None:
+        return None
+    if any(len(of) > 1 for of in plan.measured.values()):
+        raise UsageError("`known:` goes with one metric; name it in `metrics:`")
+    new = [m.name for m in config.models]
+    by_task = []
+    for outcome in plan.outcomes.values():
+        table = read_known(config.known, outcome.bank)
+        by_task.append(known_means(table, outcome.bank, new, config.known_sampled))
+    if len(by_task) == 1:
+        return by_task[0]
+    total = sum(plan.weights.values())
+    share = np.array([plan.weights[task] / total for task in plan.outcomes])
+    found: dict[str, KnownMean] = {}
+    for name in (n for n in by_task[0] if all(n in one for one in by_task)):
+        mean, error, kept = np.array([one[name] for one in by_task]).T
+        spread = float(np.sqrt((share**2 * error**2).sum()))
+        found[name] = (float(share @ mean), spread, float(share @ kept))
+    if not found:
+        raise UsageError("no model of `known:` has results on every task of the ranking")
+    return found
 
 
 def plan_of(

@@ -57,7 +57,8 @@ def probe(plan: Plan, workers: Sequence[HarnessWorker]) -> dict[str, dict[str, A
 
 def _shortest(plan: Plan) -> Item:
     docs = plan.bank.doc_ids
-    return min(docs, key=lambda doc: sum(map(len, plan.session.prompts(doc))))
+    doc = min(docs, key=lambda doc: sum(map(len, plan.session.prompts(doc))))
+    return doc if plan.single else (plan.outcome.task, doc)
 
 
 def _ask(worker: HarnessWorker, item: Item) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from .forecast import at_most, forecast
 from .models import HarnessWorker
 from .observer import Observer
 from .outcomes import bank_files
-from .plan import Plan, check_session, make_plan
+from .plan import Plan, bank_of_task, check_session, make_plan
 from .probe import probe as probe_models
 from .quiet import quiet_harness
 from .results import Result, empty_answers, result_of, write_model_results
@@ -119,13 +119,15 @@ def rank(
         for worker in workers:  # connections, weights, and GPUs that actors hold
             stack.callback(worker.close)
         ended = conduct(plan, ranker, workers, watcher)
-        new = [
-            [worker.place(d)[1] for d in docs if d not in set(before.get(worker.name, ()))]
-            for worker in workers
-            for docs in [ranker.ranker.result().items[worker.name]]
-        ]
-        for file in bank_files(settings.bank, plan.outcome.task):
-            count_usage(file, new, watcher)
+        after = ranker.ranker.result().items
+        for task in plan.measured:
+            new = [
+                [worker.place(d)[1] for d in after[worker.name]
+                 if d not in set(before.get(worker.name, ())) and worker.place(d)[0] == task]
+                for worker in workers
+            ]  # fmt: skip
+            for file in bank_files(bank_of_task(settings.bank, task, len(plan.measured)), task):
+                count_usage(file, new, watcher)
         for warning in empty_answers(ranker.tally, settings.fail_on_empty)[0]:
             watcher.warn(warning)
         path = None if directory is None else directory.path

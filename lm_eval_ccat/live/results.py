@@ -15,6 +15,7 @@ from ..ranker.grid import ranking_grid
 from ..runs.journaled import JournaledRanker, Tally
 from ..runs.rebuild import rebuild
 from ..shown import Grid, Shown
+from .board import board_of
 
 if TYPE_CHECKING:
     from ..harness.assembly import TaskRun
@@ -221,6 +222,8 @@ def _result(
             scorer=scorer,
             run_dir=None if run_dir is None else str(run_dir),
         )
+        if ranking.tasks:
+            content["board"] = board_of(ranking)
         for name, block in content.get("outcomes", {}).items():
             content["outcomes"][name] = _of_outcome(block, facts["outcomes"][task][name])
     return Result(ranking, content, run_dir)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..demo import register_models
 from ..errors import UsageError
-from ..harness import TaskSession, open_session
+from ..harness import TaskSession, open_sessions
 from ..harness.session import ignored_fewshot
 from ..harness.shipped import with_shipped_tasks
 from .config import RankConfig
@@ -47,7 +47,7 @@ class PlaceholderLM:
         return ""
 
 
-def task_and_path(config: RankConfig) -> tuple[str, list[str]]:
+def tasks_and_path(config: RankConfig) -> tuple[list[str], list[str]]:
     """What to ask the harness for, and the folders in which it shall look.
 
     ``task:`` may be a name or the path of a YAML file.  A name that a file of ``include_path``
@@ -59,15 +59,21 @@ def task_and_path(config: RankConfig) -> tuple[str, list[str]]:
     for folder in folders:
         if not Path(folder).is_dir():
             raise UsageError(f"`harness.include_path`: there is no folder {folder}")
-    file = Path(config.task)
+    names = [_by_file(name, folders) for name in config.names]
+    if all(Path(name).suffix in (".yaml", ".yml") for name in names):
+        return names, []
+    return names, with_shipped_tasks(folders)
+
+
+def _by_file(name: str, folders: list[str]) -> str:
+    """A task's YAML file where one is named or carries the name; else the name itself."""
+    file = Path(name)
     if file.suffix in (".yaml", ".yml"):
         if not file.is_file():
             raise UsageError(f"`task:` names a file that does not exist: {file}")
-        return str(file.absolute()), []
-    found = [f for folder in folders for f in _files_of_task(Path(folder), config.task)]
-    if len(found) == 1:
-        return str(found[0].absolute()), []
-    return config.task, with_shipped_tasks(folders)
+        return str(file.absolute())
+    found = [f for folder in folders for f in _files_of_task(Path(folder), name)]
+    return str(found[0].absolute()) if len(found) == 1 else name
 
 
 def _files_of_task(folder: Path, name: str) -> list[Path]:
@@ -117,17 +123,32 @@ def session_options(config: RankConfig) -> dict[str, Any]:
     return options
 
 
-def probe_session(config: RankConfig) -> TaskSession:
-    """The task's documents and requests, without any model and without its chat template."""
-    options = session_options(config)
-    options.pop("apply_chat_template", None)
-    options.pop("fewshot_as_multiturn", None)
-    name, folders = task_and_path(config)
-    probe = open_session(name, PlaceholderLM(), include_path=folders, **options)
-    ignored = ignored_fewshot(probe.task, options.get("num_fewshot"))
-    if ignored is not None:
-        log.warning(ignored)
-    return probe
+def open_tasks(
+    config: RankConfig, lm: Any, **more: Any
+) -> tuple[dict[str, TaskSession], dict[str, Any]]:
+    """Sessions of every task of a ranking, and the harness's groups among them.
+
+    Parameters
+    ----------
+    config : RankConfig
+    lm : LM
+    **more
+        Further arguments of `open_sessions`, in place of those of ``harness:``.
+    """
+    names, folders = tasks_and_path(config)
+    options = {**session_options(config), **more}
+    return open_sessions(names, lm, include_path=folders, **options)
+
+
+def probe(config: RankConfig) -> tuple[dict[str, TaskSession], dict[str, Any]]:
+    """The tasks' documents and requests, without any model and without its chat template."""
+    plain = {"apply_chat_template": False, "fewshot_as_multiturn": False}
+    sessions, groups = open_tasks(config, PlaceholderLM(), **plain)
+    for session in sessions.values():
+        ignored = ignored_fewshot(session.task, session_options(config).get("num_fewshot"))
+        if ignored is not None:
+            log.warning(ignored)
+    return sessions, groups
 
 
 def require_model_types(config: RankConfig) -> None:

@@ -131,7 +131,7 @@ class Form:
             A part is missing or makes no sense.
         """
         n = len(d["items"])
-        arrays = {
+        arrays: dict[str, Any] = {
             name: np.array(d[name], dtype=np.float64)
             for name in ("mean", "covariance", "with_mean")
         }
@@ -140,7 +140,7 @@ class Form:
             if array.shape != shapes[name] or not np.isfinite(array).all():
                 raise ValueError(f"{name} does not fit {n} items")
         np.linalg.cholesky(arrays["covariance"])  # LinAlgError is a ValueError
-        rest = {k: float(d[k]) for k in ("centre", "variance", "error")}
+        rest: dict[str, Any] = {k: float(d[k]) for k in ("centre", "variance", "error")}
         hashes = tuple(d["doc_hashes"])
         if not n or len(hashes) != n or not all(np.isfinite(v) for v in rest.values()):
             raise ValueError("items, hashes and figures do not fit one another")

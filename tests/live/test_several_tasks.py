@@ -1,0 +1,155 @@
+"""Several tasks in one ranking: a list, a group with its own weights, one budget, one journal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from bench import TASK, Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat import ItemBank
+from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.runs.journal import JournalFile
+
+MODELS = ["m01", "m05", "m11"]
+NAMES = ("first", "second", "third")
+GROUPS = """\
+group: all_three
+task: [pair, third]
+aggregate_metric_list: [{metric: METRIC, weight_by_size: false}]
+"""
+PAIR = """\
+group: pair
+task: [first, second]
+aggregate_metric_list: [{metric: METRIC, weight_by_size: false}]
+"""
+
+
+@pytest.fixture
+def suite(bench: Bench, tmp_path: Path) -> Bench:
+    """The bench's task three times under other names, groups of them, and a suite bank."""
+    tasks = tmp_path / "suite"
+    tasks.mkdir()
+    source = (tmp_path / "tasks" / f"{TASK}.yaml").read_text()
+    bank = ItemBank.load(tmp_path / "default.bank.json")
+    for name in NAMES:
+        (tasks / f"{name}.yaml").write_text(source.replace(f"task: {TASK}", f"task: {name}"))
+    for file in (tmp_path / "tasks").glob("*.py"):
+        (tasks / file.name).write_text(file.read_text())
+    for name, text in (("all_three", GROUPS), ("pair", PAIR)):
+        (tasks / f"{name}.yaml").write_text(text.replace("METRIC", bank.metric))
+    from dataclasses import replace
+
+    SuiteBank({n: replace(bank, task=n) for n in NAMES}).save(tmp_path / "suite.banks")
+    return bench
+
+
+def config(suite: Bench, server: CompletionsServer, **settings: object) -> Path:
+    settings = {"bank": "suite.banks", "budget": {"items": 90}, **settings}
+    path = suite.config(server.url, MODELS, **settings)
+    content = yaml.safe_load(path.read_text())
+    content["harness"]["include_path"] = "suite"
+    if "tasks" in settings:
+        del content["task"]
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+def result(path: Path) -> dict:
+    return json.loads((path.with_suffix(".run") / "result.json").read_text())
+
+
+def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(
+    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    path = config(suite, server, task="all_three")
+    assert main(["rank", str(path)]) in (0, 3)
+    shown = capsys.readouterr().out
+    assert "group pair" in shown and "average" in shown
+    content = result(path)
+    board = {column["name"]: column for column in content["board"]}
+    assert list(board) == ["average", "pair", *NAMES]
+    assert [board[n]["weight"] for n in NAMES] == pytest.approx([1 / 3] * 3)
+    for model in MODELS:
+        cells = [board[n]["models"][model] for n in NAMES]
+        assert all(not cell["too_few"] for cell in cells)
+        found = content["models"][model]
+        assert found["estimate"] == pytest.approx(np.mean([c["estimate"] for c in cells]))
+        error = np.sqrt(sum(c["standard_error"] ** 2 for c in cells)) / 3
+        assert found["standard_error"] == pytest.approx(error)
+        both = board["pair"]["models"][model]
+        assert both["estimate"] == pytest.approx(np.mean([c["estimate"] for c in cells[:2]]))
+        assert found["n_items"] == sum(c["items"] for c in cells)
+    assert sum(block["n_items"] for block in content["models"].values()) <= 90
+    assert content["order"][0] == "m11"
+
+
+def test_a_list_with_weights_goes_on_after_a_stop_and_reports(
+    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    settings = {"tasks": ["pair", "third"], "weights": {"pair": 1, "third": 3}}
+    path = config(suite, server, **settings, budget={"items": 45}, stop_when_decided=False)
+    main(["rank", str(path), "--json"])
+    first = json.loads(capsys.readouterr().out)
+    weights = {c["name"]: c.get("weight") for c in first["board"]}
+    assert [weights[n] for n in NAMES] == pytest.approx([1 / 8, 1 / 8, 3 / 4])
+    main(["rank", str(path.with_suffix(".run")), "--json"])
+    assert json.loads(capsys.readouterr().out)["board"] == first["board"]
+    asked = sum(server.asked.values())
+    content = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**content, "budget": {"items": 75}}, sort_keys=False))
+    assert main(["rank", str(path), "--resume", "--report"]) in (0, 3)
+    assert 0 < sum(server.asked.values()) - asked <= 30
+    assert (path.with_suffix(".run") / "report.html").exists()
+    records = JournalFile(path.with_suffix(".run") / "journal.jsonl").read_new()
+    told = [tuple(r["item"]) for r in records if r["op"] == "tell" and r["model"] == "m05"]
+    assert {task for task, _ in told} == set(NAMES) and len(set(told)) == len(told)
+    # Three quarters of the weight draw more of the budget.
+    counts = {n: sum(task == n for task, _ in told) for n in NAMES}
+    assert counts["third"] == max(counts.values())
+    for name in NAMES:
+        assert list((path.with_suffix(".run") / "m05").glob(f"samples_{name}_*.jsonl"))
+
+
+def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(
+    suite: Bench, server: CompletionsServer
+) -> None:
+    path = config(suite, server, tasks=["first", "second"], bank="", budget={"items": 24}, warmup=4)
+    content = yaml.safe_load(path.read_text())
+    del content["bank"]
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    assert main(["rank", str(path), "--quiet"]) in (0, 3)
+    found = result(path)
+    cells = [c["models"]["m05"] for c in found["board"] if c["kind"] == "task"]
+    assert [c["items"] for c in cells] == [4, 4] and all(c["too_few"] for c in cells)
+    assert "method:sample" in found["signature"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"task": "all_three", "tasks": ["first"]}, "`task:` and `tasks:` mean the same"),
+        ({"tasks": ["first", "first"]}, "names 'first' twice"),
+        ({"task": "all_three", "weights": {"pair": 1}}, "gives task third no weight"),
+        ({"task": "all_three", "weights": {"pair": 1, "first": 2, "third": 1}}, "weight twice"),
+        ({"task": "all_three", "weights": {"pear": 1}}, "no such task or group"),
+        ({"task": "all_three", "weights": "much"}, "`weights:` must be documents, equal"),
+        ({"task": "first", "weights": "equal"}, "`weights:` is of several tasks"),
+        ({"task": "all_three", "bank": "default.bank.json"}, "name a folder"),
+        ({"task": "all_three", "bank": {"first": "default.bank.json"}}, "no bank of task second"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_asked(
+    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture, settings, says
+) -> None:
+    path = config(suite, server, **settings)
+    if "task" in settings and "tasks" in settings:
+        content = yaml.safe_load(path.read_text())
+        path.write_text(yaml.safe_dump({**content, "task": "all_three"}, sort_keys=False))
+    assert main(["rank", str(path)]) == 2
+    assert says in capsys.readouterr().err and not sum(server.asked.values())
