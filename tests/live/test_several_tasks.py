@@ -93,7 +93,8 @@ def test_a_list_with_weights_goes_on_after_a_stop_and_reports(
     suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
     settings = {"tasks": ["pair", "third"], "weights": {"pair": 1, "third": 3}}
-    path = config(suite, server, **settings, budget={"items": 45}, stop_when_decided=False)
+    settings |= {"warmup": 2, "stop_when_decided": False}
+    path = config(suite, server, **settings, budget={"items": 45})
     main(["rank", str(path), "--json"])
     first = json.loads(capsys.readouterr().out)
     weights = {c["name"]: c.get("weight") for c in first["board"]}
