@@ -58,9 +58,8 @@ def table_figures(own: Sequence[Outcome], n_items: int) -> dict[str, float]:
     if stated:
         z = np.concatenate([z_scores(o.errors, np.asarray(o.standard_errors)) for o in stated])
         out["z"], out["cover"] = float(np.mean(z**2)), float(np.mean(np.abs(z) <= Z95))
-        out["z_low"], out["z_high"] = bootstrapped(
-            [z_scores(o.errors, np.asarray(o.standard_errors)) for o in stated]
-        )
+        scores = [z_scores(o.errors, np.asarray(o.standard_errors)) for o in stated]
+        out |= bootstrapped("z", scores)
     pairs = [o for o in own if o.difference_errors is not None]
     if pairs:
         e, s, df = (
@@ -70,12 +69,11 @@ def table_figures(own: Sequence[Outcome], n_items: int) -> dict[str, float]:
         z = z_scores(e, s)
         out["rmse_pairs"], out["z_pairs"] = float(np.mean(e**2)), float(np.mean(z**2))
         out["cover_pairs"] = float(np.mean(np.abs(z) <= quantiles(0.95, df)))
-        out["z_pairs_low"], out["z_pairs_high"] = bootstrapped(
-            [
-                z_scores(np.asarray(o.difference_errors), np.asarray(o.difference_standard_errors))
-                for o in pairs
-            ]
-        )
+        scores = [
+            z_scores(np.asarray(o.difference_errors), np.asarray(o.difference_standard_errors))
+            for o in pairs
+        ]
+        out |= bootstrapped("z_pairs", scores)
     sure = [o for o in own if o.confident is not None]
     if sure:
         said, right = sum(o.confident or 0 for o in sure), sum(o.confident_right or 0 for o in sure)
@@ -85,20 +83,20 @@ def table_figures(own: Sequence[Outcome], n_items: int) -> dict[str, float]:
     return out
 
 
-def bootstrapped(by_set: Sequence[np.ndarray]) -> tuple[float, float]:
+def bootstrapped(key: str, by_set: Sequence[np.ndarray]) -> dict[str, float]:
     """95% percentile bootstrap interval of the root mean square, hold-out sets drawn whole.
 
     Models of one hold-out set share their draws, so that their errors are no independent cases.
-    With fewer than `FEWEST_SETS` sets nothing is known: the interval is the whole line.
+    Fewer than `FEWEST_SETS` sets say nothing.
     """
     if len(by_set) < FEWEST_SETS:
-        return 0.0, float("inf")
+        return {}
     squares = np.array([np.sum(z**2) for z in by_set])
     counts = np.array([len(z) for z in by_set])
     drawn = np.random.default_rng(0).integers(len(by_set), size=(RESAMPLES, len(by_set)))
     found = np.sqrt(squares[drawn].sum(axis=1) / np.maximum(counts[drawn].sum(axis=1), 1))
     low, high = np.quantile(found, [0.025, 0.975])
-    return float(low), float(high)
+    return {f"{key}_low": float(low), f"{key}_high": float(high)}
 
 
 def outside(tables: Mapping[str, Mapping[str, float]], key: str) -> dict[str, tuple[float, float]]:
@@ -113,6 +111,8 @@ def outside(tables: Mapping[str, Mapping[str, float]], key: str) -> dict[str, tu
 
 def show_outside(tables: Mapping[str, Mapping[str, float]]) -> None:
     """Print which score tables' z is surely not near 1, for the first method."""
+    if not any("z_low" in of for of in tables.values()):
+        return
     for key, what in (("z", "z"), ("z_pairs", "z of pairs")):
         found = outside(tables, key)
         names = ", ".join(f"{n} ({a:.2f} to {b:.2f})" for n, (a, b) in found.items())

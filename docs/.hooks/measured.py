@@ -27,6 +27,8 @@ _NAMES = {
     "paired_difference": "common items, difference estimator",
     "paper": "paper",
     "static": "static (best fixed subset)",
+    "default (each pair)": "default, confidence of each pair by itself",
+    "sample (each pair)": "sample, confidence of each pair by itself",
 }
 _COLUMNS = (
     ("tau", "tau", "{:.3f}"),
@@ -62,6 +64,12 @@ def quality(part: str) -> str:
     if part == "short":
         return _short(measured)
     made = measured["made"][part]
+    by = (
+        f"Made by `{made['command']}` at commit {made['commit']}. A method without a model of "
+        "its own states no error."
+    )
+    if part == "worlds":
+        return f"{_worlds(measured)}\n\n{by}"
     columns = _NATURAL if part == "natural" else _COLUMNS
     parts = []
     for key, methods in measured["tables"].items():
@@ -74,11 +82,19 @@ def quality(part: str) -> str:
         title = what.replace("items", "items per model").capitalize()
         text = f"{title}, {first['tables']} score tables:\n\n{_table(head, rows)}"
         parts.append(text + _outside(first))
-    parts.append(
-        f"Made by `{made['command']}` at commit {made['commit']}. A method without a model of "
-        "its own states no error."
-    )
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, by])
+
+
+def _worlds(measured: dict[str, Any]) -> str:
+    """One table of all synthetic worlds, at two numbers of items."""
+    head = ["world", "items", "method", *(title for title, _, _ in _COLUMNS)]
+    rows = []
+    for key, methods in measured["tables"].items():
+        part, *what = key.split(", ")
+        if part == "worlds" and what[1] in ("20 items", "100 items"):
+            for m, of in methods.items():
+                rows.append([what[0], what[1].split()[0], _NAMES[m], *_figures(of, _COLUMNS)])
+    return _table(head, rows)
 
 
 def _outside(of: dict[str, Any]) -> str:
@@ -151,9 +167,9 @@ def keep(path: Path, commit: str, command: str) -> None:
                 of = {k: round(v, 5) for k, v in pooled(own).items() if not k.endswith("_se")}
                 of |= {"tables": len(own), "said_all": sum(t.get("said", 0) for t in own)}
                 of["hits_all"] = sum(t.get("hits", 0) for t in own)
-                if by_table is first:
+                if by_table is first and any("z_low" in t for t in own):
                     of["outside"] = {k: outside(by_table, k) for k in ("z", "z_pairs")}
-                else:
+                if by_table is not first:
                     d = difference(list(first.values()), own, "tau")
                     of["tau_minus"] = [round(v, 4) for v in d or ()]
                 kept[method] = of

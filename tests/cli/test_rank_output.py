@@ -43,6 +43,17 @@ def test_names_are_shown_whole_quoted_and_visible() -> None:
     assert "[2J" not in shown.replace("␛[2J", "") and "\u202e" not in shown
 
 
+def test_what_random_documents_say_by_themselves_stands_below_the_table() -> None:
+    from lm_eval_ccat.cli.rank_output import notes
+
+    found = content()
+    assert not any("drawn at random" in line for line in notes(found))
+    sample = {"n": 12, "estimate": 0.25, "standard_error": 0.031, "interval": [0.18, 0.32]}
+    found["models"][LONG]["sample"] = sample
+    [line] = [line for line in notes(found) if "drawn at random" in line]
+    assert f"{LONG} 0.250 (error 0.031, 12)" in line
+
+
 def test_only_what_draws_may_send_escapes_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     out = Terminal()
     monkeypatch.setattr(sys, "stdout", out)
