@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 
 _LONGEST_NAME = 120
+#: Windows takes these for devices, whatever follows a dot.
+_DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
 
 
 def replace_text(path: Path, text: str, private: bool = False) -> None:
@@ -69,8 +71,8 @@ def set_rights(path: Path, mode: int) -> None:
 def safe_name(name: str) -> str:
     """A file name for any text; different texts have different names.
 
-    Letters, digits and ``-_.+`` stay.  A text that has anything else, begins with a dot or is very
-    long gets a short hash of the whole at its end.
+    Letters, digits and ``-_.+`` stay.  A text that has anything else, begins with a dot, is very
+    long or is the name of a Windows device gets a short hash of the whole at its end.
 
     Examples
     --------
@@ -80,6 +82,8 @@ def safe_name(name: str) -> str:
     plain = "".join(c if c.isalnum() or c in "-_.+" else "_" for c in name)
     if plain.startswith("."):
         plain = "_" + plain[1:]
+    if plain.partition(".")[0].lower() in _DEVICES:
+        plain = "_" + plain
     plain = plain[:_LONGEST_NAME].rstrip(".") or "_"
     if plain == name:
         return plain

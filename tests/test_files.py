@@ -49,3 +49,9 @@ def test_names_are_safe_and_different_for_different_texts(a: str, b: str) -> Non
     assert name and not name.startswith(".") and len(name) <= 130
     assert set(name) & set(string.punctuation + string.whitespace + "\0") <= set("-_.+")
     assert (name == safe_name(b)) == (a == b)
+
+
+def test_no_name_is_that_of_a_windows_device() -> None:
+    for device in ("con", "NUL", "com1", "Aux.json"):
+        assert safe_name(device).startswith("_") and safe_name(device).lower() != f"_{device}"
+    assert safe_name("console") == "console"
