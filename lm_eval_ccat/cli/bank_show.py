@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
+import textwrap
 from typing import Any
 
 from ..bank.suite import SuiteBank, is_suite
-from .parsing import add_json, prints_json, write_json
+from ..upkeep.findings import plural
+from .parsing import WIDTH, add_json, prints_json, write_json
 
 EPILOG = """\
 example:
   lm-eval-ccat bank show my_task.bank.json
   lm-eval-ccat bank show my_task.bank.json --json
+  lm-eval-ccat bank show my_task.bank.json --count
   lm-eval-ccat bank show mmlu.banks             each bank of a suite in one line
 """
 _MOST_USED = 5
@@ -22,12 +24,17 @@ def add_action(actions: argparse._SubParsersAction) -> None:
     """Add ``show``."""
     parser = actions.add_parser(
         "show",
-        help="print what a bank was calibrated on, its parameters, self-check and items' use",
+        help="say what a bank was calibrated on, whether to trust it, and what runs asked",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("bank", metavar="BANK", help="a bank, or the folder of a suite")
-    add_json(parser, "what the bank holds")
+    parser.add_argument(
+        "--count",
+        action="store_true",
+        help="count from now on which documents runs ask, in NAME.bank.usage.json beside the bank",
+    )
+    add_json(parser, "what the bank holds, parameters included,")
     parser.set_defaults(func=run)
 
 
@@ -79,43 +86,24 @@ def summary(path: str) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Print one bank, or a line for each bank of a suite."""
+    if args.count:
+        from ..upkeep.usage import start_usage
+
+        for file in SuiteBank.files(args.bank).values() if is_suite(args.bank) else [args.bank]:
+            start_usage(file)
     if is_suite(args.bank):
         return _run_suite(args)
     facts = summary(args.bank)
     write_json(args.json, facts)
     if prints_json(args.json):
         return 0
-    models = facts["calibration_models"]
+    from ..bank import ItemBank
+    from ..upkeep.told import told
+
     print(f"{facts['file']}  (sha256 {facts['sha256'][:12]})")
-    print(f"  task         {facts['task'] or 'not stated'}")
-    print(f"  metric       {facts['metric']}, filter {facts['filter'] or 'none'}")
-    print(f"  scale        {facts['scale']}")
-    print(f"  method       {facts['method']}")
-    print(f"  age          {facts['age']}")
-    print(f"  items        {facts['items_kept']} kept of {facts['items']}")
-    print(f"  models       {len(models)}: {', '.join(map(str, models[:12]))}", end="")
-    print(", ..." if len(models) > 12 else "")
-    for name, value in facts["constants"].items():
-        print(f"  {name:<12} {_short(value)}")
-    for name, value in facts["parameters"].items():
-        print(
-            f"  {name:<12} {value['min']:.4g} to {value['max']:.4g} over the items, "
-            f"median {value['median']:.4g}"
-        )
-    provenance = {k: v for k, v in facts["provenance"].items() if k not in ("report", "sources")}
-    if "rows" in provenance:  # of the score table: each is one model in one configuration
-        provenance["model configs"] = provenance.pop("rows")
-    provenance["sources"] = len(facts["provenance"].get("sources") or [])
-    for title, block in (
-        ("settings", facts["settings"]),
-        ("provenance", provenance),
-        ("self-check", facts["self_check"]),
-    ):
-        if block:
-            print(f"  {title}")
-            for name, value in block.items():
-                print(f"    {name}: {_short(value)}")
-    print(f"  use          {_use(facts['usage'], facts['items_kept'])}")
+    sentences = [*told(ItemBank.load(args.bank)), _use(facts["usage"], facts["items_kept"])]
+    for text in sentences:
+        print(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    "))
     for warning in facts["warnings"]:
         print(f"  warning: {warning}")
     return 0
@@ -134,11 +122,11 @@ def _run_suite(args: argparse.Namespace) -> int:
     width = max(len(f"{task} {outcome}") for task, outcome in found)
     for (task, outcome), facts in found.items():
         name, warnings = f"{task} {outcome}", len(facts["warnings"])
-        told = f"; {warnings} warning{'' if warnings == 1 else 's'}" if warnings else ""
+        doubts = f"; {plural(warnings, 'warning')}" if warnings else ""
         print(
             f"  {name:<{width}}  {facts['method']}, {facts['items_kept']} of {facts['items']} "
             f"items, {len(facts['calibration_models'])} models, {facts['age']}, "
-            f"{facts['usage']['tests']} tests{told}"
+            f"{facts['usage']['tests']} tests{doubts}"
         )
     return 0
 
@@ -146,20 +134,15 @@ def _run_suite(args: argparse.Namespace) -> int:
 def _use(usage: dict[str, Any], kept: int) -> str:
     tests, counts = usage["tests"], usage["counts"]
     if not tests:
-        return "no adaptive test recorded yet"
+        return "No adaptive test is recorded; --count starts counting which documents are asked."
     top = ", ".join(f"doc_id {c['doc_id']} in {c['tests']}" for c in counts[:_MOST_USED])
     always = sum(c["tests"] > tests / 2 for c in counts)
     advice = (
-        f"; {always} items were asked in more than half of the tests, --exposure K spreads them"
+        f"; {always} documents were asked in more than half of them, --exposure K spreads them"
         if always and tests >= 4
         else ""
     )
     return (
-        f"{tests} test{'' if tests == 1 else 's'} asked {usage['items_used']} of {kept} items; "
-        f"most often {top}{advice}"
+        f"{plural(tests, 'test')} asked {usage['items_used']} of {kept} documents, most often "
+        f"{top}{advice}."
     )
-
-
-def _short(value: object, width: int = 100) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else json.dumps(value, default=str)
-    return text if len(text) <= width else text[: width - 3] + "..."

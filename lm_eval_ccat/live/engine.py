@@ -6,6 +6,7 @@ in where their models come from and in what is made of the result; everything be
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -19,7 +20,7 @@ from ..runs.identity import NO_LIMIT, Differences
 from ..runs.journal import MemoryJournal
 from ..runs.journaled import CUT_OFF, JournaledRanker
 from ..runs.rebuild import make_ranker, save_banks
-from ..upkeep.usage import record_usage
+from ..upkeep.usage import record_usage, usage_path
 from .observer import Observer, Progress
 from .plan import Plan
 from .scheduler import Scheduler
@@ -194,8 +195,8 @@ def conduct(
 
 
 def count_usage(bank_file: Any, tests: Sequence[Sequence[Any]], observer: Observer) -> None:
-    """Count the items that each test asked beside a bank's file; a warning where that fails."""
-    if bank_file is None or not any(tests):
+    """Count the items that each test asked, where a bank's counts were begun; warn of failure."""
+    if not isinstance(bank_file, str | os.PathLike) or not usage_path(bank_file).is_file():
         return
     try:
         record_usage(bank_file, [test for test in tests if test])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..bank import ItemBank
-from ..upkeep.age import age_in_words
+from ..upkeep.told import origin, reach, tried
 from .decision import pairs_decided
 from .run import Run
 from .words import listed
@@ -52,13 +52,18 @@ def _range(run: Run, say: Any) -> None:
     for m, text in found:
         say("Range", f"{m} {text}.")
     for task, bank in run.each_bank():
-        reach = bank.self_check.get("range")
-        if reach:
-            rest = "" if found else " Nothing in this run speaks against it."
-            say("Range", f"The bank{_of(task)} {reach.removeprefix('it ')}.{rest}")
+        if text := reach(bank, f"The bank{_of(task)}"):
+            say("Range", text + ("" if found else " Nothing in this run speaks against it."))
 
 
 def _sample(run: Run, say: Any) -> None:
+    models = run.result["models"]
+    drawn = {m: s for m in run.tested if (s := models[m].get("sample"))}
+    if drawn:
+        alone = ", ".join(
+            f"{m} {s['estimate']:.3g} ± {s['standard_error']:.2g}" for m, s in drawn.items()
+        )
+        say("Sample", f"The random documents by themselves, without the bank, give {alone}.")
     audits = {m: a for m in run.tested if (a := run.result["models"][m].get("audit"))}
     judged = {m: a for m, a in audits.items() if a["agrees"] is not None}
     against = [m for m, a in judged.items() if not a["agrees"]]
@@ -95,17 +100,6 @@ def _bank(task: str, bank: ItemBank, say: Any) -> None:
             "other models.",
         )
         return
-    say(
-        "Bank",
-        f"The bank{_of(task)} was calibrated on {len(bank.models)} models by the method "
-        f"“{bank.method}” and {age_in_words(bank)}.",
-    )
-    check = bank.self_check
-    if "coverage_95" in check:
-        say(
-            "Bank",
-            f"Tried on {check['models_left_out']} models left out of the calibration, its 95% "
-            f"intervals covered {100 * check['coverage_95']:.0f}% of the true scores and its "
-            f"estimates had an RMSE of {check['rms_error']:.3f} (scores on 0 to 1) after "
-            f"{check['items']} documents.",
-        )
+    say("Bank", origin(bank, f"The bank{_of(task)}"))
+    if text := tried(bank):
+        say("Bank", text)

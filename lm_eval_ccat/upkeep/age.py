@@ -30,7 +30,7 @@ def age_in_words(bank: ItemBank, today: date | None = None) -> str:
     try:
         made = date.fromisoformat(bank.made or "")
     except ValueError:
-        return "made on a day that it does not record"
+        return "made on an unrecorded date"
     days = ((today or date.today()) - made).days
     text = f"made on {made.isoformat()}, {days} day{'' if days == 1 else 's'} ago"
     if days <= RENEW_AFTER:

@@ -1,6 +1,6 @@
 """How often each item of a bank has been asked: a side file, never part of the bank's hash.
 
-``x.bank.json`` has its counts in ``x.bank.usage.json``. Items that everyone is asked can be learnt;
+``x.bank.json`` has its counts in ``x.bank.usage.json``, where `start_usage` was called. Items that everyone is asked can be learnt;
 the counts show which those are, and `Ranker(exposure=K)` spreads them.
 """
 
@@ -70,6 +70,25 @@ def read_usage(bank: str | Path) -> Usage:
         raise BankError(
             f"{path}: not a readable count of items used ({e}); delete it to start counting anew"
         ) from None
+
+
+def start_usage(bank: str | Path) -> None:
+    """Begin to count; runs count only where this was asked for. Counts that are there stay.
+
+    Raises
+    ------
+    BankError
+        There is no bank, or the side file cannot be written.
+    """
+    path = usage_path(bank)
+    if not Path(bank).is_file():
+        raise BankError(f"there is no bank {bank}")
+    if path.exists():
+        return
+    try:
+        _write(path, Usage())
+    except OSError as e:
+        raise BankError(f"{path}: cannot write the counts ({e.strerror or e})") from e
 
 
 def record_usage(bank: str | Path, tests: Iterable[Iterable[Any]]) -> Usage:

@@ -65,3 +65,8 @@ def test_an_unknown_system_is_named(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     with pytest.raises(HarnessError, match="no system 'lead-12'; it has: titled"):
         DemoSystem(system="lead-12")
+
+
+def test_what_the_demo_cannot_do_is_refused_at_once(capsys: pytest.CaptureFixture) -> None:
+    assert main(["demo", "--documents", "20"]) == 2
+    assert "--documents 20: the demo takes 100 to 5000" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.upkeep.usage import read_usage
+from lm_eval_ccat.upkeep.usage import read_usage, start_usage
 
 
 @pytest.fixture
@@ -38,6 +38,7 @@ def rows(folder, name="out/leaderboard_texts"):
 
 def test_a_new_model_gets_a_row_and_a_rank_interval(bench, board, capsys):
     folder, logs = board
+    start_usage(folder / "texts.bank.json")
     assert call(bench, folder, logs, 0.97) == 0
     printed = capsys.readouterr().out
     assert "new: rank 1 of 7" in printed and "leaderboard: " in printed

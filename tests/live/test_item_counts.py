@@ -1,4 +1,4 @@
-"""`rank` counts beside the bank which items it asked, and counts them once."""
+"""`rank` counts beside a bank that is counted which items it asked, and counts them once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench import Bench
 from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.upkeep.usage import read_usage
+from lm_eval_ccat.upkeep.usage import read_usage, start_usage
 
 
 def test_items_are_counted_beside_the_bank_and_once(
@@ -17,6 +17,7 @@ def test_items_are_counted_beside_the_bank_and_once(
 ) -> None:
     config = bench.config(server.url, ["m01", "m11"])
     bank = config.parent / yaml.safe_load(config.read_text())["bank"]
+    start_usage(bank)
     before = read_usage(bank)
     assert main(["rank", str(config)]) == 0
     now = read_usage(bank)
