@@ -1,7 +1,8 @@
 """How often each item of a bank has been asked: a side file, never part of the bank's hash.
 
-``x.bank.json`` has its counts in ``x.bank.usage.json``, where `start_usage` was called. Items that everyone is asked can be learnt;
-the counts show which those are, and `Ranker(exposure=K)` spreads them.
+``x.bank.json`` has its counts in ``x.bank.usage.json``, once `start_usage` was called for it. Items
+that everyone is asked can be learnt; the counts show which those are, and `Ranker(exposure=K)`
+spreads them.
 """
 
 from __future__ import annotations
