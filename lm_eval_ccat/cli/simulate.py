@@ -22,7 +22,8 @@ example:
       --methods default,paper,common --holdout 4 --folds 20 --items_per_model 20
 
 Models are held out in turn, the others calibrate, and every method ranks the held-out ones at
-equal cost. A mean tau of 1 is the true order every time. docs/simulate.md explains each column.
+equal cost. --task GROUP or A,B ranks by the weighted mean of several tasks. A mean tau of 1 is
+the true order every time. docs/simulate.md explains each column.
 """
 
 # Column title, key of the summary, format.
@@ -84,9 +85,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--units_column", metavar="C", help="its column of item sizes")
     parser.add_argument(
         "--methods",
-        default="default,paper,random,common,limit,static,fixed",
         metavar="A,B",
-        help="comma-separated (default: %(default)s)",
+        help="comma-separated (default: default,paper,random,common,limit,static,fixed; of several "
+        "tasks default,paper,sample,random)",
     )
     parser.add_argument("--holdout", type=int, default=4, help="models per fold (default: 4)")
     parser.add_argument("--folds", type=int, default=20, help="hold-out sets (default: 20)")
@@ -153,6 +154,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="N",
         help="calibrate on a seeded draw of N of the other models",
     )
+    parser.add_argument(
+        "--weights",
+        choices=("documents", "equal"),
+        help="of several tasks: how much each counts (default: documents)",
+    )
     add_exclude(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the partitions (default: 0)")
     parser.add_argument("--processes", type=int, help="folds at once (default: one per core)")
@@ -163,9 +169,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay and print."""
     from ..simulation import simulate
+    from ..simulation.run import DEFAULT_METHODS
 
     if (args.items is None) != (args.units_column is None):
         raise UsageError("--items and --units_column go together")
+    if args.task and Path(args.scores).exists():
+        from ..upkeep.tasks import is_one_task
+
+        if not is_one_task(args.scores, args.task):
+            return _run_suite(args)
+    if args.weights is not None:
+        raise UsageError("--weights is of several tasks (--task GROUP or A,B)")
     table = read_scores(args.scores, args)
     if names := names_of(args.exclude):
         table.select(names)  # an unknown name is an error, not a silent nothing
@@ -173,7 +187,7 @@ def run(args: argparse.Namespace) -> int:
     with progress(f"replaying {args.folds} folds", "folds") as show:
         found = simulate(
             table,
-            _methods(args.methods, args.familywise),
+            _methods(args.methods or ",".join(DEFAULT_METHODS), args.familywise),
             holdout=args.holdout,
             folds=args.folds,
             seeds=args.seeds,
@@ -197,6 +211,52 @@ def run(args: argparse.Namespace) -> int:
         )
     write_json(args.json, found.to_dict())
     if not prints_json(args.json):
+        for line in report(found):
+            print(line)
+    for warning in found.warnings:
+        warn(warning)
+    return 0
+
+
+#: Flags of one task that a suite's replay does not take, with what they are without being given.
+_OF_ONE_TASK = {
+    "items": None, "seeds": 1, "spend": "budget", "batch": 1, "item_scaling": False, "prices": None,
+    "levels": None, "holdouts": None, "calibration_models": None, "familywise": False,
+}  # fmt: skip
+
+
+def _run_suite(args: argparse.Namespace) -> int:
+    """Replay a ranking over several tasks."""
+    from ..simulation.suite import DEFAULT_METHODS, simulate_suite
+    from ..upkeep.build import tables_of
+
+    for flag, usual in _OF_ONE_TASK.items():
+        if getattr(args, flag) != usual:
+            raise UsageError(f"--{flag} is for one task")
+    tables = {
+        task: table.without([m for m in names_of(args.exclude) if m in table.models])
+        for task, table in tables_of(
+            args.scores, names_of(args.task), names_of(args.metric) or None, args.filter,
+            args.range, args.lower_is_better,
+        ).items()
+    }  # fmt: skip
+    with progress(f"replaying {args.folds} folds", "folds") as show:
+        found = simulate_suite(
+            tables,
+            names_of(args.methods) or DEFAULT_METHODS,
+            weights=args.weights or "documents",
+            holdout=args.holdout,
+            folds=args.folds,
+            items_per_model=args.items_per_model or 40.0,
+            confidence=args.confidence,
+            kind=args.kind,
+            seed=args.seed,
+            on_progress=show,
+        )
+    write_json(args.json, found.to_dict())
+    if not prints_json(args.json):
+        shares = ", ".join(f"{t} {w:.3g}" for t, w in found.settings["weights"].items())
+        print(f"{len(tables)} tasks, their weights: {shares}")
         for line in report(found):
             print(line)
     for warning in found.warnings:

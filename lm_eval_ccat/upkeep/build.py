@@ -90,6 +90,32 @@ def build(
     return SuiteBank(banks)
 
 
+def tables_of(
+    path: str | Path,
+    tasks: Sequence[str],
+    metrics: Sequence[str] | None = None,
+    filter: str | None = None,
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+) -> dict[str, ScoreTable]:
+    """Scores of several tasks, one outcome of each.
+
+    Raises
+    ------
+    UsageError
+        A task reports none or several of the metrics.
+    """
+    found: dict[str, ScoreTable] = {}
+    for outcome in _wanted(Path(path), tasks, metrics, filter):
+        task = outcome.task or "task"
+        if task in found:
+            raise UsageError(f"{path}: task {task} reports several of the metrics; name one")
+        found[task] = ScoreTable.read(
+            path, outcome.metric, outcome.task, outcome.filter, range, lower_is_better
+        )
+    return found
+
+
 def _wanted(
     path: Path, tasks: Sequence[str], metrics: Sequence[str] | None, filter: str | None
 ) -> list[Outcome]:
