@@ -72,6 +72,11 @@ CONFIG_WORDS = {
     "failures": "When a request is tried again and when a model is set aside, see below.",
     "lease": "Seconds after which a document claimed by a dead process is given to another.",
     "fail_on_empty": "Share of empty answers of a model above which the exit code is 4.",
+    "prior": "Earlier answers (harness logs with samples, or a run directory), a list of them, or "
+    "`{model: logs}`. Where the ranking comes to their documents they are scored in place of new "
+    "ones and cost nothing.",
+    "save_bank": "File in which what is observed is kept: a bank that grows from ranking to "
+    "ranking.",
     "harness": "Anything that `lm_eval --config` takes and that does not belong to `rank`, "
     "trackers and the hub included: "
     "`num_fewshot`, `apply_chat_template`, `system_instruction`, `gen_kwargs`, `include_path`, "

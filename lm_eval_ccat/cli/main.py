@@ -48,6 +48,7 @@ COMMANDS: dict[str, Command] = {
     "rank": Command("rank several models on one task with few items", "rank"),
     "run": Command("lm_eval's run, with --adaptive for one model", "run", raw=True),
     "simulate": Command("replay logged scores: how few items would have been enough?", "simulate"),
+    "complete": Command("top an adaptive run up to the full benchmark", "complete"),
     "compare": Command("is one model better, worse, or not worse than another?", "compare"),
     "score-form": Command("the whole score from the logs of a fixed form", "score_form"),
     "audit": Command("compare what a run claimed with full results", "audit"),

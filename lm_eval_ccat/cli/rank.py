@@ -115,6 +115,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="with --dry_run: also ask each model one document; exit code 1 where one cannot",
     )
     parser.add_argument("--bank", help="replaces bank: of the configuration")
+    parser.add_argument(
+        "--prior",
+        action="append",
+        metavar="[NAME=]LOGS",
+        help="earlier answers (harness logs with samples, or a run directory): not paid again",
+    )
+    parser.add_argument(
+        "--save_bank",
+        metavar="FILE",
+        help="keep what is observed in a bank that grows from ranking to ranking",
+    )
     parser.add_argument("--confidence", type=float, help="replaces confidence:")
     parser.add_argument("--budget_items", type=float, help="replaces budget: by {items: N}")
     parser.add_argument("--budget_usd", type=float, help="replaces budget: by {usd: X}")
@@ -292,6 +303,8 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
             "percentile",
             "seed",
             "fail_on_empty",
+            "prior",
+            "save_bank",
         )
         if getattr(args, key) is not None
     }

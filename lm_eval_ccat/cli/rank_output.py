@@ -183,6 +183,11 @@ def notes(content: Mapping[str, Any]) -> list[str]:
                 f"seen, not as 0. The first: {block['failed'][0]['doc_id']}: "
                 f"{block['failed'][0]['reason']}"
             )
+        if block.get("from_prior"):
+            lines.append(
+                f"{name}: {block['from_prior']} of {block['n_items']} answers were given before "
+                "and cost nothing now."
+            )
         if block.get("empty_outputs"):
             answers = plural(block["empty_outputs"], "empty answer")
             lines.append(f"{name} gave {answers}, scored as given.")

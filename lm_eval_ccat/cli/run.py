@@ -51,6 +51,8 @@ _OURS = (
     "percentile",
     "known_sampled",
     "metric",
+    "prior",
+    "save_bank",
     *run_after.FLAGS,
     "mlflow_args",
     "ranking",
@@ -132,6 +134,17 @@ def add_parser(subparsers: Any) -> None:
     )
     group.add_argument(
         "--adaptive_seed", type=int, metavar="<n>", help="Seed of the adaptive test (default: 0)"
+    )
+    group.add_argument(
+        "--prior",
+        nargs="+",
+        metavar="<logs>",
+        help="Earlier answers of the model (logs with samples, a run directory): not paid again",
+    )
+    group.add_argument(
+        "--save_bank",
+        metavar="<file>",
+        help="Keep what is observed in a bank that grows from run to run",
     )
     group.add_argument(
         "--metric",

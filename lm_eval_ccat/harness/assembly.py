@@ -397,6 +397,7 @@ def save_model(
     model: str,
     model_args: Mapping[str, Any],
     hub: Mapping[str, Any],
+    bootstrap_iters: int | None = None,
 ) -> None:
     """Write ``<folder>/<name>/results_<date>.json`` and ``samples_<task>_<date>.jsonl``.
 
@@ -411,10 +412,18 @@ def save_model(
         Type and (masked) arguments for the ``config`` block.
     hub : mapping
         The harness's ``hf_hub_log_args``; without them nothing leaves the machine.
+    bootstrap_iters : int, optional
+        For the standard errors of a complete run, as `evaluate` takes it.
     """
     task = run.session.name
     results = assemble(
-        run.session.lm, [task], {}, None, {task: run}, bootstrap_iters=None, log_samples=True
+        run.session.lm,
+        [task],
+        {},
+        None,
+        {task: run},
+        bootstrap_iters=bootstrap_iters,
+        log_samples=True,
     )
     results["config"] = {"model": model, "model_args": dict(model_args), "limit": None}
     add_scorers(results)

@@ -179,6 +179,10 @@ class TaskSession:
         """The text of each request of a document, as a full run sends it."""
         return tuple(map(internals.prompt, self._instances[doc_id]))
 
+    def prompt_hash(self, doc_id: int) -> str:
+        """Of the text of a document's first request, as the harness logs it."""
+        return internals.prompt_hash(self._instances[doc_id][0])
+
     def n_requests(self, doc_id: int) -> int:
         """How many answers of the model one document takes (choices, repeats)."""
         return sum(map(internals.repeats, self._instances[doc_id]))
@@ -201,13 +205,15 @@ class TaskSession:
 
     # -- running documents --------------------------------------------------------------------
 
-    def administer(self, doc_ids: Sequence[int]) -> list[Administered]:
+    def administer(self, doc_ids: Sequence[int], lm: Any = None) -> list[Administered]:
         """Run documents through the model and score them as the task does.
 
         Parameters
         ----------
         doc_ids : sequence of int
             Documents, each once; their requests go to the model in one call, in this order.
+        lm : LM, optional
+            What answers in place of the session's model (recorded answers, say).
 
         Returns
         -------
@@ -225,9 +231,10 @@ class TaskSession:
         requests = [instance for group in groups for instance in group]
         if not requests:
             return []
-        self.settle_batch()
+        if lm is None:
+            self.settle_batch()
         started = time.perf_counter()
-        internals.send(self.lm, requests)
+        internals.send(self.lm if lm is None else lm, requests)
         share = (time.perf_counter() - started) / sum(map(internals.repeats, requests))
         with self._scoring:  # metric objects of HF `evaluate` are not for several threads
             filters = internals.apply_filters(self.task, requests)

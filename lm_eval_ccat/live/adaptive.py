@@ -22,11 +22,13 @@ from ..harness.outcome import Outcome, leading
 from ..harness.session import TaskSession
 from ..runs.directory import RunDirectory
 from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory
+from .keep import growing, keep
 from .known import KnownMean, known_means
 from .observer import Observer
 from .options import MODEL, AdaptiveOptions, bank_file
 from .outcomes import Bank, measure
 from .plan import Plan, check_session, plan_of
+from .prior import answers_at_hand
 from .results import result_of, task_runs
 from .worker import Item, SessionWorker
 
@@ -171,8 +173,13 @@ def _run(
         options.config("+".join(outcomes), budget, len(runs)),
         outcomes, sessions, runs[0].known, weights,
     )  # fmt: skip
+    if options.save_bank:
+        growing(plan, options.save_bank)
     size = options.batch_size
     worker = OpenWorker(plan, size if isinstance(size, int) else None)
+    if options.prior:
+        found = answers_at_hand(options.prior, [MODEL], list(plan.measured), plan.single)
+        worker.at_hand = found[MODEL]
     with _directory(folder, options.resume) as directory:
         resume = directory is not None and directory.journal.exists()
         ranker = open_ranker(plan, directory, resume, observer)
@@ -193,6 +200,10 @@ def _run(
         if directory is not None:
             result = result_of(plan, ranker, directory.path, interrupted=not ended)
             directory.write_json("result.json", result.content)
+        if options.save_bank and ranker.answers:
+            name = internals.model_name(worker.lm)
+            said = keep(plan, ranker, options.save_bank, plan.session.settings, {MODEL: name})
+            observer.note(said)
         if not ended:
             if directory is not None:
                 log.warning("interrupted; everything is kept in %s, go on with resume", folder)

@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import UsageError
 from ..harness.prices import Price
 from ..masking import mask, remember_credentials
+from .prior import parse_prior
 from .suite import parse_tasks, parse_weights
 from .tracking import HUB, TRACKERS
 from .weights import parse_metrics
@@ -104,6 +105,8 @@ class RankConfig:
     failures: FailureRule = field(default_factory=FailureRule)
     lease: float = 600.0
     fail_on_empty: float | None = None
+    prior: dict[str, list[str]] = field(default_factory=dict)
+    save_bank: str | None = None
     harness: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -123,7 +126,8 @@ class RankConfig:
         """JSON values for files and comparison; credentials are masked."""
         values = asdict(self)
         # Settings that came later are left out while they say what was always so.
-        for name in ("tasks", "weights", "metrics", "rank_width", "percentile", "known_sampled"):
+        later = ("tasks", "weights", "metrics", "rank_width", "percentile", "known_sampled")
+        for name in (*later, "prior", "save_bank"):
             if not values[name]:
                 values.pop(name)
         if set(self.metrics.values()) == {1.0}:
@@ -238,6 +242,10 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
         "failures": _failures(content.get("failures")),
         "lease": _number(content, "lease", low=0.0, open_ends=True),
         "fail_on_empty": _number(content, "fail_on_empty", low=0.0, high=1.0),
+        "prior": parse_prior(content.get("prior"), folder),
+        "save_bank": None
+        if content.get("save_bank") is None
+        else _text(content["save_bank"], "save_bank"),
         "harness": harness,
     }
     given = {key: value for key, value in optional.items() if value is not None}

@@ -58,6 +58,8 @@ def adaptive_evaluate(
     *,
     bank: Any = None,
     metrics: Any = None,
+    prior: Any = None,
+    save_bank: Any = None,
     target_se: float | None = None,
     max_items: int | None = None,
     budget: Mapping[str, float] | None = None,
@@ -85,6 +87,11 @@ def adaptive_evaluate(
     metrics : str, list of str, or mapping of str to float, optional
         What to estimate of each answer, ``{"bleu": 1, "chrf": 0}``: those with weight decide when
         to stop. Default the bank's metric, else the task's first.
+    prior : path or list of path, optional
+        Earlier answers of the model, which are not paid again: harness logs with samples, or a run
+        directory.
+    save_bank : path, optional
+        File of a bank that grows by what the run observes; of one task.
     target_se : float, optional
         Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
         own, is at most this; of a group of tasks, that of the group's score.
@@ -134,6 +141,8 @@ def adaptive_evaluate(
     options = AdaptiveOptions(
         bank=bank,
         metrics=metrics,
+        prior=prior,
+        save_bank=save_bank,
         target_se=target_se,
         max_items=max_items,
         budget=budget,

@@ -48,6 +48,11 @@ class Till:
             usd = self.price.cost(tokens, seconds) + judge
         return (1.0 if self.currency == "items" or usd is None else usd), usd
 
+    def charge_judge(self) -> tuple[float, float | None]:
+        """As `charge`, of an answer that was paid for before: what judging it cost just now."""
+        usd = take_cost() if self.price.known else None
+        return (usd or 0.0) if self.currency == "usd" else 0.0, usd
+
 
 @dataclass(frozen=True)
 class Forecast:

@@ -14,6 +14,7 @@ from ..harness.prices import Price
 from .config import BUDGET_KINDS, ModelConfig, RankConfig
 from .known import KnownResults
 from .outcomes import SUITE, Bank, task_of
+from .prior import parse_prior
 from .weights import parse_metrics
 
 #: The name of the one model in its ranking.
@@ -43,6 +44,11 @@ class AdaptiveOptions:
     metrics : str, list of str or mapping, optional
         What to estimate of each answer, with weights that say what to stop by
         (``{"bleu": 1, "chrf": 0}``); default the bank's metric, else the task's first.
+    prior : path or list of path, optional
+        Earlier answers of the model (harness logs with samples, or a run directory): where the
+        run comes to their documents they are scored in place of new ones.
+    save_bank : path, optional
+        File of a bank that grows by what the run observes, of one task.
     price : mapping, optional
         What the model costs: ``input`` and ``output`` ($ per million tokens), ``item``, ``hour``;
         needed for a budget in dollars.
@@ -88,12 +94,15 @@ class AdaptiveOptions:
     percentile: float | None = None
     known_sampled: bool = False
     metrics: Any = None
+    prior: Any = None
+    save_bank: Any = None
     run_dir: Any = None
     resume: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "leaderboard", KnownResults.of(self.leaderboard))
         object.__setattr__(self, "metrics", parse_metrics(self.metrics) or {})
+        object.__setattr__(self, "prior", parse_prior(self.prior) or {})
         _positive(self.target_se, "target_se")
         _positive(self.percentile, "percentile")
         for name in ("rank_width", "percentile", "known_sampled"):

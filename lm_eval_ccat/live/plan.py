@@ -21,6 +21,7 @@ from ..harness.prices import Tokens
 from ..metrics.scale import Scale
 from ..ranker import Ranker
 from ..runs.rebuild import make_ranker
+from ..upkeep.grow import without
 from .config import ModelConfig, RankConfig
 from .known import KnownMean, known_means, read_known
 from .money import (
@@ -290,10 +291,12 @@ def make_plan(config: RankConfig) -> Plan:
     sessions, groups = probe(config)
     if config.weights and len(sessions) == 1:
         raise UsageError("`weights:` is of several tasks; weights of metrics stand in `metrics:`")
-    measured = {
-        task: measure(bank_of_task(bank, task, len(sessions)), config.metrics, session)
-        for task, session in sessions.items()
-    }
+    names = [m.name for m in config.models]
+    measured = {}
+    for task, session in sessions.items():
+        found = measure(bank_of_task(bank, task, len(sessions)), config.metrics, session)
+        # A model that the bank has answers of does not calibrate its own test.
+        measured[task] = {k: replace(o, bank=without(o.bank, names)) for k, o in found.items()}
     weights, reported = None, {}
     if len(sessions) > 1:
         weights = task_weights(config.weights, measured, groups)

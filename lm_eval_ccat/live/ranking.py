@@ -5,19 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import HarnessError, UsageError
+from ..errors import BankError, HarnessError, UsageError
 from ..harness import TaskSession, internals
 from ..runs.directory import RunDirectory
+from ..runs.journaled import JournaledRanker
+from ..runs.rebuild import banks_at
 from .config import ModelConfig, RankConfig, load_config, parse_config
 from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory, start
 from .forecast import at_most, forecast
+from .keep import growing, keep
 from .models import HarnessWorker
 from .observer import Observer
 from .outcomes import bank_files
 from .plan import Plan, bank_of_task, check_session, make_plan
+from .prior import answers_at_hand, in_words
 from .probe import probe as probe_models
 from .quiet import quiet_harness
 from .results import Result, empty_answers, result_of, write_model_results
@@ -98,7 +103,12 @@ def rank(
         stack.enter_context(quiet_harness(log_file, watcher.warn))
         require_model_types(settings)
         trackers = wanted(settings.harness)
+        if resume and settings.save_bank and settings.bank:
+            # What the run began with: the file may have grown by it since.
+            settings = replace(settings, bank=str(banks_at(Path(run_dir or "."))))
         plan = make_plan(settings)
+        if settings.save_bank:
+            growing(plan, settings.save_bank)
         if executor == "local":
             internals.require_backends(str(entry.model) for entry in settings.models)
         for warning in plan.bank.warnings[:3]:
@@ -118,6 +128,8 @@ def rank(
         workers = _workers(plan, executor, ray_address, watcher)
         for worker in workers:  # connections, weights, and GPUs that actors hold
             stack.callback(worker.close)
+        if settings.prior:
+            _take_to_hand(plan, workers, executor, watcher)
         ended = conduct(plan, ranker, workers, watcher)
         after = ranker.ranker.result().items
         for task in plan.measured:
@@ -130,6 +142,8 @@ def rank(
                 count_usage(file, new, watcher)
         for warning in empty_answers(ranker.tally, settings.fail_on_empty)[0]:
             watcher.warn(warning)
+        if settings.save_bank and any("score" in a for a in ranker.answers.values()):
+            _keep(plan, ranker, workers, settings.save_bank, watcher)
         path = None if directory is None else directory.path
         result = result_of(plan, ranker, path, interrupted=not ended)
         watcher.finished(result)
@@ -216,6 +230,37 @@ def refuse_data_parallel() -> None:
             "the ranking; start `rank` once, or one process per GPU that joins a shared ranking: "
             "`rank CONFIG --prepare`, then `run --adaptive --ranking RUN_DIR --name NAME`"
         )
+
+
+def _keep(
+    plan: Plan,
+    ranker: JournaledRanker,
+    workers: Sequence[HarnessWorker],
+    path: str,
+    observer: Observer,
+) -> None:
+    """Add what was observed to the growing bank; a trouble costs no result."""
+    opened = [worker.sessions[plan.outcome.task] for worker in workers if worker.sessions]
+    try:
+        observer.note(keep(plan, ranker, path, (opened or [plan.session])[0].settings))
+    except BankError as error:
+        observer.warn(f"save_bank: {error}")
+
+
+def _take_to_hand(
+    plan: Plan, workers: Sequence[HarnessWorker], executor: str, observer: Observer
+) -> None:
+    """Give workers the answers that their models gave before."""
+    if executor != "local":
+        raise UsageError("prior: goes with models in this process (--executor local)")
+    names = [worker.name for worker in workers]
+    found = answers_at_hand(plan.config.prior, names, list(plan.measured), plan.single)
+    for worker in workers:
+        worker.at_hand = dict(found[worker.name])
+    observer.note(
+        f"Earlier answers at hand: {in_words(found)}. Where the ranking comes to their documents "
+        "they are scored in place of new ones, which costs nothing."
+    )
 
 
 def _workers(

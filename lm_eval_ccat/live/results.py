@@ -117,6 +117,8 @@ def _content(
                 "estimated": "estimate" in sources,
             }
         block["empty_outputs"] = tally.empty_outputs.get(name, 0)
+        if name in tally.prior:
+            block["from_prior"] = tally.prior[name]
     return {
         "headline": headline(ranking),
         "metric": metric,

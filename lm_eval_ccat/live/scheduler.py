@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from ..errors import CcatError, RunError
 from ..runs.journaled import JournaledRanker
@@ -161,8 +162,11 @@ class Scheduler:
         """
         self.asking.beyond = set(items)
         self.asking.gates[worker.name].state = State.OPEN
-        for start in range(0, len(items), worker.batch):
-            self.asking.administer(worker, list(items[start : start + worker.batch]))
+        size = worker.batch
+        batches = [list(items[start : start + size]) for start in range(0, len(items), size)]
+        with ThreadPoolExecutor(worker.slots) as pool:
+            for _ in pool.map(lambda batch: self.asking.administer(worker, batch), batches):
+                pass  # raises what was raised
 
     def _start_threads(self) -> list[threading.Thread]:
         resident, turns = self._split_by_memory()

@@ -12,6 +12,7 @@ from ..harness.outcome import Outcome, leading
 from ..harness.prices import Tokens
 from ..harness.transport import Transport, pooled
 from ..harness.usage import UsageMeter
+from ..scores.earlier import EarlierAnswer
 from .money import Till, tokens_of
 
 #: A document as the ranking names it: its doc_id, or (task, doc_id) where there are several tasks.
@@ -48,6 +49,8 @@ class Answer:
         As the model gave them, per request.
     empty : bool
         Whether there is no text in any response.
+    prior : str or None
+        Where it was read, if it was given before and paid for then.
     """
 
     item: Item
@@ -60,6 +63,7 @@ class Answer:
     prompt_hash: str | None = None
     responses: list[Any] = field(default_factory=list)
     empty: bool = False
+    prior: str | None = None
 
     def details(self) -> dict[str, Any]:
         """The part that is kept in the journal beside the score and the cost."""
@@ -74,6 +78,7 @@ class Answer:
             "prompt_sha256": self.prompt_hash,
             "responses": self.responses,
             **({"empty": True} if self.empty else {}),
+            **({} if self.prior is None else {"prior": self.prior}),
         }
 
 
@@ -126,6 +131,8 @@ class SessionWorker:
         self.sessions = dict(sessions)
         self.slots = self.batch = 1
         self.administered: dict[Item, Administered] = {}
+        #: Answers given before, which are not asked for again.
+        self.at_hand: dict[Item, EarlierAnswer] = {}
         self._till = till
         self._meter: UsageMeter | None = None
         self._requests_per_call = 1
@@ -196,6 +203,14 @@ class SessionWorker:
 
     def administer(self, items: Sequence[Item]) -> list[Answer]:
         """Run documents of one task through the harness and score them."""
+        if self.at_hand:
+            old = self._from_hand(items)
+            known = {answer.item for answer in old}
+            left = [item for item in items if item not in known]
+            return [*old, *(self._ask(left) if left else [])]
+        return self._ask(items)
+
+    def _ask(self, items: Sequence[Item]) -> list[Answer]:
         task = self.place(items[0])[0]
         session = self.sessions[task]
         docs = [self.place(item)[1] for item in items]
@@ -217,7 +232,14 @@ class SessionWorker:
         self._require_scores(task)
         return answers
 
-    def _answer(self, item: Item, one: Administered, task: str, tokens: Tokens | None) -> Answer:
+    def _answer(
+        self,
+        item: Item,
+        one: Administered,
+        task: str,
+        tokens: Tokens | None,
+        prior: str | None = None,
+    ) -> Answer:
         outcomes = self.measured[task]
         found = _scores(outcomes, one)
         self._scored.update((task, name) for name in found)
@@ -227,8 +249,11 @@ class SessionWorker:
             score = None
         if len(outcomes) == 1 and found:
             [(raw, score)] = found.values()
-        # Documents that run at the same time share the hour that is paid for.
-        cost, usd = self._till.charge(tokens, one.seconds / self.slots)
+        if prior is not None:
+            cost, usd = self._till.charge_judge()
+        else:
+            # Documents that run at the same time share the hour that is paid for.
+            cost, usd = self._till.charge(tokens, one.seconds / self.slots)
         sample = one.samples[leading(outcomes).filter]
         return Answer(
             item=item,
@@ -236,11 +261,12 @@ class SessionWorker:
             raw=raw,
             cost=cost,
             usd=usd,
-            seconds=one.seconds,
+            seconds=one.seconds if prior is None else 0.0,
             tokens=tokens,
             prompt_hash=sample["prompt_hash"],
             responses=_plain(sample["resps"]),
             empty=bool(one.responses) and all(not r.strip() for r in one.responses),
+            prior=prior,
         )
 
     def _require_scores(self, task: str) -> None:
@@ -264,13 +290,26 @@ class SessionWorker:
         for item, recorded in answers.items():
             if item in self.administered:
                 continue
+            self._replay(item, recorded["responses"])
+
+    def _replay(self, item: Item, responses: Any) -> Administered:
+        """Score an answer that was given before."""
+        task, doc = self.place(item)
+        [one] = self.sessions[task].administer([doc], _Recorded(_unplain(responses)))
+        self.administered[item] = one
+        return one
+
+    def _from_hand(self, items: Sequence[Item]) -> list[Answer]:
+        """Answers to these of the items that were given before, to the very same prompt."""
+        found = []
+        for item in items:
             task, doc = self.place(item)
-            session = self.sessions[task]
-            model, session.lm = session.lm, _Recorded(_unplain(recorded["responses"]))
-            try:
-                [self.administered[item]] = session.administer([doc])
-            finally:
-                session.lm = model
+            earlier = self.at_hand.pop(item, None)
+            if earlier is None or earlier.prompt_hash != self.sessions[task].prompt_hash(doc):
+                continue
+            one = self._replay(item, earlier.responses)
+            found.append(self._answer(item, one, task, None, earlier.source))
+        return found
 
 
 def _scores(outcomes: Mapping[str, Outcome], one: Administered) -> dict[str, tuple[float, float]]:

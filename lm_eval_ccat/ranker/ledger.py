@@ -239,7 +239,8 @@ class Ledger:
         expected = account.pending.pop(item, None)
         if expected is None:
             expected = self.price(account) * float(self.units[item])
-        if cost is not None and measured:
+        # What cost nothing (an answer given before) says nothing of the price of the next.
+        if cost and measured:
             c, u = account.measured
             account.measured = (c + cost, u + float(self.units[item]))
         task = self.contents.task_at(item)

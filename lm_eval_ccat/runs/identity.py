@@ -19,6 +19,7 @@ _MODEL = r"config\.models\[.*\]"
 _MAY_CHANGE = re.compile(
     r"versions\..*|"
     r"config\.(budget|failures|memory|lease|max_items|one_at_a_time|judge)(\..*)?|"
+    r"config\.(prior|save_bank)(\..*|\[.*)?|"
     r"config\.harness\.(batch_size|max_batch_size|device|use_cache|cache_requests)|"
     r"config\.harness\.(hf_hub_log|wandb|mlflow|trackio)_args(\..*)?|"
     rf"{_MODEL}\.(price|concurrency|memory|num_cpus|num_gpus)(\..*)?|"

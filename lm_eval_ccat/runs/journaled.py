@@ -68,6 +68,7 @@ class Tally:
     changes: list[Record] = field(default_factory=list)
     lost: dict[Pair, float] = field(default_factory=dict)
     in_doubt: dict[str, float] = field(default_factory=dict)
+    prior: dict[str, int] = field(default_factory=dict)
     elapsed: float = 0.0
     resumed: int = 0
 
@@ -206,6 +207,8 @@ class JournaledRanker:
             self.answers[pair] = record  # also an answer without a score, or beyond the bank
         if op == "tell":
             _add(tally.answered, name, 1)
+            if record.get("prior") is not None:
+                _add(tally.prior, name, 1)
             tokens = record.get("tokens")
             if tokens:
                 _add(tally.input_tokens, name, tokens["input"])

@@ -7,10 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from lm_eval.loggers import EvaluationTracker
 from lm_eval.utils import make_table
 from local_bench import N_DOCS, Copyist
 
-from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate, simple_evaluate
+from lm_eval_ccat import ItemBank, ScoreTable, adaptive_evaluate, calibrate, simple_evaluate
 from lm_eval_ccat.errors import BankMismatchError, CcatError, HarnessError, MetricError, UsageError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.metrics import find_metric
@@ -305,3 +306,33 @@ def test_a_bank_of_a_metric_that_the_task_never_reports_costs_no_call(bench, tas
         run(bench, [task], calibrate(table), lm)
     assert f"it reports {there}:" in str(said.value) and "calibrate a bank" in str(said.value)
     assert not lm.calls
+
+
+def test_logs_of_an_adaptive_run_are_topped_up_to_a_full_one(bench, tmp_path):
+    tracker = EvaluationTracker(output_path=str(tmp_path))
+    lm = Copyist()
+    part = run(bench, ["choices"], None, lm, max_items=15, evaluation_tracker=tracker)
+    samples = part.pop("samples")
+    tracker.save_results_aggregated(results=part, samples=samples)
+    tracker.save_results_samples("choices", samples["choices"])
+    again = Copyist()
+    full = run(bench, ["choices"], None, again, max_items=N_DOCS, prior=str(tmp_path))
+    assert len(lm.seen) + len(again.seen) == 4 * N_DOCS and not set(lm.seen) & set(again.seen)
+    stock = bench.stock(["choices"], bootstrap_iters=10)
+    assert full["results"]["choices"] == stock["results"]["choices"]
+
+
+def test_what_a_run_observed_is_kept_in_a_bank(bench, tmp_path):
+    file = tmp_path / "kept.bank.json"
+    for name in ("one", "two"):
+        lm = Copyist(name=name)
+        lm.model = name
+        run(bench, ["choices"], None, lm, max_items=12, save_bank=file)
+    bank = ItemBank.load(file)
+    assert bank.models == ("one", "two") and bank.method == "sample"
+    assert [len(o.items) for o in bank.observations] == [12, 12]
+    # The next run may be given it, and adds to it.
+    lm = Copyist(name="one")
+    lm.model = "one"
+    run(bench, ["choices"], file, lm, max_items=20, save_bank=file)
+    assert ItemBank.load(file).models == ("one", "two")

@@ -27,7 +27,16 @@ from .batches import (
     requests_at_once,
 )
 from .hashes import document_hash, hash_text
-from .instances import answers, by_document, count_tokens, document_of, prompt, repeats, sample_row
+from .instances import (
+    answers,
+    by_document,
+    count_tokens,
+    document_of,
+    prompt,
+    prompt_hash,
+    repeats,
+    sample_row,
+)
 from .loaded import (
     aggregations,
     apply_filters,
@@ -170,6 +179,7 @@ __all__ = [
     "override",
     "own_retries",
     "prompt",
+    "prompt_hash",
     "register_model_type",
     "remember_templates",
     "repeats",

@@ -33,6 +33,11 @@ def prompt(instance: Any) -> str:
     return _text(instance.args[0])
 
 
+def prompt_hash(instance: Any) -> str:
+    """Hash of a request's prompt; as it stands, so one that is no text fails as in the harness."""
+    return hash_text(instance.arguments[0])
+
+
 def answers(instance: Any) -> list[str]:
     """The answers to a request, as text."""
     return [_text(answer) for answer in instance.resps]
@@ -64,8 +69,7 @@ def sample_row(
         "filter": filter,
         "metrics": list(metrics),
         "doc_hash": doc_hash,
-        # The harness hashes the prompt as it stands, so one that is no text fails there too.
-        "prompt_hash": hash_text(group[0].arguments[0]),
+        "prompt_hash": prompt_hash(group[0]),
         "target_hash": hash_text(str(target)),
         **metrics,
     }

@@ -14,6 +14,7 @@ from ...bank.bank import ItemBank
 from ...errors import UsageError
 from ..policy import Choice, Differences, Floats, Policy
 from .betting import betting_interval
+from .ease import groups_by_ease
 from .effects import Effects
 from .pairs import Pairs, SharedSequence, strata_of
 from .rules import ByBetting, BySequence, Rule
@@ -43,7 +44,9 @@ class SamplePolicy(Policy):
         any number of items and needs more of them.
     strata : sequence or mapping of doc_id to label, optional
         A group for every item (in bank order), known before any score; each group is then drawn
-        from in proportion to its size, which helps where groups differ in their differences.
+        from in proportion to its size, which helps where groups differ in their differences. By
+        default groups of items that were about as hard for the models that the bank has answers
+        of, if it has any.
 
     Raises
     ------
@@ -70,7 +73,10 @@ class SamplePolicy(Policy):
         self.bank, self.tests = bank, []
         self.guarantee = guarantee
         items = np.flatnonzero(bank.kept)
-        stratum = strata_of(_labels(bank, strata), items, SMALLEST_STRATUM)
+        labels = _labels(bank, strata)
+        if labels is None and guarantee == "asymptotic":
+            labels = groups_by_ease(bank)
+        stratum = strata_of(labels, items, SMALLEST_STRATUM)
         self.sequence = SharedSequence(items, stratum, seed)
         self.pairs = Pairs(n_models, self.sequence, bank.n_items)
         self.effects = Effects(n_models, bank.n_items)

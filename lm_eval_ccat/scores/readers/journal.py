@@ -22,12 +22,12 @@ _NAME = "journal.jsonl"
 
 def can_read(path: Path) -> bool:
     """Whether a path is a journal, or a directory with one in it."""
-    return next(_journals(path), None) is not None
+    return next(journals(path), None) is not None
 
 
 def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     """Read the journal of one run; see `Reader`."""
-    found = list(_journals(path))
+    found = list(journals(path))
     if not wanted.partial:
         raise ScoreTableError(
             f"{found[0]}: the journal of an adaptive run, whose scores are no full results; "
@@ -35,7 +35,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
         )
     if len(found) > 1:
         raise ScoreTableError(f"{path}: {len(found)} runs; name one, such as {found[0].parent}")
-    header = _header(found[0])
+    header = header_of(found[0])
     task, metric, filter = (header["task"].get(k) for k in ("name", "metric", "filter"))
     for given, have in ((wanted.task, task), (wanted.metric, metric), (wanted.filter, filter)):
         if given is not None and given != have:
@@ -74,11 +74,12 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
 
 def outcomes(path: Path) -> list[Outcome]:
     """The (task, metric, filter) of each run."""
-    tasks = [_header(journal)["task"] for journal in _journals(path)]
+    tasks = [header_of(journal)["task"] for journal in journals(path)]
     return [Outcome(t.get("name"), str(t.get("metric")), t.get("filter")) for t in tasks]
 
 
-def _journals(path: Path) -> Iterator[Path]:
+def journals(path: Path) -> Iterator[Path]:
+    """The journals at a path: the file itself, or those of a folder and of the folders in it."""
     files = [path] if path.is_file() else [path / _NAME, *sorted(path.glob(f"*/{_NAME}"))]
     for file in files:
         if file.suffix == ".jsonl" and file.is_file():
@@ -87,7 +88,8 @@ def _journals(path: Path) -> Iterator[Path]:
                     yield file
 
 
-def _records(journal: Path) -> Iterator[dict[str, Any]]:
+def records(journal: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a journal that can be read."""
     with journal.open(encoding="utf-8", errors="replace") as stream:
         for line in stream:
             try:
@@ -98,8 +100,9 @@ def _records(journal: Path) -> Iterator[dict[str, Any]]:
                 yield record
 
 
-def _header(journal: Path) -> dict[str, Any]:
-    header = next(_records(journal), {})
+def header_of(journal: Path) -> dict[str, Any]:
+    """The first line, which says what the run is of."""
+    header = next(records(journal), {})
     if not isinstance(header.get("task"), dict):
         raise ScoreTableError(f"{journal}: its header names no task")
     return header
@@ -109,7 +112,7 @@ def _told(journal: Path) -> tuple[dict[tuple[str, Any], float], set[tuple[str, A
     """The score, on [0, 1], of each (model, item), and which items were drawn at random."""
     scores: dict[tuple[str, Any], float] = {}
     drawn: set[tuple[str, Any]] = set()
-    for record in _records(journal):
+    for record in records(journal):
         item = record.get("item", record.get("doc"))
         if record.get("op") == "ask":
             pairs = zip(record.get("pairs") or [], record.get("draws") or [], strict=False)

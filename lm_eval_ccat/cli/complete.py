@@ -1,0 +1,60 @@
+"""``lm-eval-ccat complete``: top an adaptive run up to the full benchmark."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .parsing import add_json, prints_json, write_json
+
+EPILOG = """\
+example:
+  lm-eval-ccat rank models.yaml                  some documents decide the order
+  lm-eval-ccat complete models.run --name best   all documents of the winner
+
+The documents that a model has had are not asked again. What is written to RUN_DIR/full is what
+lm_eval gives from the same answers. An interrupted command goes on where it was.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add ``complete`` to the command line."""
+    parser = subparsers.add_parser(
+        "complete",
+        help="top an adaptive run up to the full benchmark",
+        description="Ask models of a ranking the documents that they have not had, and score all "
+        "of them as lm_eval does.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("run_dir", metavar="RUN_DIR", help="run directory of `rank`")
+    parser.add_argument(
+        "--name", action="append", metavar="NAME", help="model to complete (default: all)"
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", help="the run's YAML file, where credentials stand in it"
+    )
+    add_json(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Complete a run."""
+    from ..live.complete import FOLDER, complete
+    from .live import Display
+
+    found = complete(args.run_dir, args.name, args.config, Display(quiet=True))
+    content = {
+        name: {
+            task: {one.key: one.estimate[0] for one in (run, *run.beside)}
+            for task, run in runs.items()
+        }
+        for name, runs in found.items()
+    }
+    write_json(args.json, content)
+    if not prints_json(args.json):
+        for name, tasks in content.items():
+            for task, scores in tasks.items():
+                told = ", ".join(f"{key} = {score:.4g}" for key, score in scores.items())
+                print(f"{name}, all documents of {task}: {told}")
+        print(f"Results and samples files are in {args.run_dir}/{FOLDER}.")
+    return 0

@@ -1,0 +1,109 @@
+"""``prior:``: answers that models gave before, which a ranking does not pay for again.
+
+A ranking asks as it would without them. Where an answer to the very same prompt is at hand, it
+is scored in place of a new one. So it does not matter how the documents of the earlier run were
+chosen: an answer counts when this ranking's own rule, or its own draw, comes to its document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+from ..scores.earlier import EarlierAnswer, earlier_answers
+
+#: Key of paths that are of whichever models they name.
+ANY = ""
+
+
+def parse_prior(value: Any, folder: Path | None = None) -> dict[str, list[str]] | None:
+    """Paths of earlier answers by model, or under `ANY`; None for None.
+
+    Parameters
+    ----------
+    value : str, list of str, mapping of model to either, or None
+        In a list ``"NAME=PATH"`` says whose answers they are.
+    folder : Path, optional
+        Where a path is looked up first.
+
+    Raises
+    ------
+    UsageError
+        It is nothing of the kind, or a path does not exist.
+    """
+    if value is None:
+        return None
+    found: dict[str, list[str]] = {}
+    pairs = list(value.items()) if isinstance(value, Mapping) else [(ANY, value)]
+    for name, paths in pairs:
+        for given in [paths] if isinstance(paths, str) else paths or ():
+            if not isinstance(given, str):
+                raise UsageError("`prior:` must be logs, several, or {model: logs}")
+            model, path = str(name), given
+            if not _there(path, folder) and "=" in path and not model:
+                model, _, path = path.partition("=")
+            place = _there(path, folder)
+            if place is None:
+                raise UsageError(f"`prior:` names logs that do not exist: {path}")
+            found.setdefault(model, []).append(place)
+    return found
+
+
+def _there(path: str, folder: Path | None) -> str | None:
+    places = [Path(path)] if folder is None else [folder / path, Path(path)]
+    return next((str(place) for place in places if place.exists()), None)
+
+
+def answers_at_hand(
+    prior: Mapping[str, Sequence[str]], models: Iterable[str], tasks: Sequence[str], single: bool
+) -> dict[str, dict[Any, EarlierAnswer]]:
+    """Earlier answers by model and item, the latest of each.
+
+    Parameters
+    ----------
+    prior : mapping
+        As `parse_prior` gives it.
+    models : iterable of str
+        To be ranked.
+    tasks : sequence of str
+    single : bool
+        Whether an item is named by its doc_id alone.
+
+    Raises
+    ------
+    UsageError
+        Logs are of none of the models.
+    ScoreTableError
+        Logs cannot be read or hold no answer to a task.
+    """
+    names = list(models)
+    unknown = sorted(set(prior) - {ANY, *names})
+    if unknown:
+        raise UsageError(f"`prior:` names {unknown[0]}, which is not ranked")
+    found: dict[str, dict[Any, EarlierAnswer]] = {name: {} for name in names}
+    for model, paths in prior.items():
+        for path in paths:
+            answers = [(task, a) for task in tasks for a in earlier_answers(path, task)]
+            theirs = sorted({a.model for _, a in answers})
+            alone = len(theirs) == 1 and (model != ANY or len(names) == 1)
+            if not alone and not set(theirs) & set([model] if model else names):
+                raise UsageError(
+                    f"{path} holds answers of {', '.join(theirs[:8])}, none of which is ranked; "
+                    "say whose they are: NAME=PATH"
+                )
+            for task, a in answers:
+                whose = (model or names[0]) if alone else a.model
+                if whose in found and model in (ANY, whose):
+                    found[whose][a.doc_id if single else (task, a.doc_id)] = a
+    return found
+
+
+def in_words(at_hand: Mapping[str, Mapping[Any, Any]]) -> str:
+    """What there is, for a person.
+
+    >>> in_words({"a": {1: None, 2: None}, "b": {}})
+    '2 of a'
+    """
+    return ", ".join(f"{len(of)} of {name}" for name, of in at_hand.items() if of)

@@ -1,0 +1,181 @@
+"""A bank that grows: what rankings observed, kept, until a response model can be made of it.
+
+A ranking without a bank leaves answers of its models on random items. They are kept in a bank of
+the method "sample", which next time draws within groups of items that were about as hard for the
+models seen. Once `MODELS` models have answered, and every item has `ANSWERS` answers, the method
+"default" is calibrated on them, again each time that something is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .. import __version__
+from ..bank import ItemBank
+from ..bank.observations import Observation
+from ..errors import BankError
+from ..methods.calibration import calibrate
+from ..methods.registry import method_of
+from ..scores import ScoreTable
+from .update import update
+
+#: From so many models on a response model is made of what was observed,
+MODELS = 8
+#: where every item has so many answers.
+ANSWERS = 3
+
+
+def grow(
+    bank: ItemBank, new: Sequence[Observation], date: str | None = None, join: bool = True
+) -> ItemBank:
+    """Add observations to a bank.
+
+    Parameters
+    ----------
+    bank : ItemBank
+        Blank, grown before, or calibrated on logs; then it is updated, as its method can.
+    new : sequence of Observation
+        Of the bank's items. Where a model answered an item before, the new score counts.
+    date : str, optional
+        ISO 8601, of the bank that is made.
+    join : bool, optional
+        Whether the response model may join in.
+
+    Raises
+    ------
+    BankError
+        The bank cannot take in observations, or every model is in it already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one = Observation("a", "drawn", np.array([2, 0]), np.array([1.0, 0.5]))
+    >>> bank = grow(ItemBank.blank(range(3)), [one])
+    >>> bank.models, readiness(bank)[-17:]
+    (('a',), 'there are 1 and 0')
+    """
+    require_growing(bank)
+    if not bank.observations and bank.method != "sample":
+        return replace(update(bank, _table(bank, new)), made=date)
+    return _made(bank, merged(bank.observations, new), date, join)
+
+
+def require_growing(bank: ItemBank) -> None:
+    """Refuse a bank that cannot take in what a ranking observes.
+
+    Raises
+    ------
+    BankError
+    """
+    if not bank.observations and bank.method != "sample":
+        method = method_of(bank)
+        if not method.learns_from_chosen:
+            raise BankError(
+                f"a bank of method {bank.method!r} would take chosen items for a sample: "
+                "save_bank needs a bank of method 'default', or none"
+            )
+
+
+def without(bank: ItemBank, models: Collection[str]) -> ItemBank:
+    """The bank without the observations of models that are to be ranked by it.
+
+    A bank that holds none of theirs, or no observations, is returned as it is.
+    """
+    rest = [o for o in bank.observations if o.model not in models]
+    if bank.method == "sample" or len(rest) == len(bank.observations):
+        return bank
+    return _made(bank, rest, bank.made, True)
+
+
+def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Observation]:
+    """Observations by model and configuration, one each; later scores replace earlier ones."""
+    found: dict[tuple[str, str], Observation] = {}
+    for one in [*old, *new]:
+        key = one.model, one.config
+        if key not in found:
+            found[key] = one
+            continue
+        before = found[key]
+        kept = ~np.isin(before.items, one.items)
+        known = [o.probabilities for o in (before, one)]
+        p = [
+            np.full(len(o.items), np.nan) if q is None else q for o, q in zip((before, one), known)
+        ]
+        chosen = one.chosen if one.chosen == before.chosen or not kept.any() else "adaptive"
+        found[key] = Observation(
+            one.model,
+            chosen,
+            np.concatenate([before.items[kept], one.items]),
+            np.concatenate([before.scores[kept], one.scores]),
+            None if all(q is None for q in known) else np.concatenate([p[0][kept], p[1]]),
+            one.config,
+            one.date or before.date,
+        )
+    return list(found.values())
+
+
+def readiness(bank: ItemBank) -> str:
+    """In words, whether the response model takes part, and when it will."""
+    if bank.method != "sample":
+        return f"the response model takes part, made of {len(bank.models)} models"
+    models, least = _counts(bank, bank.observations)
+    return (
+        f"the response model joins in at {MODELS} models and {ANSWERS} answers to every item; "
+        f"there are {models} and {least}"
+    )
+
+
+def _counts(bank: ItemBank, observations: Sequence[Observation]) -> tuple[int, int]:
+    """Models, and answers to the item that has the fewest."""
+    count = np.zeros(bank.n_items, dtype=np.intp)
+    for one in observations:
+        count[one.items] += 1
+    return len({o.model for o in observations}), int(count.min())
+
+
+def _made(
+    bank: ItemBank, observations: Sequence[Observation], date: str | None, join: bool
+) -> ItemBank:
+    blank = ItemBank.blank(
+        bank.doc_ids,
+        task=bank.task,
+        metric=bank.metric,
+        filter=bank.filter,
+        scale=bank.scale,
+        doc_hashes=bank.doc_hashes,
+        settings=bank.settings,
+    )
+    kept = {
+        "models": tuple(dict.fromkeys(o.model for o in observations)),
+        "observations": tuple(observations),
+        "made": date,
+    }
+    models, least = _counts(bank, observations)
+    if not join or models < MODELS or least < ANSWERS:
+        return replace(blank, **kept)
+    made = calibrate(_table(blank, observations), "default")
+    provenance = {**made.provenance, "package": __version__, "grown": True}
+    return replace(made, settings=dict(bank.settings), provenance=provenance, **kept)
+
+
+def _table(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
+    """Observations as scores, what was not asked missing."""
+    unit = np.full((len(observations), bank.n_items), np.nan)
+    for row, one in zip(unit, observations):
+        row[one.items] = one.scores
+    table = ScoreTable.from_arrays(
+        bank.scale.restore(unit),
+        [o.model for o in observations],
+        bank.doc_ids,
+        configs=[o.config for o in observations],
+        scale=bank.scale,
+        metric=bank.metric,
+        task=bank.task,
+        filter=bank.filter,
+        doc_hashes=bank.doc_hashes,
+        settings=dict(bank.settings),
+    )
+    return replace(table, chosen=tuple("" if o.chosen == "all" else o.chosen for o in observations))

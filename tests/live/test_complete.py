@@ -1,0 +1,73 @@
+"""`complete`: an adaptive run becomes a full one, and says what stock lm_eval says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bench import TASK, Bench
+from lm_eval.tasks import TaskManager
+from loopback import CompletionsServer
+
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live import simple_evaluate
+
+
+def asked_of(server: CompletionsServer, model: str) -> int:
+    return sum(n for (name, _), n in server.asked.items() if name == model)
+
+
+def test_the_same_answers_give_what_stock_lm_eval_gives(
+    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    models = ["m05", "m07"]
+    config = bench.config(server.url, models, budget={"items": 40},
+                          model_args={"num_concurrent": 2})  # fmt: skip
+    main(["rank", str(config)])
+    ranking = (config.with_suffix(".run") / "result.json").read_text()
+    capsys.readouterr()
+    assert main(["complete", str(config.with_suffix(".run")), "--name", "m05"]) == 0
+    told = capsys.readouterr().out
+    # Every document was asked once, of the one model that was named.
+    assert asked_of(server, "m05") == bench.n_docs and max(server.asked.values()) == 1
+    assert asked_of(server, "m07") < bench.n_docs
+
+    folder = config.with_suffix(".run") / "full" / "m05"
+    [file] = folder.glob("results_*.json")
+    ours = json.loads(file.read_text())
+    stock = simple_evaluate(
+        "local-completions",
+        {"model": "m05", "base_url": server.url, "tokenizer_backend": "none"},
+        [TASK],
+        task_manager=TaskManager(include_path=str(tmp_path / "tasks"), include_defaults=False),
+    )
+    assert stock is not None
+    assert ours["results"][TASK] == stock["results"][TASK]
+    assert ours["n-samples"] == stock["n-samples"]
+    assert f"share,none = {stock['results'][TASK]['share,none']:.4g}" in told
+    [rows] = folder.glob("samples_*.jsonl")
+    scores = {r["doc_id"]: r["share"] for r in map(json.loads, rows.read_text().splitlines())}
+    assert scores == {row["doc_id"]: row["share"] for row in stock["samples"][TASK]}
+
+    # Again asks nothing, and the ranking is what it was.
+    before = sum(server.asked.values())
+    assert main(["complete", str(config.with_suffix(".run")), "--name", "m05", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["m05"][TASK]["share,none"] == pytest.approx(
+        stock["results"][TASK]["share,none"]
+    )
+    assert sum(server.asked.values()) == before
+    assert (config.with_suffix(".run") / "result.json").read_text() == ranking
+
+
+def test_credentials_that_the_run_does_not_keep_are_asked_for(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, ["m05", "m07"], budget={"items": 40},
+                          model_args={"auth_token": "sk-s3cret/0123+y"})  # fmt: skip
+    main(["rank", str(config)])
+    run = str(config.with_suffix(".run"))
+    assert main(["complete", run]) == 2
+    assert "give the configuration: --config FILE" in capsys.readouterr().err
+    assert main(["complete", run, "--config", str(config), "--name", "nobody"]) == 2
+    assert "no model named 'nobody'" in capsys.readouterr().err

@@ -1,0 +1,111 @@
+"""Answers that were given before are not paid for again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bench import Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.prior import parse_prior
+from lm_eval_ccat.runs.journal import JournalFile
+
+PAIR = ["m05", "m07"]
+
+
+def result(config: Path) -> dict:
+    return json.loads((config.with_suffix(".run") / "result.json").read_text())
+
+
+def test_a_ranking_takes_the_answers_of_another(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    whole = {"stop_when_decided": False, "bank": None}
+    first = bench.config(server.url, PAIR, name="first", budget={"items": 60}, **whole)
+    main(["rank", str(first)])
+    asked = sum(server.asked.values())
+    second = bench.config(server.url, [*PAIR, "m09"], name="second", budget={"items": 90},
+                          prior="first.run", **whole)  # fmt: skip
+    assert main(["rank", str(second)]) in (0, 3)
+    captured = capsys.readouterr()
+    assert "Earlier answers at hand: 30 of m05, 30 of m07" in captured.err
+    content = result(second)
+    # Nothing was asked twice, old answers cost nothing, and the budget went to new ones.
+    assert max(server.asked.values()) == 1
+    assert sum(server.asked.values()) - asked == content["cost"] == 90
+    assert content["models"]["m05"]["from_prior"] == content["models"]["m07"]["from_prior"] == 30
+    assert "m05: 30 of" in captured.out and "given before" in captured.out
+    # They are scored anew, and stand in the files of the harness like any other.
+    [rows] = (second.with_suffix(".run") / "m05").glob("samples_*.jsonl")
+    logged = [json.loads(line)["doc_id"] for line in rows.read_text().splitlines()]
+    assert sorted(logged) == sorted(content["models"]["m05"]["items"])
+    records = JournalFile(second.with_suffix(".run") / "journal.jsonl").read_new()
+    old = [r for r in records if r["op"] == "tell" and r.get("prior")]
+    assert len(old) == 60 and all("first.run" in r["prior"] for r in old)
+
+
+def test_logs_of_the_harness_are_taken_under_another_name(
+    bench: Bench, server: CompletionsServer
+) -> None:
+    first = bench.config(server.url, ["m05"], name="logs", budget={"items": 40}, target_se=0.001,
+                         bank=None)  # fmt: skip
+    assert main(["rank", str(first)]) in (0, 3)
+    asked = sum(server.asked.values())
+    second = bench.config(server.url, ["m05", "m07"], name="second", budget={"items": 20},
+                          prior=["m05=logs.run/m05"], stop_when_decided=False,
+                          bank=None)  # fmt: skip
+    assert main(["rank", str(second)]) in (0, 3)
+    content = result(second)
+    assert content["models"]["m05"]["from_prior"] > 0
+    assert sum(server.asked.values()) - asked == content["cost"] <= 20
+    assert max(server.asked.values()) == 1
+
+
+def test_an_answer_to_another_prompt_does_not_count(
+    bench: Bench, server: CompletionsServer, tmp_path: Path
+) -> None:
+    first = bench.config(server.url, PAIR, name="first", budget={"items": 40}, bank=None)
+    main(["rank", str(first)])
+    journal = tmp_path / "first.run" / "journal.jsonl"
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    other = tmp_path / "other"
+    other.mkdir()
+    for line in lines:
+        if "prompt_sha256" in line:
+            line["prompt_sha256"] = "0" * 64
+    (other / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    second = bench.config(server.url, PAIR, name="second", budget={"items": 40}, prior="other",
+                          bank=None)  # fmt: skip
+    main(["rank", str(second)])
+    assert not any("from_prior" in block for block in result(second)["models"].values())
+    assert max(server.asked.values()) == 2
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ("nowhere", "`prior:` names logs that do not exist: nowhere"),
+        ({"m11": "tasks"}, "`prior:` names m11, which is not ranked"),
+        (["m05=tasks"], "no samples_<task>_<date>.jsonl found"),
+    ],
+)
+def test_mistakes_cost_nothing(
+    bench: Bench,
+    server: CompletionsServer,
+    capsys: pytest.CaptureFixture,
+    prior: object,
+    message: str,
+) -> None:
+    config = bench.config(server.url, PAIR, prior=prior)
+    assert main(["rank", str(config)]) in (1, 2)
+    assert message in capsys.readouterr().err
+    assert not server.asked
+
+
+def test_whose_answers_they_are_can_be_said_before_the_path(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    assert parse_prior("a", tmp_path) == {"": [str(tmp_path / "a")]}
+    assert parse_prior(["x=a"], tmp_path) == parse_prior({"x": "a"}, tmp_path)

@@ -1,0 +1,53 @@
+"""What a ranking observed is kept in a bank that grows, and the next ranking takes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bench import Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat import ItemBank
+from lm_eval_ccat.cli.main import main
+
+
+def test_a_bank_grows_from_ranking_to_ranking(
+    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    kept = str(tmp_path / "kept.bank.json")
+    first = bench.config(server.url, ["m05", "m07"], name="first", bank=None, budget={"items": 60})
+    main(["rank", str(first), "--save_bank", kept])
+    assert "answers of 2 models; the response model joins in at 8 models" in capsys.readouterr().err
+    bank = ItemBank.load(kept)
+    assert bank.method == "sample" and bank.models == ("m05", "m07")
+    result = json.loads((tmp_path / "first.run" / "result.json").read_text())
+    for one in bank.observations:
+        asked = result["models"][one.model]["items"]
+        assert sorted(bank.doc_ids[i] for i in one.items) == sorted(asked)
+        draws = dict(map(tuple, result["models"][one.model]["draws"]))
+        assert one.chosen == "drawn" and one.probabilities is not None
+        assert one.probabilities.tolist() == [draws[bank.doc_ids[i]] for i in one.items]
+    second = bench.config(server.url, ["m01", "m07"], name="second", bank="kept.bank.json",
+                          save_bank=kept, budget={"items": 30})  # fmt: skip
+    assert main(["rank", str(second)]) in (0, 3)
+    grown = ItemBank.load(kept)
+    assert grown.models == ("m05", "m07", "m01")
+    before = {o.model: set(o.items.tolist()) for o in bank.observations}
+    after = {o.model: set(o.items.tolist()) for o in grown.observations}
+    assert after["m05"] == before["m05"] and after["m07"] >= before["m07"]
+    # A run goes on with what it began with, though the file has grown since.
+    assert main(["rank", str(second), "--resume"]) in (0, 3)
+
+
+def test_a_file_of_another_benchmark_is_refused_before_anything_is_asked(
+    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    ItemBank.blank(range(7), metric="share", task="loopback_task").save(tmp_path / "other.json")
+    config = bench.config(server.url, ["m05", "m07"], bank=None)
+    assert main(["rank", str(config), "--save_bank", str(tmp_path / "other.json")]) == 2
+    assert "holds no bank of share on the items of this run" in capsys.readouterr().err
+    assert main(["rank", str(config), "--save_bank", "x.json", "--bank", str(bench.bank)]) == 1
+    assert "save_bank needs a bank of method 'default', or none" in capsys.readouterr().err
+    assert not server.asked
