@@ -178,8 +178,8 @@ def _run(
     size = options.batch_size
     worker = OpenWorker(plan, size if isinstance(size, int) else None)
     if options.prior:
-        found = answers_at_hand(options.prior, [MODEL], list(plan.measured), plan.single)
-        worker.at_hand = found[MODEL]
+        earlier = answers_at_hand(options.prior, [MODEL], list(plan.measured), plan.single)
+        worker.at_hand = earlier[MODEL]
     with _directory(folder, options.resume) as directory:
         resume = directory is not None and directory.journal.exists()
         ranker = open_ranker(plan, directory, resume, observer)

@@ -115,8 +115,8 @@ def _observed(
         doc = item if plan.single else item[1]
         if score is None or doc not in bank.index:
             continue
-        p = ranker.ranker.probability(model, item)
-        row = (bank.index[doc], float(score), np.nan if p is None else p)
+        draw = ranker.ranker.probability(model, item)
+        row = (bank.index[doc], float(score), np.nan if draw is None else draw)
         by_model.setdefault(model, []).append(row)
     found = []
     for model, rows in by_model.items():

@@ -14,6 +14,7 @@ from ..harness import TaskSession, internals
 from ..runs.directory import RunDirectory
 from ..runs.journaled import JournaledRanker
 from ..runs.rebuild import banks_at
+from ..scores.earlier import EarlierAnswer
 from .config import ModelConfig, RankConfig, load_config, parse_config
 from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory, start
 from .forecast import at_most, forecast
@@ -123,13 +124,13 @@ def rank(
                 "No budget: it goes on until every pair is decided or every item is asked; "
                 f"{at_most(plan)}."
             )
+        at_hand = _earlier_answers(plan, executor, watcher) if settings.prior else {}
         ranker = open_ranker(plan, directory, resume, watcher, retry)
         before = ranker.ranker.result().items
         workers = _workers(plan, executor, ray_address, watcher)
         for worker in workers:  # connections, weights, and GPUs that actors hold
             stack.callback(worker.close)
-        if settings.prior:
-            _take_to_hand(plan, workers, executor, watcher)
+            worker.at_hand = at_hand.get(worker.name, {})
         ended = conduct(plan, ranker, workers, watcher)
         after = ranker.ranker.result().items
         for task in plan.measured:
@@ -247,20 +248,19 @@ def _keep(
         observer.warn(f"save_bank: {error}")
 
 
-def _take_to_hand(
-    plan: Plan, workers: Sequence[HarnessWorker], executor: str, observer: Observer
-) -> None:
-    """Give workers the answers that their models gave before."""
+def _earlier_answers(
+    plan: Plan, executor: str, observer: Observer
+) -> dict[str, dict[Any, EarlierAnswer]]:
+    """The answers that the models gave before."""
     if executor != "local":
         raise UsageError("prior: goes with models in this process (--executor local)")
-    names = [worker.name for worker in workers]
+    names = [entry.name for entry in plan.config.models]
     found = answers_at_hand(plan.config.prior, names, list(plan.measured), plan.single)
-    for worker in workers:
-        worker.at_hand = dict(found[worker.name])
     observer.note(
         f"Earlier answers at hand: {in_words(found)}. Where the ranking comes to their documents "
         "they are scored in place of new ones, which costs nothing."
     )
+    return found
 
 
 def _workers(

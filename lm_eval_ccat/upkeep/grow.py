@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -148,7 +149,7 @@ def _made(
         doc_hashes=bank.doc_hashes,
         settings=bank.settings,
     )
-    kept = {
+    kept: dict[str, Any] = {
         "models": tuple(dict.fromkeys(o.model for o in observations)),
         "observations": tuple(observations),
         "made": date,
