@@ -107,7 +107,8 @@ def _observed(
     today: str,
     names: Mapping[str, str],
 ) -> list[Observation]:
-    by_model: dict[str, list[tuple[int, float, float]]] = {}
+    by_model: dict[str, list[tuple[int, float, float]]]
+    by_model = {entry.name: [] for entry in plan.config.models}
     for (model, item), record in ranker.answers.items():
         score = record.get("score")
         if isinstance(score, Mapping):
@@ -117,9 +118,9 @@ def _observed(
             continue
         draw = ranker.ranker.probability(model, item)
         row = (bank.index[doc], float(score), np.nan if draw is None else draw)
-        by_model.setdefault(model, []).append(row)
+        by_model[model].append(row)
     found = []
-    for model, rows in by_model.items():
+    for model, rows in ((m, r) for m, r in by_model.items() if r):
         items = np.array([row[0] for row in rows], dtype=np.intp)
         scores, p = np.array([row[1] for row in rows]), np.array([row[2] for row in rows])
         drawn = bool(np.isfinite(p).all())
