@@ -4,7 +4,7 @@
     python docs/.hooks/measured.py found.json COMMIT "THE COMMAND AS RUN"
 
 keeps the figures of the sections and folds that were run in docs/measured, with the commit at which
-they were made, and writes the tables. What was not run stays as it was.
+they were made, and writes the tables and the chart of the README. What was not run stays as it was.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Figures of `benchmarks/ranking_quality.py`, with how they were made.
 MEASURED = ROOT / "docs" / "measured" / "quality.json"
 PAGES = (ROOT / "docs" / "limits.md", ROOT / "README.md")
+CHART = ROOT / "docs" / "evidence.svg"
 _PLACE = re.compile(r"<!-- quality: (\w+) -->\n.*?<!-- end of quality -->", re.S)
 _NAMES = {
     "default": "**default**",
@@ -176,6 +177,15 @@ def keep(path: Path, commit: str, command: str) -> None:
     MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     for page in PAGES:
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+    CHART.write_text(drawn(), encoding="utf-8")
+
+
+def drawn() -> str:
+    """The chart of the README as the figures have it."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    from evidence import chart
+
+    return chart(json.loads(MEASURED.read_text(encoding="utf-8")))
 
 
 def _named(section: str, key: str) -> tuple[str, str]:

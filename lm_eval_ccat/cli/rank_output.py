@@ -194,13 +194,10 @@ def notes(content: Mapping[str, Any]) -> list[str]:
     samples = {n: s for n, b in content["models"].items() if (s := b.get("sample"))}
     if samples:
         found = (
-            f"{n} {number(s['estimate'])} (error {number(s['standard_error'])}, {s['n']})"
+            f"{n} {number(s['estimate'])} ± {number(s['standard_error'])} ({s['n']})"
             for n, s in samples.items()
         )
-        lines.append(
-            f"Documents drawn at random by themselves, whatever the bank is worth: "
-            f"{', '.join(found)}. The estimates are made of the bank and of these."
-        )
+        lines.append(f"From the random documents alone, without the bank: {', '.join(found)}.")
     if any(b.get("tokens", {}).get("estimated") for b in content["models"].values()):
         lines.append("~ tokens estimated from the length of the texts, so the cost is one too.")
     if len(content["order"]) <= MATRIX_MODELS and len(content["order"]) > 2:

@@ -85,6 +85,7 @@ def test_the_tables_of_the_page_of_limits_are_the_figures_that_were_measured():
         text = page.read_text(encoding="utf-8")
         assert "<!-- quality: " in text and measured.filled(text) == text
         assert "| **default** | " in text
+    assert measured.CHART.read_text(encoding="utf-8") == measured.drawn()
 
 
 def test_no_page_loads_anything_from_elsewhere(site):

@@ -1,0 +1,99 @@
+"""The chart of the README: order and decided pairs over the items per model, by method.
+
+Drawn from ``docs/measured/quality.json`` by ``measured.py``, which writes ``docs/evidence.svg``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+#: Method, its name in the chart, colour, width of its line.
+_METHODS = (
+    ("default", "default", "#1f5fbf", 3.0),
+    ("paper", "paper", "#6a4fb3", 1.6),
+    ("static", "fixed subset", "#8a6d00", 1.6),
+    ("paired", "random items, paired t-test", "#ad4e0b", 1.6),
+    ("sample", "sample (no bank)", "#1b7f5c", 1.6),
+)
+_PANELS = (
+    ("tau", "Agreement with the full order (Kendall's tau)", 0.5, 1.0, "{:.1f}"),
+    ("decided", "Pairs decided", 0.0, 0.8, "{:.0%}"),
+)
+_WIDTH, _HEIGHT, _TOP, _LEFT, _GAP = 300, 200, 34, 46, 70
+
+
+def chart(measured: dict[str, Any]) -> str:
+    """An SVG drawing that needs no style sheet; light background, so that it reads in dark, too."""
+    sizes = sorted(
+        int(key.removeprefix("random, ").removesuffix(" items"))
+        for key in measured["tables"]
+        if key.startswith("random, ")
+    )
+    first = measured["tables"][f"random, {sizes[0]} items"]["default"]
+    width = 2 * (_LEFT + _WIDTH) + _GAP - 20
+    height = _TOP + _HEIGHT + 40 + 20 * ((len(_METHODS) + 2) // 3)
+    title = f"{first['tables']} published score tables, four held-out models at a time, equal items"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" '
+        f'font-size="11" role="img" aria-label="{title}">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    for n, panel in enumerate(_PANELS):
+        parts += _panel(measured, sizes, _LEFT + n * (_WIDTH + _GAP), *panel)
+    for n, (_, name, colour, thick) in enumerate(_METHODS):
+        x, y = _LEFT + 215 * (n % 3), _TOP + _HEIGHT + 46 + 20 * (n // 3)
+        parts.append(
+            f'<line x1="{x}" x2="{x + 22}" y1="{y}" y2="{y}" stroke="{colour}" '
+            f'stroke-width="{thick}"/><text x="{x + 28}" y="{y + 4}" fill="#1a1f27">{name}</text>'
+        )
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _panel(
+    measured: dict[str, Any],
+    sizes: list[int],
+    left: int,
+    key: str,
+    title: str,
+    low: float,
+    high: float,
+    form: str,
+) -> list[str]:
+    def x(n: int) -> float:
+        return left + _WIDTH * math.log(n / sizes[0]) / math.log(sizes[-1] / sizes[0])
+
+    def y(value: float) -> float:
+        return _TOP + _HEIGHT * (high - value) / (high - low)
+
+    bottom = _TOP + _HEIGHT
+    parts = [f'<text x="{left}" y="16" font-weight="bold" fill="#1a1f27">{title}</text>']
+    steps = round((high - low) / 0.1)
+    for step in range(0, steps + 1, 1 if steps <= 5 else 2):
+        value = low + 0.1 * step
+        parts.append(
+            f'<line x1="{left}" x2="{left + _WIDTH}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
+            f'stroke="#e2e6ec"/><text x="{left - 6}" y="{y(value) + 4:.1f}" text-anchor="end" '
+            f'fill="#5a6472">{form.format(value)}</text>'
+        )
+    parts += [
+        f'<text x="{x(n):.1f}" y="{bottom + 15}" text-anchor="middle" fill="#5a6472">{n}</text>'
+        for n in sizes
+    ]
+    middle = left + _WIDTH / 2
+    parts.append(
+        f'<text x="{middle:g}" y="{bottom + 30}" text-anchor="middle" fill="#5a6472">'
+        "documents per model</text>"
+    )
+    for method, _, colour, thick in reversed(_METHODS):
+        found = [(n, measured["tables"][f"random, {n} items"].get(method, {})) for n in sizes]
+        points = [(x(n), y(of[key])) for n, of in found if of.get(key) is not None]
+        if not points:
+            continue
+        line = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        parts.append(
+            f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="{thick}"/>'
+        )
+        parts += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in points]
+    return parts

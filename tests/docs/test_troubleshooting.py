@@ -1,0 +1,44 @@
+"""Each message that the troubleshooting page quotes can be found in the package."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import lm_eval_ccat
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+QUOTED = [m[1] for m in re.finditer(r"^\| `([^`]+)`", PAGE, re.M)]
+
+
+def texts() -> list[str]:
+    """Every text of the package's source, with a gap where a value is put in."""
+    found = []
+    for file in Path(lm_eval_ccat.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [p.value if isinstance(p, ast.Constant) else "\0" for p in node.values]
+                found.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return found
+
+
+SOURCE = texts()
+
+
+def test_the_page_quotes_messages() -> None:
+    assert len(QUOTED) >= 8
+
+
+@pytest.mark.parametrize("message", QUOTED)
+def test_a_quoted_message_exists(message: str) -> None:
+    # A word of the page may stand for a value that the message puts in there.
+    words = [w.rstrip(",") for w in message.replace("...", "\0").split()]
+    pattern = re.compile(r",?\s+".join(rf"(?:{re.escape(w)}|\0)" for w in words))
+    assert any(pattern.search(text) for text in SOURCE), message
+    assert any(len(w) > 3 and w.isalpha() for w in words)
