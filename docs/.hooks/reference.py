@@ -282,7 +282,8 @@ def run_directory() -> str:
         "What `rank --json` prints. Estimates, standard errors and intervals stand on the metric's "
         "own scale. The part that comes from the Ranker, for the same small ranking:",
         f"```json\n{json.dumps(_shortened(_RESULT), indent=2, ensure_ascii=False)}\n```",
-        "`rank` adds `headline`, `metric`, `key` and `estimand` (what was estimated, in words), "
+        "`rank` adds `headline`, `metric`, `key`, `estimand` (what was estimated, in words), "
+        "`scorer` (what computed the metric: judge, encoder, checkpoint, sacrebleu's signature), "
         "tokens and seconds per model, `cost_unit`, `exit_code` and the bank's hash.",
         "",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ..harness.signature import in_words
 from ..upkeep.findings import plural
 from ..visible import visible_values
 from .parsing import prints_json, write_json
@@ -215,6 +216,8 @@ def notes(content: Mapping[str, Any]) -> list[str]:
     lines += [f"Changed during the run: {text}." for text in content.get("changes", ())]
     lines.append(f"Stopped: {content['stopped_because'] or 'not finished'}.")
     lines.append(f"{content['estimand']}.")
+    if content.get("scorer"):
+        lines.append(f"Scored by {in_words(content['scorer'])}.")
     lines.append(content["signature"])
     return lines
 

@@ -39,3 +39,25 @@ def signed(
     if lm_eval:
         parts.append(f"lm-eval:{lm_eval}")
     return "|".join(parts)
+
+
+def scorer_of_run(header: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What computed the metric of a ranking, from its journal's header."""
+    task = header.get("task") or {}
+    found = ((task.get("settings") or {}).get("scorer") or {}).get(task.get("metric"))
+    return dict(found) if found else None
+
+
+def in_words(scorer: Mapping[str, Any]) -> str:
+    """A scorer in one line.
+
+    Examples
+    --------
+    >>> in_words({"encoder": "roberta-large", "layer": 17, "baseline": None})
+    'encoder roberta-large, layer 17'
+    """
+    return ", ".join(
+        f"{key.replace('_', ' ')} {value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in scorer.items()
+        if value is not None
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..harness.signature import signed
+from ..harness.signature import scorer_of_run, signed
 from ..masking import mask
 from ..metrics.scale import Scale
 from ..ranker import Ranking
@@ -185,9 +185,8 @@ def state(folder: str | Path) -> Result:
         There is no ranking in the folder, or its journal is damaged.
     """
     ranker, header = rebuild(folder)
-    task = header["task"]
-    scorer = (task.get("settings", {}).get("scorer") or {}).get(task.get("metric"))
-    found = _result(header, ranker, Path(folder), False, ranker.tally.elapsed, scorer)
+    elapsed = ranker.tally.elapsed
+    found = _result(header, ranker, Path(folder), False, elapsed, scorer_of_run(header))
     found.content["finished"] = ranker.done
     if not ranker.done:  # pairs that are decided so far need not stay so
         found.content["exit_code"] = found.exit_code or TIES

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..harness.signature import in_words, scorer_of_run
 from .axes import Axis, axis, decimals_for
 from .charts import COLOURED, information_chart, progress, ticks
 from .decision import chain, headline, outlook, pairs_decided, rank_rows
@@ -66,6 +67,7 @@ def view(run: Run) -> dict[str, Any]:
         "signature": run.result["signature"],
         "command": command(run),
         "config": configuration(run),
+        "scored_by": in_words(scorer_of_run(run.header) or {}),
         "versions": run.header.get("versions") or {},
         "started": date(run.started),
         "ended": date(run.ended),

@@ -141,6 +141,9 @@ def test_a_ranking_asks_the_worker_as_a_full_run_does(
     [file] = (tmp_path / "run" / "m1").glob("results_*.json")
     [config] = json.loads(file.read_text())["configs"].values()
     assert config["metadata"]["ccat_scorer"] == {"comet": {"checkpoint": scored_by}}
+    assert main(["report", str(tmp_path / "run"), "-o", str(tmp_path / "page.html")]) == 0
+    assert f"checkpoint {scored_by}" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    capsys.readouterr()
     monkeypatch.setenv("CCAT_COMET_MODEL", "Unbabel/another")
     assert main([*command, str(tmp_path / "again")]) == 1
     assert "checkpoint is 'Unbabel/another'" in capsys.readouterr().err
