@@ -1,10 +1,11 @@
 """Keeps measured figures, and writes them into the page of limits and the README.
 
     python benchmarks/ranking_quality.py --sections fixed --kinds random --out found.json
-    python docs/.hooks/measured.py found.json COMMIT "THE COMMAND AS RUN"
+    python docs/.hooks/measured.py found.json COMMIT "THE COMMAND AS RUN" [PART]
 
 keeps the figures of the sections and folds that were run in docs/measured, with the commit at which
 they were made, and writes the tables and the chart of the README. What was not run stays as it was.
+PART is another name for them: "errors" for a run of many hold-out sets with `default` alone.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ def quality(part: str) -> str:
         f"Made by `{made['command']}` at commit {made['commit']}. A method without a model of "
         "its own states no error."
     )
+    if part == "errors":
+        return f"{_errors(measured)}\n\n{by}"
     if part == "worlds":
         return f"{_worlds(measured)}\n\n{by}"
     columns = _NATURAL if part == "natural" else _COLUMNS
@@ -81,9 +84,26 @@ def quality(part: str) -> str:
         rows = [[_NAMES[m], *_figures(of, columns), _difference(of)] for m, of in methods.items()]
         first = next(iter(methods.values()))
         title = what.replace("items", "items per model").capitalize()
-        text = f"{title}, {first['tables']} score tables:\n\n{_table(head, rows)}"
-        parts.append(text + _outside(first))
+        parts.append(f"{title}, {first['tables']} score tables:\n\n{_table(head, rows)}")
     return "\n\n".join([*parts, by])
+
+
+def _errors(measured: dict[str, Any]) -> str:
+    """Whether the errors that `default` states are true, table by table."""
+    columns = [c for c in _COLUMNS if c[1] in ("z", "z_pairs", "cover", "cover_pairs")]
+    head = ["items", "tables", *(title for title, _, _ in columns), "z surely not near 1"]
+    head += ["that of differences"]
+    rows = []
+    for key, methods in measured["tables"].items():
+        part, *what = key.split(", ")
+        if part == "errors":
+            of = methods["default"]
+            names = [
+                ", ".join(f"{n} ({a:.2f} to {b:.2f})" for n, (a, b) in found.items()) or "none"
+                for found in of["outside"].values()
+            ]
+            rows.append([what[0].split()[0], str(of["tables"]), *_figures(of, columns), *names])
+    return _table(head, rows)
 
 
 def _worlds(measured: dict[str, Any]) -> str:
@@ -96,20 +116,6 @@ def _worlds(measured: dict[str, Any]) -> str:
             for m, of in methods.items():
                 rows.append([what[0], what[1].split()[0], _NAMES[m], *_figures(of, _COLUMNS)])
     return _table(head, rows)
-
-
-def _outside(of: dict[str, Any]) -> str:
-    """Score tables of which the bootstrap interval of z is surely not near 1."""
-    if "outside" not in of:
-        return ""
-    parts = []
-    for what, found in zip(("single estimates", "differences"), of["outside"].values()):
-        names = ", ".join(f"{n} ({a:.2f} to {b:.2f})" for n, (a, b) in found.items())
-        parts.append(f"{what} {len(found)}{f' ({names})' if names else ''}")
-    return (
-        "\n\nTables whose error / stated of `default` lies wholly outside 0.8 to 1.25 by a "
-        f"bootstrap over hold-out sets: {'; '.join(parts)}."
-    )
 
 
 def _short(measured: dict[str, Any]) -> str:
@@ -150,8 +156,8 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(r) + " |" for r in [head, ["---"] * len(head), *rows])
 
 
-def keep(path: Path, commit: str, command: str) -> None:
-    """Keep the figures of a run of the benchmark for the pages."""
+def keep(path: Path, commit: str, command: str, instead: str | None = None) -> None:
+    """Keep the figures of a run of the benchmark for the pages, as the part `instead` if given."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from quality_tables import difference, outside, pooled
 
@@ -160,6 +166,7 @@ def keep(path: Path, commit: str, command: str) -> None:
     for section, tables in found.items():
         for key, methods in tables.items() if section != "left_out" else ():
             part, name = _named(section, key)
+            part = instead or part
             measured["made"][part] = {"command": command, "commit": commit}
             first = next(iter(methods.values()))
             kept = measured["tables"][f"{part}, {name}"] = {}
@@ -199,4 +206,4 @@ def _named(section: str, key: str) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    keep(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    keep(Path(sys.argv[1]), *sys.argv[2:])

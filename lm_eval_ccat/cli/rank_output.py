@@ -192,13 +192,13 @@ def notes(content: Mapping[str, Any]) -> list[str]:
         if block.get("empty_outputs"):
             answers = plural(block["empty_outputs"], "empty answer")
             lines.append(f"{name} gave {answers}, scored as given.")
-    samples = {n: s for n, b in content["models"].items() if (s := b.get("sample"))}
+    samples = {n: s for n in content["order"] if (s := content["models"][n].get("sample"))}
     if samples:
         found = (
             f"{n} {number(s['estimate'])} ± {number(s['standard_error'])} ({s['n']})"
             for n, s in samples.items()
         )
-        lines.append(f"From the random documents alone, without the bank: {', '.join(found)}.")
+        lines.append(f"From the random documents, whatever the bank is worth: {', '.join(found)}.")
     if any(b.get("tokens", {}).get("estimated") for b in content["models"].values()):
         lines.append("~ tokens estimated from the length of the texts, so the cost is one too.")
     if len(content["order"]) <= MATRIX_MODELS and len(content["order"]) > 2:

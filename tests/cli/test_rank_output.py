@@ -47,11 +47,11 @@ def test_what_random_documents_say_by_themselves_stands_below_the_table() -> Non
     from lm_eval_ccat.cli.rank_output import notes
 
     found = content()
-    assert not any("drawn at random" in line for line in notes(found))
+    assert not any("random documents" in line for line in notes(found))
     sample = {"n": 12, "estimate": 0.25, "standard_error": 0.031, "interval": [0.18, 0.32]}
     found["models"][LONG]["sample"] = sample
-    [line] = [line for line in notes(found) if "drawn at random" in line]
-    assert f"{LONG} 0.250 (error 0.031, 12)" in line
+    [line] = [line for line in notes(found) if "random documents" in line]
+    assert f"{LONG} 0.250 ± 0.031 (12)" in line
 
 
 def test_only_what_draws_may_send_escapes_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,13 +165,16 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
     rbar : ndarray of shape (n_models,)
     """
     at = np.flatnonzero(T.diagonal() < UNKNOWN)
-    some = at[:, None], at
+    prior, here = M, rbar
+    if len(at) < len(T):
+        some = at[:, None], at
+        T, prior, here = T[some], M[some], rbar[at]
     # With V' M V = 1 and V' T V = diag(q), V' (s M + T) V = diag(s + q): one eigenproblem serves
     # all scales.
-    q, V, failed = dsygvd(T[some], M[some])
+    q, V, failed = dsygvd(T, prior)
     if failed:
         raise np.linalg.LinAlgError("the prior of departures is not positive definite")
-    axes, along = M[:, at] @ V, V.T @ rbar[at]
+    axes, along = M[:, at] @ V, V.T @ here
     total = SCALES[:, None] + np.maximum(q, 0.0)
     log = _SCALE_PRIOR - 0.5 * (np.log(total) + along * along / total).sum(axis=1)
     w = np.exp(log - log.max())

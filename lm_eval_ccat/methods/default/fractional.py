@@ -163,14 +163,13 @@ class FractionalItems:
 
     def model_noise(self, x: float) -> float:
         """``s(x)``: noise of models of ability near `x` relative to the usual one."""
-        away, unit = self._in_bandwidths
+        away, unit, noise = self._in_bandwidths
         away = away - x / unit
-        near = np.exp(-0.5 * (away * away))
-        total = float(near @ np.ones_like(near)) + _PRIOR_MODELS
-        return exp(float(near @ self.log_noise) / total)
+        total, weighted = (noise @ np.exp(-0.5 * (away * away))).tolist()
+        return exp(weighted / (total + _PRIOR_MODELS))
 
     @cached_property
-    def _in_bandwidths(self) -> tuple[Floats, float]:
-        """Abilities of the calibration models in bandwidths, and the bandwidth."""
+    def _in_bandwidths(self) -> tuple[Floats, float, Floats]:
+        """Abilities of the calibration models in bandwidths, the bandwidth; 1 and log noise."""
         unit = _BANDWIDTH * self.spread
-        return self.abilities / unit, unit
+        return self.abilities / unit, unit, np.array([np.ones_like(self.log_noise), self.log_noise])

@@ -33,7 +33,7 @@ _MOST_LEVERAGE = 0.8
 class Step(NamedTuple):
     """A draw, and what was known when it fell."""
 
-    before: int  # items asked earlier
+    before: int  # length of the log
     rest: float  # sum of expected scores of all others
     expected: float  # score of the item drawn
     probability: float
@@ -71,6 +71,7 @@ class Member:
         self.asked: list[int] = []
         self.unasked = np.ones(model.items.n_items, dtype=bool)
         self.passed = 0
+        self._log: list[tuple[int, int]] = []  # items asked (1) and given back (-1)
         self._rank: dict[int, int] = {}  # of the items asked, in their order
         self._told: list[int] = []  # in the order of asking
         self._steps: dict[int, Step] = {}
@@ -96,16 +97,18 @@ class Member:
         if probability is not None:
             mu = self.posterior.mu
             rest = float(mu @ self.unasked)
-            self._steps[item] = Step(len(self.asked), rest, float(mu[item]), probability)
+            self._steps[item] = Step(len(self._log), rest, float(mu[item]), probability)
             self._draws[:, item] = weight, 1.0 / probability
         self._rank[item] = len(self.asked)
         self.asked.append(item)
+        self._log.append((item, 1))
         self.unasked[item] = False
         self._waiting[item] = None
 
     def unplace(self, item: int) -> None:
         """The item was given back."""
         self.asked.remove(item)
+        self._log.append((item, -1))
         self._rank = {i: k for k, i in enumerate(self.asked)}
         self.unasked[item] = True
         self.passed = 0
@@ -186,8 +189,9 @@ class Member:
             NaN without draws, and the error with one alone.
         """
         p = self.posterior
-        score = {i: float(p.mu[i]) for i in self._failed} | dict(zip(p.seen, p.scores))
-        sums = np.cumsum([0.0, *(score.get(i, np.nan) for i in self.asked)])
+        # What has no score and will have none counts as expected; what is in flight is not known.
+        score = dict.fromkeys(self._waiting, np.nan) | dict(zip(p.seen, p.scores))
+        sums = np.cumsum([0.0, *(k * score.get(i, float(p.mu[i])) for i, k in self._log)])
         steps = [(score[i], s) for i, s in self._steps.items() if i in score]
         T = np.array([sums[s.before] + s.rest + (y - s.expected) / s.probability for y, s in steps])
         T = T[np.isfinite(T)] / self.posterior.n_items

@@ -53,7 +53,9 @@ class SharedDraws:
         c, e, sd : ndarray of shape (q,)
         """
         columns = self._columns
-        at = [columns.setdefault(i, len(columns)) for i in items]
+        for i in [i for i in items if i not in columns]:
+            columns[i] = len(columns)
+        at = [columns[i] for i in items]
         if len(columns) > self._rows.shape[2]:
             self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, len(columns) + _MORE)))
         x = c * e

@@ -215,3 +215,25 @@ def test_items_alike_for_all_of_the_bank_may_differ_for_a_new_model():
         error, se, _ = run(bank, scores[14], 60)
         z.append(error / se)
     assert np.sqrt(np.mean(np.square(z))) < 2.0
+
+
+def test_the_sample_of_a_model_outlives_what_was_given_back():
+    """An item given back, and one asked again later, count where they were asked."""
+    table = world(7)
+    bank, y = calibrate(table.without(["m3"])), table.select(["m3"]).unit[0]
+    ranker = Ranker(bank, {"m3": 1.0}, max_items=40, stop_when_decided=False)
+    n = 0
+    while not ranker.done:
+        for model, item in ranker.ask(3):
+            n += 1
+            if n % 7 == 0:
+                ranker.release(model, item)
+            elif n % 11 == 0:
+                ranker.fail(model, item, "no")
+            else:
+                ranker.tell(model, item, y[item])
+            if n > 200:
+                ranker.stop("enough")
+    drawn = ranker.result().samples["m3"]
+    assert drawn.n > 10 and math.isfinite(drawn.standard_error)
+    assert abs(drawn.estimate - y.mean()) < 5.0 * drawn.standard_error
