@@ -47,6 +47,15 @@ def test_of_a_document_twice_in_one_file_the_last_row_counts(write_run):
     assert ScoreTable.read(logs).raw.tolist() == [[1, 0]]
 
 
+@pytest.mark.parametrize(("shots", "said"), [(0, False), (5, True)])
+def test_turns_of_examples_are_told_of_where_there_are_examples(write_run, shots, said):
+    write, logs = write_run
+    for model, turns in (("a", False), ("b", True)):
+        write(model, rows_of([0, 1]), shots=shots, fewshot_as_multiturn=turns)
+    warnings = ScoreTable.read(logs).warnings
+    assert any("fewshot_as_multiturn differs" in text for text in warnings) is said
+
+
 def test_generation_settings_of_one_model_are_its_configs(write_run):
     write, logs = write_run
     write("a", rows_of([1, 0]), day=1, generation={"temperature": 0.0, "until": ["\n"]})

@@ -28,12 +28,15 @@ def settings_of(run: Run) -> dict[str, Any]:
         return {}
     config = run.of_task("configs") or {}
     shots = run.of_task("n-shot")
+    if shots is None:
+        shots = config.get("num_fewshot")
     return {
         "task_version": run.of_task("versions"),
-        "num_fewshot": config.get("num_fewshot") if shots is None else shots,
+        "num_fewshot": shots,
         "chat_template": results.get("chat_template") is not None,
         "chat_template_sha": results.get("chat_template_sha"),
-        "fewshot_as_multiturn": bool(results.get("fewshot_as_multiturn")),
+        # Without examples there is nothing to be put into turns.
+        "fewshot_as_multiturn": bool(shots and results.get("fewshot_as_multiturn")),
         "system_instruction": results.get("system_instruction"),
         "generation_kwargs": run.generation,
         "fewshot_seed": (results.get("config") or {}).get("fewshot_seed"),
