@@ -9,7 +9,7 @@
     speed    processor time of one decision
 
     python benchmarks/sample.py [--sections looks,first,bank,speed] [--seeds 40] [--only bleu]
-        [--processes 1]
+        [--processes 1] [--models 3,5,8] [--calibrating 4,8,16] [--out found.json]
 
 Shares are means over score tables, which weigh the same; standard errors are over score tables.
 """
@@ -17,9 +17,11 @@ Shares are means over score tables, which weigh the same; standard errors are ov
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +121,7 @@ def first(args: argparse.Namespace) -> None:
         Method("sample, familywise", "ranker", "sample", rank={"familywise": True}),
         Method("sample, d = 0.02", "ranker", "sample", rank={"min_difference": 0.02}),
     ]
-    for holdout in (3, 5, 8):
+    for holdout in map(int, args.models.split(",")):
         rows: dict[str, list[list[float]]] = {}
         for dataset, metric in chosen(args):
             table, _ = load(dataset, metric)
@@ -148,7 +150,10 @@ def first(args: argparse.Namespace) -> None:
                 decided = 1.0 - s["tied_share"]
                 row = [s["items_per_model"], s["share_of_items"], decided]
                 rows.setdefault(name, []).append([*row, s["runs_with_wrong_pair"], s["tau"]])
-        shown(f"{holdout} models: items per model, of all, pairs decided, any wrong, tau", rows)
+            print(f"{holdout} models: {dataset} {metric}", file=sys.stderr, flush=True)
+        what = ("items", "share", "decided", "any_wrong", "tau")
+        title = f"{holdout} models: items per model, of all, pairs decided, any wrong, tau"
+        args.found[f"first, {holdout} models"] = shown(title, rows, what)
 
 
 def bank(args: argparse.Namespace) -> None:
@@ -158,7 +163,7 @@ def bank(args: argparse.Namespace) -> None:
         for dataset, metric in chosen(args):
             table, _ = load(dataset, metric)
             base = None
-            for count in (4, 8, 12, 16, 24, 32, 48):
+            for count in map(int, args.calibrating.split(",")):
                 if count > len(table.models) * (2 / 3 if kind == "frontier" else 1) - 4:
                     continue
                 found = simulate(
@@ -179,8 +184,10 @@ def bank(args: argparse.Namespace) -> None:
                     row += [without["tied_share"] - with_bank["tied_share"]]
                     row += [with_bank["rmse"] / without["rmse"]]
                 rows.setdefault(f"{count} models calibrate", []).append(row)
+            print(f"{kind} folds: {dataset} {metric}", file=sys.stderr, flush=True)
         what = "tau, decided (default - sample), RMSE ratio at 20 items; the same at 50"
-        shown(f"{kind} folds: {what}", rows)
+        names = [f"{what}_{n}" for n in (20, 50) for what in ("tau", "decided", "rmse")]
+        args.found[f"bank, {kind} folds"] = shown(f"{kind} folds: {what}", rows, names)
 
 
 def speed(args: argparse.Namespace) -> None:
@@ -202,13 +209,20 @@ def speed(args: argparse.Namespace) -> None:
         print(f"{n_items} items, {n_models} models: {1e3 * taken:.3f} ms a decision", flush=True)
 
 
-def shown(title: str, rows: dict[str, list[list[float]]]) -> None:
+def shown(
+    title: str, rows: dict[str, list[list[float]]], names: Sequence[str] = ()
+) -> dict[str, dict[str, Any]]:
+    """Print means over score tables with their errors; the same by name."""
+    found: dict[str, dict[str, Any]] = {}
     print(f"\n{title}")
     for name, tables in rows.items():
         mean = np.mean(tables, axis=0)
         error = np.std(tables, axis=0) / np.sqrt(max(len(tables) - 1, 1))
         cells = "".join(f"{m:10.3f} +- {e:.3f}" for m, e in zip(mean, error))
         print(f"  {name:32}{cells}   ({len(tables)} tables)", flush=True)
+        figures = zip(names, mean.round(4).tolist(), error.round(4).tolist())
+        found[name] = {"tables": len(tables), **{what: [m, e] for what, m, e in figures}}
+    return found
 
 
 def chosen(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -221,10 +235,16 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=40, help="rankings per score table")
     parser.add_argument("--only", action="append", help="dataset or metric; may be repeated")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--models", default="3,5,8", help="how many are ranked, in `first`")
+    parser.add_argument("--calibrating", default="4,8,12,16,24,32,48", help="in `bank`")
+    parser.add_argument("--out", help="figures of `first` and `bank` as JSON")
     args = parser.parse_args()
+    args.found = {}
     for section in args.sections.split(","):
         print(f"\n== {section} ==", flush=True)
         {"looks": looks, "first": first, "bank": bank, "speed": speed}[section](args)
+        if args.out:
+            Path(args.out).write_text(json.dumps(args.found, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
