@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..errors import UsageError
 from ..live.observer import Observer, Progress
 from ..visible import visible, visible_name
 from .streams import to_draw
@@ -30,14 +31,17 @@ class Display(Observer):
         Plain log lines instead of the table, which is drawn only on a terminal anyway.
     json : str or None
         Where the result is written as JSON, as ``--json`` says.
+    yes : bool
+        Answer what is asked before money is spent.
     """
 
-    def __init__(self, quiet: bool = False, json: str | None = None) -> None:
+    def __init__(self, quiet: bool = False, json: str | None = None, yes: bool = False) -> None:
         from rich.console import Console
 
         self.console = Console(file=to_draw(sys.stderr), no_color=quiet or None)
         self.plain = quiet or not self.console.is_terminal
         self.json = json
+        self.yes = yes
         # What tasks and models print goes to standard error while the ranking runs.
         self._out = sys.stdout
         self._live: Any = None
@@ -56,6 +60,18 @@ class Display(Observer):
         """Print a line above the table."""
         said = visible(message)
         self.console.print(said, highlight=False, markup=False, soft_wrap=True)
+
+    def confirm(self, question: str) -> bool:
+        """Ask the person; without a terminal nobody is there to answer."""
+        if self.yes:
+            return True
+        if not sys.stdin.isatty():
+            raise UsageError(
+                f"{question.removesuffix(' Start?')} Give a limit (--budget_usd X), or --yes to "
+                "start without one"
+            )
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def begin(self, progress: Progress) -> None:
         """Start drawing."""

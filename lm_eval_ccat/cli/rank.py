@@ -140,6 +140,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="P",
         help="stop once every rank is known to P per cent of the board",
     )
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask before a run that only the documents limit"
+    )
     parser.add_argument("--seed", type=int, help="replaces seed:")
     parser.add_argument(
         "--one_at_a_time",
@@ -193,7 +196,7 @@ def run(args: argparse.Namespace) -> int:
                 raise UsageError(f"--{flag} is for a ranking without {path}; write it there")
         config = load_config(path, _overrides(args))
     folder = Path(args.run_dir) if args.run_dir else Path(f"{path.with_suffix('')}.run")
-    display = Display(args.quiet, args.json)
+    display = Display(args.quiet, args.json, args.yes)
     if args.probe and not args.dry_run:
         raise UsageError("--probe goes with --dry_run; a run asks each model one request first")
     if args.dry_run:

@@ -81,6 +81,56 @@ def at_most(plan: Plan) -> str:
     return f"at most {answers} answers ({ranker.item_cap} of each model){money}"
 
 
+def needed_without_bank(plan: Plan) -> dict[str, tuple[int | None, int | None]]:
+    """Items of each model that a ranking by random items is expected to take, by difference.
+
+    Returns
+    -------
+    dict of str to (int or None, int or None)
+        Difference on the metric's own scale to items where scores are graded, and where they are
+        right or wrong; None where it takes all.
+    """
+    from ..methods.sample.planning import GRADED, RIGHT_OR_WRONG, items_needed
+
+    config, size = plan.config, len(plan.items())
+    pairs = len(config.models) * (len(config.models) - 1) // 2 if config.familywise else 1
+    alpha = (1.0 - config.confidence) / max(pairs, 1)
+
+    def needed(gap: float, spread: float) -> int | None:
+        items = items_needed(gap, spread, size, alpha)
+        return None if items is None else max(items, plan.warmup * len(plan.measured))
+
+    return {
+        f"{float(plan.scale.restore_error(gap)):g}": (
+            needed(gap, GRADED),
+            needed(gap, RIGHT_OR_WRONG),
+        )
+        for gap in GAPS
+    }
+
+
+def need_in_words(plan: Plan) -> str:
+    """What a ranking without a bank expects to take, in one line."""
+    size = len(plan.items())
+    parts = []
+    for gap, (least, most) in needed_without_bank(plan).items():
+        both = [str(size if n is None else n) for n in (least, most)]
+        parts.append(f"{' to '.join(dict.fromkeys(both))} where they differ by {gap}")
+    return (
+        f"To tell two models apart by {plan.label} it is expected to take, of {size} documents, "
+        f"{', '.join(parts)} (graded scores to right-or-wrong ones)."
+    )
+
+
+def most_money(plan: Plan) -> float | None:
+    """Dollars of a ranking of which nothing but the documents bounds the cost; else None."""
+    config = plan.config
+    costs = [plan.forecasts[entry.name] for entry in config.models]
+    if config.budget or config.max_items is not None or not all(c.known for c in costs):
+        return None
+    return plan.new_ranker().item_cap * sum(cost.mean for cost in costs)
+
+
 def items_by_gap(plan: Plan) -> dict[str, int | None]:
     """Items per model that separate two neighbours, by how far apart they are.
 
@@ -97,6 +147,8 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
 
     from ..ranker import Ranker
 
+    if plan.bank.method == "sample":
+        return {gap: most for gap, (_, most) in needed_without_bank(plan).items()}
     config, banks = plan.config, {task: o.bank for task, o in plan.outcomes.items()}
     limit = min(plan.new_ranker().item_cap, MOST_PLAYED)
     about: dict[str, Any] = {"max_items": limit, "warmup": 0, "seed": config.seed}

@@ -50,6 +50,10 @@ class Observer:
     def note(self, message: str) -> None:
         """Something that is as it should be and good to know."""
 
+    def confirm(self, question: str) -> bool:
+        """Whether to go on; by default whoever called has made up their mind."""
+        return True
+
     def begin(self, progress: Progress) -> None:
         """A ranking starts."""
 

@@ -17,7 +17,7 @@ from ..runs.rebuild import banks_at
 from ..scores.earlier import EarlierAnswer
 from .config import ModelConfig, RankConfig, load_config, parse_config
 from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory, start
-from .forecast import at_most, forecast
+from .forecast import at_most, forecast, most_money, need_in_words
 from .keep import growing, keep
 from .models import HarnessWorker
 from .observer import Observer
@@ -30,6 +30,8 @@ from .results import Result, empty_answers, result_of, write_model_results
 from .tasks import require_model_types
 from .tracking import track, wanted
 
+#: Dollars that a run without a limit may cost before it asks.
+ASKED_FROM = 1.0
 Config = RankConfig | Mapping[str, Any] | str | Path
 
 
@@ -119,11 +121,13 @@ def rank(
                 f"No bank: every model gets the same random documents, ranked by "
                 f"{plan.label} (filter {plan.outcome.filter})."
             )
+            watcher.note(need_in_words(plan))
         if not settings.budget:
             watcher.note(
                 "No budget: it goes on until every pair is decided or every item is asked; "
                 f"{at_most(plan)}."
             )
+        _ask_first(plan, resume, watcher)
         at_hand = _earlier_answers(plan, executor, watcher) if settings.prior else {}
         ranker = open_ranker(plan, directory, resume, watcher, retry)
         before = ranker.ranker.result().items
@@ -246,6 +250,16 @@ def _keep(
         observer.note(keep(plan, ranker, path, (opened or [plan.session])[0].settings))
     except BankError as error:
         observer.warn(f"save_bank: {error}")
+
+
+def _ask_first(plan: Plan, resume: bool, observer: Observer) -> None:
+    """Ask before what may cost a dollar or more and has no limit but the documents."""
+    most = most_money(plan)
+    if resume or most is None or most < ASKED_FROM:
+        return
+    question = f"This may cost up to about ${most:.4g}, if models are equal. Start?"
+    if not observer.confirm(question):
+        raise UsageError("not started; give a limit: budget: {usd: x}, {items: n} or max_items:")
 
 
 def _earlier_answers(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
 from bench import Bench
 from loopback import CompletionsServer
@@ -38,6 +40,51 @@ def test_without_a_budget_it_says_what_it_takes_at_most(
     config = bench.config(
         server.url, ["m01", "m11"], bank="default.bank.json", entry={"price": {"item": 0.5}}
     )
-    assert main(["rank", str(config)]) == 0
+    assert main(["rank", str(config)]) == 2
+    refused = capsys.readouterr().err
+    assert "up to about $120" in refused and "--budget_usd X" in refused
+    assert not server.asked and not config.with_suffix(".run").joinpath("journal.jsonl").exists()
+    assert main(["rank", str(config), "--yes"]) == 0
     said = " ".join(capsys.readouterr().err.split())
     assert "at most 240 answers (120 of each model), about $120." in said
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 2)])
+def test_on_a_terminal_it_asks_before_money_without_a_limit(
+    bench: Bench,
+    server: CompletionsServer,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    code: int,
+) -> None:
+    stdin = StringIO(answer)
+    monkeypatch.setattr(stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdin", stdin)
+    config = bench.config(server.url, ["m01", "m11"], entry={"price": {"item": 0.5}})
+    assert main(["rank", str(config)]) == code
+    said = capsys.readouterr().err
+    assert "if models are equal. Start? [y/N]" in said
+    assert bool(server.asked) == (code == 0)
+    assert ("not started" in said) == (code == 2)
+
+
+def test_a_limit_or_small_change_is_not_asked_about(
+    bench: Bench, server: CompletionsServer
+) -> None:
+    for name, entry, limit in (
+        ("limit", {"price": {"item": 0.5}}, {"max_items": 15}),
+        ("change", {"price": {"item": 0.001}}, {}),
+    ):
+        config = bench.config(server.url, ["m01", "m11"], name=name, entry=entry, **limit)
+        assert main(["rank", str(config)]) == 0
+
+
+def test_without_a_bank_it_says_what_differences_take(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, ["m01", "m11"], bank=None, budget={"items": 40})
+    assert main(["rank", str(config)]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "To tell two models apart by share it is expected to take, of 120 documents" in said
+    assert "11 to 29 where they differ by 0.2" in said

@@ -129,10 +129,14 @@ class Sums:
         known = of_mean == 0.0
         out[known] = 0.0
         usable = ~known & np.isfinite(of_mean) & (self.items(series) >= LEAST)
-        v = of_mean[usable]
-        clock = of_one[usable] / v * _tightness(alpha)
-        out[usable] = np.sqrt(v * (clock + 1.0) / clock * np.log((clock + 1.0) / alpha**2))
+        out[usable] = reach(of_mean[usable], of_one[usable], alpha)
         return out
+
+
+def reach(of_mean: Floats, of_one: Floats, alpha: float) -> Floats:
+    """The bound that holds at all looks, by the variances of a mean and of one draw."""
+    clock = of_one / of_mean * _tightness(alpha)
+    return np.asarray(np.sqrt(of_mean * (clock + 1.0) / clock * np.log((clock + 1.0) / alpha**2)))
 
 
 def _tightness(alpha: float) -> float:

@@ -1,0 +1,35 @@
+"""How many items a ranking by random items is expected to take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import ItemBank
+from lm_eval_ccat.methods.sample.planning import items_needed
+from lm_eval_ccat.methods.sample.policy import SamplePolicy
+
+
+@pytest.mark.parametrize(("gap", "spread"), [(0.1, 0.2), (0.1, 0.35), (0.05, 0.2)])
+def test_it_is_about_when_two_such_models_are_told_apart(gap: float, spread: float) -> None:
+    size, found = 600, []
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        difference = rng.normal(size=size)
+        difference = gap + spread * (difference - difference.mean()) / difference.std()
+        y = np.clip([0.5 + difference / 2, 0.5 - difference / 2], 0.0, 1.0)
+        policy = SamplePolicy(ItemBank.blank(range(size)), 2, seed)
+        for n, item in enumerate(policy.sequence.order.tolist(), start=1):
+            for model in (0, 1):
+                policy.update(model, item, float(y[model, item]))
+            if policy.decisions(0.95)[0, 1] == 1:
+                found.append(n)
+                break
+    assert np.median(found) == pytest.approx(items_needed(gap, spread, size), rel=0.3)
+
+
+def test_smaller_differences_take_more_and_the_smallest_all() -> None:
+    needed = [items_needed(gap, 0.4, 1000) for gap in (0.2, 0.1, 0.05)]
+    assert needed == sorted(needed) and None not in needed
+    assert items_needed(0.0005, 0.4, 1000) is None
+    assert items_needed(0.1, 0.4, 5) is None
