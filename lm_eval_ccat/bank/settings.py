@@ -127,7 +127,7 @@ def _compare_documents(
     changed = [d for d, h in pairs if hashes[d] is not None and hashes[d] != h]
     if changed:
         refusals.append(
-            f"{len(changed)} of {bank.n_items} documents are others than those calibrated "
+            f"{len(changed)} of {bank.n_items} documents differ from those calibrated "
             f"(doc_hash of doc_id {_some(changed)})"
         )
     verified = len(pairs) == bank.n_items and not changed

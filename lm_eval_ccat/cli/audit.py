@@ -44,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--names",
         default="",
         metavar="RUN=FULL,...",
-        help="models that the full results call otherwise",
+        help="names that differ in the full results",
     )
     add_json(parser, "the comparison")
     parser.set_defaults(func=run)

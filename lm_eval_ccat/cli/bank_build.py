@@ -37,7 +37,7 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
     push.add_argument("name", metavar="hub:OWNER/NAME", help="where to put it")
     push.add_argument("--license", metavar="ID", required=True, help="licence of the bank")
     push.add_argument("--private", action="store_true", help="for those you give access only")
-    push.add_argument("--yes", action="store_true", help="do not ask what it may reveal")
+    push.add_argument("--yes", action="store_true", help="do not ask about what it reveals")
     push.set_defaults(func=run_push)
     card = actions.add_parser("card", help="print a bank's page in Markdown")
     card.add_argument("bank", metavar="BANK", help="a bank file made by `calibrate`")

@@ -65,7 +65,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--no_replay",
         action="store_true",
-        help="do not replay the bank's own models for the statement of trust",
+        help="skip the self-check, which replays the bank's own models",
     )
     add_json(parser, "the report")
     parser.add_argument(

@@ -136,7 +136,7 @@ def _json_object(text: str | None) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UsageError(f"--metadata is no JSON: {error}") from error
+        raise UsageError(f"--metadata is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise UsageError('--metadata must be a JSON object, such as {"key": 1}')
     return value

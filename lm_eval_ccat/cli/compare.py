@@ -56,7 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--confidence", type=float, default=0.95, help="two-sided (default: 0.95)")
     parser.add_argument("--by", metavar="FIELD", help="compare by groups of documents as well")
     parser.add_argument(
-        "--cluster", metavar="FIELD", help="documents with equal values are no independent ones"
+        "--cluster", metavar="FIELD", help="documents with equal values are not independent"
     )
     parser.add_argument("--items", metavar="FILE", help="table of these fields, by doc_id")
     add_json(parser, "the comparison")

@@ -157,7 +157,7 @@ def _compare(content: dict[str, Any], truth: dict[str, float], documents: int) -
     pairs = len(order) * (len(order) - 1) // 2
     used = content["items_administered"]
     _say(
-        f"\n{len(sure)} of {pairs} pairs were decided, {len(sure) - len(wrong)} of them rightly, "
+        f"\n{len(sure)} of {pairs} pairs were decided, {len(sure) - len(wrong)} of them correctly, "
         f"with {used} answers instead of {documents * len(order)}."
     )
     for pair in wrong:

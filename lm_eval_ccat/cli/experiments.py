@@ -180,7 +180,7 @@ def _numbers(flag: str, text: str) -> tuple[float, ...]:
 def _studies(text: str) -> tuple[str, ...]:
     wanted = {part for part in text.split(",") if part}
     for name in wanted.difference(STUDIES):
-        raise UsageError(f"--studies {name!r}: there is none; there are {', '.join(STUDIES)}")
+        raise UsageError(f"--studies {name!r}: unknown; choose from {', '.join(STUDIES)}")
     return tuple(name for name in STUDIES if name in wanted)
 
 

@@ -93,7 +93,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         const=True,
         default=False,
         metavar="MODEL",
-        help="with --resume: take up models that were set aside again, all or the one named",
+        help="with --resume: retry models that were set aside, all or the one named",
     )
     parser.add_argument(
         "--fail_on_empty",

@@ -190,7 +190,7 @@ class Transport:
             words = _one_line(json.dumps(answer, ensure_ascii=False))
             raise ServerError(
                 "answer",
-                f"the server's answer has another form than expected ({error!r}): {words}",
+                f"the server's answer does not have the expected form ({error!r}): {words}",
                 words=words,
             ) from error
         if len(read) < len(call.positions):
@@ -278,7 +278,7 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
         )
     trouble = ""
     if answer is None:
-        trouble = "the server's answer is no JSON"
+        trouble = "the server's answer is not JSON"
     elif isinstance(answer, dict) and answer.get("error") and not answer.get("choices"):
         trouble = "the server answered with an error"
     elif isinstance(answer, dict) and answer.get("choices") == []:

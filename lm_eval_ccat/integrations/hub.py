@@ -41,7 +41,7 @@ def fetch(name: str) -> Path:
         )
     except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise BankError(f"hub:{name}: the bank cannot be had ({reason})") from None
+        raise BankError(f"hub:{name}: the bank cannot be fetched ({reason})") from None
     return Path(found)
 
 

@@ -344,7 +344,7 @@ def _harness(value: Any) -> dict[str, Any] | None:
         raise UsageError("`harness:` must hold settings of lm_eval such as num_fewshot: 0")
     for key, remedy in OWN_HARNESS_KEYS.items():
         if key in value:
-            raise UsageError(f"`harness.{key}` cannot stand there: {remedy}")
+            raise UsageError(f"`harness.{key}` is not allowed: {remedy}")
     found = dict(value)
     for key in (*TRACKERS, HUB):
         if isinstance(found.get(key), str):

@@ -334,7 +334,7 @@ def _known(plan: Plan) -> dict[str, KnownMean] | None:
     if config.known is None:
         return None
     if any(len(of) > 1 for of in plan.measured.values()):
-        raise UsageError("`known:` goes with one metric; name it in `metrics:`")
+        raise UsageError("`known:` works with one metric; name it in `metrics:`")
     new = [m.name for m in config.models]
     by_task = []
     for outcome in plan.outcomes.values():

@@ -94,7 +94,7 @@ def rank(
     if resume and run_dir is None:
         raise UsageError("resume needs the run_dir of the run to go on with")
     if retry and not resume:
-        raise UsageError("retry takes up models of a run that is resumed; it needs resume, too")
+        raise UsageError("retry needs resume: it takes up models of a run that is resumed")
     directory = None if run_dir is None else RunDirectory(run_dir)
     with ExitStack() as stack:
         log_file = None

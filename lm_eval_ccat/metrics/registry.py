@@ -235,8 +235,8 @@ def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:
         )
     if values.min() == values.max():
         raise MetricError(
-            f"metric {metric}{where} is {values[0]:g} for every document and tells nothing apart; "
-            "check the answer format and the filter, or choose another metric"
+            f"metric {metric}{where} is {values[0]:g} for every document and cannot tell "
+            "models apart; check the answer format and the filter, or choose another metric"
         )
 
 

@@ -184,7 +184,10 @@ def read_run(path: str | Path) -> Run:
         raise RunError(f"there is no run directory {folder.path}")
     header = folder.read_header()
     if "ranker" not in header or "report" not in header:
-        raise RunError(f"{folder.journal.path} lacks facts that the report needs; update the run")
+        raise RunError(
+            f"{folder.journal.path} lacks facts that the report needs: an older version wrote it, "
+            "which can make its page"
+        )
     records = folder.journal.read_new()
     result_file = folder.path / "result.json"
     several = len(header["report"].get("outcomes") or ()) > 1

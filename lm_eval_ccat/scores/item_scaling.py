@@ -185,4 +185,4 @@ class ItemScaling:
         except OSError as error:
             raise ScoreTableError(f"cannot read the scaling {path}: {error.strerror}") from error
         except (KeyError, TypeError, ValueError) as error:
-            raise ScoreTableError(f"{path} is no item scaling; `scale` writes one") from error
+            raise ScoreTableError(f"{path} is not an item scaling; `scale` writes one") from error

@@ -307,7 +307,7 @@ def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
     order = sorted(range(len(plain)), key=plain.__getitem__)
     for a, b in pairwise(order):
         if plain[a] == plain[b]:
-            raise ScoreTableError(f"doc_id {plain[a]!r} stands twice: items need distinct ids")
+            raise ScoreTableError(f"doc_id {plain[a]!r} appears twice: items need distinct ids")
     return tuple(plain[i] for i in order), order
 
 

@@ -104,7 +104,7 @@ def _result_in(folder: Path) -> Path:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise RunError(f"{folder}: no result.json; the run has not ended, or is none")
+        raise RunError(f"{folder}: no result.json; the run has not ended, or this is not a run")
     raise RunError(f"{folder}: {len(found)} results files; name one of them")
 
 

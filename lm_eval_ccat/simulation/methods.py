@@ -137,7 +137,7 @@ def chosen_methods(methods: Sequence[str | Method]) -> tuple[Method, ...]:
         if method.as_long_as is not None and method.as_long_as not in {m.name for m in chosen}:
             raise UsageError(f"{method.name!r} needs {method.as_long_as!r} before it")
         if method.name in {m.name for m in chosen}:
-            raise UsageError(f"method {method.name!r} stands twice")
+            raise UsageError(f"method {method.name!r} appears twice")
         chosen.append(method)
     if not chosen:
         raise UsageError("name at least one method")

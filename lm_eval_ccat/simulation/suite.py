@@ -139,7 +139,7 @@ def _checked(methods: Sequence[str | Method]) -> tuple[Method, ...]:
     chosen = chosen_methods(methods)
     for method in chosen:
         if method.kind not in ("ranker", "random"):
-            raise UsageError(f"method {method.name!r} knows no several tasks; take "
+            raise UsageError(f"method {method.name!r} does not rank several tasks; take "
                              f"{', '.join(DEFAULT_METHODS)}")  # fmt: skip
     return chosen
 

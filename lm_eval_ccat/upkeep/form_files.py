@@ -174,7 +174,7 @@ def write_tasks(forms: Forms, folder: str | Path, config: Mapping[str, Any], bas
     if "class" in config or not split:
         raise UsageError(f"task {forms.task} keeps its documents in code; run the list of doc_ids")
     if any(not isinstance(d, int) for form in forms.forms for d in form.items):
-        raise UsageError("the bank's doc_ids are no numbers of the harness")
+        raise UsageError("the bank's doc_ids are not document numbers of the harness")
     for number, form in enumerate(forms.forms, start=1):
         name = forms.task_name(number)
         module = f"{name}_docs"

@@ -34,7 +34,7 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
     hashes = dict(zip(old.doc_ids, old.doc_hashes or [None] * old.n_items))
     for d, h in zip(new.doc_ids, new.doc_hashes or [None] * new.n_items):
         if None not in (h, hashes.get(d)) and h != hashes[d]:
-            raise ScoreTableError(f"doc_id {d!r} is another document in the new scores")
+            raise ScoreTableError(f"doc_id {d!r} is a different document in the new scores")
         hashes[d] = h if h is not None else hashes.get(d)
     ids, _ = sorted_ids(list(hashes))
     again = set(new.models)

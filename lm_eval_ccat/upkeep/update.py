@@ -82,7 +82,7 @@ def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = N
         raise BankError("every model of the new scores is in the bank already; nothing to add")
     if len(fresh) < len(new.models):
         notes.append(
-            f"{len(new.models) - len(fresh)} models are in the bank already and were passed over"
+            f"{len(new.models) - len(fresh)} models are in the bank already and were skipped"
         )
     table = new.select(fresh)
     scores = aligned_scores(bank, table)
@@ -99,7 +99,7 @@ def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = N
         )
     made = method.update(bank, scores, added)
     if table.n_items > bank.n_items or set(table.doc_ids) - set(bank.doc_ids):
-        notes.append("documents that the bank does not know were passed over")
+        notes.append("documents that the bank does not know were skipped")
     provenance = {
         **made.provenance,
         "updates": [

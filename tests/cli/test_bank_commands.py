@@ -97,7 +97,7 @@ def test_check_by_the_documents_of_a_task(files, capsys):
     capsys.readouterr()
     assert main(call) == 3
     assert "1 document of 80 changed" in capsys.readouterr().out
-    assert main([*call[:4], "no_such_task"]) == 1
+    assert main([*call[:4], "no_such_task"]) == 2
 
 
 def test_diff_and_update(files, capsys):

@@ -150,7 +150,7 @@ def test_state_of_a_run_directory(
         ({"confidence": 2}, "`confidence` must be a number above 0.5 and below 1, not 2"),
         ({"modells": []}, "did you mean `models`?"),
         ({"budget": {"usd": 1.0}}, "price of model m01 is unknown"),
-        ({"harness": {"limit": 5}}, "`harness.limit` cannot stand there"),
+        ({"harness": {"limit": 5}}, "`harness.limit` is not allowed"),
         ({"harness": {"include_path": "nowhere"}}, "no folder"),
         ({"entry": {"price": {"input": 1}}}, "`models[0].price` needs both input: and output:"),
         ({"entry": {"concurency": 1}}, "did you mean `concurrency`?"),

@@ -70,7 +70,7 @@ def test_a_scaling_survives_its_file(table, tmp_path):
     again = ItemScaling.load(tmp_path / "s.json")
     np.testing.assert_array_equal(again.apply(table).raw, scaling.apply(table).raw)
     (tmp_path / "s.json").write_text("{}")
-    with pytest.raises(ScoreTableError, match="is no item scaling"):
+    with pytest.raises(ScoreTableError, match="is not an item scaling"):
         ItemScaling.load(tmp_path / "s.json")
 
 

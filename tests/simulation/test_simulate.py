@@ -242,7 +242,7 @@ def test_familywise_decides_less_and_counts_every_pair():
     ("changes", "said"),
     [
         ({"methods": ["best"]}, "no method 'best'"),
-        ({"methods": ["paper", "paper"]}, "stands twice"),
+        ({"methods": ["paper", "paper"]}, "appears twice"),
         ({"methods": []}, "at least one method"),
         ({"methods": [Method("f", "fixed", "paper", as_long_as="x")]}, "needs 'x' before it"),
         ({"holdout": 13, "methods": ["paper"]}, "at least 2"),

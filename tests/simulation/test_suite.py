@@ -54,7 +54,7 @@ def test_all_items_leave_nothing_to_be_wrong_about():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (dict(methods=["static"]), "knows no several tasks"),
+        (dict(methods=["static"]), "does not rank several tasks"),
         (dict(items_per_model=3), "at least 2 of each"),
         (dict(weights="much"), "neither 'documents' nor 'equal'"),
     ],

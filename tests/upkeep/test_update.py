@@ -90,7 +90,7 @@ def test_models_already_there_are_passed_over():
     whole = table()
     bank = calibrate(whole.select(whole.models[:8]), "paper")
     made = update(bank, whole.select(whole.models[6:10]))
-    assert len(made.models) == 10 and any("passed over" in w for w in made.warnings)
+    assert len(made.models) == 10 and any("were skipped" in w for w in made.warnings)
     with pytest.raises(BankError, match="already"):
         update(bank, whole.select(whole.models[:3]))
 

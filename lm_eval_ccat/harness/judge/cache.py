@@ -32,7 +32,7 @@ class ReplyCache:
                 except (json.JSONDecodeError, KeyError, TypeError):
                     # The last line of a run that was killed; a new one is asked for.
                     if number == 1:
-                        raise UsageError(f"{path} is no cache of a judge; name another") from None
+                        raise UsageError(f"{path} is not a judge's cache; name another") from None
 
     @staticmethod
     def key(*parts: Any) -> str:

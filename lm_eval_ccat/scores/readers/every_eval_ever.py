@@ -97,7 +97,7 @@ def _rows(
     except OSError as e:
         raise ScoreTableError(f"{file}: cannot be read ({e.strerror or e})") from None
     if broken:
-        warnings.append(f"{file}: {broken} lines are no instance-level records and were left out")
+        warnings.append(f"{file}: {broken} lines are not instance-level records and were left out")
     return found
 
 

@@ -30,7 +30,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     found = list(journals(path))
     if not wanted.partial:
         raise ScoreTableError(
-            f"{found[0]}: the journal of an adaptive run, whose scores are no full results; "
+            f"{found[0]}: the journal of an adaptive run, whose scores are not full results; "
             "`bank update` takes it"
         )
     if len(found) > 1:

@@ -80,7 +80,7 @@ def assemble(
     if not found:
         raise ScoreTableError(f"{path}: no scores of single items in these logs")
     if wanted.filter is not None:
-        raise ScoreTableError(f"{path}: these logs know no filters; leave --filter out")
+        raise ScoreTableError(f"{path}: these logs have no filters; leave --filter out")
     task = _one_of(path, "task", wanted.task, [row.task for row in found])
     found = [row for row in found if row.task == task]
     metric = _one_of(path, "metric", wanted.metric, [row.metric for row in found])

@@ -310,7 +310,7 @@ def _merge(
     labels = list(dict.fromkeys((run.model, config) for run, config in zip(runs, configs)))
     doc_ids = list(hashes)
     if len({type(d) for d in doc_ids}) > 1:
-        raise ScoreTableError("some doc_ids of the logs are integers and some are strings")
+        raise ScoreTableError("the logs mix integer and string doc_ids")
     doc_ids.sort()
     column = {doc_id: n for n, doc_id in enumerate(doc_ids)}
     raw = np.full((len(labels), len(doc_ids)), np.nan)
