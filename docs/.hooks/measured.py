@@ -80,8 +80,11 @@ def quality(part: str) -> str:
         kind, what = key.split(", ", 1)
         if kind != part:
             continue
-        head = ["method", *(title for title, _, _ in columns), "tau: default minus it"]
-        rows = [[_NAMES[m], *_figures(of, columns), _difference(of)] for m, of in methods.items()]
+        last = "tau: default minus it"
+        last = "items of default per item of it (worst table)" if part == "natural" else last
+        head = ["method", *(title for title, _, _ in columns), last]
+        end = _items if part == "natural" else _difference
+        rows = [[_NAMES[m], *_figures(of, columns), end(of)] for m, of in methods.items()]
         first = next(iter(methods.values()))
         title = what.replace("items", "items per model").capitalize()
         parts.append(f"{title}, {first['tables']} score tables:\n\n{_table(head, rows)}")
@@ -139,6 +142,11 @@ def _short(measured: dict[str, Any]) -> str:
     return _table(head, rows)
 
 
+def _items(of: dict[str, Any]) -> str:
+    found = of.get("items_of_first")
+    return "–" if found is None else f"{found[0]:.2f} ({found[1]:.2f}, {found[2]})"
+
+
 def _difference(of: dict[str, Any]) -> str:
     found = of.get("tau_minus")
     return "–" if found is None else f"{found[0]:+.3f} ± {found[1]:.3f}"
@@ -180,6 +188,10 @@ def keep(path: Path, commit: str, command: str, instead: str | None = None) -> N
                 if by_table is not first:
                     d = difference(list(first.values()), own, "tau")
                     of["tau_minus"] = [round(v, 4) for v in d or ()]
+                    ratio = {t: first[t]["items"] / by_table[t]["items"] for t in by_table}
+                    worst = max(ratio, key=lambda t: ratio[t])
+                    mean = sum(ratio.values()) / len(ratio)
+                    of["items_of_first"] = [round(mean, 3), round(ratio[worst], 3), worst]
                 kept[method] = of
     MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     for page in PAGES:
