@@ -70,7 +70,7 @@ def measured(
             else calibrate(rest, method=method)
         )
         at = [table.doc_ids.index(d) for d in bank.doc_ids]
-        scores = {m: table.select([m]).unit[0][at] for m in out}
+        scores = {m: table.select([m]).scores[0][at] for m in out}
         single = played(bank, scores, 1, most)[0]
         needed, limit = np.array([single[m] for m in out]), min(most or bank.n_items, bank.n_items)
         for size in sizes:
@@ -101,7 +101,7 @@ def main() -> None:
     every: dict[tuple[str, int], list[tuple[float, float, float, float]]] = {}
     for name in args.tables.split(","):
         table = ScoreTable.read(args.data / "scores" / f"{name}.parquet", metric=TABLES[name])
-        whole = np.isfinite(table.unit).all(axis=1)
+        whole = np.isfinite(table.scores).all(axis=1)
         table = table.select([m for m, full in zip(table.models, whole) if full])
         for method in args.methods.split(","):
             for size, rows in measured(

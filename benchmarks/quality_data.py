@@ -54,7 +54,7 @@ def load(dataset: str, metric: str) -> tuple[ScoreTable, list[str]]:
     repeated = _repeated(table)
     table = table.without(repeated)
     if table.scale.cap is not None:  # what is estimated is the capped mean, so it is the truth too
-        table = replace(table, raw=table.scale.restore(table.unit))
+        table = replace(table, raw=table.scale.restore(table.scores))
     notes = [
         f"{len(found)} {what}"
         for found, what in (

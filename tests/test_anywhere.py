@@ -63,7 +63,7 @@ run.release()
 ranker, _ = rebuild(run.path, lock=True)
 while pairs := ranker.ask(2):
     for model, item in pairs:
-        ranker.tell(model, item, float(table.select([model]).unit[0, item]), 1.0)
+        ranker.tell(model, item, float(table.select([model]).scores[0, item]), 1.0)
 ranker.journal.close()
 again, _ = rebuild(run.path)
 assert again.ranker.result().order == ["m8", "m1"], again.ranker.result().order

@@ -68,7 +68,7 @@ def test_a_metric_is_one_line(monkeypatch, tmp_path):
     log = tmp_path / "samples_t_2026-01-01T00-00-00.0.jsonl"
     log.write_text('{"doc_id": 0, "filter": "none", "helpfulness": 4, "doc_hash": "h"}\n')
     monkeypatch.setattr(metric_table, "ENTRIES", (*metric_table.ENTRIES, entry))
-    assert ScoreTable.read(log, metric="helpfulness").unit.tolist() == [[0.75]]
+    assert ScoreTable.read(log, metric="helpfulness").scores.tolist() == [[0.75]]
 
 
 def test_a_method_passes_the_suite_and_is_known_to_the_commands(package, tmp_path, capsys):
@@ -86,7 +86,7 @@ def test_a_stopping_rule_combines_with_ours(package):
     leader = importlib.import_module("my_package.leader")
     table, names = example_table(), ["m02", "m06", "m09"]
     bank = calibrate(table.without(names), "default")
-    scores = {m: table.select([m]).unit[0] for m in names}
+    scores = {m: table.select([m]).scores[0] for m in names}
 
     def end(rule):
         ranker = Ranker(bank, dict.fromkeys(names, 1.0), warmup=3, stop=rule)

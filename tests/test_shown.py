@@ -33,7 +33,7 @@ def ranking(table):
     ranker = Ranker(bank, dict.fromkeys(held, 1.0))
     while not ranker.done:
         for model, item in ranker.ask():
-            ranker.tell(model, item, table.select([model]).unit[0, item])
+            ranker.tell(model, item, table.select([model]).scores[0, item])
     ranker.drop("weak", "no answer")
     return ranker.result()
 

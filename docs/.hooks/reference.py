@@ -329,7 +329,7 @@ def _small_run() -> list[dict[str, Any]]:
             elif number == 1:
                 ranker.release(model, doc)
             else:
-                score = float(table.select([model]).unit[0, doc])
+                score = float(table.select([model]).scores[0, doc])
                 ranker.tell(
                     model, doc, score, arguments["models"][model], raw=score, seconds=0.31,
                     tokens={"input": 212, "output": 18, "source": "usage"},

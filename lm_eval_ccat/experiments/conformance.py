@@ -57,7 +57,7 @@ def observations(table: ScoreTable, bank: ItemBank) -> tuple[Floats, Floats, Flo
     -----
     Abilities are those of the calibration; a method compares on the scale that it was fitted on.
     """
-    use = np.isfinite(table.unit) & bank.kept
+    use = np.isfinite(table.scores) & bank.kept
     y, mu, noise = method_of(bank).fitted_scores(bank, table)
     return mu[use], y[use], noise[use]
 
@@ -114,7 +114,7 @@ def r2_of_configs(table: ScoreTable, bank: ItemBank) -> float | None:
     """
     observed, predicted = [], []
     for rows in table.rows_of.values():
-        y = table.unit[rows]
+        y = table.scores[rows]
         seen = np.isfinite(y)
         several = seen.sum(axis=0) >= 2
         if not several.any():

@@ -251,7 +251,7 @@ def _stored(file: Path, key: str, make: Callable[[], dict[str, Any]]) -> dict[st
 def _key(table: ScoreTable, units: Any, design: Design) -> str:
     """Hash of all that a measurement depends on."""
     digest = hashlib.sha256()
-    digest.update(np.ascontiguousarray(table.unit).tobytes())
+    digest.update(np.ascontiguousarray(table.scores).tobytes())
     digest.update(b"" if units is None else np.ascontiguousarray(units).tobytes())
     digest.update(json.dumps([table.row_model, table.row_config]).encode())
     digest.update(json.dumps(asdict(design), sort_keys=True, default=list).encode())

@@ -125,7 +125,7 @@ def observations_of(table: ScoreTable, chosen: str = "all") -> tuple[Observation
         How the items were chosen; "all" becomes "first" where a row lacks some.
     """
     found = []
-    for model, config, row in zip(table.row_model, table.row_config, table.unit):
+    for model, config, row in zip(table.row_model, table.row_config, table.scores):
         items = np.flatnonzero(np.isfinite(row))
         how = "first" if chosen == "all" and len(items) < table.n_items else chosen
         found.append(Observation(model, how, items, row[items], config=config))

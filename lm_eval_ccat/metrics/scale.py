@@ -112,15 +112,15 @@ class Scale:
                 f"{self.describe()}: {shown}"
             )
         clipped = np.clip(raw, self.low, self.high)
-        unit = (clipped - self.low) / self.span
-        return np.asarray(unit if self.higher_is_better else 1.0 - unit)
+        score = (clipped - self.low) / self.span
+        return np.asarray(score if self.higher_is_better else 1.0 - score)
 
-    def restore(self, unit: ArrayLike) -> NDArray[np.float64]:
+    def restore(self, score: ArrayLike) -> NDArray[np.float64]:
         """Map scores in [0, 1] back to the raw scale (a capped score comes back as the cap)."""
-        unit = np.asarray(unit, dtype=np.float64)
+        score = np.asarray(score, dtype=np.float64)
         if self.higher_is_better:
-            return self.low + unit * self.span
-        return self.high - unit * self.span
+            return self.low + score * self.span
+        return self.high - score * self.span
 
     def restore_error(self, se: ArrayLike) -> NDArray[np.float64]:
         """Map a standard error in [0, 1] units to raw units."""

@@ -121,7 +121,7 @@ class Ranker:
     >>> ranker = Ranker(bank, models={"m0": 1.0, "m7": 1.0})
     >>> while not ranker.done:
     ...     for model, item in ranker.ask():
-    ...         ranker.tell(model, item, table.select([model]).unit[0, item])
+    ...         ranker.tell(model, item, table.select([model]).scores[0, item])
     >>> ranker.result().in_words()
     'm7 > m0'
     """

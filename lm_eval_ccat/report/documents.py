@@ -41,7 +41,7 @@ def documents(
     list of dict
         JSON values with short keys: ``id``, ``p`` prompt, ``t`` target, ``s`` spread (largest less
         smallest score, [0, 1]), ``w`` share of the evidence (per cent), ``a`` answers
-        ``[model, raw, unit, expected, text, left off]``.
+        ``[model, raw, score, expected, text, left off]``.
     """
     by_doc: dict[Any, list[Answer]] = {}
     for answer in run.answers:
@@ -64,11 +64,11 @@ def documents(
                 [
                     position[a.model],
                     _number(a.raw),
-                    round(a.unit, 4),
+                    round(a.score, 4),
                     _expected(run, expected, a),
                     *_text(a.output, limit),
                 ]
-                for a in sorted(by_doc[doc], key=lambda a: (-a.unit, position[a.model]))
+                for a in sorted(by_doc[doc], key=lambda a: (-a.score, position[a.model]))
             ],
         }
         if prompt:
@@ -100,8 +100,8 @@ def _both(run: Run, doc: Any) -> tuple[str, str]:
 
 
 def _spread(answers: Sequence[Answer]) -> float:
-    units = [a.unit for a in answers]
-    return max(units) - min(units)
+    scores = [a.score for a in answers]
+    return max(scores) - min(scores)
 
 
 def _text(text: str, limit: int) -> tuple[str, int]:

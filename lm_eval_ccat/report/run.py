@@ -21,11 +21,11 @@ from .information import has_information
 @dataclass(frozen=True)
 class Answer:
     """One document put to one model; ``doc`` is its id, in runs of several tasks (task, id);
-    ``unit`` is on [0, 1], ``raw`` on the metric's own scale."""
+    ``score`` is on [0, 1], ``raw`` on the metric's own scale."""
 
     model: str
     doc: Any
-    unit: float
+    score: float
     raw: float | None
     cost: float
     seconds: float | None
@@ -246,7 +246,7 @@ def _answer(record: Mapping[str, Any], lead: tuple[str, str] | None, several: bo
     return Answer(
         model=record["model"],
         doc=_doc(record["item"], several),
-        unit=float(score),
+        score=float(score),
         raw=None if raw is None else float(raw),
         cost=float(record.get("cost") or 0.0),
         seconds=record.get("seconds"),

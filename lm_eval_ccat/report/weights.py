@@ -31,7 +31,7 @@ def document_weights(run: Run) -> dict[Any, float]:
     """
     scores: dict[str, dict[Any, float]] = {m: {} for m in run.tested}
     for answer in run.answers:
-        scores[answer.model][answer.doc] = answer.unit
+        scores[answer.model][answer.doc] = answer.score
     total = {answer.doc: 0.0 for answer in run.answers}
     order = [m for m in run.result["order"] if m in scores]
     weigh = _by_curves(run) if run.has_curves else _by_difference

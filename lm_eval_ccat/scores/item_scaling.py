@@ -68,12 +68,17 @@ class ItemScaling:
         """
         if calibration.metric.endswith(SUFFIX):
             raise ScoreTableError(f"the scores of {calibration.metric} are scaled already")
-        unit = calibration.unit
-        empty = np.isnan(unit).all(axis=0)
-        low = np.where(empty, np.nan, np.min(unit, axis=0, where=~np.isnan(unit), initial=1.0))
-        high = np.where(empty, np.nan, np.max(unit, axis=0, where=~np.isnan(unit), initial=0.0))
+        scores = calibration.scores
+        empty = np.isnan(scores).all(axis=0)
+        low = np.where(empty, np.nan, np.min(scores, axis=0, where=~np.isnan(scores), initial=1.0))
+        high = np.where(empty, np.nan, np.max(scores, axis=0, where=~np.isnan(scores), initial=0.0))
         return cls(
-            tuple(calibration.doc_ids), low, high, calibration.metric, calibration.scale, len(unit)
+            tuple(calibration.doc_ids),
+            low,
+            high,
+            calibration.metric,
+            calibration.scale,
+            len(scores),
         )
 
     def apply(self, table: ScoreTable) -> ScoreTable:
@@ -107,9 +112,9 @@ class ItemScaling:
         low = np.where(at < 0, np.nan, self.low[at])
         span = np.where(at < 0, np.nan, self.high[at]) - low
         flat = span == 0
-        unit = table.unit
-        scaled = np.clip((unit - low) / np.where(flat, 1.0, span), 0.0, 1.0)
-        scaled = np.where(flat & ~np.isnan(unit), 0.5, scaled)
+        scores = table.scores
+        scaled = np.clip((scores - low) / np.where(flat, 1.0, span), 0.0, 1.0)
+        scaled = np.where(flat & ~np.isnan(scores), 0.5, scaled)
         unknown = int((at < 0).sum())
         warnings = (f"{unknown} documents have no item scaling",) if unknown else ()
         return replace(
@@ -126,8 +131,8 @@ class ItemScaling:
         if n is None:
             return float("nan")
         low, high = self.low[n], self.high[n]
-        unit = float(self.scale.normalise(raw))
-        return 0.5 if low == high else float(np.clip((unit - low) / (high - low), 0.0, 1.0))
+        score = float(self.scale.normalise(raw))
+        return 0.5 if low == high else float(np.clip((score - low) / (high - low), 0.0, 1.0))
 
     @cached_property
     def _position(self) -> dict[Any, int]:

@@ -196,15 +196,20 @@ class ScoreTable:
             raise ScoreTableError(
                 f"two rows for model {twice[0]!r} config {twice[1]!r}: name their configs apart"
             )
-        table.unit  # noqa: B018  a score outside the scale is an error now, not later
+        table.scores  # noqa: B018  a score outside the scale is an error now, not later
         return table
 
     # -- looking at it ------------------------------------------------------------------------
 
     @cached_property
-    def unit(self) -> Floats:
+    def scores(self) -> Floats:
         """Scores on [0, 1], higher is better; shape (n_rows, n_items), NaN where missing."""
         return self.scale.normalise(self.raw)
+
+    @property
+    def unit(self) -> Floats:
+        """The older name of `scores`."""
+        return self.scores
 
     @cached_property
     def models(self) -> tuple[str, ...]:
@@ -237,7 +242,7 @@ class ScoreTable:
         ndarray of shape (n_models, n_items)
             NaN where no config of a model has a score.
         """
-        source = self.unit if unit else self.raw
+        source = self.scores if unit else self.raw
         if len(self.models) == len(self.row_model):
             return source.copy()
         return np.stack([_nanmean_rows(source[self.rows_of[m]]) for m in self.models])

@@ -207,11 +207,11 @@ def audit(
     full = table.select(called.values())
     own_name = {theirs: ours for ours, theirs in called.items()}
     models = [own_name[m] for m in full.models]
-    unit = full_means(full.model_scores())
-    truth = dict(zip(models, full.scale.restore(unit).tolist()))
+    means = full_means(full.model_scores())
+    truth = dict(zip(models, full.scale.restore(means).tolist()))
     low, high = bootstrap_intervals(full.model_scores())
     tied = true_ties(low, high)
-    better = dict(zip(models, unit.tolist()))
+    better = dict(zip(models, means.tolist()))
     per_model = {name: _judge(one, truth[name]) for name, one in claims.models.items()}
     row = {name: n for n, name in enumerate(models)}
     tail = (1.0 - claims.confidence) / 2.0

@@ -40,7 +40,7 @@ class Outcome:
     confident, confident_right : int or None
         Pairs decided, and those of them in the true order.
     errors : ndarray of shape (n_holdout,)
-        Estimate minus truth of the full-benchmark mean, in [0, 1] units.
+        Estimate minus truth of the full-benchmark mean, on [0, 1].
     standard_errors : ndarray of shape (n_holdout,), or None
     seconds : float
         Time of asking and telling; calibration is not in it.
@@ -133,13 +133,13 @@ class Truth:
     ----------
     raw : ndarray of shape (n_models,)
         Full means on the metric's own scale, signed so that higher is better.
-    unit : ndarray of shape (n_models,)
+    means : ndarray of shape (n_models,)
         Full means on [0, 1].
     tied : ndarray of bool, shape (n_models, n_models)
     """
 
     raw: Floats
-    unit: Floats
+    means: Floats
     tied: NDArray[np.bool_]
 
     @classmethod
@@ -179,7 +179,7 @@ def judge(run: Run, claim: Claim, truth: Truth) -> Outcome:
         said = claim.ahead[upper]
         ties, hits = int((said == 0).sum()), int(((said == 0) & tied).sum())
         confident, right = int((said != 0).sum()), int(((said == ahead) & (said != 0)).sum())
-    errors = claim.estimates - truth.unit
+    errors = claim.estimates - truth.means
     of_pairs: dict[str, Floats] = {}
     if claim.variance is not None and claim.df is not None:
         of_pairs = {

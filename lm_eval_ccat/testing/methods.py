@@ -203,7 +203,7 @@ class MethodSuite:
         table, bank = self.table(), self.bank()
         names = ["m02", "m06", "m09"]
         ranker = Ranker(bank, dict.fromkeys(names, 1.0), **options)
-        unit = {m: table.select([m]).unit[0] for m in names}
+        unit = {m: table.select([m]).scores[0] for m in names}
         while not ranker.done:
             pairs = ranker.ask(4)
             assert pairs and len(pairs) <= 4

@@ -121,7 +121,7 @@ def real_stage(folder: Path, data: Path, n_items: int = 150) -> Stage:
     table = table.without(list(SYSTEMS))
     at = [table.doc_ids.index(int(row["doc_id"])) for row in chosen]
     table = ScoreTable.from_arrays(
-        table.unit[:, at], table.models, doc_ids=list(range(len(chosen))), metric="chrf"
+        table.scores[:, at], table.models, doc_ids=list(range(len(chosen))), metric="chrf"
     )
     for method in ("paper", "default"):
         calibrate(table, method=method).save(folder / f"{method}.bank.json")

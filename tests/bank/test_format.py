@@ -156,7 +156,7 @@ def test_scores_and_how_they_were_chosen_are_kept(tmp_path):
     assert loaded.outcomes == bank.outcomes and loaded.checksums == bank.checksums
     first, last = loaded.observations[0], loaded.observations[-1]
     assert (first.model, first.chosen) == ("m00", "all") and len(first.items) == bank.n_items
-    assert np.allclose(first.scores, table.unit[0], atol=1e-6)
+    assert np.allclose(first.scores, table.scores[0], atol=1e-6)
     assert last.items.tolist() == [7, 2] and np.isnan(last.probabilities[1])
     hidden = calibrate(table, "paper", keep_scores=True, hash_names=True)
     assert {o.model for o in hidden.observations} == set(hidden.models)

@@ -32,7 +32,7 @@ def ranked(table, tmp_path):
     ranker = Ranker(bank, models={m: 1.0 for m in names}, budget=100)
     while not ranker.done:
         for model, item in ranker.ask():
-            ranker.tell(model, item, table.select([model]).unit[0, item])
+            ranker.tell(model, item, table.select([model]).scores[0, item])
     content = {"key": "mqm,none", "metric": "mqm", **ranker.result().to_dict()}
     folder = tmp_path / "models.run"
     folder.mkdir()

@@ -127,7 +127,7 @@ def test_conformance_over_configs_is_a_squared_correlation():
         configs=[f"t={c}" for c in range(6) for _ in range(9)],
     )
     bank = calibrate(table, "paper")
-    y = np.stack(np.split(table.unit, 6))
+    y = np.stack(np.split(table.scores, 6))
     m = np.clip(y.mean(axis=0), 0.01, 0.99)
     by_hand = np.corrcoef(y.var(axis=0, ddof=1).ravel(), (m * (1 - m)).ravel())[0, 1] ** 2
     assert r2_of_configs(table, bank) == pytest.approx(by_hand)
@@ -152,7 +152,7 @@ def test_residuals_of_the_default_method_are_of_its_own_scale():
     mu, y, noise = observations(table, bank)
     squares = (y - mu) ** 2
     assert len(mu) == 25 * 300
-    assert np.corrcoef(mu, table.unit.ravel())[0, 1] > 0.9
+    assert np.corrcoef(mu, table.scores.ravel())[0, 1] > 0.9
     assert squares.sum() / (noise * mu * (1 - mu)).sum() == pytest.approx(1.0, abs=0.25)
 
 
@@ -192,7 +192,7 @@ def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
 
 def test_rescaling_of_the_design_reaches_the_methods():
     table = made()
-    narrow = ScoreTable.from_arrays(0.85 + 0.05 * table.unit, models=table.models)
+    narrow = ScoreTable.from_arrays(0.85 + 0.05 * table.scores, models=table.models)
     tau = {
         rescale: replay(narrow, replace(DESIGN, rescale=rescale), None)["summary"]["paper"]["tau"]
         for rescale in ("range", "none", "holdout")

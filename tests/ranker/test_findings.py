@@ -23,7 +23,7 @@ def test_a_model_beyond_the_bank_is_named_and_one_within_is_not():
     ranker = Ranker(bank, {"far": 1.0, "usual": 1.0}, budget=80, stop_when_decided=False)
     while not ranker.done:
         for model, item in ranker.ask(2):
-            ranker.tell(model, item, float(table.select([model]).unit[0, item]))
+            ranker.tell(model, item, float(table.select([model]).scores[0, item]))
     found = ranker.result()
     assert any("better than every model of the bank" in text for text in found.findings["far"])
     assert "usual" not in found.findings

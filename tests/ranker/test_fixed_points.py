@@ -44,7 +44,6 @@ def test_probabilities_and_what_is_equivalent(seed, n, errors, at, se):
     new = policy(at, se)
     known = KnownModels(names, None, new, ["new"])
     p = known.better(new, 0)
-    close = known.equivalent(new, 0, 0.9, 0.05)
     for i in range(n):
         spread = np.hypot(se, error[i])
         if spread > 0:
@@ -53,9 +52,10 @@ def test_probabilities_and_what_is_equivalent(seed, n, errors, at, se):
         else:
             assert p[i] == (1.0 if at > mean[i] else 0.0 if at < mean[i] else 0.5)
             reach = 0.0
-        gap = abs(at - mean[i])
-        if abs(gap + reach - 0.05) > 1e-9:
-            assert close[i] == (gap + reach < 0.05)
+        for wider, sure in ((1e-4, True), (-1e-4, False)):
+            margin = abs(at - mean[i]) + reach + wider
+            if margin > 0.0:
+                assert known.equivalent(new, 0, 0.9, margin)[i] == sure
     assert not known.equivalent(new, 0, 0.9, 0.0).any()
     [better], [worse] = known.decided(new, [0], 0.9)
     assert better == (p < 0.05).sum() and worse == (p > 0.95).sum()

@@ -27,7 +27,7 @@ def draw(skill, seed) -> np.ndarray:
 KNOWN = ScoreTable.from_arrays(
     draw(np.linspace(-2, 2, N_KNOWN), 0), [f"k{i:02d}" for i in range(N_KNOWN)]
 )
-MEANS = dict(zip(KNOWN.models, KNOWN.unit.mean(axis=1).tolist()))
+MEANS = dict(zip(KNOWN.models, KNOWN.scores.mean(axis=1).tolist()))
 _BANKS: dict[str, ItemBank] = {}
 
 
@@ -83,7 +83,7 @@ def test_known_pairs_hold_nothing_open(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_twin_is_reported_as_tied(method):
-    scores = {"new": KNOWN.unit[7]}
+    scores = {"new": KNOWN.scores[7]}
     result = drive(Ranker(bank_of(method), {"new": 1.0}, known=MEANS, max_items=25), scores)
     place = result.places["new"]
     assert "k07" in place.tied_with and "tied with" in place.in_words()

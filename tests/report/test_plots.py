@@ -43,7 +43,7 @@ def ranking(table):
     ranker = Ranker(bank, {"m2": 1.0, "m7": 1.0, "m12": 1.0})
     while not ranker.done:
         for model, item in ranker.ask():
-            ranker.tell(model, item, table.select([model]).unit[0, item])
+            ranker.tell(model, item, table.select([model]).scores[0, item])
     return ranker.result()
 
 

@@ -60,7 +60,7 @@ def write(folder: Path, method: str, audit: float) -> None:
     while answers < 34 and (pairs := ranker.ask(3)):
         for model, doc in pairs:
             answers += 1
-            score = float(scores.select([model]).unit[0, doc])
+            score = float(scores.select([model]).scores[0, doc])
             if answers == 9:
                 ranker.fail(model, doc, "HTTP 400", cost=0.25)
             elif answers == 12:

@@ -52,7 +52,7 @@ def work(folder: Path, limit: int = 1000) -> list[tuple[str, Any]]:
     answered = []
     while len(answered) < limit and (pairs := ranker.ask(1)):
         for model, item in pairs:
-            ranker.tell(model, item, float(TABLE.select([model]).unit[0, item]), 1.0)
+            ranker.tell(model, item, float(TABLE.select([model]).scores[0, item]), 1.0)
             answered.append((model, item))
     ranker.journal.close()
     return answered

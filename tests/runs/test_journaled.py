@@ -276,7 +276,7 @@ def test_selection_derives_again_what_was_recorded(method: str) -> None:
     live = JournaledRanker(ranker(), MemoryJournal(lines), clock=Clock())
     while pairs := live.ask(3):
         for model, item in pairs:
-            live.tell(model, item, float(table.select([model]).unit[0, item]), 1.0)
+            live.tell(model, item, float(table.select([model]).scores[0, item]), 1.0)
     selecting = ranker()
     drawn = 0
     for record in MemoryJournal(lines).read_new():

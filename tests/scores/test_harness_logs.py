@@ -231,12 +231,12 @@ def test_pairs_of_texts_get_the_sentence_score(write_run):
 def test_scales_known_told_and_not_known(write_run):
     write, logs = write_run
     write("a", rows_of([0.2, 0.9], metric="my_score"))
-    assert ScoreTable.read(logs).unit.tolist() == [[0.2, 0.9]]
+    assert ScoreTable.read(logs).scores.tolist() == [[0.2, 0.9]]
     write("b", rows_of([3.0, 9.0], metric="my_score"))
     with pytest.raises(ScaleError, match="--range LO,HI"):
         ScoreTable.read(logs)
     table = ScoreTable.read(logs, range=(0, 10), lower_is_better=True)
-    assert table.unit[1].tolist() == pytest.approx([0.7, 0.1])
+    assert table.scores[1].tolist() == pytest.approx([0.7, 0.1])
     write("c", rows_of([1.0, 7.0]), task="acc_task")
     with pytest.raises(ScaleError, match=r"doc_id 1: .*outside its scale"):
         ScoreTable.read(logs, task="acc_task")
@@ -247,7 +247,7 @@ def test_the_results_file_tells_the_direction_of_an_unknown_metric(write_run):
     write(
         "a", rows_of([0.2, 0.9], metric="my_error"), higher_is_better={"demo": {"my_error": False}}
     )
-    assert ScoreTable.read(logs).unit.tolist() == [[0.8, pytest.approx(0.1)]]
+    assert ScoreTable.read(logs).scores.tolist() == [[0.8, pytest.approx(0.1)]]
 
 
 def test_unusable_scores_are_missing_but_an_unusable_metric_is_refused(write_run):

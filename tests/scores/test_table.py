@@ -86,7 +86,7 @@ class TestScale:
     def test_given_first(self, tmp_path):
         path = write(tmp_path / "t.csv", self.rows([0, 25, 5]))
         t = ScoreTable.read(path, range=(0, 25), lower_is_better=True)
-        np.testing.assert_allclose(t.unit, [[1.0, 0.0, 0.8]])
+        np.testing.assert_allclose(t.scores, [[1.0, 0.0, 0.8]])
 
     def test_columns_next(self, tmp_path):
         rows = [(*r, 0, 25, "false") for r in self.rows([0, 25, 5])]
@@ -111,7 +111,7 @@ class TestScale:
     def test_ter_is_capped_and_says_so(self, tmp_path):
         path = write(tmp_path / "t.csv", [("a", i, "ter", v) for i, v in enumerate([0, 0.25, 3])])
         t = ScoreTable.read(path)
-        np.testing.assert_allclose(t.unit, [[1.0, 0.75, 0.0]])
+        np.testing.assert_allclose(t.scores, [[1.0, 0.75, 0.0]])
         assert t.scale.cap == 1 and "capped at 1" in t.warnings[0]
 
     def test_ter_in_percent_wants_its_cap(self, tmp_path):

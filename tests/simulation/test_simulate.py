@@ -84,11 +84,11 @@ def test_the_papers_runs_are_those_of_the_ranker(found):
     ranker = Ranker(bank, models=prices, budget=20 * sum(prices.values()))
     while not ranker.done:
         for model, doc_id in ranker.ask():
-            ranker.tell(model, doc_id, held.select([model]).unit[0, doc_id])
+            ranker.tell(model, doc_id, held.select([model]).scores[0, doc_id])
     ranking = ranker.result()
     assert run["items"] == sum(map(len, ranking.items.values()))
     assert run["cost"] == pytest.approx(sum(ranking.cost.values()))
-    truth = dict(zip(held.models, held.unit.mean(axis=1)))
+    truth = dict(zip(held.models, held.scores.mean(axis=1)))
     agree = undecided = right = 0
     for i, a in enumerate(ranking.order):
         for b in ranking.order[i + 1 :]:

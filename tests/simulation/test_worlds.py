@@ -12,9 +12,9 @@ from lm_eval_ccat.simulation.worlds import WORLDS, world
 @pytest.mark.parametrize("kind", WORLDS)
 def test_worlds_are_reproducible_and_rank_by_ability_on_the_whole(kind):
     table = world(kind, 20, 300, seed=3)
-    np.testing.assert_array_equal(table.unit, world(kind, 20, 300, seed=3).unit)
-    assert not np.array_equal(table.unit, world(kind, 20, 300, seed=4).unit)
-    means = dict(zip(table.models, table.unit.mean(axis=1)))
+    np.testing.assert_array_equal(table.scores, world(kind, 20, 300, seed=3).scores)
+    assert not np.array_equal(table.scores, world(kind, 20, 300, seed=4).scores)
+    means = dict(zip(table.models, table.scores.mean(axis=1)))
     ability = [means[f"m{k}"] for k in range(20)]
     assert np.corrcoef(ability, np.arange(20))[0, 1] > 0.7
 

@@ -73,7 +73,7 @@ def test_prompts_are_those_of_the_paper(place, logs):
 def test_better_models_score_better(logs, task, metric):
     table = ScoreTable.read(logs, task=task, metric=metric)
     assert table.raw.shape == (len(SKILLS), N)
-    means = dict(zip(table.models, np.nanmean(table.unit, axis=1)))
+    means = dict(zip(table.models, np.nanmean(table.scores, axis=1)))
     if metric in LOWER_IS_BETTER:
         assert not table.scale.higher_is_better
         return  # a text of few words is not harder to read

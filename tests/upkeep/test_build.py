@@ -75,7 +75,7 @@ def logs(tmp_path):
         for t, task in enumerate(tasks):
             rows = [
                 {"doc_id": i, "filter": "none", "metrics": ["acc"], "acc": float(x)}
-                for i, x in enumerate(np.roll(table.unit[j], t))
+                for i, x in enumerate(np.roll(table.scores[j], t))
             ]
             text = "".join(json.dumps(r) + "\n" for r in rows)
             (folder / f"samples_{task}_{date}.jsonl").write_text(text)

@@ -109,7 +109,7 @@ def test_from_a_bank_to_scores_by_commands(table, tmp_path, capsys):
     assert main(["score-form", str(out), str(tmp_path / "new.parquet"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["models"]) == set(names[24:])
-    truth = dict(zip(names, table.unit.mean(axis=1)))
+    truth = dict(zip(names, table.scores.mean(axis=1)))
     wrong = [one["estimate"] - truth[m] for m, both in found["models"].items() for one in both]
     assert len(wrong) == 12 and np.sqrt(np.mean(np.square(wrong))) < 0.12
     assert main(["score-form", str(out), str(tmp_path / "gone")]) == 2

@@ -141,7 +141,7 @@ def adaptive_scores(bank, whole, models, n=15) -> ScoreTable:
     """What an adaptive run of each model by `bank` would have seen."""
     raw = np.full((len(models), whole.n_items), np.nan)
     for j, model in enumerate(models):
-        full = whole.select([model]).unit[0]
+        full = whole.select([model]).scores[0]
         ranker = Ranker(bank, {model: 1.0}, max_items=n, target_se=1e-9)
         while not ranker.done:
             for _, item in ranker.ask():
@@ -166,7 +166,7 @@ def test_adaptive_runs_update_a_bank_and_say_less_than_full_results():
     assert (variance(partial)[asked] <= variance(bank)[asked] + 1e-9).all()
     assert variance(full).mean() < variance(partial).mean() < variance(bank).mean()
     for model in whole.models[20:]:
-        truth = float(whole.select([model]).unit[0].mean())
+        truth = float(whole.select([model]).scores[0].mean())
         alone = adaptive_scores(partial, whole, [model], n=20)
         ranker = Ranker(partial, {model: 1.0}, max_items=20)
         for i in np.flatnonzero(np.isfinite(alone.raw[0])):

@@ -170,7 +170,7 @@ def _config_noise(table: ScoreTable, scores: Floats) -> float:
         return 0.0
     row = [table.models.index(m) for m in table.row_model]
     mean = scores[row]
-    y = table.unit
+    y = table.scores
     seen = np.isfinite(y)
     count = np.zeros(scores.shape)
     np.add.at(count, row, seen)

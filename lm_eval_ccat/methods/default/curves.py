@@ -27,4 +27,4 @@ def fitted_scores(bank: ItemBank, table: ScoreTable) -> tuple[Floats, Floats, Fl
     items = model_of(bank).items
     mu = expit(items.basis.at(items.abilities) @ items.coefficients.T)[row]
     level = np.array([items.model_noise(float(x)) for x in items.abilities])[row]
-    return table.unit, mu, level[:, None] * items.noise[None, :]
+    return table.scores, mu, level[:, None] * items.noise[None, :]

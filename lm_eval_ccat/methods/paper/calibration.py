@@ -64,7 +64,7 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
         )
     difficulty = -logit(SQUEEZE + (1.0 - 2.0 * SQUEEZE) * (mean - low) / (high - low))
 
-    single = table.unit
+    single = table.scores
     floor, span = np.nanmin(single), np.nanmax(single) - np.nanmin(single)
 
     def stretched(y: Floats) -> Floats:

@@ -38,8 +38,8 @@ def fitted_scores(bank: ItemBank, table: ScoreTable) -> tuple[Floats, Floats, Fl
     row = [table.models.index(m) for m in table.row_model]
     abilities = bank.provenance["report"]["abilities"]
     theta = np.array([abilities[m] for m in table.models])[row]
-    low, high = np.nanmin(table.unit), np.nanmax(table.unit)
-    y = np.clip((table.unit - low) / (high - low), CLIP, 1.0 - CLIP)
+    low, high = np.nanmin(table.scores), np.nanmax(table.scores)
+    y = np.clip((table.scores - low) / (high - low), CLIP, 1.0 - CLIP)
     mu = expected_score(theta[:, None], bank.parameters["difficulty"][None, :])
     return np.asarray(y), mu, np.full(mu.shape, float(bank.constants["k"]))
 

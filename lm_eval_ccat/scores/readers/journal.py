@@ -50,15 +50,15 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     if not scores:
         raise ScoreTableError(f"{found[0]}: no scores in it")
     row, column = ({v: n for n, v in enumerate(values)} for values in (models, doc_ids))
-    unit = np.full((len(models), len(doc_ids)), np.nan)
+    grid = np.full((len(models), len(doc_ids)), np.nan)
     for (model, item), score in scores.items():
-        unit[row[model], column[item]] = score
+        grid[row[model], column[item]] = score
     chosen = [
         "drawn" if all(pair in drawn for pair in scores if pair[0] == model) else "adaptive"
         for model in models
     ]
     return RawScores(
-        scale.restore(unit),
+        scale.restore(grid),
         models,
         [""] * len(models),
         doc_ids,

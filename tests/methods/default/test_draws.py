@@ -47,7 +47,7 @@ def test_the_error_falls_where_selected_items_alone_would_not_show_it():
     selected_only, error, z, share_dull = [], [], [], []
     for j in range(6):
         name = f"m{j}"
-        bank, scores = calibrate(table.without([name]), factors=0), table.select([name]).unit[0]
+        bank, scores = calibrate(table.without([name]), factors=0), table.select([name]).scores[0]
         selected_only.append(run(bank, scores, 140, draws=False)[0])
         e, se, items = run(bank, scores, 140)
         error.append(e)
@@ -63,7 +63,7 @@ def test_models_of_one_ranking_are_asked_the_same_items():
     table = world(1)
     bank = calibrate(table.without(["m0", "m1"]), factors=0)
     ranker = Ranker(bank, {"m0": 1.0, "m1": 1.0}, max_items=120, stop_when_decided=False)
-    scores = {m: table.select([m]).unit[0] for m in ("m0", "m1")}
+    scores = {m: table.select([m]).scores[0] for m in ("m0", "m1")}
     while not ranker.done:
         for model, item in ranker.ask(4):
             ranker.tell(model, item, scores[model][item])
@@ -186,7 +186,7 @@ def test_a_model_out_of_range_is_drawn_for_and_its_interval_holds():
 
 def test_a_bank_that_knows_no_departures_is_used_with_wide_intervals_and_a_word():
     table = world(4)
-    bank, y = calibrate(table.without(["m3"])), table.select(["m3"]).unit[0]
+    bank, y = calibrate(table.without(["m3"])), table.select(["m3"]).scores[0]
     old = replace(bank, constants={k: v for k, v in bank.constants.items() if k != "departures"})
     ranker = Ranker(old, {"m3": 1.0}, max_items=30)
     while not ranker.done:

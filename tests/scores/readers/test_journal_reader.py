@@ -21,7 +21,7 @@ def write_journal(folder, models, docs=range(6), drawn=False):
     lines = [{**header, "report": {"scale": Scale().to_dict()}}]
     ids = example_table().doc_ids
     for model in models:
-        own = example_table().select([model]).unit[0]
+        own = example_table().select([model]).scores[0]
         pairs = [[model, ids[i]] for i in docs]
         lines.append({"op": "ask", "pairs": pairs, "draws": [0.1 if drawn else None] * len(pairs)})
         lines += [
