@@ -6,7 +6,6 @@ in where their models come from and in what is made of the result; everything be
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -196,7 +195,7 @@ def conduct(
 
 def count_usage(bank_file: Any, tests: Sequence[Sequence[Any]], observer: Observer) -> None:
     """Count the items that each test asked, where a bank's counts were begun; warn of failure."""
-    if not isinstance(bank_file, str | os.PathLike) or not usage_path(bank_file).is_file():
+    if not isinstance(bank_file, str | Path) or not usage_path(bank_file).is_file():
         return
     try:
         record_usage(bank_file, [test for test in tests if test])

@@ -34,8 +34,9 @@ def detections(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("size", ["auto", "auto:8"])
-@pytest.mark.parametrize("task, metric", [("choices", "acc"), ("texts", "bleu")])
+@pytest.mark.parametrize(
+    "size, task, metric", [("auto", "choices", "acc"), ("auto:8", "texts", "bleu")]
+)
 def test_auto_is_found_once_and_kept(bench, weights, detections, size, task, metric):
     lm = load(weights, size)
     results = adaptive_evaluate(

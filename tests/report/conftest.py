@@ -38,10 +38,10 @@ def decided_dir(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def many_dir(tmp_path_factory):
-    """A run of 120 models over thousands of documents."""
+    """A run of 120 models over a thousand documents."""
     folder = tmp_path_factory.mktemp("runs") / "many"
     return make_run(
-        folder, n_models=120, n_items=2500, budget=3000, hostile=False, n_calibration=20
+        folder, n_models=120, n_items=1000, budget=1400, hostile=False, n_calibration=20
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -84,10 +85,8 @@ def make_suite(
     save_banks(banks, folder)
     run.journal.read_new()
     run.journal.durable = False
-    clock = iter(np.arange(1.7e9, 1.8e9, 0.4))
-    ranker = JournaledRanker(
-        make_ranker(banks, arguments), run.journal, clock=lambda: float(next(clock))
-    )
+    clock = itertools.count(1.7e9, 0.4)
+    ranker = JournaledRanker(make_ranker(banks, arguments), run.journal, clock=lambda: next(clock))
     while not ranker.ranker.done:
         for model, (task, doc) in ranker.ask(3):
             unit = {m: float(told[task, m][models.index(model)][doc]) for m in metrics}

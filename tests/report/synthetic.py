@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -127,10 +128,10 @@ def make_run(
     )
     run.journal.read_new()
     bank.save(folder / "bank.json")
-    clock = iter(np.arange(1.7e9, 1.8e9, 0.4))
+    clock = itertools.count(1.7e9, 0.4)
     ranker = make_ranker(bank, arguments)
     run.journal.durable = False
-    journaled = JournaledRanker(ranker, run.journal, clock=lambda: float(next(clock)))
+    journaled = JournaledRanker(ranker, run.journal, clock=lambda: next(clock))
     prompts = {d: f"Summarise: {sentence(rng, 30)}" for d in ids}
     position = {d: i for i, d in enumerate(ids)}
     answered: dict[str, list[int | str]] = {m: [] for m in models}

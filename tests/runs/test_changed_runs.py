@@ -123,3 +123,9 @@ def test_what_makes_it_another_run_is_refused(run: Path) -> None:
 def test_a_url_and_a_version_may_change() -> None:
     found = differences(identity(), identity(url="http://b/v1", version="9.9"))
     assert not found.refused and not found.ranker and len(found.changes) == 3
+
+
+def test_a_long_setting_is_shown_by_its_beginning() -> None:
+    old, new = {"config": {"task": "t" * 58}}, {"config": {"task": "u" * 59}}
+    [said] = differences(old, new).refused
+    assert said == f'config.task: "{"t" * 58}" -> "{"u" * 56}...'

@@ -105,8 +105,8 @@ def test_what_the_disk_refuses_the_ranker_never_hears() -> None:
 @pytest.mark.parametrize(
     ("claimed", "beat", "now", "expired"),
     [
-        (1000.0, 0.0, 1059.0, False),
-        (1000.0, 0.0, 1061.0, True),
+        (1000.0, 0.0, 1060.0, False),  # a lease is over after its time, not at it
+        (1000.0, 0.0, 1060.5, True),
         (1000.0, 1050.0, 1061.0, False),  # the latest sign of life counts
         (1000.0, 1050.0, 1111.0, True),
         (1000.0, 900.0, 1059.0, False),
