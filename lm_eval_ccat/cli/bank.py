@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from . import bank_build, bank_changes, bank_check, bank_form, bank_show
+from . import bank_build, bank_changes, bank_check, bank_form, bank_show, bank_simulate
 
 EPILOG = """\
 examples:
@@ -31,4 +31,5 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     bank_check.add_action(actions)
     bank_changes.add_actions(actions)
     bank_form.add_action(actions)
+    bank_simulate.add_action(actions)
     bank_build.add_actions(actions)

@@ -1,0 +1,107 @@
+"""Placing new models on a board of 3,700 known ones, against fixed forms.
+
+The models of metabench's GSM8K table are split into new and known ones. A new model's rank is the
+number of known models with a higher mean; the error is that of the rank by the estimate, as a share
+of the board. `adaptive` is the Ranker with method `default`, looked at after each number of items;
+`form` is the fixed form of `bank form`, `random + ridge` random items with ridge regression. Ranges
+are the ranks within the 95% interval of the estimate, `hold` the share that contain the true rank.
+
+    nice -n 15 python benchmarks/boards.py --data ../shared/data
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+from forms import ridge
+
+from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat.upkeep.forms import make_forms
+
+
+def adaptive(
+    table: ScoreTable,
+    calibrators: list[str],
+    means: dict[str, float],
+    new: list[str],
+    levels: list[int],
+) -> tuple[dict[int, np.ndarray], float]:
+    """Estimate, lower and upper end at each level, shape (n_new, 3), and seconds per decision."""
+    bank = calibrate(table.select(calibrators))
+    rows = table.select(new).model_scores()
+    at = {d: i for i, d in enumerate(table.doc_ids)}
+    found = {n: np.zeros((len(new), 3)) for n in levels}
+    start, asked = time.perf_counter(), 0
+    for j, row in enumerate(rows):
+        ranker = Ranker(
+            bank, {"new": 1.0}, known=means, max_items=max(levels), stop_when_decided=False
+        )
+        told = 0
+        while not ranker.done:
+            for _, item in ranker.ask():
+                ranker.tell("new", item, float(row[at[item]]))
+                told += 1
+                if told in found:
+                    estimate = ranker.estimate("new")[0]
+                    found[told][j] = estimate, *ranker.result().interval("new")
+        asked += told
+    return found, (time.perf_counter() - start) / asked
+
+
+def ranks(at: np.ndarray, sorted_means: np.ndarray) -> np.ndarray:
+    """Number of known models above each mean."""
+    return len(sorted_means) - np.searchsorted(sorted_means, at, side="right")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--known", type=int, default=3700)
+    parser.add_argument("--new", type=int, default=80)
+    parser.add_argument("--levels", default="20,40,100")
+    args = parser.parse_args()
+    levels = [int(n) for n in args.levels.split(",")]
+    table = ScoreTable.read(args.data / "scores" / "metabench_gsm8k_v1.parquet")
+    order = np.random.default_rng(0).permutation(table.models).tolist()
+    new, known = order[: args.new], order[args.new : args.new + args.known]
+    truth = table.select(new).model_scores().mean(axis=1)
+    whole = table.select(known).model_scores()
+    means = dict(zip(table.select(known).models, whole.mean(axis=1).tolist()))
+    board = np.sort(whole.mean(axis=1))
+    true_rank = ranks(truth, board)
+    mine = table.select(new).model_scores()
+    for calibrators in (known[:40], known):
+        x = table.select(calibrators).model_scores()
+        print(f"\n{len(calibrators)} calibration models, board of {len(known)}, {len(new)} new")
+        found, seconds = adaptive(table, calibrators, means, new, levels)
+        for n in levels:
+            [form] = make_forms(x, table.doc_ids, n)
+            told = [form.estimate(dict(zip(table.doc_ids, row))) for row in mine]
+            ends = [form.interval(e, se, 0.95) for e, se in told]
+            items = np.random.default_rng(n).choice(mine.shape[1], n, replace=False)
+            rows = {
+                "adaptive": found[n],
+                "form": np.array([[e, *end] for (e, _), end in zip(told, ends)]),
+                "random + ridge": ridge(x, mine, items)[:, None],
+            }
+            for name, at in rows.items():
+                off = np.abs(ranks(at[:, 0], board) - true_rank) / len(board)
+                line = f"  {n:4} items  {name:15} rank error {off.mean():.2%} +- " + (
+                    f"{off.std(ddof=1) / np.sqrt(len(off)):.2%}"
+                )
+                if at.shape[1] == 3:
+                    low, high = ranks(at[:, 2], board), ranks(at[:, 1], board)
+                    hold = ((low <= true_rank) & (true_rank <= high)).mean()
+                    line += f", range {np.mean(high - low + 1):.0f} ranks, {hold:.0%} hold"
+                print(line, flush=True)
+        print(f"  {1000 * seconds:.2f} ms a decision")
+
+
+if __name__ == "__main__":
+    main()
