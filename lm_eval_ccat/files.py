@@ -20,6 +20,8 @@ def replace_text(path: Path, text: str, private: bool = False) -> None:
 def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
     """Write a file, on disk before it takes the place of what was there.
 
+    A link stays one, and what is no file (a pipe, ``/dev/stdout``) is written to as it is.
+
     Parameters
     ----------
     path : Path
@@ -32,6 +34,10 @@ def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
     OSError
         The folder or disk refuses it; the old file is then untouched.
     """
+    if path.exists() and (not path.is_file() or str(path).startswith(("/dev/", "/proc/"))):
+        path.write_bytes(data)
+        return
+    path = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
     try:
         with os.fdopen(handle, "wb") as f:

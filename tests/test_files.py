@@ -55,3 +55,14 @@ def test_no_name_is_that_of_a_windows_device() -> None:
     for device in ("con", "NUL", "com1", "Aux.json"):
         assert safe_name(device).startswith("_") and safe_name(device).lower() != f"_{device}"
     assert safe_name("console") == "console"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes of POSIX")
+def test_links_stay_and_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "there" / "f")
+    replace_text(link, "new")
+    assert link.is_symlink() and (tmp_path / "there" / "f").read_text() == "new"
+    replace_text(Path(os.devnull), "nothing")
+    assert not Path(os.devnull).is_file()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from ..errors import UsageError
+from ..files import replace_text
 from .parsing import add_json, prints_json, warn, write_json
 from .reading import range_of
 
@@ -184,6 +185,6 @@ def _cases(found: Comparison, one: Compared) -> list[str]:
 def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        replace_text(path, text)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from error

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RunError, UsageError
+from ..files import replace_text
 
 #: Below this the calibration has too few items to tell the demo's systems apart.
 LEAST, MOST = 100, 5000
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     bank_file = folder / "ccat_demo.bank.json"
     _calibrate(logs, bank_file, args.method)
     config_file = folder / "rank.yaml"
-    config_file.write_text(_config_text(bank_file.name, RANKED), encoding="utf-8")
+    replace_text(config_file, _config_text(bank_file.name, RANKED))
     _say(f"\nlm-eval-ccat rank {config_file}\n")
     run_dir = folder / "rank.run"
     content = rank(config_file, run_dir=run_dir, observer=display).content

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from ..errors import UsageError
+from ..files import replace_text
 
 WIDTH = 80
 #: Where ``--json`` without a file writes.
@@ -121,7 +122,7 @@ def write_json(target: str | None, content: Any, out: TextIO | None = None) -> N
         return
     try:
         Path(target).parent.mkdir(parents=True, exist_ok=True)
-        Path(target).write_text(text + "\n", encoding="utf-8")
+        replace_text(Path(target), text + "\n")
     except OSError as error:
         raise UsageError(f"{target}: cannot be written ({error.strerror or error})") from error
 

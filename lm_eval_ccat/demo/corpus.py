@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ..files import replace_text
+
 #: Folders of the standard library that are no part of its documentation.
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo"}
 MIN_BODY_WORDS = 25
@@ -111,12 +113,11 @@ def write_task(folder: Path, documents: list[Document]) -> Path:
     """Write the documents and the task's YAML; the YAML's path."""
     folder.mkdir(parents=True, exist_ok=True)
     data = folder / "ccat_demo.jsonl"
-    with data.open("w", encoding="utf-8") as stream:
-        for document in documents:
-            stream.write(json.dumps(asdict(document), ensure_ascii=False) + "\n")
+    lines = (json.dumps(asdict(document), ensure_ascii=False) + "\n" for document in documents)
+    replace_text(data, "".join(lines))
     task = folder / "ccat_demo.yaml"
     text = TASK.format(
         data=json.dumps(str(data.resolve())), cache=json.dumps(str((folder / "cache").resolve()))
     )
-    task.write_text(text, encoding="utf-8")
+    replace_text(task, text)
     return task

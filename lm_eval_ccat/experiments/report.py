@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -53,8 +54,8 @@ def report(
         notes.append("no plots: matplotlib is not installed (pip install 'lm-eval-ccat[plot]')")
     for table in tables:
         write_csv(table, folder)
-        (folder / f"{table.name}.md").write_text(section(table, drawn), encoding="utf-8")
-    (folder / "README.md").write_text(page(document, drawn), encoding="utf-8")
+        replace_text(folder / f"{table.name}.md", section(table, drawn))
+    replace_text(folder / "README.md", page(document, drawn))
     return document, tables, notes
 
 
@@ -130,10 +131,11 @@ def left_out(measured: Measured) -> list[str]:
 def write_csv(table: Table, folder: Path) -> Path:
     """Write one table as CSV, numbers unrounded."""
     path = folder / f"{table.name}.csv"
-    with open(path, "w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(table.columns)
-        writer.writerows([["" if v is None else v for v in row] for row in table.rows])
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)
+    writer.writerow(table.columns)
+    writer.writerows([["" if v is None else v for v in row] for row in table.rows])
+    replace_text(path, stream.getvalue())
     return path
 
 

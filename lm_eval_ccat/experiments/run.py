@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import CcatError, ScoreTableError, UsageError
-from ..files import safe_name
+from ..files import replace_text, safe_name
 from ..scores import ScoreTable
 from ..simulation.protocol import item_units
 from . import studies
@@ -242,9 +242,7 @@ def _stored(file: Path, key: str, make: Callable[[], dict[str, Any]]) -> dict[st
     except (OSError, ValueError, KeyError, AttributeError):
         pass
     value = make()
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps({"key": key, "value": value}, allow_nan=False), encoding="utf-8")
-    part.replace(file)
+    replace_text(file, json.dumps({"key": key, "value": value}, allow_nan=False))
     return value
 
 

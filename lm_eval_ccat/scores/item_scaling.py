@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ScoreTableError
+from ..files import replace_text
 from ..metrics import Scale
 from .table import ScoreTable
 
@@ -161,7 +162,7 @@ class ItemScaling:
         }
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).write_text(json.dumps(content) + "\n", encoding="utf-8")
+            replace_text(Path(path), json.dumps(content) + "\n")
         except OSError as error:
             raise ScoreTableError(f"cannot write the scaling {path}: {error.strerror}") from error
 
