@@ -92,7 +92,7 @@ MODEL_WORDS = {
     "concurrency": "Requests at the same time; by default what the model type says.",
     "memory": "What its weights need, in the unit of the run's `memory`.",
     "num_gpus": "GPUs of its Ray actor.",
-    "num_cpus": "CPUs of its Ray actor.",
+    "num_cpus": "CPUs of its Ray actor; default 0 for a model behind a server.",
 }
 FAILURE_WORDS = {
     "attempts": "How often a document is tried before it is given up.",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from ..harness.internals import holds_weights
 from ..harness.prices import Price
 from ..masking import mask, remember_credentials
 from .prior import parse_prior
@@ -265,6 +266,7 @@ def _model(entry: Any, where: str) -> ModelConfig:
         arguments = _parse_argument_string(arguments, f"{where}.model_args")
     if not isinstance(arguments, Mapping):
         raise UsageError(f"`{where}.model_args` must be a mapping or a string a=b,c=d")
+    weights = 1.0 if kind is None or holds_weights(str(kind)) else 0.0
     batch_size = entry.get("batch_size")
     if batch_size is not None and not isinstance(batch_size, int | str):
         raise UsageError(f"`{where}.batch_size` must be a number or auto, not {batch_size!r}")
@@ -278,7 +280,7 @@ def _model(entry: Any, where: str) -> ModelConfig:
         concurrency=_integer(entry, "concurrency", low=1, where=where),
         memory=_number(entry, "memory", low=0.0, where=where, open_ends=True),
         num_gpus=_number(entry, "num_gpus", low=0.0, where=where) or 0.0,
-        num_cpus=_number(entry, "num_cpus", low=0.0, where=where, default=1.0) or 0.0,
+        num_cpus=_number(entry, "num_cpus", low=0.0, where=where, default=weights) or 0.0,
     )
 
 

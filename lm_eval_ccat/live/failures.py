@@ -23,6 +23,10 @@ AWAY_STATUSES = frozenset({429, 502, 503, 504, 529})
 _CLIENTS = frozenset({"aiohttp", "requests", "urllib3", "httpx", "httpcore", "openai", "anthropic"})
 
 
+class ModelGone(ConnectionError):
+    """A model that cannot be asked any more in this session, whatever is waited for."""
+
+
 class Verdict(enum.Enum):
     """What to do after a failed attempt."""
 
@@ -75,7 +79,8 @@ def judge(error: BaseException) -> Verdict:
     if isinstance(error, ServerError) and error.kind == "cancelled":
         return Verdict.CANCELLED
     status = http_status(error)
-    if status in MODEL_STATUSES or (isinstance(error, ServerError) and error.kind == "request"):
+    impossible = isinstance(error, ServerError) and error.kind == "request"
+    if status in MODEL_STATUSES or impossible or isinstance(error, ModelGone):
         return Verdict.MODEL
     if status in DOCUMENT_STATUSES or isinstance(error, CcatError):
         return Verdict.DOCUMENT

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CcatError, RunError, UsageError
+from ..errors import CcatError, UsageError
+from .failures import ModelGone
 from .models import HarnessWorker
 from .observer import Observer
 from .plan import check_session
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Seconds that an actor may wait for its resources and load its model.
+#: Seconds that an actor may take to load its model, once it has a place.
 OPEN_SECONDS = 1800.0
+#: Seconds of waiting for a place after which it is said what is missing, and again after as many.
+SAY_SECONDS = 10.0
 #: Times that one model's actor is started again.
 RESTARTS = 5
 #: Threads of an actor; the scheduler never asks for more at once than the model takes.
@@ -96,7 +100,9 @@ class RayWorker(HarnessWorker):
         self._arguments = dict(arguments)
         self._warn = warn
         self._actor: Any = None
+        self._place: Any = None
         self._starts = 0
+        self._gone: ModelGone | None = None
         self._lock = threading.Lock()
 
     def open(self) -> None:
@@ -107,24 +113,26 @@ class RayWorker(HarnessWorker):
     def _start(self) -> None:
         import ray
 
+        if self._gone is not None:  # another thread of this model has waited in vain
+            raise self._gone
         self._starts += 1
         if self._starts > RESTARTS + 1:
-            raise RunError(f"the actor of {self.name} was lost {RESTARTS + 1} times; giving up")
+            raise ModelGone(f"its actor was lost {RESTARTS + 1} times; giving up")
+        self._leave_place()
+        where = self._find_place()
         remote = ray.remote(ModelActor).options(
             num_cpus=self.entry.num_cpus,
             num_gpus=self.entry.num_gpus,
             max_concurrency=ACTOR_THREADS,
             max_restarts=0,
+            **where,
         )
         actor: Any = remote.remote(self._arguments)
         try:
             self.slots, self.batch, warnings = ray.get(actor.open.remote(), timeout=OPEN_SECONDS)
         except ray.exceptions.GetTimeoutError as error:
             ray.kill(actor)
-            raise ActorLost(
-                f"no node took {self.name} within {OPEN_SECONDS:g} s: it asks for "
-                f"{self.entry.num_cpus:g} CPUs and {self.entry.num_gpus:g} GPUs"
-            ) from error
+            raise ActorLost(f"{self.name} was not loaded within {OPEN_SECONDS:g} s") from error
         except ray.exceptions.RayTaskError as error:
             raise _cause(error) from None
         except ray.exceptions.RayError as error:
@@ -132,6 +140,34 @@ class RayWorker(HarnessWorker):
         self._actor = actor
         for warning in warnings:
             self._warn(warning)
+
+    def _find_place(self) -> dict[str, Any]:
+        """Reserve what the actor asks for, and wait for it as long as a model may be away."""
+        from ray.util.placement_group import placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        wanted = {"CPU": self.entry.num_cpus, "GPU": self.entry.num_gpus}
+        bundle = {kind: amount for kind, amount in wanted.items() if amount}
+        if not bundle:
+            return {}
+        limit = 60.0 * self._config.failures.outage_minutes
+        began, self._place = time.monotonic(), placement_group([bundle])
+        while not self._place.wait(timeout_seconds=min(SAY_SECONDS, limit)):
+            missing = f"it asks for {_amounts(bundle)}; {_free(bundle)}"
+            if time.monotonic() - began >= limit:
+                self._leave_place()
+                self._gone = ModelGone(f"no node had room for it within {limit:g} s: {missing}")
+                raise self._gone
+            self._warn(f"{self.name} waits for a node: {missing}")
+        return {"scheduling_strategy": PlacementGroupSchedulingStrategy(self._place)}
+
+    def _leave_place(self) -> None:
+        """Free what was reserved."""
+        from ray.util.placement_group import remove_placement_group
+
+        if self._place is not None:
+            remove_placement_group(self._place)
+            self._place = None
 
     def administer(self, items: Sequence[Item]) -> list[Answer]:
         """Put documents to the actor; a lost actor is replaced and the error says to try again."""
@@ -163,6 +199,20 @@ class RayWorker(HarnessWorker):
             if self._actor is not None:
                 ray.kill(self._actor)
                 self._actor = None
+            self._leave_place()
+
+
+def _amounts(bundle: Mapping[str, float]) -> str:
+    return " and ".join(f"{amount:g} {kind}s" for kind, amount in bundle.items())
+
+
+def _free(bundle: Mapping[str, float]) -> str:
+    """How many of what is asked for are free in the cluster, of how many there are."""
+    import ray
+
+    free, there = ray.available_resources(), ray.cluster_resources()
+    counts = (f"{free.get(k, 0.0):g} of {there.get(k, 0.0):g} {k}s" for k in bundle)
+    return f"free in the cluster: {', '.join(counts)}"
 
 
 def _cause(error: Any) -> BaseException:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+import yaml
 from bench import Bench
 from loopback import CompletionsServer
 
@@ -35,6 +39,14 @@ def two_nodes() -> Iterator[tuple[Any, Any]]:
     cluster.shutdown()
 
 
+def only_one_fits_where_it_stays(config: Path) -> None:
+    """The first model takes the whole node that stays, so the second is on the other one."""
+    content = yaml.safe_load(config.read_text())
+    for entry, cpus in zip(content["models"], (2.0, 1.0)):
+        entry["num_cpus"] = cpus
+    config.write_text(yaml.safe_dump(content))
+
+
 @pytest.mark.slow
 def test_a_local_ray_is_started_by_the_command(bench: Bench, server: CompletionsServer) -> None:
     ray.shutdown()
@@ -55,15 +67,15 @@ def test_a_lost_node_costs_only_what_was_in_flight(
 ) -> None:
     cluster, lost = two_nodes
     with CompletionsServer(bench.outputs, latency=0.1) as server:
-        config = bench.config(
-            server.url, TWO, entry={"num_cpus": 1.0}, max_items=50, stop_when_decided=False,
-        )  # fmt: skip
+        config = bench.config(server.url, TWO, max_items=50, stop_when_decided=False)
+        only_one_fits_where_it_stays(config)
         journal = config.with_suffix(".run") / "journal.jsonl"
         killed: list[float] = []
 
         def kill() -> None:
             while not (journal.exists() and journal.read_bytes().count(b'"op": "tell"') >= 20):
                 time.sleep(0.02)
+            cluster.add_node(num_cpus=1)
             cluster.remove_node(lost, allow_graceful=False)
             killed.append(time.monotonic())
 
@@ -80,6 +92,66 @@ def test_a_lost_node_costs_only_what_was_in_flight(
     assert sum(repeated.values()) <= 1
     log = (config.with_suffix(".run") / "run.log").read_text()
     assert "its node was lost; starting it again" in log
+
+
+@pytest.mark.slow
+def test_a_lost_node_without_another_sets_its_model_aside(
+    bench: Bench, two_nodes: tuple[Any, Any], capsys: pytest.CaptureFixture
+) -> None:
+    cluster, lost = two_nodes
+    with CompletionsServer(bench.outputs, latency=0.05) as server:
+        config = bench.config(
+            server.url, TWO, max_items=50, stop_when_decided=False,
+            failures={"outage_minutes": 0.05},
+        )  # fmt: skip
+        only_one_fits_where_it_stays(config)
+        journal = config.with_suffix(".run") / "journal.jsonl"
+
+        def kill() -> None:
+            while not (journal.exists() and journal.read_bytes().count(b'"op": "tell"') >= 20):
+                time.sleep(0.02)
+            cluster.remove_node(lost, allow_graceful=False)
+
+        threading.Thread(target=kill, daemon=True).start()
+        arguments = ["--executor", "ray", "--ray_address", cluster.address]
+        assert main(["rank", str(config), *arguments]) == 4
+    models = json.loads((config.with_suffix(".run") / "result.json").read_text())["models"]
+    assert "no node had room for it within 3 s: it asks for 1 CPUs" in models["m09"]["set_aside"]
+    assert models["m09"]["n_items"] and not models["m03"]["set_aside"]
+
+
+def test_waiting_for_a_place_is_said_with_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lm_eval_ccat.live.config import FailureRule, ModelConfig, RankConfig
+    from lm_eval_ccat.live.failures import ModelGone
+    from lm_eval_ccat.live.ray import RayWorker
+
+    full = mock.Mock()
+    full.wait.return_value = False
+    groups = importlib.import_module("ray.util.placement_group")  # `ray.util` has a function of it
+    monkeypatch.setattr(groups, "placement_group", lambda bundles: full)
+    monkeypatch.setattr(groups, "remove_placement_group", lambda group: None)
+    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 1.0})
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0, "GPU": 2.0})
+    entry = ModelConfig("a", "hf", num_cpus=4.0, num_gpus=1.0)
+    rule = FailureRule(outage_minutes=0.0005)
+    config = RankConfig("t", (entry,), failures=rule)
+    said: list[str] = []
+    worker = RayWorker(
+        {"entry": entry, "config": config, "measured": {}, "till": mock.Mock()}, said.append
+    )
+    with pytest.raises(ModelGone, match=r"no node had room for it within 0.03 s"):
+        worker._find_place()
+    missing = "it asks for 4 CPUs and 1 GPUs; free in the cluster: 1 of 8 CPUs, 0 of 2 GPUs"
+    assert set(said) == {f"a waits for a node: {missing}"}
+
+
+def test_a_model_behind_a_server_reserves_no_cpu() -> None:
+    from lm_eval_ccat.live.config import parse_config
+
+    kinds = ("hf", "vllm", "local-completions", "openai-chat-completions")
+    entries = [{"name": kind, "model": kind} for kind in kinds]
+    found = parse_config({"task": "t", "models": entries}).models
+    assert [model.num_cpus for model in found] == [1.0, 1.0, 0.0, 0.0]
 
 
 def test_without_an_address_that_answers_the_error_is_one_line(
