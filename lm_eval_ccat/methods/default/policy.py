@@ -167,10 +167,12 @@ class DefaultPolicy(Policy):
             )
         if abs(member.position) > 1.0:
             side = "better" if member.position > 0 else "worse"
-            found.append(
-                f"scores {side} than every model of the bank: its estimate rests on the "
-                f"{member.q} items drawn at random"
+            rests = (
+                f"its estimate rests on the {member.q} items drawn at random"
+                if member.q
+                else "its estimate is an extrapolation, for no item was drawn at random yet"
             )
+            found.append(f"scores {side} than every model of the bank: {rests}")
         if member.q >= FEWEST_TO_FIND:
             if self._misfit(model) < UNLIKE:
                 more = "more" if look.rbar[model] > 0 else "less"
