@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
 from ..errors import UsageError
@@ -19,6 +19,8 @@ EPILOG = """\
 examples:
   lm-eval-ccat compare logs/base logs/candidate --metric exact_match --margin 0.01
   lm-eval-ccat compare logs/ logs/ --models base,candidate --by subject
+  lm-eval-ccat compare logs/base --task gsm8k --model hf --model_args pretrained=new \\
+      --margin 0.02 --max_items 500
   lm-eval-ccat compare a.parquet b.parquet --markdown comment.md --html page.html
 
 Exit code 0: the candidate is not worse by more than the margin. 5: it is worse.
@@ -35,8 +37,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         epilog=EPILOG,
     )
     what = "harness logs, a score table, or what an adaptive run left"
-    parser.add_argument("a", metavar="A", help=f"the baseline: {what}")
-    parser.add_argument("b", metavar="B", help="the candidate: the same")
+    parser.add_argument("a", metavar="A", nargs="?", help=f"the baseline: {what}")
+    parser.add_argument("b", metavar="B", nargs="?", help="the candidate: the same")
     parser.add_argument("--models", metavar="A,B", help="their names, where a side holds several")
     parser.add_argument(
         "--metric", action="append", help="may be given several times (default: all in common)"
@@ -64,6 +66,23 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--markdown", metavar="FILE", help="write a pull request's comment")
     parser.add_argument("--junit", metavar="FILE", help="write a test report for CI")
     parser.add_argument("--html", metavar="FILE", help="write a page")
+    live = parser.add_argument_group(
+        "live models", "asked random documents of --task until the answer is known"
+    )
+    live.add_argument(
+        "--model", action="append", metavar="TYPE", help="in place of A and B, or of B"
+    )
+    live.add_argument(
+        "--model_args", action="append", metavar="A=B,C=D", help="its arguments; once per --model"
+    )
+    live.add_argument("--include_path", metavar="DIR", help="folder of task configurations")
+    live.add_argument("--num_fewshot", type=int, metavar="N", help="few-shot examples")
+    live.add_argument(
+        "--apply_chat_template", action="store_true", help="prompts by the models' chat templates"
+    )
+    live.add_argument("--budget_items", type=float, metavar="N", help="most documents in all")
+    live.add_argument("--max_items", type=int, metavar="N", help="most documents of each model")
+    live.add_argument("--run_dir", metavar="DIR", help="where the answers are kept")
     parser.set_defaults(func=run)
 
 
@@ -74,9 +93,10 @@ def run(args: argparse.Namespace) -> int:
     names = (args.models or ",").split(",")
     if len(names) != 2:
         raise UsageError(f"--models {args.models!r} is not BASELINE,CANDIDATE")
+    a, b = _sides(args)
     found = compare(
-        args.a,
-        args.b,
+        a,
+        b,
         args.metric,
         args.margin,
         models=(names[0] or None, names[1] or None),
@@ -88,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
         items=args.items,
         range=args.range,
         lower_is_better=args.lower_is_better,
+        **_live(args),
     )
     write_json(args.json, found.to_dict())
     for target, text in ((args.markdown, markdown), (args.junit, junit), (args.html, _page)):
@@ -99,6 +120,42 @@ def run(args: argparse.Namespace) -> int:
     for warning in found.warnings:
         warn(warning)
     return found.exit_code
+
+
+def _sides(args: argparse.Namespace) -> list[Any]:
+    """Baseline and candidate: what is stored, then what is live."""
+    kinds, given = args.model or [], args.model_args or []
+    if given and len(given) != len(kinds):
+        raise UsageError("give --model_args once per --model, in the same order")
+    sides: list[Any] = [side for side in (args.a, args.b) if side is not None]
+    for kind, text in zip(kinds, given or [""] * len(kinds)):
+        sides.append({"model": kind, "model_args": text})
+    if len(sides) != 2:
+        raise UsageError(
+            f"compare takes two models, logs (A, B) or live (--model), not {len(sides)}"
+        )
+    return sides
+
+
+def _live(args: argparse.Namespace) -> dict[str, Any]:
+    """What only live models need."""
+    harness = {
+        "include_path": args.include_path,
+        "num_fewshot": args.num_fewshot,
+        "apply_chat_template": args.apply_chat_template or None,
+    }
+    settings = {
+        "harness": {k: v for k, v in harness.items() if v is not None} or None,
+        "budget": None if args.budget_items is None else {"items": args.budget_items},
+        "max_items": args.max_items,
+    }
+    if not args.model:
+        if args.run_dir or any(v is not None for v in settings.values()):
+            raise UsageError("--include_path, --budget_items and the like are for live models")
+        return {}
+    from .live import Display
+
+    return {"settings": settings, "run_dir": args.run_dir, "observer": Display(quiet=True)}
 
 
 def report(found: Comparison) -> list[str]:

@@ -24,6 +24,7 @@ from ..scores.readers.registry import reader_of
 from ..shown import Grid, Shown
 from ..simulation.audit import Claims, read_claims
 from .document_fields import DocumentFields
+from .observer import Observer
 
 Side = ScoreTable | Claims
 
@@ -134,8 +135,8 @@ class Comparison(Shown):
 
 
 def compare(
-    a: ScoreTable | str | Path,
-    b: ScoreTable | str | Path,
+    a: ScoreTable | Mapping[str, Any] | str | Path,
+    b: ScoreTable | Mapping[str, Any] | str | Path,
     metric: str | Sequence[str] | None = None,
     margin: float = 0.0,
     *,
@@ -148,6 +149,9 @@ def compare(
     items: str | Path | Mapping[Any, Mapping[str, Any]] | None = None,
     range: tuple[float, float] | None = None,
     lower_is_better: bool | None = None,
+    settings: Mapping[str, Any] | None = None,
+    run_dir: str | Path | None = None,
+    observer: Observer | None = None,
 ) -> Comparison:
     """Compare a candidate with a baseline on the documents that both have.
 
@@ -156,7 +160,8 @@ def compare(
     a, b : ScoreTable or path
         Baseline and candidate: harness logs, a score table, or what an adaptive run left (a run
         directory of ``rank``, the results of ``run --adaptive``), of which the estimates are
-        compared.
+        compared. Or a live model, ``{"model": "hf", "model_args": {...}}``: it is asked random
+        documents until the answer is known.
     metric : str or sequence of str, optional
         Default every metric that both have.
     margin : float, optional
@@ -174,6 +179,12 @@ def compare(
         ``{doc_id: {field: value}}``.
     range, lower_is_better : optional
         As `ScoreTable.read` has them.
+    settings : mapping, optional
+        With a live model: further keys of a configuration of `rank` (``harness``, ``budget``, ...).
+    run_dir : path, optional
+        With a live model: where its answers are kept.
+    observer : Observer, optional
+        With a live model: is told of warnings and progress.
 
     Returns
     -------
@@ -199,6 +210,8 @@ def compare(
     if not margin >= 0.0:
         raise UsageError(f"margin {margin!r} is below 0")
     metrics = [metric] if isinstance(metric, str) else list(metric or [])
+    if isinstance(a, Mapping) or isinstance(b, Mapping):
+        return _live(a, b, metrics, margin, confidence, models, task, settings, run_dir, observer)
     how = {"range": range, "lower_is_better": lower_is_better}
     warnings: list[str] = []
     found, names = [], ("", "")
@@ -226,6 +239,41 @@ def compare(
     if refused is not None and not found:
         raise refused
     return Comparison(*names, margin, confidence, found, list(dict.fromkeys(warnings)))
+
+
+def _live(
+    a: Any,
+    b: Any,
+    metrics: list[str],
+    margin: float,
+    confidence: float,
+    models: tuple[str | None, str | None],
+    task: str | None,
+    settings: Mapping[str, Any] | None,
+    run_dir: str | Path | None,
+    observer: Observer | None,
+) -> Comparison:
+    """Compare by asking; see `versus`."""
+    from .versus import compare_live
+
+    if isinstance(a, ScoreTable) or isinstance(b, ScoreTable):
+        raise UsageError("a live model is compared with logs that have samples, not with a table")
+    if task is None or len(metrics) > 1:
+        raise UsageError("a live model is compared on one task, and by one metric: task=, metric=")
+    plan, outcome, names, found = compare_live(
+        a,
+        b,
+        metric=metrics[0] if metrics else None,
+        margin=margin,
+        confidence=confidence,
+        models=models,
+        settings={**(settings or {}), "task": task},
+        run_dir=run_dir,
+        observer=observer,
+    )
+    metric, scale = outcome.metric, outcome.metric.scale.describe()
+    one = Compared(plan.outcome.task, metric.name, outcome.filter, scale, found, {})
+    return Comparison(*names, margin, confidence, [one], [])
 
 
 def _is_claim(side: ScoreTable | str | Path) -> bool:

@@ -447,6 +447,10 @@ class Ranker:
         """Estimates and the variances of their differences; models in the order given."""
         return self._policy.differences()
 
+    def critical(self, level: float) -> NDArray[np.float64]:
+        """Half of each difference's interval that errs with probability `level`, in its errors."""
+        return self._policy.critical(level)
+
     def result(self) -> Ranking:
         """The ranking as it stands; may be called at any time."""
         return self._summary.ranking(self.done)

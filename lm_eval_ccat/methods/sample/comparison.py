@@ -142,6 +142,7 @@ def compare_estimates(
     confidence: float = 0.95,
     higher_is_better: bool = True,
     error: float | None = None,
+    reach: float | None = None,
 ) -> Difference:
     """Compare two estimates of full-benchmark means, each with its standard error.
 
@@ -155,6 +156,8 @@ def compare_estimates(
         As `compare_scores` has them.
     error : float, optional
         Standard error of the difference; default that of independent estimates.
+    reach : float, optional
+        Half the interval in standard errors; default the normal distribution's.
     """
     if error is None:
         error = math.hypot(baseline[1], candidate[1])
@@ -170,6 +173,7 @@ def compare_estimates(
         confidence=confidence,
         sign=1.0 if higher_is_better else -1.0,
         equal=error == 0.0 and candidate[0] == baseline[0],
+        reach=reach,
     )
 
 
@@ -186,10 +190,11 @@ def _judged(
     confidence: float,
     sign: float,
     equal: bool,
+    reach: float | None = None,
 ) -> Difference:
     # Student's distribution with a million degrees of freedom is the normal one.
     df = min(df, 1e6)
-    quantile = float(stdtrit(df, (1.0 + confidence) / 2.0))
+    quantile = float(stdtrit(df, (1.0 + confidence) / 2.0)) if reach is None else reach
     half = quantile * error if error else 0.0
     gain = sign * gap
     if error and math.isfinite(error):

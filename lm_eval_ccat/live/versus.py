@@ -1,0 +1,230 @@
+"""`compare` with live models: two models, or one against a stored run, asked until it is known.
+
+Both get the same random documents; a stored run answers from its logs. It ends once the interval of
+the difference, which holds at every look, says better, worse or not worse than the margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..bank import ItemBank
+from ..errors import HarnessError, RunError, UsageError
+from ..harness import internals
+from ..harness.outcome import Outcome
+from ..methods.sample.comparison import Difference, compare_estimates
+from ..ranker import Ranker, StoppingRule
+from ..ranker.standing import Standing
+from ..runs.directory import RunDirectory
+from ..runs.journal import Journal, MemoryJournal
+from ..runs.journaled import JournaledRanker
+from ..scores.earlier import EarlierAnswer
+from .config import RankConfig, parse_config
+from .engine import conduct, refuse_wrong_directory, start
+from .models import HarnessWorker
+from .observer import Observer
+from .plan import Plan, make_plan
+from .prior import answers_at_hand
+from .quiet import quiet_harness
+from .ranking import make_workers, refuse_data_parallel
+from .tasks import PlaceholderLM, require_model_types
+from .worker import Answer, Item
+
+Side = Mapping[str, Any] | str | Path
+
+
+@dataclass(frozen=True)
+class MarginKnown(StoppingRule):
+    """Whether the second of two models is worse than the first by more than `margin`, on [0, 1]."""
+
+    margin: float
+
+    def wants(self, standing: Standing) -> Any:
+        d = standing.policy.differences()
+        reach = standing.policy.critical(1.0 - standing.confidence)[0, 1]
+        error = float(np.sqrt(d.variance[0, 1]))
+        half = reach * error if error > 1e-8 else 0.0
+        gain = float(d.estimate[1] - d.estimate[0])
+        known = gain - half >= -self.margin or gain + half < -self.margin
+        if self.margin == 0.0 and half > 0.0:
+            known = abs(gain) > half
+        return standing.mask([] if known else standing.order)
+
+    def why(self, standing: Standing) -> str:
+        return "the difference is known well enough"
+
+
+class StoredWorker(HarnessWorker):
+    """A model that cannot be asked: it answers what its logs have."""
+
+    def open(self) -> None:
+        """Load the task alone."""
+        if not self.sessions:
+            self.sessions = self._open_sessions(PlaceholderLM())
+
+    def _ask(self, items: Sequence[Item]) -> list[Answer]:
+        raise HarnessError(
+            f"the stored run {self.name} was asked another prompt for document {items[0]!r}"
+        )
+
+
+def compare_live(
+    a: Side,
+    b: Side,
+    *,
+    metric: str | None,
+    margin: float,
+    confidence: float,
+    models: tuple[str | None, str | None],
+    settings: Mapping[str, Any],
+    run_dir: str | Path | None = None,
+    observer: Observer | None = None,
+) -> tuple[Plan, Outcome, tuple[str, str], Difference]:
+    """Ask until it is known whether the candidate is worse than the baseline.
+
+    Parameters
+    ----------
+    a, b : mapping or path
+        Baseline and candidate: an entry of ``models:`` as `rank` takes it, or logs with samples.
+    metric : str, optional
+    margin : float
+        On the metric's own scale.
+    confidence : float
+    models : (str or None, str or None)
+        Names of the two.
+    settings : mapping
+        Further keys of a configuration of `rank`: ``task``, ``harness``, ``budget``, ``seed``, ...
+    run_dir : path, optional
+        Where the answers are kept; a later run takes them by ``prior:``.
+    observer : Observer, optional
+
+    Raises
+    ------
+    UsageError
+        A key that cannot stand there, or logs that are of neither model.
+    CcatError
+        The task or a model cannot be used.
+    """
+    refuse_data_parallel()
+    watcher = observer or Observer()
+    names = tuple(_name(side, given, n) for n, (side, given) in enumerate(zip((a, b), models)))
+    if names[0] == names[1]:
+        raise UsageError(f"both models are called {names[0]}; name them: --models A,B")
+    config = _config(dict(zip(names, (a, b))), metric, confidence, settings)
+    stored = {name: str(s) for name, s in zip(names, (a, b)) if not isinstance(s, Mapping)}
+    directory = None if run_dir is None else RunDirectory(run_dir)
+    with ExitStack() as stack:
+        if directory is not None:
+            refuse_wrong_directory(directory, resume=False)
+            directory.take()
+            stack.callback(directory.release)
+        log_file = None if directory is None else directory.path / "run.log"
+        stack.enter_context(quiet_harness(log_file, watcher.warn))
+        live = [entry for entry in config.models if entry.name not in stored]
+        require_model_types(replace(config, models=tuple(live)))
+        internals.require_backends(str(entry.model) for entry in live)
+        plan = make_plan(config)
+        if not plan.single:
+            raise UsageError("compare with live models is of one task and one metric")
+        prior = {name: [path] for name, path in stored.items()}
+        at_hand = answers_at_hand(prior, names, [plan.outcome.task], single=True)
+        plan = _restricted(plan, [at_hand[name] for name in stored])
+        if directory is not None:
+            start(plan, directory, shared=False)
+        outcome = plan.outcome
+        span = outcome.metric.scale.span
+        ranker = _ranker(plan, MarginKnown(margin / span), directory)
+        workers = []
+        for entry in config.models:
+            [worker] = make_workers(plan, [entry], watcher)
+            if entry.name in stored:
+                worker = StoredWorker(
+                    entry, config, plan.measured, plan.till(entry), lambda session: None
+                )
+                worker.at_hand = at_hand[entry.name]
+            stack.callback(worker.close)
+            workers.append(worker)
+        ended = conduct(plan, ranker, workers, watcher)
+        aside = ranker.tally.set_aside
+        if aside or not ended:
+            why = "; ".join(f"{name}: {reason}" for name, reason in aside.items())
+            raise RunError(f"the comparison is not over ({why or 'interrupted'})")
+    return plan, outcome, (names[0], names[1]), _difference(ranker, outcome, margin, confidence)
+
+
+def _name(side: Side, given: str | None, position: int) -> str:
+    if given:
+        return given
+    if isinstance(side, Mapping):
+        return str(side.get("name") or ("baseline", "candidate")[position])
+    return Path(side).name
+
+
+def _config(
+    sides: Mapping[str, Side], metric: str | None, confidence: float, settings: Mapping[str, Any]
+) -> RankConfig:
+    entries = [
+        {**side, "name": name} if isinstance(side, Mapping) else {"name": name}
+        for name, side in sides.items()
+    ]
+    for key in ("models", "metrics", "confidence", "prior", "save_bank", "known"):
+        if key in settings:
+            raise UsageError(f"`{key}:` is not for a comparison")
+    given = {k: v for k, v in settings.items() if v is not None}
+    metrics = {} if metric is None else {"metrics": [metric]}
+    return parse_config({**given, **metrics, "confidence": confidence, "models": entries})
+
+
+def _restricted(plan: Plan, stored: Sequence[Mapping[Any, EarlierAnswer]]) -> Plan:
+    """The plan with the documents alone that stored runs have answers to."""
+    outcome = plan.outcome
+    if not stored:
+        return plan
+    have = np.array([all(d in one for one in stored) for d in outcome.bank.doc_ids])
+    if not have.any():
+        raise UsageError("the stored runs have no document in common with the task")
+    bank: ItemBank = replace(outcome.bank, kept=outcome.bank.kept & have)
+    [name] = plan.measured[outcome.task]
+    return replace(plan, measured={outcome.task: {name: replace(outcome, bank=bank)}})
+
+
+def _ranker(plan: Plan, rule: StoppingRule, directory: RunDirectory | None) -> JournaledRanker:
+    arguments = plan.ranker_arguments()
+    options = arguments.pop("options")
+    models = arguments.pop("models")
+    for name in ("target_se", "stop_when_decided"):
+        arguments.pop(name)
+    ranker = Ranker(plan.banks, models, stop=rule, **arguments, **options)
+    journal: Journal = MemoryJournal() if directory is None else directory.journal
+    journaled = JournaledRanker(ranker, journal)
+    if directory is not None:
+        directory.journal.read_new()
+    return journaled
+
+
+def _difference(
+    ranker: JournaledRanker, outcome: Outcome, margin: float, confidence: float
+) -> Difference:
+    """Of the documents that both have, on the metric's own scale."""
+    scale, core = outcome.metric.scale, ranker.ranker
+    d = core.differences()
+    ranking = core.result()
+    n = min((len(items) for items in ranking.items.values()), default=0)
+    first, second = (float(scale.restore(v)) for v in d.estimate)
+    error = float(scale.restore_error(np.sqrt(d.variance[0, 1])))
+    return compare_estimates(
+        (first, 0.0),
+        (second, 0.0),
+        documents=n,
+        margin=margin,
+        confidence=confidence,
+        higher_is_better=scale.higher_is_better,
+        error=error if error > 1e-8 * scale.span else 0.0,
+        reach=float(core.critical(1.0 - confidence)[0, 1]),
+    )

@@ -1,0 +1,82 @@
+"""`compare` with live models: asked until it is known whether the candidate is worse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bench import TASK, Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat import compare
+from lm_eval_ccat.cli.main import main
+
+
+def live(server: CompletionsServer, name: str) -> dict:
+    arguments = {"model": name, "base_url": server.url, "tokenizer_backend": "none"}
+    return {"name": name, "model": "local-completions", "model_args": arguments}
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "margin", "verdict"),
+    [("m01", "m09", 0.0, "better"), ("m09", "m01", 0.05, "worse"), ("m07", "m07", 0.1, None)],
+)
+def test_two_live_models(
+    bench: Bench, server: CompletionsServer, baseline: str, candidate: str, margin: float,
+    verdict: str | None,
+) -> None:  # fmt: skip
+    found = compare(
+        live(server, baseline), {**live(server, candidate), "name": "new"}, "share", margin,
+        task=TASK, settings={"harness": {"include_path": str(bench.folder / "tasks")}},
+    )  # fmt: skip
+    [one] = found.outcomes
+    assert one.overall.documents < bench.n_docs
+    truth = bench.truth[candidate] - bench.truth[baseline]
+    assert one.overall.low <= truth <= one.overall.high
+    assert found.verdict == (verdict or "equivalent")
+    assert (found.baseline, found.candidate) == (baseline, "new")
+
+
+def test_a_stored_run_and_a_live_model(
+    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, ["m03", "m05"], name="old", bank=None, budget={"items": 120},
+                          stop_when_decided=False)  # fmt: skip
+    main(["rank", str(config)])
+    asked = {pair: n for pair, n in server.asked.items()}
+    capsys.readouterr()
+    arguments = f"model=m09,base_url={server.url},tokenizer_backend=none"
+    command = [
+        "compare", str(tmp_path / "old.run" / "m05"), "--task", TASK, "--metric", "share",
+        "--model", "local-completions", "--model_args", arguments, "--models", "m05,m09",
+        "--include_path", str(tmp_path / "tasks"), "--run_dir", str(tmp_path / "versus"), "--json",
+    ]  # fmt: skip
+    assert main(command) == 0
+    content = json.loads(capsys.readouterr().out)
+    [one] = content["outcomes"]
+    assert content["verdict"] == one["verdict"] == "better"
+    # The stored run answered from its logs, on documents that it has.
+    assert {pair for pair in server.asked if server.asked[pair] > asked.get(pair, 0)} == {
+        (m, p) for m, p in server.asked if m == "m09"
+    }
+    assert one["documents"] == sum(1 for m, _ in server.asked if m == "m09") <= 60
+    # What was asked can be taken by the next run.
+    again = bench.config(server.url, ["m09", "m11"], name="next", bank=None, prior="versus",
+                         budget={"items": 60})  # fmt: skip
+    assert main(["rank", str(again)]) in (0, 3)
+    result = json.loads((tmp_path / "next.run" / "result.json").read_text())
+    assert result["models"]["m09"]["from_prior"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["x"], "compare takes two models, logs (A, B) or live (--model), not 1"),
+        (["x", "--model", "hf"], "a live model is compared on one task"),
+        (["x", "y", "--max_items", "5"], "are for live models"),
+    ],
+)
+def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture) -> None:
+    assert main(["compare", *arguments]) == 2
+    assert message in capsys.readouterr().err
