@@ -8,7 +8,8 @@ import sys
 from typing import Any
 
 from ..errors import UsageError
-from .parsing import add_json, prints_json, write_json
+from .bank_check import as_of_bank
+from .parsing import add_json, names_of, prints_json, write_json
 from .reading import add_reading_arguments, read_scores
 
 DIFF_EPILOG = """\
@@ -25,6 +26,9 @@ examples:
 
 Of a run directory, or of the logs of adaptive runs, a bank of method "default" takes what was asked
 and accounts for how it was chosen.
+
+Items that drifted are learned mostly from the new models; --retire takes leaked items out, and
+--new_version documents that a new version of the task has changed or dropped.
 
 With the scores it was calibrated on, the bank is calibrated again on all of them.  Without, what
 the bank knows stands for them: fast, but the self-check stays that of before.
@@ -62,6 +66,14 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
         "--calibrated_on", metavar="LOGS_OR_TABLE", help="the scores the bank was calibrated on"
     )
     update.add_argument("-o", "--output", metavar="BANK", required=True, help="where to write")
+    update.add_argument(
+        "--retire", metavar="IDS", help="doc_ids that the bank shall no longer have, by commas"
+    )
+    update.add_argument(
+        "--new_version",
+        action="store_true",
+        help="the scores are of a new version of the task: retire documents gone or changed",
+    )
     update.add_argument("--exclude", metavar="MODELS", help="models to leave out, by commas")
     add_reading_arguments(update)
     update.set_defaults(func=run_update)
@@ -110,21 +122,23 @@ def run_update(args: argparse.Namespace) -> int:
     from ..upkeep.update import update
 
     bank = ItemBank.load(args.bank)
-    for name in ("metric", "task", "filter"):
-        if getattr(args, name) is None:
-            setattr(args, name, getattr(bank, name))
-    if args.range is None and args.lower_is_better is None:
-        args.range = (bank.scale.low, bank.scale.high)
-        args.lower_is_better = not bank.scale.higher_is_better
-    table = read_scores(args.scores, args, partial=True)
-    if args.exclude:
-        names = [name for name in args.exclude.split(",") if name]
+    table = read_scores(args.scores, as_of_bank(args, bank), partial=True)
+    if names := names_of(args.exclude):
         if set(names) >= set(table.models):
             raise UsageError("--exclude leaves no model to add")
         table.select(names)  # an unknown name is an error, not a silent nothing
         table = table.without(names)
-    before = None if args.calibrated_on is None else read_scores(args.calibrated_on, args)
-    new = dated(update(bank, table, before))
+    before = (
+        None
+        if args.calibrated_on is None
+        else read_scores(args.calibrated_on, as_of_bank(args, bank))
+    )
+    kind = type(bank.doc_ids[0])
+    try:
+        retired = [kind(d) for d in names_of(args.retire)]
+    except ValueError:
+        raise UsageError(f"--retire {args.retire}: the bank's doc_ids are numbers") from None
+    new = dated(update(bank, table, before, retired=retired, new_version=args.new_version))
     new.save(args.output)
     added = [m for m in new.models if m not in set(bank.models)]
     print(

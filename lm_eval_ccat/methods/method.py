@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..bank.bank import ItemBank
 from ..errors import BankError, UsageError
 from ..plugins import did_you_mean
@@ -75,6 +78,9 @@ class Method:
         NaN where missing. It changes parameters, constants and ``provenance["report"]`` only.
     learns_from_chosen : bool
         Whether `update` is right for models whose items were chosen by what they had scored.
+    loosen : callable, optional
+        ``(bank, items) -> ItemBank``: what the bank knows of some items (a mask of shape
+        (n_items,)) made uncertain, so that `update` learns them mostly from new models.
 
     Examples
     --------
@@ -93,6 +99,7 @@ class Method:
     fitted_scores: Callable[[ItemBank, ScoreTable], tuple[Floats, Floats, Floats]] = _fits_nothing
     update: Callable[[ItemBank, Floats, Sequence[str]], ItemBank] = _only_anew
     learns_from_chosen: bool = False
+    loosen: Callable[[ItemBank, NDArray[np.bool_]], ItemBank] | None = None
 
     @property
     def calibrates(self) -> bool:

@@ -4,12 +4,14 @@ Given the scores that the bank was calibrated on, the bank is calibrated again o
 is exact. Without them, what the bank itself knows stands for them, as its method can make use of it
 (`lm_eval_ccat.methods.method.Method.update`).
 
+Items that drifted are learned mostly from the new models, and items can be retired (`renew`).
 Documents that changed, and items the bank does not know, are not taken in: that needs a
 calibration.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,15 +21,23 @@ from .. import __version__
 from ..bank.bank import ItemBank
 from ..bank.names import hashed_name
 from ..bank.settings import compare_settings
-from ..errors import BankError, BankMismatchError
+from ..errors import BankError, BankMismatchError, UsageError
 from ..methods.calibration import calibrate
 from ..methods.registry import method_of
 from ..scores.table import ScoreTable
 from .check import aligned_scores
+from .renew import freed, next_version, retire
 from .union import union
 
 
-def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = None) -> ItemBank:
+def update(
+    bank: ItemBank,
+    new: ScoreTable,
+    calibrated_on: ScoreTable | None = None,
+    *,
+    retired: Sequence[Any] = (),
+    new_version: bool = False,
+) -> ItemBank:
     """Add calibration models to a bank.
 
     Parameters
@@ -41,6 +51,11 @@ def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = N
         when their new scores count.
     calibrated_on : ScoreTable, optional
         The scores the bank was calibrated on; then the update is an exact new calibration.
+    retired : sequence of doc_id, optional
+        Items that the bank shall no longer have (leaked, say).
+    new_version : bool, optional
+        Whether the new scores are of another version of the task: documents that are gone or
+        changed in them are retired. Not with `calibrated_on`.
 
     Returns
     -------
@@ -66,7 +81,14 @@ def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = N
     >>> bool(np.allclose(bank.parameters["difficulty"], whole))
     True
     """
+    of_version: list[str] = []
+    if new_version:
+        if calibrated_on is not None:
+            raise UsageError("scores of two versions of a task are not one calibration's")
+        bank, of_version = next_version(bank, new)
+    bank = retire(bank, retired, "by hand")
     refusals, notes = compare_settings(bank.settings, new.settings) if new.settings else ([], [])
+    notes = [*of_version, *notes]
     if refusals:
         raise BankMismatchError(
             f"the new scores do not fit the bank: {'; '.join(refusals)}; leave these models out, "
@@ -97,7 +119,9 @@ def update(bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable | None = N
             f"method {bank.method!r} would take them for a sample; give full results, or a bank "
             "of method 'default'"
         )
-    made = method.update(bank, scores, added)
+    freer, drifted = freed(bank, table)
+    made = method.update(freer, scores, added)
+    notes += drifted
     if table.n_items > bank.n_items or set(table.doc_ids) - set(bank.doc_ids):
         notes.append("documents that the bank does not know were skipped")
     provenance = {

@@ -34,6 +34,7 @@ _CLIP = 1e-3  # as in calibration: mean scores are kept this far from 0 and 1 be
 _PRIOR_DF = 10.0  # models' worth of the noise that an item had before any of its own
 _STEPS = 20
 _NOISE_RANGE = (0.2, 5.0)
+_LOOSENED = 25.0  # by what the variance of a curve that drifted grows
 _FULL = 0.9  # share of the items from which on a model's ability counts as known
 
 
@@ -120,6 +121,13 @@ def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
         },
         provenance={**bank.provenance, "report": report},
     )
+
+
+def loosen(bank: ItemBank, items: NDArray[np.bool_]) -> ItemBank:
+    """The bank with curves of some items known a fifth as well; see `Method.loosen`."""
+    covariance = bank.parameters["covariance"].copy()
+    covariance[items] *= _LOOSENED
+    return replace(bank, parameters={**bank.parameters, "covariance": covariance})
 
 
 def _apart(

@@ -1,0 +1,142 @@
+"""A benchmark changes: items are retired, documents corrected, difficulties drift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..bank.bank import ItemBank
+from ..bank.observations import Observation
+from ..errors import BankError, BankMismatchError, UsageError
+from ..methods.registry import method_of
+from ..scores.table import ScoreTable
+from .check import MIN_MODELS, changed_documents, check_scores
+from .findings import plural, some
+
+
+def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
+    """A bank without some of its items: its estimates are of the mean over the others.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    doc_ids : iterable
+    why : str
+        For its provenance.
+
+    Raises
+    ------
+    UsageError
+        The bank has no such item.
+    BankError
+        Nothing would be left.
+
+    Examples
+    --------
+    >>> retire(ItemBank.blank(range(4)), [1, 2], "leaked").doc_ids
+    (0, 3)
+    """
+    gone = dict.fromkeys(doc_ids)
+    unknown = [d for d in gone if d not in bank.index]
+    if unknown:
+        raise UsageError(f"the bank has no item with doc_id {unknown[0]!r} to retire")
+    if not gone:
+        return bank
+    stay = np.array([d not in gone for d in bank.doc_ids], dtype=bool)
+    if not (stay & bank.kept).any():
+        raise BankError("no item of the bank would be left; calibrate a new one")
+    at = np.cumsum(stay) - 1
+    record = {"items": list(gone), "why": why, "previous": bank.sha256}
+    hashes = bank.doc_hashes
+    return replace(
+        bank,
+        doc_ids=tuple(d for d, s in zip(bank.doc_ids, stay) if s),
+        kept=bank.kept[stay],
+        parameters={name: values[stay] for name, values in bank.parameters.items()},
+        doc_hashes=None if hashes is None else tuple(h for h, s in zip(hashes, stay) if s),
+        observations=tuple(_remaining(o, stay, at) for o in bank.observations),
+        provenance={
+            **bank.provenance,
+            "retired": [*bank.provenance.get("retired", []), record],
+        },
+    )
+
+
+def next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
+    """The bank for a new version of its task, as new results show its documents.
+
+    Documents that are gone or changed are retired; those that are new stay unknown until a
+    calibration. What else differs in settings is none of this.
+
+    Returns
+    -------
+    bank : ItemBank
+    notes : list of str
+
+    Raises
+    ------
+    BankMismatchError
+        Without document hashes nobody knows which documents are the same.
+    """
+    if bank.doc_hashes is None or table.doc_hashes is None:
+        raise BankMismatchError(
+            "a new version of the task needs document hashes in the bank and in the new scores, to "
+            "tell which documents are the same; calibrate a new bank"
+        )
+    there = dict(zip(table.doc_ids, table.doc_hashes))
+    changed = changed_documents(bank, there)
+    # Runs of chosen items say nothing of documents that they did not ask.
+    whole = not table.chosen or set(table.chosen) != {"adaptive"}
+    missing = tuple(d for d in bank.doc_ids if whole and d not in there)
+    notes = []
+    if missing:
+        notes.append(f"{plural(len(missing), 'document')} gone (doc_id {some(missing)}), retired")
+    if changed:
+        notes.append(f"{plural(len(changed), 'document')} changed (doc_id {some(changed)}), "
+                     "retired")  # fmt: skip
+    made = retire(bank, (*missing, *changed), "a new version of the task")
+    settings = {**made.settings}
+    if "task_version" in table.settings:
+        settings["task_version"] = table.settings["task_version"]
+    return replace(made, settings=settings), notes
+
+
+def freed(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
+    """The bank, what it knew of items that drifted made uncertain, so that new scores count more.
+
+    Drift is looked for in results that are not of chosen items, where there are enough of them.
+
+    Returns
+    -------
+    bank : ItemBank
+    notes : list of str
+    """
+    method = method_of(bank)
+    chosen = table.chosen or ("all",) * len(table.row_model)
+    plain = [m for m, how in zip(table.row_model, chosen) if how != "adaptive"]
+    if method.loosen is None or len(set(plain)) < MIN_MODELS:
+        return bank, []
+    found = [f for f in check_scores(bank, table.select(plain)) if f.kind == "drifted_items"]
+    if not found:
+        return bank, []
+    items = found[0].items
+    moved = np.array([d in set(items) for d in bank.doc_ids], dtype=bool)
+    note = (
+        f"{plural(len(items), 'item')} drifted (doc_id {some(items)}): the new models count more "
+        "for them than those of before"
+    )
+    return method.loosen(bank, moved), [note]
+
+
+def _remaining(o: Observation, stay: np.ndarray, at: np.ndarray) -> Observation:
+    seen = stay[o.items]
+    whole = o.chosen == "all"
+    return replace(
+        o,
+        items=np.arange(int(stay.sum())) if whole else at[o.items[seen]],
+        scores=o.scores[seen],
+        probabilities=None if o.probabilities is None else o.probabilities[seen],
+    )
