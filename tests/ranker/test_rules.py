@@ -1,0 +1,178 @@
+"""Each stopping rule by its definition, on standings made up for it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.methods.policy import DECIDED, EQUIVALENT, OPEN
+from lm_eval_ccat.ranker import (
+    AllDecided,
+    Budget,
+    MaxItems,
+    Percentile,
+    RankWidth,
+    TargetError,
+    Time,
+    TopDecided,
+    Unlimited,
+)
+
+CASES = settings(max_examples=40, deadline=None)
+CASE = given(seed=st.integers(0, 10**6), n=st.integers(1, 6), among_known=st.booleans())
+
+
+def standing(seed: int, n: int, among_known: bool = False):
+    """A standing of `n` models and one more that was set aside, all of it at random."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(n).tolist()
+    decisions = rng.choice([OPEN, DECIDED, EQUIVALENT], (n + 1, n + 1)).astype(np.int8)
+    decisions = np.triu(decisions, 1) + np.triu(decisions, 1).T
+
+    def mask(models):
+        out = np.zeros(n + 1, dtype=bool)
+        out[list(models)] = True
+        return out
+
+    best = rng.integers(1, 5, n + 1)
+    worst = best + rng.integers(0, 5, n + 1)
+    errors, loads = rng.choice([0.01, 0.02, 0.03], n + 1), rng.integers(0, 6, n + 1)
+    rich = rng.random(n + 1) < 0.5
+    unsettled = mask([j for j in order if rng.random() < 0.6])
+    return SimpleNamespace(
+        order=order,
+        known=object() if among_known else None,
+        decisions=decisions,
+        mask=mask,
+        unsettled=lambda: unsettled,
+        adjacent=lambda: decisions[order[:-1], order[1:]],
+        ranges=lambda: (best, worst, 20),
+        errors=lambda: errors,
+        loads=lambda: loads,
+        affordable=lambda amount: rich & (amount > 5.0),
+        elapsed=10.0,
+        ledger=SimpleNamespace(committed=7.0),
+    )
+
+
+def wanted(rule, s) -> set[int]:
+    return set(np.flatnonzero(rule.wants(s)).tolist())
+
+
+@CASES
+@CASE
+def test_what_each_rule_waits_for(seed, n, among_known):
+    s = standing(seed, n, among_known)
+    models, open_ = set(s.order), set(np.flatnonzero(s.unsettled()).tolist())
+    alone = n == 1 and not among_known
+    assert wanted(AllDecided(), s) == (models if alone else open_)
+    assert wanted(AllDecided(alone=False), s) == (set() if alone else open_)
+    assert AllDecided().met(s) == (not open_)
+    assert wanted(TargetError(0.02), s) == {j for j in models if s.errors()[j] > 0.02}
+    best, worst, ranks = s.ranges()
+    width = worst - best
+    for w in (1, 2, 3):
+        assert wanted(RankWidth(w), s) == {j for j in models if width[j] + 1 > w}
+    for p in (5.0, 10.0, 12.0):
+        assert wanted(Percentile(p), s) == {j for j in models if 100 * width[j] / ranks > p}
+    assert wanted(Unlimited(), s) == models
+    for k in (1, 3):
+        assert wanted(MaxItems(k), s) == {j for j in models if s.loads()[j] < k}
+    assert wanted(Budget(6.0), s) == {j for j in models if s.affordable(6.0)[j]}
+    assert wanted(Budget(4.0), s) == set()
+    assert wanted(Time(10.0), s) == set() and wanted(Time(10.5), s) == models
+
+
+@CASES
+@CASE
+def test_the_best_are_open_while_one_outside_is_open_to_one_inside(seed, n, among_known):
+    s = standing(seed, n, among_known)
+    best, worst, _ = s.ranges()
+    for k in (1, 2, 3):
+        inside, outside = s.order[:k], s.order[k:]
+        pairs = [(i, j) for i in inside for j in outside if s.decisions[i, j] == OPEN]
+        found = {m for pair in pairs for m in pair}
+        if among_known:
+            found = {
+                j for j in s.order if best[j] <= k and worst[j] > k and s.unsettled()[j]
+            }  # fmt: skip
+        assert wanted(TopDecided(k), s) == found
+        assert TopDecided(k).met(s) == (not found)
+
+
+@CASES
+@CASE
+def test_rules_combine_as_their_signs_say(seed, n, among_known):
+    s = standing(seed, n, among_known)
+    a, b, limit = RankWidth(2), TargetError(0.02), MaxItems(3)
+    assert wanted(a & b, s) == wanted(a, s) | wanted(b, s)
+    assert (a & b).met(s) == (a.met(s) and b.met(s))
+    assert (a | b).met(s) == (a.met(s) or b.met(s))
+    both = wanted(a, s) | wanted(b, s)
+    assert wanted(a | b, s) == (both if wanted(a, s) and wanted(b, s) else set())
+    assert wanted(a | limit, s) == wanted(a, s) & wanted(limit, s)
+    assert (a | limit).met(s) == a.met(s)
+    assert wanted(limit | Time(11), s) == wanted(limit, s)
+    assert (limit | Time(11)).met(s) == (not wanted(limit, s))
+    assert (a | limit | Time(11)).limits() == (limit, Time(11)) and (a & limit).limits() == ()
+
+
+def test_why_in_words():
+    s = standing(1, 3)
+    s.adjacent = lambda: np.array([DECIDED, EQUIVALENT])
+    assert AllDecided().why(s) == "every adjacent pair is decided or equivalent"
+    s.adjacent = lambda: np.array([DECIDED, DECIDED])
+    assert AllDecided().why(s) == "every adjacent pair is decided"
+    assert AllDecided().why(standing(1, 2, True)) == "the place of every model is decided"
+    assert AllDecided().why(standing(1, 1)) == ""
+    assert TargetError(0.02).why(s) == "every standard error is at most 0.02"
+    assert TargetError(0.02).why(standing(1, 1)) == "the target is reached"
+    assert TopDecided(1).why(s) == "the best model is decided"
+    assert TopDecided(2).why(s) == "the best 2 are decided"
+    assert RankWidth(1).why(s) == "every rank is known to 1 rank"
+    assert RankWidth(2).why(s) == "every rank is known to 2 ranks"
+    assert Percentile(2.5).why(s) == "every percentile is known to 2.5"
+    assert MaxItems(9).why(s) == "the limit of 9 items per model is reached"
+    assert Time(3.0).why(s) == "the budget of 3 seconds is used up"
+    assert Budget(7.5).why(s) == "the budget is used up (0.5 of 7.5 left)"
+    assert Budget(7.0 * (1 - 1e-12)).why(s) == "the budget is used up (0 of 7 left)"
+    assert Unlimited().why(s) == ""
+
+
+def test_why_names_the_rules_that_stopped_it():
+    s = standing(1, 2)
+    s.loads = lambda: np.array([3, 5, 9])
+    s.unsettled = lambda: s.mask([0, 1])
+    reached = AllDecided() | MaxItems(3) | Time(11)
+    assert reached.why(s) == MaxItems(3).why(s)
+    s.loads = lambda: np.array([2, 2, 9])
+    assert reached.why(s) == ""
+    s.unsettled = lambda: s.mask([])
+    s.adjacent = lambda: np.array([DECIDED])
+    assert reached.why(s) == "every adjacent pair is decided"
+    both = TargetError(0.5) & RankWidth(9)
+    assert both.why(s) == "every standard error is at most 0.5 and every rank is known to 9 ranks"
+
+
+@pytest.mark.parametrize(
+    ("rule", "least", "refused"),
+    [
+        (TargetError, 1e-9, (0.0, -1.0, True, "x", float("nan"))),
+        (TopDecided, 1, (0, 1.5, True, "x")),
+        (RankWidth, 1, (0, 1.5, True)),
+        (Percentile, 1e-9, (0.0, -1.0, True)),
+        (Budget, 1e-9, (0.0, -1.0, True, float("nan"))),
+        (MaxItems, 1, (0, 1.5, True)),
+        (Time, 1e-9, (0.0, -1.0, True)),
+    ],
+)
+def test_the_least_that_may_be_asked_for(rule, least, refused):
+    rule(least), rule(np.asarray(least)[()])
+    for value in refused:
+        with pytest.raises(UsageError, match=r"is not a (whole )?number above 0"):
+            rule(value)
