@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .bank_check import as_of_bank
-from .parsing import add_json, names_of, prints_json, write_json
+from .parsing import add_exclude, add_json, names_of, prints_json, write_json
 from .reading import add_reading_arguments, read_scores
 
 DIFF_EPILOG = """\
@@ -74,7 +74,7 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
         action="store_true",
         help="the scores are of a new version of the task: retire documents gone or changed",
     )
-    update.add_argument("--exclude", metavar="MODELS", help="models to leave out, by commas")
+    add_exclude(update)
     add_reading_arguments(update)
     update.set_defaults(func=run_update)
 

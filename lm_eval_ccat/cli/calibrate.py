@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .parsing import add_json, names_of, prints_json, warn, write_json
+from .parsing import add_exclude, add_json, names_of, prints_json, warn, write_json
 from .reading import add_reading_arguments, progress, read_scores
 
 EPILOG = """\
@@ -51,7 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "calibration scores, as the paper's experiments do (the default); `none` takes them as "
         "given",
     )
-    parser.add_argument("--exclude", default="", metavar="A,B", help="models to leave out")
+    add_exclude(parser)
     parser.add_argument(
         "--hash_names",
         action="store_true",

@@ -144,9 +144,11 @@ def add_watch(parser: argparse.ArgumentParser, what: str) -> None:
     )
 
 
-def add_exclude(parser: argparse.ArgumentParser) -> None:
-    """Add ``--exclude A,B``, which means the same in every command that reads scores."""
-    parser.add_argument("--exclude", default="", metavar="A,B", help="models to leave out")
+def add_exclude(
+    parser: argparse.ArgumentParser, what: str = "models to leave out, by commas"
+) -> None:
+    """Add ``--exclude A,B``, which is written the same in every command that reads scores."""
+    parser.add_argument("--exclude", default="", metavar="A,B", help=what)
 
 
 def names_of(text: str | None) -> list[str]:

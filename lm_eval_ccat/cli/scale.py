@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import UsageError
+from .parsing import add_exclude, names_of
 
 EPILOG = """\
 examples:
@@ -37,13 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--metric", help="needed where there are several")
     parser.add_argument("--task", help="needed where the logs hold several")
     parser.add_argument("--filter", help="needed where the task has several")
-    parser.add_argument(
-        "--exclude",
-        nargs="+",
-        default=[],
-        metavar="MODEL",
-        help="models that are not calibration models: scaled, but not looked at",
-    )
+    add_exclude(parser, "models to leave out of the calibration, by commas; they are scaled, too")
     ends = parser.add_mutually_exclusive_group()
     ends.add_argument("--scaling", metavar="FILE", help="use the ends of this file")
     ends.add_argument("--write_scaling", metavar="FILE", help="keep the ends in this file")
@@ -59,13 +54,14 @@ def run(args: argparse.Namespace) -> int:
     if output.suffix not in (".parquet", ".csv"):
         raise UsageError(f"a score table is a .parquet or a .csv file, not {output.name}")
     table = ScoreTable.read(args.scores, metric=args.metric, task=args.task, filter=args.filter)
-    unknown = sorted(set(args.exclude) - set(table.models))
+    excluded = names_of(args.exclude)
+    unknown = sorted(set(excluded) - set(table.models))
     if unknown:
         raise UsageError(f"no model {unknown[0]!r} to exclude; there are {', '.join(table.models)}")
     if args.scaling:
         scaling = ItemScaling.load(args.scaling)
     else:
-        scaling = ItemScaling.fit(table.without(args.exclude) if args.exclude else table)
+        scaling = ItemScaling.fit(table.without(excluded) if excluded else table)
     if args.write_scaling:
         scaling.save(args.write_scaling)
     scaled = scaling.apply(table)

@@ -150,3 +150,16 @@ def every_parser(parser: argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
                 yield from every_parser(inner)
+
+
+def test_shared_flags_are_written_the_same_in_every_command() -> None:
+    own = [command for command in available_commands().values() if not command.raw]
+    seen: dict[str, set] = {"--json": set(), "--exclude": set(), "--watch": set()}
+    parsers = [command_parser(own)]
+    while parsers:
+        for action in parsers.pop()._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += action.choices.values()
+            for flag in seen.keys() & set(action.option_strings):
+                seen[flag].add((action.nargs, action.metavar, action.const, action.default))
+    assert all(len(ways) == 1 for ways in seen.values()), seen
