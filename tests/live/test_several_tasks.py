@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,12 @@ import yaml
 from bench import TASK, Bench
 from loopback import CompletionsServer
 
-from lm_eval_ccat import ItemBank
+from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.config import from_public
+from lm_eval_ccat.live.plan import make_plan
+from lm_eval_ccat.runs.directory import RunDirectory
 from lm_eval_ccat.runs.journal import JournalFile
 
 MODELS = ["m01", "m05", "m11"]
@@ -43,8 +47,6 @@ def suite(bench: Bench, tmp_path: Path) -> Bench:
         (tasks / file.name).write_text(file.read_text())
     for name, text in (("all_three", GROUPS), ("pair", PAIR)):
         (tasks / f"{name}.yaml").write_text(text.replace("METRIC", bank.metric))
-    from dataclasses import replace
-
     SuiteBank({n: replace(bank, task=n) for n in NAMES}).save(tmp_path / "suite.banks")
     return bench
 
@@ -129,6 +131,43 @@ def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(
     cells = [c["models"]["m05"] for c in found["board"] if c["kind"] == "task"]
     assert [c["items"] for c in cells] == [4, 4] and all(c["too_few"] for c in cells)
     assert "method:sample" in found["signature"]
+
+
+def test_known_models_count_where_they_have_every_task(
+    suite: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    table = ScoreTable.read(tmp_path / "known.parquet")
+    lines = ["model,task,doc_id,metric,score"]
+    for name in NAMES:
+        for model, row in zip(table.models, table.unit):
+            if model == table.models[0] and name == "third":
+                continue  # one lacks a task
+            lines += [f"{model},{name},{i},share,{x}" for i, x in enumerate(row)]
+    (tmp_path / "board.csv").write_text("\n".join(lines))
+    path = config(suite, server, task="all_three", known="board.csv", rank_width=2, warmup=2)
+    assert main(["rank", str(path), "--json"]) in (0, 3)
+    content = json.loads(capsys.readouterr().out)
+    known = {m for m, block in content["models"].items() if block["known"]}
+    assert known == set(table.models[1:])
+    truth = dict(zip(table.models, table.unit.mean(axis=1)))
+    for model in known:  # thrice the same scores
+        assert content["models"][model]["estimate"] == pytest.approx(truth[model])
+    assert content["models"]["m11"]["place"]["models"] == len(MODELS) + len(known)
+
+
+def test_processes_share_a_ranking_of_several_tasks(
+    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    settings = {"tasks": ["first", "second"], "weights": "equal", "warmup": 2}
+    path = config(suite, server, **settings, budget={"items": 24})
+    assert main(["rank", str(path), "--prepare"]) == 0
+    config_of = from_public(
+        RunDirectory(path.with_suffix(".run")).read_header()["config"],
+        bank=str(path.with_suffix(".run") / "banks"),
+    )
+    assert config_of.names == ("first", "second") and config_of.weights == "equal"
+    plan = make_plan(config_of)
+    assert list(plan.measured) == ["first", "second"] and plan.warmup == 2
 
 
 @pytest.mark.parametrize(
