@@ -24,8 +24,6 @@ from lm_eval_ccat.experiments.printed import printed
 from lm_eval_ccat.experiments.report import dump, section
 from lm_eval_ccat.experiments.tables import Table
 
-#: Tables of the study `replay`, which is what a run beside measures.
-STUDIED = ("main", "ties", "fixed_length", "spend")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MEASURED = DOCS / "measured" / "experiments.json"
 
@@ -104,29 +102,28 @@ def beside(document: dict[str, Any], other: Mapping[str, Any], method: str, comm
         at = theirs["columns"].index("figures")
         first = {tuple(r[:at]): r for r in theirs["rows"] if r[at] == "paper"}
         own = {tuple(r[:at]): r for r in theirs["rows"] if r[at] == method}
+        if not own or table["name"] in ("break_even", "budget_sweep"):
+            continue  # not studied there, or of the calibration alone
         rows = [r for r in table["rows"] if not r[at].startswith(f"{method}, ")]
         table["rows"] = []
         for row in rows:
             table["rows"].append(row)
             place = tuple(row[:at])
-            if row[at] == "paper" and place in own and table["name"] in STUDIED:
+            if row[at] == "paper" and place in own:
                 cells = [
                     f if v is None and c != "a" else v
                     for c, v, f in zip(theirs["columns"], own[place], first[place])
                 ]
                 cells[at] = label
                 table["rows"].append(cells)
-    tables = len(own_places(document, label))
+    there = {t["name"]: sum(r[2] == label and bool(r[1]) for r in t["rows"])
+             for t in document["tables"]}  # fmt: skip
+    counts = ", ".join(f"{n} in {name.replace('_', ' ')}" for name, n in there.items() if n)
     document["beside"] = (
         f"Rows `{label}` are of another run, with the code of commit {commit}: the same hold-out "
-        f"sets with {seeds} seed{'s' if seeds > 1 else ''} each, on {tables} of the tables; their "
-        "baselines are of that run, and their means are over those tables."
+        f"sets with {seeds} seed{'s' if seeds > 1 else ''} each. There are such rows of {counts}; "
+        "their baselines are of that run, and their means are over those tables."
     )
-
-
-def own_places(document: Mapping[str, Any], label: str) -> list[dict[str, Any]]:
-    """Rows of the main table that are of one label, each of one score table."""
-    return [r for r in rows_of(document, "main") if r["figures"] == label and r["metric"]]
 
 
 def rows_of(document: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

@@ -16,5 +16,5 @@ measure() {
 }
 measure --out "$out" --methods paper --seeds "${SEEDS:-20}"
 python "$here/page.py" "$out" "$commit"
-measure --out "$out-default" --methods paper,default --studies replay --seeds "${BESIDE_SEEDS:-2}"
+measure --out "$out-default" --methods paper,default --studies replay,families,conformance --seeds "${BESIDE_SEEDS:-2}"
 python "$here/page.py" --beside "$out-default" default "$commit"

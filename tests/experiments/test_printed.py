@@ -80,7 +80,7 @@ def test_a_run_of_fewer_seeds_stands_below_with_its_label(maker):
     columns = ["table", "metric", "figures", "a", "tau", "random"]
 
     def run(seeds, *rows):
-        names = ("main", "ties", "fixed_length", "spend", "families")
+        names = ("main", "ties", "fixed_length", "spend", "break_even")
         tables = [{"name": n, "columns": columns, "rows": [list(r) for r in rows]} for n in names]
         return {"settings": f"5 hold-out sets of 4 models, {seeds} seeds each;", "tables": tables}
 
@@ -92,12 +92,12 @@ def test_a_run_of_fewer_seeds_stands_below_with_its_label(maker):
     )
     for _ in range(2):  # again changes nothing
         maker.beside(document, other, "default", "abc123")
-        main, *_, families = (t["rows"] for t in document["tables"])
+        main, *_, break_even = (t["rows"] for t in document["tables"])
         assert main == [
             ["x", "m", "paper", 2.0, 0.7, 0.6],
             ["x", "m", "default, 2 seeds", None, 0.9, 0.5],
             ["mean", "", "paper", 2.0, 0.7, 0.6],
             ["mean", "", "default, 2 seeds", None, 0.9, 0.5],
         ]
-        assert len(families) == 2
-    assert "abc123" in document["beside"] and "on 1 of the tables" in document["beside"]
+        assert len(break_even) == 2
+    assert "abc123" in document["beside"] and "rows of 1 in main, 1 in" in document["beside"]
