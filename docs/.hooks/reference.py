@@ -75,6 +75,8 @@ CONFIG_WORDS = {
     "prior": "Earlier answers (harness logs with samples, or a run directory), a list of them, or "
     "`{model: logs}`. Where the ranking comes to their documents they are scored in place of new "
     "ones and cost nothing.",
+    "strata": "Field of the documents, such as `subject`: without a bank each of its groups is "
+    "drawn from in proportion to its size.",
     "save_bank": "File in which what is observed is kept: a bank that grows from ranking to "
     "ranking.",
     "harness": "Anything that `lm_eval --config` takes and that does not belong to `rank`, "

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 EPILOG = """\
 example:
   lm-eval-ccat bank build --leaderboard details/ --metric acc_norm,exact_match -o board/
+  lm-eval-ccat bank build --leaderboard hub:open-llm-leaderboard/A__x-details \\
+      hub:open-llm-leaderboard/B__y-details -o board/
 
 Reads what `calibrate` reads: logs of the harness, published details of the Open LLM Leaderboards,
 HELM's runs, Inspect's and lighteval's logs.  The result is a folder with a bank per task and
@@ -25,7 +27,13 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
     build = actions.add_parser(
         "build", help="make a bank of every task and metric of published logs", epilog=EPILOG
     )
-    build.add_argument("--leaderboard", metavar="DIR", required=True, help="logs of many models")
+    build.add_argument(
+        "--leaderboard",
+        metavar="DIR",
+        nargs="+",
+        required=True,
+        help="logs of many models: folders, or data sets on the hub as hub:OWNER/NAME",
+    )
     build.add_argument("--task", default="*", metavar="A,B*", help="tasks, patterns or groups")
     build.add_argument("--metric", default="*", metavar="A,B*", help="metrics; default all")
     build.add_argument("--method", default="default", help="response model")
@@ -47,6 +55,7 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
 
 def run_build(args: argparse.Namespace) -> int:
     """Calibrate everything that matches."""
+    from ..integrations.hub import logs_of
     from ..upkeep.build import build
 
     def show(outcome: Outcome, made: ItemBank | str, scores: object) -> None:
@@ -56,14 +65,15 @@ def run_build(args: argparse.Namespace) -> int:
         else:
             print(f"{name}: {int(made.kept.sum())} items, {len(made.models)} models")
 
-    suite = build(
-        args.leaderboard,
-        args.method,
-        tasks=args.task.split(","),
-        metrics=args.metric.split(","),
-        on_bank=show,
-        hash_names=args.hash_names,
-    )
+    with logs_of(args.leaderboard) as folder:
+        suite = build(
+            folder,
+            args.method,
+            tasks=args.task.split(","),
+            metrics=args.metric.split(","),
+            on_bank=show,
+            hash_names=args.hash_names,
+        )
     suite.save(args.output)
     print(f"{args.output}: banks of {len(suite)} task{'' if len(suite) == 1 else 's'}")
     return 0

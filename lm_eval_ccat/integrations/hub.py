@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..bank import ItemBank
@@ -17,6 +21,8 @@ from ..errors import BankError, UsageError
 from ..upkeep.card import bank_card
 
 FILE = "bank.json"
+#: Files of a data set that readers of logs look at.
+_LOGS = ["*.json", "*.jsonl", "*.json.gz", "*.jsonl.gz", "*.parquet", "*.csv"]
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 
 
@@ -42,6 +48,51 @@ def fetch(name: str) -> Path:
     except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
         reason = " ".join(str(error).split())[:200]
         raise BankError(f"hub:{name}: the bank cannot be fetched ({reason})") from None
+    return Path(found)
+
+
+@contextmanager
+def logs_of(names: Sequence[str]) -> Iterator[Path]:
+    """One folder with the logs of all places, which are folders or data sets on the hub.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Folders and ``hub:owner/name[@revision]``, such as the ``details`` of a model on the Open
+        LLM Leaderboard; a single folder is used as it is.
+
+    Raises
+    ------
+    BankError
+        A data set cannot be had.
+    """
+    if len(names) == 1 and not names[0].startswith("hub:"):
+        yield Path(names[0])
+        return
+    with TemporaryDirectory() as folder:
+        for n, name in enumerate(names):
+            source = _data_set(name) if name.startswith("hub:") else Path(name)
+            called = name.removeprefix("hub:").partition("@")[0].replace("/", "__")
+            # Copies: what is cached are links, which a search in depth does not follow.
+            shutil.copytree(source, Path(folder) / f"{n:03d}_{called}")
+        yield Path(folder)
+
+
+def _data_set(name: str) -> Path:
+    """The cached copy of a data set's logs."""
+    repo, revision = _parts(name)
+    hub = _library()
+    try:
+        found = hub.snapshot_download(
+            repo,
+            repo_type="dataset",
+            revision=revision,
+            allow_patterns=_LOGS,
+            endpoint=_endpoint(),
+        )
+    except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise BankError(f"{name}: the data set cannot be had ({reason})") from None
     return Path(found)
 
 

@@ -6,7 +6,6 @@ The file is YAML; its keys are fixed by the design.  Every mistake is reported w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,6 +18,11 @@ from ..masking import mask, remember_credentials
 from .prior import parse_prior
 from .suite import parse_tasks, parse_weights
 from .tracking import HUB, TRACKERS
+from .values import choice as _choice
+from .values import flag as _flag
+from .values import integer as _integer
+from .values import number as _number
+from .values import text as _text
 from .weights import parse_metrics
 
 BUDGET_KINDS = ("items", "usd", "seconds")
@@ -108,6 +112,7 @@ class RankConfig:
     fail_on_empty: float | None = None
     prior: dict[str, list[str]] = field(default_factory=dict)
     save_bank: str | None = None
+    strata: str | None = None
     harness: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -128,7 +133,7 @@ class RankConfig:
         values = asdict(self)
         # Settings that came later are left out while they say what was always so.
         later = ("tasks", "weights", "metrics", "rank_width", "percentile", "known_sampled")
-        for name in (*later, "prior", "save_bank"):
+        for name in (*later, "prior", "save_bank", "strata"):
             if not values[name]:
                 values.pop(name)
         if set(self.metrics.values()) == {1.0}:
@@ -244,9 +249,11 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
         "lease": _number(content, "lease", low=0.0, open_ends=True),
         "fail_on_empty": _number(content, "fail_on_empty", low=0.0, high=1.0),
         "prior": parse_prior(content.get("prior"), folder),
-        "save_bank": None
-        if content.get("save_bank") is None
-        else _text(content["save_bank"], "save_bank"),
+        **{
+            key: _text(content[key], key)
+            for key in ("save_bank", "strata")
+            if content.get(key) is not None
+        },
         "harness": harness,
     }
     given = {key: value for key, value in optional.items() if value is not None}
@@ -392,61 +399,3 @@ def _refuse_unknown(values: Mapping[Any, Any], known: set[str], where: str) -> N
             close = difflib.get_close_matches(str(key), known, n=1)
             hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(sorted(known))}"
             raise UsageError(f"unknown key `{path}`; {hint}")
-
-
-def _text(value: Any, path: str) -> str:
-    if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise UsageError(f"`{path}` must be a text, not {value!r}")
-    return str(value)
-
-
-def _path(where: str, key: str) -> str:
-    return f"{where}.{key}" if where else key
-
-
-def _number(
-    values: Mapping[str, Any],
-    key: str,
-    low: float,
-    high: float = math.inf,
-    where: str = "",
-    open_ends: bool = False,
-    default: float | None = None,
-) -> float | None:
-    value = values.get(key)
-    if value is None:
-        return default
-    bounds = f"above {low:g}" if open_ends else f"at least {low:g}"
-    if math.isfinite(high):
-        bounds += f" and below {high:g}" if open_ends else f" and at most {high:g}"
-    wrong = UsageError(f"`{_path(where, key)}` must be a number {bounds}, not {value!r}")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise wrong
-    inside = low < value < high if open_ends else low <= value <= high
-    if not inside:
-        raise wrong
-    return float(value)
-
-
-def _integer(values: Mapping[str, Any], key: str, low: int, where: str = "") -> int | None:
-    value = values.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        path = _path(where, key)
-        raise UsageError(f"`{path}` must be a whole number of at least {low}, not {value!r}")
-    return value
-
-
-def _choice(values: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> str | None:
-    value = values.get(key)
-    if value is not None and value not in allowed:
-        raise UsageError(f"`{key}` must be one of {', '.join(allowed)}, not {value!r}")
-    return value
-
-
-def _flag(values: Mapping[str, Any], key: str) -> bool | None:
-    value = values.get(key)
-    if value is not None and not isinstance(value, bool):
-        raise UsageError(f"`{key}` must be true or false, not {value!r}")
-    return value

@@ -162,6 +162,8 @@ class Plan:
         if self.groups:
             of_ranker["groups"] = self.groups
         options: dict[str, Any] = dict(config.options)
+        if config.strata:
+            options["strata"] = self._strata(config.strata)
         if config.information != "first":
             options["information"] = config.information
         if config.familywise:
@@ -185,6 +187,26 @@ class Plan:
         # As before they were there, where nobody asks for them.
         goals = {"rank_width": config.rank_width, "percentile": config.percentile}
         return {**found, **{name: goal for name, goal in goals.items() if goal is not None}}
+
+    def _strata(self, field: str) -> list[str]:
+        """A field of each document, in bank order.
+
+        Raises
+        ------
+        UsageError
+            Documents have no such field, or there are several tasks.
+        """
+        if len(self.measured) > 1:
+            raise UsageError("`strata:` is for one task; several tasks are strata by themselves")
+        documents = internals.documents(self.session.task)
+        found = []
+        for doc_id in self.bank.doc_ids:
+            document = documents[doc_id]
+            if not isinstance(document, Mapping) or field not in document:
+                there = ", ".join(map(str, document)) if isinstance(document, Mapping) else "none"
+                raise UsageError(f"`strata:` {field!r} is no field of the documents; they: {there}")
+            found.append(str(document[field]))
+        return found
 
     def _in_order(self, units: Mapping[Item, float]) -> Any:
         """Units in bank order; with several outcomes or tasks by task."""

@@ -7,10 +7,13 @@ import hashlib
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
 
+import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, calibrate
+from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.testing.methods import example_table
@@ -23,6 +26,7 @@ class Hub(BaseHTTPRequestHandler):
     """As much of the hub as a fetch and a push of small files need."""
 
     files: dict[str, bytes] = {}  # noqa: RUF012  shared by the requests of one test
+    sets: dict[str, dict[str, bytes]] = {}  # noqa: RUF012  data sets by name, their files by path
 
     def log_message(self, *args):
         pass
@@ -37,6 +41,21 @@ class Hub(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def do_GET(self):
+        for name, files in self.sets.items():
+            if self.path.startswith(f"/api/datasets/{name}/revision/"):
+                siblings = [{"rfilename": path} for path in files]
+                reply = {"id": name, "sha": COMMIT, "siblings": siblings}
+                return self.answer(200, json.dumps(reply).encode(), Content_Type="application/json")
+            if self.path.startswith(f"/api/datasets/{name}/tree/"):
+                found = [
+                    {"type": "file", "path": path, "size": len(content), "oid": "0" * 40}
+                    for path, content in files.items()
+                ]
+                return self.answer(200, json.dumps(found).encode(), Content_Type="application/json")
+            if self.path.startswith(f"/datasets/{name}/resolve/{COMMIT}/"):
+                content = files[unquote(self.path.partition(f"{COMMIT}/")[2])]
+                etag = hashlib.sha1(content).hexdigest()
+                return self.answer(200, content, ETag=f'"{etag}"', X_Repo_Commit=COMMIT)
         content = self.files.get(self.path.rsplit("/", 1)[-1])
         if content is None or "/resolve/" not in self.path:
             return self.answer(404, b"{}", X_Error_Code="EntryNotFound")
@@ -79,6 +98,7 @@ def hub(monkeypatch, tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     Hub.files.clear()
+    Hub.sets.clear()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
@@ -114,3 +134,42 @@ def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):
     hub.files["bank.json"] = text.replace("m03", "m99").encode()
     with pytest.raises(BankError, match="does not match its checksum"):
         ItemBank.load("hub:o/n")
+
+
+def details(model: str, right: list[bool]) -> dict[str, bytes]:
+    """A model's results and samples, as the second Open LLM Leaderboard publishes them."""
+    date = "2024-06-01T00-00-00.000000"
+    rows = [
+        {"doc_id": i, "doc": {"q": str(i)}, "target": "x", "resps": [["x"]],
+         "filtered_resps": ["x"], "doc_hash": f"{i:064d}", "acc": float(r)}
+        for i, r in enumerate(right)
+    ]  # fmt: skip
+    results = {
+        "results": {"t": {"acc,none": sum(right) / len(right)}}, "model_name": model,
+        "configs": {"t": {"metric_list": [{"metric": "acc", "aggregation": "mean"}]}},
+        "n-samples": {"t": {"original": len(right), "effective": len(right)}},
+    }  # fmt: skip
+    folder = model.replace("/", "__")
+    text = "\n".join(map(json.dumps, rows)) + "\n"
+    return {
+        f"{folder}/results_{date}.json": json.dumps(results).encode(),
+        f"{folder}/samples_t_{date}.jsonl": text.encode(),
+        "README.md": b"not fetched",
+    }
+
+
+def test_banks_are_built_from_data_sets_on_the_hub(hub, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    ease = rng.normal(size=40)
+    for j in range(6):
+        right = (rng.random(40) < 1 / (1 + np.exp(-(j - 2.5) - ease))).tolist()
+        hub.sets[f"board/m{j}-details"] = details(f"org/m{j}", right)
+    names = [f"hub:board/m{j}-details" for j in range(6)]
+    out = str(tmp_path / "board")
+    assert main(["bank", "build", "--leaderboard", *names, "--method", "paper", "-o", out]) == 0
+    assert "t acc" in capsys.readouterr().out
+    [bank] = SuiteBank.load(out)["t"].values()
+    assert bank.n_items == 40 and set(bank.models) == {f"org/m{j}" for j in range(6)}
+    command = ["bank", "build", "--leaderboard", "hub:board/none", "-o", out]
+    assert main(command) == 1
+    assert "hub:board/none: the data set cannot be had" in capsys.readouterr().err

@@ -51,3 +51,21 @@ def test_a_file_of_another_benchmark_is_refused_before_anything_is_asked(
     assert main(["rank", str(config), "--save_bank", "x.json", "--bank", str(bench.bank)]) == 1
     assert "save_bank needs a bank of method 'default', or none" in capsys.readouterr().err
     assert not server.asked
+
+
+def test_strata_are_a_field_of_the_documents(
+    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    data = tmp_path / "tasks" / "docs.jsonl"
+    fields = [json.loads(line)["numbers"] for line in data.read_text().splitlines()]
+    config = bench.config(server.url, ["m05", "m07"], bank=None, strata="nothing")
+    assert main(["rank", str(config)]) == 2
+    assert "`strata:` 'nothing' is no field of the documents; they: id, numbers" in (
+        capsys.readouterr().err
+    )
+    config = bench.config(server.url, ["m05", "m07"], bank=None, strata="numbers", name="grouped",
+                          budget={"items": 30})  # fmt: skip
+    assert main(["rank", str(config)]) in (0, 3)
+    header = json.loads((tmp_path / "grouped.run" / "journal.jsonl").open().readline())
+    assert header["ranker"]["options"]["strata"] == fields
+    assert main(["rank", str(tmp_path / "grouped.run")]) in (0, 3)
