@@ -35,7 +35,7 @@ from .weighted import WeightedPolicy
 
 
 class Ranker:
-    """Decide which model is better with few items, asking for what tells most.
+    """Decide which model is better with few items, asking for the most informative ones.
 
     The ranker does no I/O and calls no model: a loop asks it for (model, item) pairs, gets them
     scored somehow, and tells it. Its state is a pure function of its arguments and the sequence

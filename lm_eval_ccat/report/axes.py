@@ -63,9 +63,16 @@ def _round_step(raw: float) -> float:
 
 
 def tick_labels(ticks: Sequence[float], step: float) -> tuple[str, ...]:
-    """Ticks with as many decimals as their step needs."""
+    """Ticks with as many decimals as their step needs.
+
+    Examples
+    --------
+    >>> tick_labels([-0.01, -1e-18, 0.01], 0.01)
+    ('-0.01', '0.00', '0.01')
+    """
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    return tuple(f"{tick:,.{decimals}f}".replace("-0.0", "0.0") for tick in ticks)
+    # No minus before a zero that rounding made.
+    return tuple(f"{round(tick, decimals) + 0.0:,.{decimals}f}" for tick in ticks)
 
 
 def decimals_for(error: float) -> int:

@@ -1,4 +1,4 @@
-"""Where on the ability scale a bank's items tell most, whatever its response model."""
+"""Where on the ability scale a bank's items are most informative, whatever its response model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class InformationCurve:
     total : ndarray, shape (G,)
         Sum of the items' information, in 1 / logit^2.
     location : ndarray, shape (n_items,)
-        Ability of `ability` at which each item tells most, in logits; NaN for items removed.
+        Ability of `ability` at which each item is most informative, in logits; NaN for items
+        removed.
     """
 
     ability: Floats

@@ -42,6 +42,10 @@ def test_compare_writes_a_page_that_says_what_it_prints(table, tmp_path, capsys)
     low, high = map(float, re.search(r'class="range" x1="([\d.]+)%" x2="([\d.]+)%"', html).groups())
     zero = float(re.search(r'class="zero" x1="([\d.]+)%', html)[1])
     assert zero < low < circle < high, "the candidate is better"
+    ticks = re.findall(r'<text x="([\d.]+)%"[^>]*>([^<]+)</text>', html)
+    places = {float(label): float(x) for x, label in ticks}
+    assert sorted(places.values()) == [places[label] for label in sorted(places)]
+    assert places[0.0] == zero
 
 
 def test_a_leaderboard_has_a_page(tmp_path) -> None:

@@ -21,7 +21,7 @@ class DefaultTest(AdaptiveTest):
         A bank of method "default".
     item_price : float, optional
         Power of an item's price that the gain of a chosen item is divided by; 0 ignores prices.
-        The square root is between buying whatever tells most and buying only what is cheap.
+        The square root is between buying the most informative item and buying the cheapest.
     seed : int, optional
         Of the draws.
     draws : bool, optional
