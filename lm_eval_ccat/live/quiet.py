@@ -5,10 +5,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+#: Handlers of the rankings that run now, and how things were before the first of them: logging,
+#: bars and standard output are the process's, and rankings in several threads may overlap.
+_RUNNING: list[list[logging.Handler]] = []
+_BEFORE = contextlib.ExitStack()
+_LOCK = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -24,8 +31,6 @@ def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterato
     warn : callable
         Receives the text of warnings and errors.
     """
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
     ours: list[logging.Handler] = [_Telling(warn)]
     if log_file is not None:
         with contextlib.suppress(OSError):  # a log that cannot be written must not stop the run
@@ -34,9 +39,31 @@ def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterato
             ours[-1].setFormatter(
                 logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
             )
-    harness = logging.getLogger("lm_eval")
+    root = logging.getLogger()
+    with _LOCK:
+        if not _RUNNING:
+            _BEFORE.enter_context(_quiet())
+        _RUNNING.append(ours)
+        root.handlers.extend(ours)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _RUNNING.remove(ours)
+            root.handlers[:] = [h for h in root.handlers if h not in ours]
+            if not _RUNNING:
+                _BEFORE.close()
+        for handler in ours[1:]:
+            handler.close()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing of the harness's own on the screen."""
+    root, harness = logging.getLogger(), logging.getLogger("lm_eval")
+    handlers, level = root.handlers[:], root.level
     kept = (harness.handlers[:], harness.propagate, harness.level)
-    root.handlers[:] = ours
+    root.handlers[:] = []
     harness.handlers[:], harness.propagate = [], True
     root.setLevel(logging.INFO)
     # A log line that cannot be written (a full disk) is not worth a traceback on the screen.
@@ -51,11 +78,11 @@ def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterato
             warnings.simplefilter("ignore", DeprecationWarning)
             yield
     finally:
-        for handler in ours[1:]:
-            handler.close()
         logging.raiseExceptions = complain
-        root.handlers[:], root.level = handlers, level
-        harness.handlers[:], harness.propagate, harness.level = kept
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        harness.handlers[:], harness.propagate = kept[:2]
+        harness.setLevel(kept[2])
 
 
 class _Telling(logging.Handler):
@@ -80,7 +107,7 @@ class _Telling(logging.Handler):
 def _no_bars() -> Iterator[None]:
     from tqdm import std
 
-    original = std.tqdm.__init__
+    original, as_it_was = std.tqdm.__init__, std.tqdm.__dict__["__init__"]
 
     def disabled(self: Any, *args: Any, **kwargs: Any) -> None:
         kwargs["disable"] = True
@@ -91,4 +118,4 @@ def _no_bars() -> Iterator[None]:
     try:
         yield
     finally:
-        std.tqdm.__init__ = original
+        std.tqdm.__init__ = as_it_was
