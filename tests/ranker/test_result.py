@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from boards import bank_of, draw, drive, of
@@ -118,3 +119,28 @@ def test_the_signature_names_what_a_reader_needs(found):
     for part in ("task:t0", "method:default", "confidence:0.95", "audit:0.25", "known:2", "seed:0"):
         assert part in found.signature.split("|")
     assert "exposure" not in found.signature
+
+
+def test_it_is_decided_where_nothing_is_tied(found):
+    assert replace(found, ties=[]).decided and not replace(found, ties=[("a", "b")]).decided
+
+
+def test_what_the_draws_say_stands_on_the_scale_of_the_metric(found):
+    said = SimpleNamespace(
+        n=2, estimate=0.4, standard_error=0.05, interval=lambda confidence: (0.1, confidence)
+    )
+    block = replace(found, samples={"a": said}).to_dict()["models"]["a"]["sample"]
+    assert block["n"] == 2 and block["estimate"] == pytest.approx(30.0)
+    assert block["standard_error"] == pytest.approx(2.5)
+    assert block["interval"] == pytest.approx([2.5, 45.0])
+    for n, name in ((1, "a"), (2, "b")):
+        said.n = n
+        other = replace(found, samples={name: said}).to_dict()["models"]["a"]
+        assert other["sample"] is None
+
+
+def test_the_parts_of_a_ranking_met_no_goal_of_their_own():
+    banks = {t: bank_of("default", 30, n) for n, t in enumerate("xy")}
+    result = drive(Ranker(banks, {"a": 1.0, "b": 1.0}, max_items=20), lambda m, item: 0.5)
+    assert not any(part.goal_met for part in result.tasks.values())
+    assert result.to_dict()["weights"] == {"x": 0.5, "y": 0.5}

@@ -22,6 +22,7 @@ from lm_eval_ccat.ranker import (
     TopDecided,
     Unlimited,
 )
+from lm_eval_ccat.ranker.stopping import has_goal
 
 CASES = settings(max_examples=40, deadline=None)
 CASE = given(seed=st.integers(0, 10**6), n=st.integers(1, 6), among_known=st.booleans())
@@ -141,7 +142,20 @@ def test_why_in_words():
     assert Time(3.0).why(s) == "the budget of 3 seconds is used up"
     assert Budget(7.5).why(s) == "the budget is used up (0.5 of 7.5 left)"
     assert Budget(7.0 * (1 - 1e-12)).why(s) == "the budget is used up (0 of 7 left)"
+    assert Budget(7.0 * (1 + 1e-10)).why(s) == "the budget is used up (0 of 7 left)"
+    assert Budget(7.0 * (1 + 1e-8)).why(s) == "the budget is used up (7e-08 of 7 left)"
     assert Unlimited().why(s) == ""
+
+
+def test_goals_and_limits():
+    goals = (AllDecided(), TargetError(0.1), TopDecided(1), RankWidth(1), Percentile(1.0))
+    limits = (Unlimited(), Budget(1.0), MaxItems(1), Time(1.0))
+    for rule in goals:
+        assert has_goal(rule) and rule.limits() == () and rule.parts() == (rule,)
+    for rule in limits:
+        assert not has_goal(rule) and rule.limits() == (rule,)
+        assert has_goal(rule | AllDecided()) and has_goal(rule & AllDecided())
+    assert not has_goal(limits[0] | limits[1])
 
 
 def test_why_names_the_rules_that_stopped_it():
