@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bank.scorers import compare_scorers
 from ..errors import CcatError, MetricError, ScaleError, ScoreTableError, UsageError
 from ..methods.sample.comparison import (
     NOT_KNOWN,
@@ -408,8 +409,24 @@ def _paired(
 
 
 def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
-    """What the two sides were run with differently, in words."""
-    found = []
+    """What the two sides were run with differently, in words.
+
+    Raises
+    ------
+    UsageError
+        Another judge, encoder or checkpoint scored the candidate: the models are not all that
+        differs.
+    """
+    refused, found = (
+        [said.replace("the bank", "the baseline").replace("the run", "the candidate") for said in s]
+        for s in compare_scorers(
+            one.settings.get("scorer"), other.settings.get("scorer"), one.metric
+        )
+    )
+    if refused:
+        raise UsageError(
+            f"the two sides were not scored alike: {'; '.join(refused)}; score both by the same"
+        )
     for key in _SETTINGS:
         x, y = one.settings.get(key), other.settings.get(key)
         if key in one.settings and key in other.settings and x != y:

@@ -193,6 +193,24 @@ def test_documents_that_changed_are_left_out():
     assert "1 documents of equal doc_id differ" in found.warnings[0]
 
 
+def test_another_judge_is_refused_and_its_temperature_told():
+    y = np.random.default_rng(0).random((2, 10))
+
+    def table(n, judge, temperature=0.0):
+        scorer = {"judge_score": {"judges": [{"model": judge, "temperature": temperature}]}}
+        scores, models = 1 + 9 * y[n : n + 1], [f"m{n}"]
+        return ScoreTable.from_arrays(
+            scores, models=models, metric="judge_score", scale=Scale(1, 10),
+            settings={"scorer": scorer},
+        )  # fmt: skip
+
+    assert not any("judges" in w for w in compare(table(0, "a"), table(1, "a")).warnings)
+    with pytest.raises(UsageError, match=r"judges is .*'b'.*, the baseline has .*'a'.*by the same"):
+        compare(table(0, "a"), table(1, "b"))
+    found = compare(table(0, "a"), table(1, "a", temperature=0.7))
+    assert any("the baseline has" in w for w in found.warnings)
+
+
 def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     """Estimates of a run with full logs, and two models of one run by their pair."""
     rng = np.random.default_rng(1)
