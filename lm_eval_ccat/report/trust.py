@@ -63,7 +63,7 @@ def _sample(run: Run, say: Any) -> None:
         alone = ", ".join(
             f"{m} {s['estimate']:.3g} ± {s['standard_error']:.2g}" for m, s in drawn.items()
         )
-        say("Sample", f"The random documents by themselves, without the bank, give {alone}.")
+        say("Sample", f"The random documents, whatever the bank is worth, give {alone}.")
     audits = {m: a for m in run.tested if (a := run.result["models"][m].get("audit"))}
     judged = {m: a for m, a in audits.items() if a["agrees"] is not None}
     against = [m for m, a in judged.items() if not a["agrees"]]

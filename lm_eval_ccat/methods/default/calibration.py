@@ -133,11 +133,15 @@ def model_of(bank: ItemBank) -> DefaultModel:
         columns = [p["intercept"], p["slope"]]
         coefficients = np.column_stack(columns + ([p["bend"]] if basis.size > 2 else []))
         abilities = np.array(c["abilities"], dtype=np.float64)
+        # Products round by the order in memory: a bank just made is to decide as one that was read.
+        covariance, loadings = map(
+            np.ascontiguousarray, (p["covariance"], p.get("loading", np.zeros((bank.n_items, 0))))
+        )
         items = FractionalItems(
             coefficients=coefficients,
-            covariance=p["covariance"],
+            covariance=covariance,
             noise=p["noise"],
-            loadings=p.get("loading", np.zeros((bank.n_items, 0))),
+            loadings=loadings,
             basis=basis,
             prior_sd=float(c["prior_sd"]),
             abilities=abilities,

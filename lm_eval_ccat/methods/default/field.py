@@ -118,7 +118,8 @@ class Field:
         self._item_price, self._draws = item_price, draws
         self._shared = SharedDraws()
         self._known = np.zeros((7, 0))  # of each model, as `Look` has it
-        self._changed: set[int] = set()  # models of which these are not up to date
+        # Models of which these are not up to date, in the order of their last scores.
+        self._changed: dict[int, None] = {}
         for _ in range(n_models):
             self.add_model()
         self._forget()
@@ -127,7 +128,7 @@ class Field:
 
     def add_model(self) -> None:
         """One more model joins; it gets the sequence from its beginning."""
-        self._changed.add(len(self.members))
+        self._changed[len(self.members)] = None
         self.members.append(Member(self.model))
         self._shared.add_model()
         self._known = np.pad(self._known, ((0, 0), (0, 1)))
@@ -145,12 +146,15 @@ class Field:
             weight = sequence.weight(self.sizes())
         if not own and item not in sequence.where:
             sequence.append(item, probability, weight)
+        if probability is not None:
+            self._shared.fell(item)
         member.place(item, probability, weight)
 
     def learn(self, a: int, items: Several[int], scores: Several[float]) -> None:
         """Model `a` has scores on `items`, asked or at hand."""
         self.members[a].learn(items, scores)
-        self._changed.add(a)
+        self._changed.pop(a, None)
+        self._changed[a] = None
         self._forget()
 
     def use(self, departures: Departures) -> None:
@@ -158,7 +162,7 @@ class Field:
         self.model = replace(self.model, departures=departures)
         for member in self.members:
             member.use(self.model)
-        self._changed.update(range(len(self.members)))
+        self._changed = dict.fromkeys(range(len(self.members)))
         self._forget()
 
     def _forget(self) -> None:

@@ -2,6 +2,10 @@
 
 Variances and covariances of mean residuals are sums over the draws of products of what two models
 have there. One more score changes what one model has: one row and column of each sum.
+
+The sums are those that would be found anew, to the last bit, whenever they are looked at: draws
+keep the order in which they fell, and sums run over whole blocks of them, zeros included, one entry
+at a time (a product of matrices would add in an order that depends on their shapes).
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ Floats = NDArray[np.float64]
 # standard deviations expected; 0 where a model has no score.
 _CE, _CS, _E, _CE2, _CE3, _AGAIN = range(6)  # c e, c s, root c e, (c e)^2, (c e)^3, c e once more
 _OTHER = [_CE, _CS, _E, _CE2, _AGAIN, _CE3]  # what each one is multiplied by
-_MORE = 64
+_BLOCK = 64  # of columns
 
 
 class SharedDraws:
@@ -42,6 +46,12 @@ class SharedDraws:
         self._rows = np.pad(self._rows, ((0, 0), (0, 1), (0, 0)))
         self._sums = np.pad(self._sums, ((0, 0), (0, 1), (0, 1)))
 
+    def fell(self, item: int) -> None:
+        """An item was drawn for some model."""
+        self._columns.setdefault(item, len(self._columns))
+        if len(self._columns) > self._rows.shape[2]:
+            self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, _BLOCK)))
+
     def put(self, a: int, items: Sequence[int], c: Floats, e: Floats, sd: Floats) -> None:
         """Model `a` has these draws now.
 
@@ -49,20 +59,14 @@ class SharedDraws:
         ----------
         a : int
         items : sequence of int, length q
-            No fewer than before.
+            All of which `fell`; no fewer than before.
         c, e, sd : ndarray of shape (q,)
         """
-        columns = self._columns
-        for i in [i for i in items if i not in columns]:
-            columns[i] = len(columns)
-        at = [columns[i] for i in items]
-        if len(columns) > self._rows.shape[2]:
-            self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, len(columns) + _MORE)))
+        at = [self._columns[i] for i in items]
         x = c * e
         x2 = x * x
         self._rows[:, a, at] = (x, c * sd, np.sqrt(c) * e, x2, x2 * x, x)
-        rows = self._rows[:, :, : len(columns)]
-        products = (rows @ rows[_OTHER, a, :, None])[:, :, 0]
+        products = np.einsum("khd,kd->kh", self._rows, self._rows[_OTHER, a])
         products[4] += products[5]
         self._sums[:, a] = products[:5]
         self._sums[:, :, a] = products[:5]

@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.departures import UNKNOWN, posterior
+from lm_eval_ccat.methods.default.field import Field
 from lm_eval_ccat.methods.default.shared import SharedDraws
 
 
@@ -18,6 +21,8 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
     order = rng.permutation(120).tolist()  # more draws than there is room for at first
     shared = SharedDraws()
     c, e, sd = np.zeros((3, n_models, 120))
+    for item in order:
+        shared.fell(item)
     for a in range(n_models):
         shared.add_model()
         for q in sorted(rng.integers(1, 121, 2)):
@@ -51,3 +56,28 @@ def test_a_model_without_draws_is_known_by_the_others():
     explained = along @ covariance @ along
     alone = M[1, 1] - along @ M[measured, 1]  # at scale 1; the scales are mixed
     assert all_covariance[1, 1] > explained + 0.25 * alone
+
+
+def test_the_field_is_the_same_whenever_it_is_looked_at():
+    """A run that is resumed looks at other times than one that was never interrupted."""
+    rng = np.random.default_rng(2)
+    scores = 1.0 / (1.0 + np.exp(-np.linspace(-1, 1, 10)[:, None] - rng.normal(size=(10, 200))))
+    table = ScoreTable.from_arrays(scores, [f"c{j}" for j in range(10)])
+    model = model_of(calibrate(table))
+    often, once = Field(model, 3, seed=1), Field(model, 3, seed=1)
+    left = np.ones((6, 200), dtype=bool)
+    for step in range(300):
+        if step in (60, 140, 190):
+            often.add_model()
+            once.add_model()
+        a = int(rng.integers(len(often.members)))
+        [item], probability = often.next(a, left[a])
+        left[a, item] = False
+        score = float(rng.random())
+        for field in (often, once):
+            field.place(a, item, probability)
+            field.learn(a, [item], [score])
+        often.result()
+    seen, anew = often.result(), once.result()
+    assert (seen.estimate == anew.estimate).all() and (seen.variance == anew.variance).all()
+    assert (seen.spread == anew.spread).all() and (seen.df_of_pairs == anew.df_of_pairs).all()
