@@ -165,14 +165,20 @@ def ranked(rows: Sequence[Row], scale: Scale, confidence: float) -> tuple[Row, .
     score = sign * np.array([r.score for r in order])
     error = np.array([r.standard_error for r in order])
     z = float(ndtri((1.0 + confidence) / 2.0))
-    out = []
-    for i, row in enumerate(order):
-        gap = score - score[i]
-        apart = z * np.hypot(error, error[i])
-        better = int(np.sum(gap > apart))
-        worse = int(np.sum(-gap > apart))
-        out.append(replace(row, rank=i + 1, best=better + 1, worst=len(order) - worse))
-    return tuple(out)
+    # Full results, of which a board has thousands, are apart from each other as they stand.
+    full = np.sort(score[error == 0.0])
+    better = len(full) - np.searchsorted(full, score, side="right")
+    worse = np.searchsorted(full, score, side="left")
+    for i in np.flatnonzero(error > 0.0):
+        gap, apart = score - score[i], z * np.hypot(error, error[i])
+        better[i], worse[i] = np.sum(gap > apart), np.sum(-gap > apart)
+        below = error == 0.0  # who has a full result sees this one, too
+        better[below] += -gap[below] > apart[below]
+        worse[below] += gap[below] > apart[below]
+    return tuple(
+        replace(row, rank=i + 1, best=int(better[i]) + 1, worst=len(order) - int(worse[i]))
+        for i, row in enumerate(order)
+    )
 
 
 def _cell(text: str) -> str:

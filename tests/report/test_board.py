@@ -7,6 +7,7 @@ import io
 import json
 from multiprocessing import get_context
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -97,3 +98,16 @@ def test_processes_do_not_lose_each_others_rows(tmp_path):
         assert w.exitcode == 0
     rows = json.loads((tmp_path / "b.json").read_text())["rows"]
     assert sum(r["estimated"] for r in rows) == 24 and len(rows) == 29
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_ranks_are_those_of_every_pair_compared(seed):
+    """Thousands of full results are ranked without comparing them two by two."""
+    rng = np.random.default_rng(seed)
+    error = np.where(rng.random(30) < 0.3, 0.1 * rng.random(30), 0.0)
+    score = np.round(rng.random(30), 1)
+    rows = [Row(f"m{i}", float(score[i]), float(error[i]), 5, False) for i in range(30)]
+    for row in ranked(rows, Scale(), 0.95):
+        gap, apart = score - row.score, 1.959964 * np.hypot(error, row.standard_error)
+        assert row.best == 1 + int((gap > apart).sum())
+        assert row.worst == 30 - int((-gap > apart).sum())
