@@ -120,6 +120,33 @@ def test_a_timed_out_attempt_counts_at_its_expected_cost(bench: Bench) -> None:
     )
 
 
+def test_an_error_of_a_server_that_is_being_probed_counts_too(bench: Bench) -> None:
+    asked: list[str] = []
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        asked.append(prompt)
+        return ("status", 500) if len(asked) == 1 else None  # the first request of all probes
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(
+            server.url, ["m01", "m11"], entry={"price": {"item": 0.5}}, max_items=12,
+            stop_when_decided=False, failures={"backoff": 0.01},
+        )  # fmt: skip
+        content = rank(config).content
+    assert content["cost"] + content["cost_in_doubt"] == pytest.approx(0.5 * len(asked))
+
+
+def test_a_last_model_goes_on_where_its_error_is_wanted(bench: Bench) -> None:
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("status", 401) if model == "m01" else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(server.url, ["m01", "m11"], target_se=0.02, bank="default.bank.json")
+        content = rank(config).content
+    assert content["models"]["m01"]["set_aside"]
+    assert content["models"]["m11"]["n_items"] >= 10
+
+
 def test_more_budget_on_resume_pays_for_nothing_twice(bench: Bench) -> None:
     price = {"item": 0.01}
     with CompletionsServer(bench.outputs) as server:

@@ -129,3 +129,17 @@ def test_a_long_setting_is_shown_by_its_beginning() -> None:
     old, new = {"config": {"task": "t" * 58}}, {"config": {"task": "u" * 59}}
     [said] = differences(old, new).refused
     assert said == f'config.task: "{"t" * 58}" -> "{"u" * 56}...'
+
+
+def test_more_time_goes_on_where_the_time_was_used_up(run: Path) -> None:
+    ranker, _ = rebuild(run)
+    ranker.stop("the time budget of 5 seconds is used up")
+    ranker.journal.close()
+    assert work(run) == []
+    now = identity()
+    now["config"]["budget"] = {"seconds": 60}
+    assert resume(run, now) == [
+        "config.budget.items: 24.0 -> null",
+        "config.budget.seconds: null -> 60",
+    ]
+    assert work(run)

@@ -11,7 +11,7 @@ import pytest
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.runs.journal import MemoryJournal
-from lm_eval_ccat.runs.journaled import JournaledRanker
+from lm_eval_ccat.runs.journaled import CUT_OFF, LOST, JournaledRanker
 
 
 def make_bank() -> Any:
@@ -291,3 +291,20 @@ def test_selection_derives_again_what_was_recorded(method: str) -> None:
     imposed = JournaledRanker(ranker(), MemoryJournal(lines))
     imposed.sync()
     assert imposed.ranker.result().to_dict() == selecting.result().to_dict()
+
+
+def test_every_attempt_is_in_the_costs_or_in_doubt_until_its_record_takes_it_over() -> None:
+    lines: list[bytes] = []
+    ranker = journaled(lines)
+    items = [item for _, item in ranker.ask(4, model="a")]
+    for item in items[:3]:
+        ranker.note(LOST, model="a", item=item, cost=0.5)
+    ranker.tell("a", items[0], 0.4, 1.5)  # its cost holds the lost attempt
+    ranker.release("a", items[1], why="deadline", cost=1.0)
+    ranker.note(CUT_OFF, model="a", item=items[3], cost=1.0)
+    ranker.drop("a", "away")
+    ranker.tell("a", items[3], 0.4, 0.25)  # too late
+    for one in (ranker, journaled(lines)):
+        assert one.tally.lost == {("a", items[2]): 0.5}
+        assert one.tally.in_doubt["a"] == 0.5 + 1.0 + 1.0 + 0.25
+        assert one.tally.cost_in_doubt == 3.25
