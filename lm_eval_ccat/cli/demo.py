@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
     from ..demo.evaluate import evaluate_in_full
 
-    display = Display(args.quiet)
+    display = Display(args.quiet, yes=True)  # its dollars are play money
     logs = folder / "logs"
     _say(f"Full runs of {len(CALIBRATING)} known systems, to calibrate on:")
     with quiet_harness(None, display.warn), contextlib.redirect_stdout(io.StringIO()):
