@@ -124,12 +124,16 @@ def replay(
     fields = []
     for group, (out, replayed) in enumerate(groups(mean, families)):
         rest = _enough(np.setdiff1d(np.arange(len(scores)), out), mean, scores.shape[1])
+        if len(rest) < 2:  # nearly all models are of one family: nothing is left to calibrate on
+            continue
         known = np.isfinite(scores[rest]).any(axis=0)
         fitted = scores[np.ix_(rest, known)]
         items = fit_items(fitted, options, extra).items
         model = DefaultModel(items, replace(VAGUE, centre=float(np.nanmean(fitted))))
         y = _filled(scores[np.ix_(replayed, known)], model, group)
         fields.append((group, replayed, y, Field(model, len(y), seed=group)))
+    if not fields:
+        return [], VAGUE
     stops, noise = [], []
     for group, replayed, y, field in fields:
         for n in (c for c in CHECKPOINTS if c <= min(FIRST, y.shape[1] // 2)):

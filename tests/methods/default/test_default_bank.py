@@ -177,3 +177,13 @@ def test_the_self_check_leaves_families_out_together():
     # One name for all says nothing: the groups are then those of no families.
     alone, all_one = groups(mean), groups(mean, ["m"] * 12)
     assert all((a == b).all() for (a, _), (b, _) in zip(alone, all_one))
+
+
+@pytest.mark.parametrize("last", ["qwen-7b", "llama-1b"])
+def test_four_models_nearly_all_of_one_family(last):
+    """What a family leaves over may be too little to calibrate on; the others are checked."""
+    rng = np.random.default_rng(0)
+    logit = rng.normal(size=60) - np.linspace(-1, 1, 4)[:, None] + 0.3 * rng.normal(size=(4, 60))
+    names = ["llama-7b", "llama-13b", "llama-70b", last]
+    bank = calibrate(ScoreTable.from_arrays(1 / (1 + np.exp(logit)), names))
+    assert np.isfinite(bank.parameters["slope"]).all() and bank.constants["prior_sd"] > 0
