@@ -20,6 +20,7 @@ from .config import ModelConfig, RankConfig, from_public
 from .engine import conduct
 from .observer import Observer
 from .plan import Plan, make_plan
+from .prior import answers_at_hand
 from .quiet import quiet_harness
 from .ranking import make_workers, refuse_data_parallel
 from .results import Result, result_of, state, write_model_results
@@ -138,6 +139,10 @@ def _work(
     threading.Thread(target=beat, daemon=True).start()
     ranker.note("join", op="session", model=entry.name, by=ranker.owner)
     workers = make_workers(plan, [entry], observer)
+    if plan.config.prior:
+        names = [one.name for one in plan.config.models]
+        found = answers_at_hand(plan.config.prior, names, list(plan.measured), plan.single)
+        workers[0].at_hand = found[entry.name]
     try:
         ended = conduct(plan, ranker, workers, observer, lease=lease)
     finally:

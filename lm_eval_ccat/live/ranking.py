@@ -173,10 +173,16 @@ def prepare(config: Config, run_dir: str | Path, observer: Observer | None = Non
     refuse_data_parallel()
     directory, watcher = RunDirectory(run_dir), observer or Observer()
     refuse_wrong_directory(directory, resume=False)
+    settings = as_config(config)
+    if settings.save_bank:
+        raise UsageError(
+            "save_bank: is for a ranking of one process; a later one takes what several processes "
+            "observed by prior: RUN_DIR"
+        )
     directory.take()
     try:
         with quiet_harness(directory.path / "run.log", watcher.warn):
-            start(make_plan(as_config(config)), directory, shared=True)
+            start(make_plan(settings), directory, shared=True)
     finally:
         directory.release()
 

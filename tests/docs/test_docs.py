@@ -88,6 +88,14 @@ def test_the_tables_of_the_page_of_limits_are_the_figures_that_were_measured():
     assert measured.CHART.read_text(encoding="utf-8") == measured.drawn()
 
 
+def test_the_tables_of_first_use_are_the_figures_that_were_measured():
+    spec = importlib.util.spec_from_file_location("first_use", DOCS / ".hooks" / "first_use.py")
+    first_use = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(first_use)
+    page = first_use.PAGE.read_text(encoding="utf-8")
+    assert first_use.filled(page) == page and "| 8 | `sample` |" in page
+
+
 def test_no_page_loads_anything_from_elsewhere(site):
     for page in site.rglob("*.html"):
         for tag in re.findall(r"<(?:script|img|iframe|link)\b[^>]*>", page.read_text()):

@@ -1,0 +1,95 @@
+"""Keeps the figures of first use, and writes them into the page of the method `sample`.
+
+    python benchmarks/sample.py --sections first --seeds 2 --out found.json
+    python docs/.hooks/first_use.py found.json COMMIT "THE COMMAND AS RUN"
+
+keeps the sections that were run in docs/measured/sample.json; what was not run stays as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+MEASURED = ROOT / "docs" / "measured" / "sample.json"
+PAGE = ROOT / "docs" / "sample.md"
+_PLACE = re.compile(r"<!-- sample: (\w+) -->\n.*?<!-- end of sample -->", re.S)
+_NAMES = {
+    "sample": "`sample`",
+    "sample, familywise": "`sample`, familywise",
+    "sample, d = 0.02": "`sample`, `min_difference` 0.02",
+    "paired": "100 common items, paired t-test",
+}
+
+
+def filled(page: str) -> str:
+    """The page with its tables as the figures have them."""
+    measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    make = {"first": _first, "bank": _bank}
+    return _PLACE.sub(
+        lambda m: f"<!-- sample: {m[1]} -->\n{make[m[1]](measured)}\n<!-- end of sample -->", page
+    )
+
+
+def _first(measured: dict[str, Any]) -> str:
+    lines = [
+        "| models | method | items per model | of a full run | pairs decided | "
+        "rankings with a wrong pair | tau |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for key in sorted((k for k in measured if k.startswith("first, ")), key=_number):
+        for method, of in measured[key]["figures"].items():
+            items, share, decided, wrong, tau = (
+                of[k] for k in ("items", "share", "decided", "any_wrong", "tau")
+            )
+            lines.append(
+                f"| {_number(key)} | {_NAMES[method]} | {items[0]:.0f} ± {items[1]:.0f} | "
+                f"{share[0]:.0%} | {decided[0]:.0%} | {wrong[0]:.1%} ± {wrong[1]:.1%} | "
+                f"{tau[0]:.3f} |"
+            )
+    return "\n".join([*lines, "", _made(measured, "first, ")])
+
+
+def _bank(measured: dict[str, Any]) -> str:
+    lines = [
+        "| models that calibrate | sets of scores | tau at 20 items | RMSE at 20 | tau at 50 | "
+        "RMSE at 50 |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, of in measured["bank, random folds"]["figures"].items():
+        cells = [f"{of[k][0]:+.2f} ± {of[k][1]:.2f}" for k in ("tau_20", "rmse_20")]
+        cells += [f"{of[k][0]:+.2f} ± {of[k][1]:.2f}" for k in ("tau_50", "rmse_50")]
+        cells[1], cells[3] = cells[1].lstrip("+"), cells[3].lstrip("+")
+        lines.append(f"| {_number(name)} | {of['tables']} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", _made(measured, "bank, ")])
+
+
+def _number(key: str) -> int:
+    return int(re.findall(r"\d+", key)[0])
+
+
+def _made(measured: dict[str, Any], part: str) -> str:
+    made = {
+        f"`{one['command']}` at commit {one['commit']}"
+        for key, one in measured.items()
+        if key.startswith(part)
+    }
+    return f"Made by {', '.join(sorted(made))}; ± is the standard error over sets of scores."
+
+
+def keep(path: Path, commit: str, command: str) -> None:
+    """Keep the figures of a run of the benchmark, and write the page."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
+    for key, figures in found.items():
+        measured[key] = {"command": command, "commit": commit, "figures": figures}
+    MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    keep(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
