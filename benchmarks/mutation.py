@@ -45,7 +45,12 @@ MODULES: dict[str, tuple[str, ...]] = {
     "ranker/ranks.py": ("tests/ranker/test_ranks.py",),
     "ranker/stopping.py": ("tests/ranker/test_rules.py", "tests/ranker/test_stopping.py"),
     "ranker/ledger.py": ("tests/ranker/test_ledger.py", *_RANKER, *_MANY),
-    "ranker/turn.py": ("tests/ranker/test_turns.py", *_RANKER, *_MANY),
+    "ranker/turn.py": (
+        "tests/ranker/test_turns.py",
+        "tests/ranker/test_audit.py",
+        *_RANKER,
+        *_MANY,
+    ),
     "ranker/result.py": ("tests/ranker/test_result.py", "tests/ranker/test_ranks.py"),
     "ranker/known.py": ("tests/ranker/test_fixed_points.py", "tests/ranker/test_known.py"),
     "ranker/audit.py": ("tests/ranker/test_audit.py",),
@@ -83,6 +88,21 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "models, prices = [models[n] for n in free], [1.0] * len(free)",
         "1.0 changed",
     ): "the order of the free models is the same at any price that they share",
+    (
+        "ranker/turn.py",
+        "return sorted(able, key=self._load)[:1]",
+        "1 changed",
+    ): "of several turns in a warm-up the first is taken",
+    (
+        "ranker/turn.py",
+        "if turn.task is not None and len(ledger.contents.tasks) > 1:",
+        "Gt -> GtE: len(ledger.contents.tasks) > 1",
+    ): "of a single task the items are all items",
+    (
+        "ranker/turn.py",
+        "if len(candidates) == 1 or first.task is not None:",
+        "1 changed",
+    ): "of a single candidate the best is that one",
     (
         "runs/journaled.py",
         "self.ranker_seconds += time.perf_counter() - started",

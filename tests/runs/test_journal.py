@@ -152,3 +152,25 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "j").mkdir()
     with pytest.raises(RunError, match="cannot read the journal"):
         JournalFile(tmp_path / "j").read_new()
+
+
+def test_a_disk_that_refuses_to_sync_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = JournalFile(tmp_path / "journal.jsonl")
+    journal.append([{"op": "header"}])
+    asked = []
+
+    def refuse(handle: int) -> None:
+        asked.append(handle)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    for n in (1, 2):
+        with pytest.raises(RunError, match="Input/output error"):
+            journal.make_durable()
+        assert len(asked) == n
+    monkeypatch.setattr(os, "fsync", asked.append)
+    journal.make_durable()
+    journal.make_durable()
+    assert len(asked) == 3
