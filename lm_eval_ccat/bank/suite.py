@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,14 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
             raise BankError(f"{folder / NAME}: cannot be written ({e.strerror or e})") from e
 
     @classmethod
-    def load(cls, folder: str | Path) -> SuiteBank:
+    def load(cls, folder: str | Path, only: Collection[str] | None = None) -> SuiteBank:
         """Read a suite bank; files that ``suite.json`` does not name are left alone.
+
+        Parameters
+        ----------
+        folder : path
+        only : collection of str, optional
+            Tasks whose banks are wanted; default all.
 
         Raises
         ------
@@ -95,6 +101,8 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
         """
         tasks: dict[str, dict[str, ItemBank]] = {}
         for task, outcome, path, checksum in _entries(Path(folder)):
+            if only is not None and task not in only:
+                continue
             bank = tasks.setdefault(task, {})[outcome] = ItemBank.load(path)
             if checksum != bank.sha256:
                 raise BankError(f"{path}: another bank than suite.json names; save it anew")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
+from ..bank import ItemBank, SuiteBank, is_suite
 from ..errors import UsageError
 from .bank_check import as_of_bank
-from .parsing import add_exclude, add_json, names_of, prints_json, write_json
+from .parsing import add_exclude, add_json, names_of, prints_json, warn, write_json
 from .reading import add_reading_arguments, read_scores
 
 DIFF_EPILOG = """\
@@ -55,7 +55,7 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
         epilog=UPDATE_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    update.add_argument("bank", metavar="BANK")
+    update.add_argument("bank", metavar="BANK", help="a bank, or the folder of a suite")
     update.add_argument(
         "--scores",
         metavar="LOGS_OR_TABLE",
@@ -81,7 +81,6 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
 
 def run_diff(args: argparse.Namespace) -> int:
     """Print what differs."""
-    from ..bank import ItemBank
     from ..upkeep.diff import diff_banks
 
     found = diff_banks(ItemBank.load(args.old), ItemBank.load(args.new))
@@ -116,38 +115,47 @@ def run_diff(args: argparse.Namespace) -> int:
 
 
 def run_update(args: argparse.Namespace) -> int:
-    """Add models and write the new bank."""
-    from ..bank import ItemBank
+    """Add models and write the new bank, or every bank of a suite."""
+    if not is_suite(args.bank):
+        new = _updated(args.bank, args, args.output)
+        new.save(args.output)
+        return 0
+    tasks: dict[str, dict[str, ItemBank]] = {}
+    for (task, outcome), file in SuiteBank.files(args.bank).items():
+        tasks.setdefault(task, {})[outcome] = _updated(str(file), args, f"{task} {outcome}")
+    SuiteBank(tasks).save(args.output)
+    return 0
+
+
+def _updated(file: str, args: argparse.Namespace, name: str) -> ItemBank:
+    """One bank with the new models, told of by `name`."""
     from ..upkeep.age import dated
     from ..upkeep.update import update
 
-    bank = ItemBank.load(args.bank)
+    bank = ItemBank.load(file)
     table = read_scores(args.scores, as_of_bank(args, bank), partial=True)
     if names := names_of(args.exclude):
         if set(names) >= set(table.models):
             raise UsageError("--exclude leaves no model to add")
         table.select(names)  # an unknown name is an error, not a silent nothing
         table = table.without(names)
-    before = (
-        None
-        if args.calibrated_on is None
-        else read_scores(args.calibrated_on, as_of_bank(args, bank))
-    )
+    before = None
+    if args.calibrated_on is not None:
+        before = read_scores(args.calibrated_on, as_of_bank(args, bank))
     kind = type(bank.doc_ids[0])
     try:
         retired = [kind(d) for d in names_of(args.retire)]
     except ValueError:
         raise UsageError(f"--retire {args.retire}: the bank's doc_ids are numbers") from None
     new = dated(update(bank, table, before, retired=retired, new_version=args.new_version))
-    new.save(args.output)
     added = [m for m in new.models if m not in set(bank.models)]
     print(
-        f"{args.output}: {len(added)} models added to {len(bank.models)}, "
+        f"{name}: {len(added)} models added to {len(bank.models)}, "
         f"{int(new.kept.sum())} items kept of {new.n_items} (sha256 {new.short_hash})"
     )
     for warning in (*table.warnings, *(w for w in new.warnings if w not in bank.warnings)):
-        print(f"warning: {warning}", file=sys.stderr)
-    return 0
+        warn(warning)
+    return new
 
 
 def _short(value: Any, width: int = 60) -> str:

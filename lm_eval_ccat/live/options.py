@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..bank import ItemBank
+from ..bank import ItemBank, is_suite
 from ..errors import BankError, HarnessError, UsageError
 from ..harness.prices import Price
 from .config import BUDGET_KINDS, ModelConfig, RankConfig
 from .known import KnownResults
-from .outcomes import SUITE, Bank, task_of
+from .outcomes import Bank, task_of, tasks_of_suite
 from .prior import parse_prior
 from .weights import parse_metrics
 
@@ -263,8 +263,10 @@ class AdaptiveOptions:
         if not path.is_dir():
             loaded = ItemBank.load(path)
             return loaded if only_task or loaded.task == task else None
+        if is_suite(path):
+            return path if task in tasks_of_suite(path) else None
         found = [file for file in sorted(path.glob("*.json")) if task_of(file) == task]
-        if found and (self.metrics or (path / SUITE).is_file()):
+        if found and self.metrics:
             return path
         if len(found) > 1:
             names = ", ".join(file.name for file in found)

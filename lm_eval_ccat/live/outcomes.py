@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
-from ..bank.suite import NAME as SUITE
-from ..bank.suite import SuiteBank
+from ..bank.suite import SuiteBank, is_suite
 from ..errors import BankError, UsageError
 from ..harness import TaskSession
 from ..harness.outcome import Outcome
@@ -76,11 +75,11 @@ def banks_of(bank: Bank, task: str) -> dict[str, ItemBank]:
     folder = Path(bank)
     if not folder.is_dir():
         return banks_of(ItemBank.load(bank), task)
-    if (folder / SUITE).is_file():
-        suite = SuiteBank.load(folder)
-        if task not in suite:
-            raise BankError(f"{folder} has no bank of task {task}; it has: {', '.join(suite)}")
-        return dict(suite[task])
+    if is_suite(folder):
+        there = tasks_of_suite(folder)
+        if task not in there:
+            raise BankError(f"{folder} has no bank of task {task}; it has: {', '.join(there)}")
+        return dict(SuiteBank.load(folder, [task])[task])
     found = [ItemBank.load(f) for f in sorted(folder.glob("*.json")) if task_of(f) == task]
     if not found:
         raise BankError(f"{folder} has no bank of task {task}")
@@ -100,7 +99,14 @@ def bank_files(bank: Any, task: str) -> list[Any]:
         return list(bank.values())
     if not bank or not Path(bank).is_dir():
         return [bank] if bank else []
+    if is_suite(bank):
+        return [file for (of, _), file in SuiteBank.files(bank).items() if of == task]
     return [file for file in sorted(Path(bank).glob("*.json")) if task_of(file) == task]
+
+
+def tasks_of_suite(folder: str | Path) -> list[str]:
+    """Tasks of a suite bank; none of its banks is read."""
+    return list(dict.fromkeys(task for task, _ in SuiteBank.files(folder)))
 
 
 def task_of(file: Path) -> str | None:

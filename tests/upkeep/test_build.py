@@ -122,6 +122,18 @@ def test_a_suite_is_shown_and_checked_bank_by_bank(logs, tmp_path, capsys):
     assert found["tasks"]["suite_a"]["acc"]["ok"] and not found["tasks"]["suite_b"]["acc"]["ok"]
 
 
+def test_a_suite_is_updated_bank_by_bank(logs, tmp_path, capsys):
+    out = tmp_path / "banks"
+    making = ["calibrate", str(logs), "--method", "paper", "--exclude", "m00,m05", "-o", str(out)]
+    assert main([*making, "--task", "suite_sub"]) == 0
+    assert len(SuiteBank.load(out)["suite_a"]["acc"].models) == 10
+    again = tmp_path / "again"
+    assert main(["bank", "update", str(out), "--scores", str(logs), "-o", str(again)]) == 0
+    assert "suite_b acc: 2 models added to 10" in capsys.readouterr().out
+    assert {len(b.models) for _, _, b in SuiteBank.load(again).banks()} == {12}
+    assert list(SuiteBank.load(again, ["suite_b"])) == ["suite_b"]
+
+
 def test_one_task_of_many_is_one_bank_and_a_wrong_name_is_told(logs, tmp_path, capsys):
     out = tmp_path / "one.bank.json"
     arguments = ["calibrate", str(logs), "--method", "paper", "--no_replay", "-o", str(out)]
