@@ -16,8 +16,9 @@ examples:
       --include_path gsm8k.form --log_samples --output_path out
   lm-eval-ccat score-form gsm8k.form out
 
-For those who cannot ask a model one item after the other.  An adaptive test tells more with as
-many items.  A form's score is a regression on the scores of its items, not their mean.
+For those who cannot ask a model one item after the other.  With few known models an adaptive
+test tells more with as many items.  A form's score is a regression on the scores of its items,
+not their mean.
 """
 
 

@@ -11,6 +11,7 @@ from lm_eval.tasks import TaskManager
 from local_bench import COMMON, Copyist, documents
 
 from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.harness import open_session
 from lm_eval_ccat.live import adaptive_evaluate
@@ -79,8 +80,11 @@ def scores(session, skill, name):
 
 
 @pytest.mark.parametrize("weighted", ["true", "false"])
-def test_one_budget_for_a_group(suite, weighted):
+def test_one_budget_for_a_group(suite, weighted, tmp_path):
     folder, banks = suite
+    if weighted == "false":  # banks by name, or the folder of a suite
+        SuiteBank(banks).save(tmp_path / "suite")
+        banks = str(tmp_path / "suite")
     lm = Copyist(0.7, "new")
     results = adaptive_evaluate(
         lm,
