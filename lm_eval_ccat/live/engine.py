@@ -78,7 +78,7 @@ def open_ranker(
     ranker.note("resume", op="session")
     for name, item in ranker.unanswered():
         if plan.currency == "usd":
-            cost = ranker.ranker.reserved(name, item)
+            cost = ranker.ranker.reserved(name, item) or 0.0
             ranker.note(CUT_OFF, model=name, item=item, cost=cost)
     ranker.change(found, identity)
     for change in found.changes:

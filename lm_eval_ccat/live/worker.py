@@ -271,14 +271,16 @@ class SessionWorker:
 
     def _require_scores(self, task: str) -> None:
         """Notice a metric that no document has, before all of them are paid for."""
-        given = {item: a for item, a in self.administered.items() if self.place(item)[0] == task}
+        missing = [o for name, o in self.measured[task].items() if (task, name) not in self._scored]
+        if not missing:
+            return
+        # A copy: other threads add to it meanwhile.
+        given = [a for i, a in list(self.administered.items()) if self.place(i)[0] == task]
         declared = internals.metric_names(self.sessions[task].task)
-        for name, outcome in self.measured[task].items():
-            if (task, name) in self._scored:
-                continue
+        for outcome in missing:
             metric = outcome.metric.name
             if metric not in declared or len(given) >= PATIENCE:
-                there = ", ".join(outcome.reported(next(iter(given.values()))))
+                there = ", ".join(outcome.reported(given[0]))
                 raise NoScoresError(
                     f"task {task} reports no {metric} for its documents; it reports {there}"
                 )

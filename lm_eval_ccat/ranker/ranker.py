@@ -422,9 +422,9 @@ class Ranker:
         """Spent so far, with what is in flight at its expected cost."""
         return self._ledger.committed
 
-    def reserved(self, model: str, item: Any) -> float:
-        """What an item in flight is expected to cost, as it was asked; 0 for others."""
-        return self._ledger.account(model).pending.get(self._contents.position(item), 0.0)
+    def reserved(self, model: str, item: Any) -> float | None:
+        """What an item in flight is expected to cost, as it was asked; None for others."""
+        return self._ledger.account(model).pending.get(self._contents.position(item))
 
     def probability(self, model: str, item: Any) -> float | None:
         """Of the draw that asked `item` of `model`; None if it was chosen, or never asked."""

@@ -274,7 +274,7 @@ class JournaledRanker:
 
     def _call(self, record: Record, model: str, item: Item, details: Record) -> None:
         with self._exchange():
-            if (model, item) not in self.ranker.in_flight:
+            if self.ranker.reserved(model, item) is None:
                 # Another process gave the claim back, or the model was set aside meanwhile.
                 # What was spent is still worth a note; the answer no longer counts.
                 note = {"op": "note", "event": f"late {record['op']}", "model": model, "item": item}
