@@ -169,7 +169,7 @@ def test_a_broken_store_is_measured_again(ran):
         (["--levels", "a,b"], "not a list of numbers"),
         (["--levels", "5,10,5"], "--levels names 5 twice"),
         (["--temperature", "cold"], "neither a number nor 'all'"),
-        (["--studies", "replays"], "there are replay, families"),
+        (["--studies", "replays"], "choose from replay, families"),
     ],
 )
 def test_errors_are_one_line(ran, tmp_path, capsys, changes, said):
