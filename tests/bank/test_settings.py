@@ -107,7 +107,7 @@ def test_another_temperature_of_sampled_answers_is_told(bank):
 
 
 def test_documents_must_be_those_calibrated(bank):
-    with pytest.raises(BankMismatchError, match=r"2 of 12 documents are others.*doc_id 0, 1"):
+    with pytest.raises(BankMismatchError, match=r"2 of 12 documents differ.*doc_id 0, 1"):
         check(bank, doc_hashes=("x", "y", *HASHES[2:]))
     with pytest.raises(BankMismatchError, match="lacks 4 of the bank's 12"):
         check(bank, doc_ids=IDS[:8], doc_hashes=HASHES[:8])

@@ -242,7 +242,7 @@ def test_a_task_without_a_bank_and_a_bank_of_other_documents_are_refused(bench):
     (bench.folder / "OTHER.jsonl").write_text("\n".join(data[::-1]) + "\n")
     other = text.replace("DATA.jsonl", "OTHER.jsonl").replace("task: choices", "task: reversed")
     (bench.tasks / "reversed.yaml").write_text(other)
-    with pytest.raises(BankMismatchError, match="documents are others"):
+    with pytest.raises(BankMismatchError, match="documents differ"):
         run(bench, ["reversed"], bank)
 
 
