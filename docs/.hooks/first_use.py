@@ -55,17 +55,22 @@ def _first(measured: dict[str, Any]) -> str:
 
 
 def _bank(measured: dict[str, Any]) -> str:
-    lines = [
-        "| models that calibrate | sets of scores | tau at 20 items | RMSE at 20 | tau at 50 | "
-        "RMSE at 50 |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    head = ["models that calibrate", "sets of scores"]
+    head += [f"{what} at {n} items" for n in (20, 50) for what in ("tau", "decided", "RMSE")]
+    rows = [head, ["---"] * len(head)]
     for name, of in measured["bank, random folds"]["figures"].items():
-        cells = [f"{of[k][0]:+.2f} ± {of[k][1]:.2f}" for k in ("tau_20", "rmse_20")]
-        cells += [f"{of[k][0]:+.2f} ± {of[k][1]:.2f}" for k in ("tau_50", "rmse_50")]
-        cells[1], cells[3] = cells[1].lstrip("+"), cells[3].lstrip("+")
-        lines.append(f"| {_number(name)} | {of['tables']} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", _made(measured, "bank, ")])
+        row = [str(_number(name)), str(of["tables"])]
+        for n in (20, 50):
+            row.append(_both(of[f"tau_{n}"], "+.2f", ".2f"))
+            row.append(_both(of[f"decided_{n}"], "+.0%", ".0%"))
+            row.append(_both(of[f"rmse_{n}"], ".2f", ".2f"))
+        rows.append(row)
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return f"{table}\n\n{_made(measured, 'bank, ')}"
+
+
+def _both(figure: list[float], form: str, of_error: str) -> str:
+    return f"{figure[0]:{form}} ± {figure[1]:{of_error}}"
 
 
 def _number(key: str) -> int:
