@@ -143,3 +143,24 @@ def test_more_time_goes_on_where_the_time_was_used_up(run: Path) -> None:
         "config.budget.seconds: null -> 60",
     ]
     assert work(run)
+
+
+def test_differences_are_shown_where_they_are() -> None:
+    old = {"config": {"task": "größe", "metrics": ["bleu", "chrf"], "seed": 0}}
+    new = {"config": {"task": "maß", "metrics": ["bleu", "ter"], "seed": 0}}
+    assert differences(old, new).refused == [
+        'config.metrics[1]: "chrf" -> "ter"',
+        'config.task: "größe" -> "maß"',
+    ]
+    longer = {"config": {**old["config"], "metrics": ["bleu", "chrf", "ter"]}}
+    [said] = differences(old, longer).refused
+    assert said == 'config.metrics: ["bleu", "chrf"] -> ["bleu", "chrf", "ter"]'
+
+
+def test_a_header_without_a_ranker_asks_no_change_of_it() -> None:
+    ranker = {"models": {"a": 1.0}, "budget": 3.0}
+    for old, new in (({}, {"ranker": ranker}), ({"ranker": ranker}, {})):
+        assert differences(old, new).ranker == {}
+    dearer = {"models": {"a": 2.0, "b": 1.0}, "budget": None}
+    found = differences({"ranker": ranker}, {"ranker": dearer}).ranker
+    assert found == {"budget": "none", "prices": {"a": 2.0}, "add": {"b": 1.0}}
