@@ -93,12 +93,13 @@ def test_the_deadline_cancels_what_hangs(bench: Bench) -> None:
     with CompletionsServer(bench.outputs, latency=0.01, mood=mood) as server:
         config = bench.config(
             server.url, THREE, budget={"seconds": 3.0}, stop_when_decided=False,
-            model_args={"timeout": 60, "num_concurrent": 3},
+            entry={"price": {"item": 0.5}}, model_args={"timeout": 60, "num_concurrent": 3},
         )  # fmt: skip
         result = rank(config)
     content = result.content
     assert content["stopped_because"] == "the time budget of 3 seconds is used up"
     assert content["seconds"] < 3.0 + 2.5  # the run's own clock; hanging it would be 30 or more
+    assert content["cost_in_doubt"] >= 0.5  # what hung may be billed
     assert result.run_dir is None and not (bench.folder / "rank.run").exists()
 
 
