@@ -31,20 +31,22 @@ def test_a_ranking_takes_the_answers_of_another(
                           prior="first.run", **whole)  # fmt: skip
     assert main(["rank", str(second)]) in (0, 3)
     captured = capsys.readouterr()
-    assert "Earlier answers at hand: 30 of m05, 30 of m07" in captured.err
+    had = {m: block["n_items"] for m, block in result(first)["models"].items()}
+    assert f"at hand: {had['m05']} of m05, {had['m07']} of m07" in captured.err
     content = result(second)
     # Nothing was asked twice, old answers cost nothing, and the budget went to new ones.
     assert max(server.asked.values()) == 1
     assert sum(server.asked.values()) - asked == content["cost"] == 90
-    assert content["models"]["m05"]["from_prior"] == content["models"]["m07"]["from_prior"] == 30
-    assert "m05: 30 of" in captured.out and "given before" in captured.out
+    used = {m: content["models"][m]["from_prior"] for m in PAIR}
+    assert all(10 <= used[m] <= had[m] for m in PAIR)  # the warm-up at least
+    assert f"m05: {used['m05']} of" in captured.out and "given before" in captured.out
     # They are scored anew, and stand in the files of the harness like any other.
     [rows] = (second.with_suffix(".run") / "m05").glob("samples_*.jsonl")
     logged = [json.loads(line)["doc_id"] for line in rows.read_text().splitlines()]
     assert sorted(logged) == sorted(content["models"]["m05"]["items"])
     records = JournalFile(second.with_suffix(".run") / "journal.jsonl").read_new()
     old = [r for r in records if r["op"] == "tell" and r.get("prior")]
-    assert len(old) == 60 and all("first.run" in r["prior"] for r in old)
+    assert len(old) == sum(used.values()) and all("first.run" in r["prior"] for r in old)
 
 
 def test_logs_of_the_harness_are_taken_under_another_name(

@@ -60,7 +60,7 @@ def test_a_stored_run_and_a_live_model(
     assert {pair for pair in server.asked if server.asked[pair] > asked.get(pair, 0)} == {
         (m, p) for m, p in server.asked if m == "m09"
     }
-    assert one["documents"] == sum(1 for m, _ in server.asked if m == "m09") <= 60
+    assert 10 <= one["documents"] <= sum(1 for m, _ in server.asked if m == "m09")
     # What was asked can be taken by the next run.
     again = bench.config(server.url, ["m09", "m11"], name="next", bank=None, prior="versus",
                          budget={"items": 60})  # fmt: skip
