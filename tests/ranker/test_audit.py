@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.ranker.audit import AuditResult, Draw, audit, is_due
+from lm_eval_ccat.ranker.audit import AuditResult, Draw, _of_own, audit, is_due
 
 
 def world(seed: int = 0, n_items: int = 120):
@@ -226,3 +229,37 @@ def test_a_method_that_draws_by_itself_draws_no_more_and_shows_what_its_draws_sa
         assert low < sample["estimate"] < high
         assert abs(sample["estimate"] - usual.mean()) < 4 * sample["standard_error"]
     assert run(world()[0], usual, audit=0.4, n=40).to_dict()["models"]["m"]["sample"] is None
+
+
+def test_draws_that_all_say_the_same_agree_with_it():
+    even = [Draw(d.item, d.asked, 10 - len(d.asked), 0.5 * (10 - len(d.asked)), 0.5) for d in DRAWS]
+    found = audit(even, dict.fromkeys(SCORES, 0.5), np.full(10, 0.5), [0.02] * 3, 10, 0.5, 0.95)
+    assert found.standard_error == 0.0 and found.interval == (0.5, 0.5) and found.agrees
+
+
+def test_an_interval_beyond_the_scale_ends_with_it():
+    ends = []
+    for level in (0.02, 0.98):
+        scores = {0: level, 1: level, 2: level, 3: level, 5: level}
+        draws = [
+            Draw(d.item, d.asked, d.n_left, d.n_left * level, level + 0.01 * (-1) ** k)
+            for k, d in enumerate(DRAWS)
+        ]
+        draws = [replace(d, asked=d.asked[:2], n_left=8, expected_left=8 * level) for d in draws]
+        found = audit(draws, scores, np.full(10, level), [0.02] * 3, 10, level, 0.999)
+        ends.append(found.interval)
+    assert ends[0][0] == 0.0 and 0.02 < ends[0][1] < 1.0
+    assert ends[1][1] == 1.0 and 0.0 < ends[1][0] < 0.98
+
+
+def test_what_a_method_drew_itself_is_its_audit():
+    said = SimpleNamespace(
+        n=3, estimate=0.5, standard_error=0.05, misfit_p=0.2, interval=lambda confidence: (0.4, 0.6)
+    )
+    for estimate, agrees in ((0.4, True), (0.6, True), (0.399, False), (0.601, False)):
+        found = _of_own(said, estimate, 0.95)
+        assert found == AuditResult(3, 0.5, 0.05, (0.4, 0.6), agrees, 0.2)
+    for few, n in ((None, 0), (SimpleNamespace(n=2), 2)):
+        found = _of_own(few, 0.5, 0.95)
+        assert (found.n, found.interval, found.agrees, found.misfit_p) == (n, (0.0, 1.0), None, 1.0)
+        assert found.fits and np.isnan(found.estimate)
