@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     table = read_scores(args.scores, as_of_bank(args, bank)) if args.scores else None
     forms = forms_of(bank, args.items, args.parallel, table)
     forms.save(args.output)
-    tasks = [forms.task_name(n + 1) for n in range(len(forms.forms))]
+    tasks = [forms.name(n + 1) for n in range(len(forms.forms))]
     try:
         if not bank.task:
             raise CcatError("the bank does not name its task")

@@ -53,7 +53,7 @@ class Forms:
     bank_sha256: str
     forms: tuple[Form, ...]
 
-    def task_name(self, number: int) -> str:
+    def name(self, number: int) -> str:
         """What the task of form `number` (from 1) is called."""
         stem = re.sub(r"\W+", "_", self.task or "task")
         return f"{stem}_form{number}_{len(self.forms[number - 1].items)}"
@@ -176,7 +176,7 @@ def write_tasks(forms: Forms, folder: str | Path, config: Mapping[str, Any], bas
     if any(not isinstance(d, int) for form in forms.forms for d in form.items):
         raise UsageError("the bank's doc_ids are not document numbers of the harness")
     for number, form in enumerate(forms.forms, start=1):
-        name = forms.task_name(number)
+        name = forms.name(number)
         module = f"{name}_docs"
         text = _YAML.format(name=name, base=base.resolve(), module=module, task=forms.task)
         replace_text(Path(folder) / f"{name}.yaml", text)
@@ -221,7 +221,7 @@ def score_forms(
     found: dict[str, list[dict[str, Any]]] = {}
     used = False
     for number, form in enumerate(forms.forms, start=1):
-        name = forms.task_name(number)
+        name = forms.name(number)
         own = name in there
         task = name if own else forms.task if forms.task in there else None
         if task is None and there != {None}:
@@ -246,7 +246,7 @@ def score_forms(
                 }
             )
     if not used or not found:
-        names = ", ".join(forms.task_name(n + 1) for n in range(len(forms.forms)))
+        names = ", ".join(forms.name(n + 1) for n in range(len(forms.forms)))
         raise UsageError(f"{path}: no scores of {names} nor of {forms.task}")
     return found
 

@@ -46,7 +46,7 @@ def stock(folder, name):
 
 def test_the_plain_harness_runs_a_form_and_its_logs_give_the_whole_score(bench, form):
     forms, folder = form
-    name = forms.task_name(1)
+    name = forms.name(1)
     rows = stock(folder, name)
     assert len(rows) == 12
     whole = {r["doc_hash"]: r["acc"] for r in bench.stock(["choices"])["samples"]["choices"]}
@@ -62,7 +62,7 @@ def test_the_plain_harness_runs_a_form_and_its_logs_give_the_whole_score(bench, 
 
 def test_other_documents_than_the_form_s_are_refused(form):
     forms, folder = form
-    stock(folder, forms.task_name(1))
+    stock(folder, forms.name(1))
     [samples] = (folder / "out").rglob("samples_*.jsonl")
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
     rows[3]["doc_hash"] = "0" * 64

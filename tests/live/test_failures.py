@@ -144,7 +144,7 @@ def test_empty_answers_are_scored_as_the_task_does_and_counted(
         assert main(["rank", str(config)]) == 0
     block = content_of(config)["models"]["m01"]
     assert block["empty_outputs"] == block["n_items"] > 0
-    assert "empty answer(s), scored as given" in capsys.readouterr().out
+    assert "empty answers, scored as given" in capsys.readouterr().out
 
 
 def test_a_storm_of_429_costs_time_and_not_answers(bench: Bench) -> None:
