@@ -20,6 +20,7 @@ from . import internals
 from .judge.active import announce
 from .requests import requests_of
 from .scorers import scorers
+from .unscored import noting_failures
 
 #: Documents looked at for the longest prompt.
 _LOOKED_AT = 256
@@ -44,6 +45,8 @@ class Administered:
         By the model's own tokenizer; None where it has none.
     seconds : float
         Measured time of the model's answers, an equal share for each request of the call.
+    unscored : tuple of str
+        Why scores are missing, where a judge failed.
     """
 
     doc_id: int
@@ -54,6 +57,7 @@ class Administered:
     input_tokens: int | None
     output_tokens: int | None
     seconds: float
+    unscored: tuple[str, ...] = ()
 
 
 @dataclass
@@ -247,12 +251,13 @@ class TaskSession:
     ) -> Administered:
         values: dict[tuple[str, str], Any] = {}
         samples: dict[str, dict[str, Any]] = {}
-        for name in filters:
-            # A fresh row for each pipeline, as the harness reads it: tasks may write into it.
-            doc, doc_hash = self._docs[doc_id], self._hash_of[doc_id]
-            row, metrics = internals.sample_row(self.task, doc_id, doc, group, name, doc_hash)
-            samples[name] = row
-            values.update({(metric, name): value for metric, value in metrics.items()})
+        with noting_failures() as unscored:
+            for name in filters:
+                # A fresh row for each pipeline, as the harness reads it: tasks may write into it.
+                doc, doc_hash = self._docs[doc_id], self._hash_of[doc_id]
+                row, metrics = internals.sample_row(self.task, doc_id, doc, group, name, doc_hash)
+                samples[name] = row
+                values.update({(metric, name): value for metric, value in metrics.items()})
         read = written = None
         if self._tokens is not None:
             counts = [internals.count_tokens(request, self._tokens) for request in group]
@@ -266,6 +271,7 @@ class TaskSession:
             read,
             written,
             share * sum(map(internals.repeats, group)),
+            tuple(dict.fromkeys(unscored)),
         )
 
 

@@ -65,6 +65,7 @@ class Asking:
         self._left_over = left_over
         self._needs_two = needs_two
         self._in_a_row = dict.fromkeys(self.gates, 0)
+        self._unscored: set[str] = set()
 
     def is_out(self, name: str) -> bool:
         """Whether a model is not asked any more."""
@@ -123,8 +124,8 @@ class Asking:
             else:
                 self._record(worker.name, answers)
                 with self.ranker.changed:
-                    self._in_a_row[worker.name] = 0
                     gate.succeeded(time.monotonic(), sent)
+                self._count_unscored(worker.name, answers)
                 return
         # One attempt in all, and no connection.
         self._is_away(worker.name, items, sent, ConnectionError("no connection"))
@@ -137,10 +138,12 @@ class Asking:
                 # Beyond the bank: part of a full run, nothing that the ranking is told.
                 self.ranker.note("beyond the bank", model=name, item=item, **details)
             elif answer.score is None:
-                reason = "the task reports no score for it"
+                reason = "; ".join(answer.unscored) or "the task reports no score for it"
                 self.ranker.fail(name, item, reason, cost=cost, **details)
             else:
                 self.ranker.tell(name, item, answer.score, cost, **details)
+                if answer.unscored:
+                    self._say_unscored(name, answer)
 
     # -- what failed -----------------------------------------------------------------------
 
@@ -188,8 +191,6 @@ class Asking:
         with self.ranker.changed:
             self._in_a_row[name] += 1
             count = self._in_a_row[name]
-            failed = len(self.ranker.tally.failures.get(name, ()))
-            tried = failed + self.ranker.tally.answered.get(name, 0)
             many = count >= self.rule.in_a_row
             if not passes:
                 gate.succeeded(time.monotonic(), sent)  # the server is there
@@ -198,6 +199,34 @@ class Asking:
                 self._in_a_row[name] = 0
                 logger.warning("%s is away: %s", name, gate.reason)
                 many = False
+        self._set_aside_if(many, name, count, reason)
+
+    def _say_unscored(self, name: str, answer: Answer) -> None:
+        """Say once for a model, and from then on to the log file, that scores are missing."""
+        level = logging.INFO if name in self._unscored else logging.WARNING
+        self._unscored.add(name)
+        logger.log(
+            level,
+            "%s, document %r: scores are missing, the others are kept: %s",
+            name, answer.item, "; ".join(answer.unscored),
+        )  # fmt: skip
+
+    def _count_unscored(self, name: str, answers: Sequence[Answer]) -> None:
+        """Answers without any score that counts, because a judge failed, are failed documents."""
+        for answer in answers:
+            lost = answer.score is None and bool(answer.unscored)
+            with self.ranker.changed:
+                count = self._in_a_row[name] = self._in_a_row[name] + 1 if lost else 0
+            if lost and not self.is_out(name):
+                reason = "; ".join(answer.unscored)
+                logger.warning("%s cannot do document %r: %s", name, answer.item, reason)
+                self._set_aside_if(count >= self.rule.in_a_row, name, count, reason)
+
+    def _set_aside_if(self, many: bool, name: str, count: int, reason: str) -> None:
+        """Ask a model nothing more of which too many documents failed, in a row or in all."""
+        with self.ranker.changed:
+            failed = len(self.ranker.tally.failures.get(name, ()))
+            tried = failed + self.ranker.tally.answered.get(name, 0)
         if many:
             self.set_aside(name, f"{count} documents failed in a row; last: {reason}")
         elif tried >= 10 and failed > self.rule.share * tried:

@@ -130,7 +130,7 @@ def _content(
         "seconds": elapsed,
         "interrupted": interrupted,
         "changes": [said for record in tally.changes for said in record["settings"]],
-        "warnings": empty_answers(tally, None)[0],
+        "warnings": [*empty_answers(tally, None)[0], *lacking_scores(tally)],
         "exit_code": exit_code(ranking, interrupted),
         "bank_sha256": bank,
         "run_dir": run_dir,
@@ -171,6 +171,15 @@ def empty_answers(tally: Tally, limit: float | None) -> tuple[list[str], bool]:
             )
         over = over or above
     return said, over
+
+
+def lacking_scores(tally: Tally) -> list[str]:
+    """What to say of models whose answers lack a score, because a judge failed."""
+    return [
+        f"{len(reasons)} of {tally.answered[name]} answers of {name} lack a score and keep the "
+        f"others; last: {reasons[-1]}"
+        for name, reasons in tally.unscored.items()
+    ]
 
 
 def state(folder: str | Path) -> Result:

@@ -51,6 +51,8 @@ class Answer:
         Whether there is no text in any response.
     prior : str or None
         Where it was read, if it was given before and paid for then.
+    unscored : tuple of str
+        Why scores are missing, where a judge failed.
     """
 
     item: Item
@@ -64,6 +66,7 @@ class Answer:
     responses: list[Any] = field(default_factory=list)
     empty: bool = False
     prior: str | None = None
+    unscored: tuple[str, ...] = ()
 
     def details(self) -> dict[str, Any]:
         """The part that is kept in the journal beside the score and the cost."""
@@ -79,6 +82,7 @@ class Answer:
             "responses": self.responses,
             **({"empty": True} if self.empty else {}),
             **({} if self.prior is None else {"prior": self.prior}),
+            **({"unscored": list(self.unscored)} if self.unscored else {}),
         }
 
 
@@ -267,6 +271,7 @@ class SessionWorker:
             responses=_plain(sample["resps"]),
             empty=bool(one.responses) and all(not r.strip() for r in one.responses),
             prior=prior,
+            unscored=one.unscored,
         )
 
     def _require_scores(self, task: str) -> None:
@@ -274,8 +279,14 @@ class SessionWorker:
         missing = [o for name, o in self.measured[task].items() if (task, name) not in self._scored]
         if not missing:
             return
-        # A copy: other threads add to it meanwhile.
-        given = [a for i, a in list(self.administered.items()) if self.place(i)[0] == task]
+        # A copy: other threads add to it meanwhile. A judge that fails says nothing of the task.
+        given = [
+            answer
+            for item, answer in list(self.administered.items())
+            if self.place(item)[0] == task and not answer.unscored
+        ]
+        if not given:
+            return
         declared = internals.metric_names(self.sessions[task].task)
         for outcome in missing:
             metric = outcome.metric.name
@@ -324,7 +335,7 @@ def _scores(outcomes: Mapping[str, Outcome], one: Administered) -> dict[str, tup
                 found[name] = scored
         except MetricError as error:
             refused = error
-    if refused is not None and not found:
+    if refused is not None and not found and not one.unscored:
         raise refused
     return found
 

@@ -48,6 +48,8 @@ class Tally:
 
     Attributes
     ----------
+    unscored : dict of model to list of str
+        Why answers that have a score lack another, because a judge failed.
     lost : dict of (model, item) to float
         Cost of attempts that brought nothing and may have been billed, until the record of the
         item takes it over.
@@ -63,6 +65,7 @@ class Tally:
     output_tokens: dict[str, float] = field(default_factory=dict)
     token_sources: dict[str, set[str]] = field(default_factory=dict)
     empty_outputs: dict[str, int] = field(default_factory=dict)
+    unscored: dict[str, list[str]] = field(default_factory=dict)
     failures: dict[str, list[tuple[Item, str]]] = field(default_factory=dict)
     set_aside: dict[str, str] = field(default_factory=dict)
     changes: list[Record] = field(default_factory=list)
@@ -215,6 +218,8 @@ class JournaledRanker:
                 _add(tally.output_tokens, name, tokens["output"])
                 tally.token_sources.setdefault(name, set()).add(tokens["source"])
             _add(tally.empty_outputs, name, 1 if record.get("empty") else 0)
+            if record.get("unscored"):
+                tally.unscored.setdefault(name, []).append("; ".join(record["unscored"]))
 
     # -- calls ------------------------------------------------------------------------------
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -139,3 +142,77 @@ def test_each_metric_has_a_bank_or_none_has(
     assert "method:default" in content["signature"]
     assert list(content["outcomes"]) == ["share", "judged"]
     assert content["order"][0] == "m11"
+
+
+@pytest.mark.parametrize("weights", [{"share": 1, "judged": 0}, {"share": 0, "judged": 1}])
+def test_a_judge_that_raises_costs_an_answer_only_its_own_score(
+    weights: dict[str, int],
+    several: Bench,
+    server: CompletionsServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    # A judge whose server refuses every third question by HTTP 400, and has outages beside.
+    judge = ThreadingHTTPServer(("127.0.0.1", 0), _Refusing)
+    threading.Thread(target=judge.serve_forever, daemon=True).start()
+    file = tmp_path / "judge.yaml"
+    (tmp_path / "prompt.txt").write_text("Rate $question: $answer")
+    url = f"http://127.0.0.1:{judge.server_port}/v1"
+    file.write_text(f"model: j\nbase_url: {url}\nprompt: prompt.txt\nretries: 0\ncache: false\n")
+    monkeypatch.setenv("CCAT_JUDGE", str(file))
+    scoring = tmp_path / "several" / "scoring.py"
+    scoring.write_text(JUDGED)
+    path = config(several, server, weights, budget={"items": 36}, failures={"share": 1})
+    try:
+        main(["rank", str(path)])
+    finally:
+        judge.shutdown()
+        judge.server_close()
+    shown = capsys.readouterr()
+    assert max(server.asked.values()) == 1
+    records = JournalFile(path.with_suffix(".run") / "journal.jsonl").read_new()
+    answers = [r for r in records if "responses" in r]
+    assert len(answers) == sum(server.asked.values())
+    for record in answers:
+        refused = record["item"][1] % 3 == 0
+        assert set(record["raw"]) == ({"share"} if refused else {"share", "judged"})
+        assert record["op"] == ("fail" if refused and weights["judged"] else "tell")
+        assert bool(record.get("unscored")) == refused
+        if refused:
+            assert "refused: HTTP 400" in str(record)
+    if weights["share"]:
+        content = json.loads((path.with_suffix(".run") / "result.json").read_text())
+        for model, block in content["models"].items():
+            judged = content["outcomes"]["judged"]["models"][model]
+            assert judged["n_items"] == sum(d % 3 > 0 for d in answered(path, model))
+            lacking = block["n_items"] - judged["n_items"]
+            told = f"{lacking} of {block['n_items']} answers of {model} lack a score and keep the"
+            assert any(told in said for said in content["warnings"]) == (lacking > 0)
+            assert (told in shown.out + shown.err) == (lacking > 0)
+
+
+JUDGED = """\
+from lm_eval_ccat.harness.judge import active_judge
+
+def process_results(doc, results):
+    wanted, given = doc['numbers'].split(), results[0].split()
+    right = sum(a == b for a, b in zip(wanted, given)) / len(wanted)
+    rating = active_judge().rate(question=f"number {doc['id']}", answer=results[0])
+    return {'share': right, 'errors': 0, 'judged': (rating.score - 1) / 9}
+"""
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        number = re.search(r"number (\d+)", asked["messages"][0]["content"])
+        assert number is not None
+        refused = int(number[1]) % 3 == 0
+        body = json.dumps({"choices": [{"message": {"content": "[[7]]"}}]}).encode()
+        self.send_response(400 if refused else 200)
+        self.end_headers()
+        self.wfile.write(b"filtered" if refused else body)
+
+    def log_message(self, *_: object) -> None:
+        pass

@@ -1,5 +1,6 @@
 """Language models as judges: ratings from 1 to 10, cached, their cost counted."""
 
+from ..unscored import unscored
 from .active import active_judge, announce, watch_judged_models
 from .agreement import Agreement, agreement
 from .judge import Judge, Rating
@@ -18,5 +19,6 @@ __all__ = [
     "announce",
     "parse_rating",
     "take_cost",
+    "unscored",
     "watch_judged_models",
 ]

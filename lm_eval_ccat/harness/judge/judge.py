@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...errors import HarnessError, UsageError
+from ..unscored import unscored
 from .agreement import Agreement, agreement
 from .backends import Backend, Refusal
 from .identity import relatives, same_models
@@ -106,6 +107,9 @@ class Judge:
     def rate(self, **fields: str) -> Rating:
         """Rate one answer.
 
+        While a session scores, a rating that cannot be had is NaN with its error, so that the
+        answer keeps its other scores; elsewhere it raises.
+
         Parameters
         ----------
         **fields : str
@@ -116,9 +120,12 @@ class Judge:
         HarnessError
             If the answer cannot be judged.
         """
-        [rating] = self.rate_all([fields])
+        try:
+            [rating] = self.rate_all([fields])
+        except HarnessError as error:
+            return Rating(unscored(error), "", False, (), str(error))
         if rating.error:
-            raise HarnessError(rating.error)
+            unscored(HarnessError(rating.error))
         return rating
 
     def rate_all(self, answers: Sequence[Mapping[str, str]]) -> list[Rating]:
