@@ -11,9 +11,11 @@ EPILOG = """\
 example:
   lm-eval-ccat rank models.yaml                  some documents decide the order
   lm-eval-ccat complete models.run --name best   all documents of the winner
+  lm-eval-ccat complete logs                     of the models in the output of `run --adaptive`
 
-The documents that a model has had are not asked again. What is written to RUN_DIR/full is what
-lm_eval gives from the same answers. An interrupted command goes on where it was.
+The documents that a model has had are not asked again. What is written to RUN_DIR/full (of a
+folder logs: logs.run/full) is what lm_eval gives from the same answers. An interrupted command
+goes on where it was.
 """
 
 
@@ -26,12 +28,23 @@ def add_parser(subparsers: Any) -> None:
         "of them as lm_eval does.",
         epilog=EPILOG,
     )
-    parser.add_argument("run_dir", metavar="RUN_DIR", help="run directory of `rank`")
+    parser.add_argument(
+        "run_dir",
+        metavar="RUN_DIR",
+        help="run directory of `rank`, or output folder of `run --adaptive --log_samples`",
+    )
     parser.add_argument(
         "--name", action="append", metavar="NAME", help="model to complete (default: all)"
     )
     parser.add_argument(
         "--config", metavar="FILE", help="the run's YAML file, where credentials stand in it"
+    )
+    parser.add_argument(
+        "--include_path",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder of task configurations, for an output folder of `run --adaptive`",
     )
     add_json(parser)
     parser.set_defaults(func=run)
@@ -39,10 +52,11 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Complete a run."""
-    from ..live.complete import FOLDER, complete
+    from ..live.complete import FOLDER, complete, directory_of
     from .live import Display
 
-    found = complete(args.run_dir, args.name, args.config, Display(quiet=True))
+    watcher = Display(quiet=True)
+    found = complete(args.run_dir, args.name, args.config, watcher, include_path=args.include_path)
     content = {
         name: {
             task: {one.key: one.estimate[0] for one in (run, *run.beside)}
@@ -56,5 +70,5 @@ def run(args: argparse.Namespace) -> int:
             for task, scores in tasks.items():
                 told = ", ".join(f"{key} = {score:.4g}" for key, score in scores.items())
                 print(f"{name}, all documents of {task}: {told}")
-        print(f"Results and samples files are in {args.run_dir}/{FOLDER}.")
+        print(f"Results and samples files are in {directory_of(args.run_dir)}/{FOLDER}.")
     return 0

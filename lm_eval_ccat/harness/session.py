@@ -396,7 +396,8 @@ def _loaded(
         loaded = internals.load_tasks(names, include_path, metadata)
     except (KeyError, ValueError) as error:
         shown = ", ".join(map(repr, names))
-        raise HarnessError(f"cannot load task {shown}: {_one_line(error)}") from error
+        said = " ".join(str(error.args[0] if error.args else error).split())
+        raise HarnessError(f"cannot load task {shown}: {said}") from error
     return loaded["tasks"], loaded["groups"]
 
 
@@ -446,7 +447,3 @@ def ignored_fewshot(task: Any, num_fewshot: int | None) -> str | None:
         f"{internals.task_name(task)} says num_fewshot: 0; take that line out to set it from "
         "outside"
     )
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error.args[0] if error.args else error).split())

@@ -14,14 +14,20 @@ from ..harness.assembly import TaskRun, save_model
 from ..masking import MASK, mask
 from ..runs.directory import RunDirectory
 from ..runs.rebuild import banks_at, rebuild
+from ..scores.earlier import EarlierAnswer
+from ..scores.readers.lm_eval.files import tasks_of
 from .config import ModelConfig, RankConfig, from_public
+from .engine import open_ranker
+from .logged import logged_config, run_beside
 from .observer import Observer
 from .plan import Plan, make_plan
+from .prior import ANY, answers_at_hand
 from .quiet import quiet_harness
 from .ranking import Config, as_config, make_workers
 from .results import task_runs
 from .scheduler import Scheduler
 from .tasks import require_model_types
+from .worker import Item, SessionWorker
 
 #: Where the full results lie in a run directory.
 FOLDER = "full"
@@ -34,6 +40,8 @@ def complete(
     models: Sequence[str] | None = None,
     config: Config | None = None,
     observer: Observer | None = None,
+    *,
+    include_path: Sequence[str] = (),
 ) -> dict[str, dict[str, TaskRun]]:
     """Ask models of a ranking the documents that they have not had, and score all as lm_eval does.
 
@@ -44,12 +52,15 @@ def complete(
     Parameters
     ----------
     run_dir : path
-        Of `rank`.
+        Of `rank`; or the output folder of ``run --adaptive --log_samples``, whose run directory is
+        then made beside it (see `directory_of`).
     models : sequence of str, optional
         Default all.
     config : dict, path or RankConfig, optional
         The run's configuration, where its own copy does not do: credentials are masked there.
     observer : Observer, optional
+    include_path : sequence of str, optional
+        Folders of task configurations, for an output folder: logs do not name them.
 
     Returns
     -------
@@ -67,13 +78,18 @@ def complete(
     --------
     >>> complete("my_task.run", ["gpt2"])                       # doctest: +SKIP
     """
-    directory, watcher = RunDirectory(run_dir), observer or Observer()
-    header = directory.present_identity()
-    if config is None:
-        settings = from_public(header["config"], bank=str(banks_at(directory.path)))
-        _refuse_masked(settings, directory.path)
-    else:
+    directory, watcher = RunDirectory(directory_of(run_dir)), observer or Observer()
+    if config is not None:
         settings = as_config(config)
+    elif directory.path == Path(run_dir):
+        header = directory.present_identity()
+        settings = from_public(header["config"], bank=str(banks_at(directory.path)))
+    else:
+        settings = logged_config(Path(run_dir), include_path)
+    if config is None:
+        _refuse_masked(settings, directory.path)
+    elif directory.path != Path(run_dir):
+        settings = replace(settings, prior={ANY: [str(run_dir)]})
     names = list(models or [entry.name for entry in settings.models])
     entries = [settings.model(name) for name in names]
     directory.take()
@@ -82,10 +98,25 @@ def complete(
             require_model_types(replace(settings, models=tuple(entries)))
             internals.require_backends(str(entry.model) for entry in entries)
             plan = make_plan(settings)
+            if directory.path != Path(run_dir):
+                _begin(plan, directory, watcher)
             directory.require_same(plan.identity())
             return {entry.name: _complete(plan, directory, entry, watcher) for entry in entries}
     finally:
         directory.release()
+
+
+def directory_of(run_dir: str | Path) -> Path:
+    """The run directory that is completed: of an output folder ``logs`` it is ``logs.run``."""
+    place = Path(run_dir)
+    is_run = RunDirectory(place).journal.exists() or not place.is_dir() or not tasks_of(place)
+    return place if is_run else run_beside(place)
+
+
+def _begin(plan: Plan, directory: RunDirectory, watcher: Observer) -> None:
+    """A ranking that asks nothing itself, in which what is beyond it can be kept."""
+    ranker = open_ranker(plan, directory, directory.journal.exists(), watcher)
+    ranker.stop("every document is asked, whatever it tells")
 
 
 def _complete(
@@ -106,11 +137,20 @@ def _complete(
         for doc in session.doc_ids
     ]
     left = [item for item in every if item not in had]
-    watcher.note(f"{entry.name}: {len(had)} answers are there, {len(left)} documents are asked.")
     [worker] = make_workers(plan, [entry], watcher)
     with closing(worker):
         if left:
             worker.open()
+            worker.at_hand = _fitting(plan, worker, left)
+            if plan.config.prior and not had and not worker.at_hand:
+                raise UsageError(
+                    f"none of the answers of {entry.name} that are there is to a prompt of this "
+                    "run; say how it was run: --config FILE"
+                )
+        there = len(had) + len(worker.at_hand)
+        asked = len(every) - there
+        watcher.note(f"{entry.name}: {there} answers are there, {asked} documents are asked.")
+        if left:
             scheduler = Scheduler(ranker, [worker], plan.config.failures)
             scheduler.run_beyond(worker, left)
         runs = task_runs(plan, ranker, worker)
@@ -122,6 +162,24 @@ def _complete(
         folder = directory.path / FOLDER
         save_model(folder, entry.name, run, str(entry.model), arguments, {}, BOOTSTRAP)
     return runs
+
+
+def _fitting(plan: Plan, worker: SessionWorker, left: Sequence[Item]) -> dict[Item, EarlierAnswer]:
+    """Earlier answers to what is left, to the very same prompts."""
+    names = [entry.name for entry in plan.config.models]
+    # Logs may be gone since; what the ranking took of them is in its journal.
+    prior = {
+        name: there
+        for name, paths in plan.config.prior.items()
+        if (there := [path for path in paths if Path(path).exists()])
+    }
+    found = answers_at_hand(prior, names, list(plan.measured), plan.single)
+    own, fitting = found[worker.name], {}
+    for item in left:
+        task, doc = worker.place(item)
+        if item in own and own[item].prompt_hash == worker.sessions[task].prompt_hash(doc):
+            fitting[item] = own[item]
+    return fitting
 
 
 def _refuse_masked(config: RankConfig, folder: Path) -> None:

@@ -71,3 +71,33 @@ def test_credentials_that_the_run_does_not_keep_are_asked_for(
     assert "give the configuration: --config FILE" in capsys.readouterr().err
     assert main(["complete", run, "--config", str(config), "--name", "nobody"]) == 2
     assert "no model named 'nobody'" in capsys.readouterr().err
+
+
+def test_what_run_adaptive_left_is_topped_up_too(
+    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    logs, tasks = tmp_path / "logs", str(tmp_path / "tasks")
+    arguments = f"model=m05,base_url={server.url},tokenizer_backend=none,num_concurrent=2"
+    model = ["--model", "local-completions", "--model_args", arguments]
+    main(["run", *model, "--tasks", TASK, "--include_path", tasks, "--adaptive", "--max_items",
+          "20", "--output_path", str(logs), "--log_samples"])  # fmt: skip
+    assert sum(server.asked.values()) == 20
+    capsys.readouterr()
+    assert main(["complete", str(logs), "--include_path", tasks, "--json"]) == 0
+    [scores] = json.loads(capsys.readouterr().out).values()
+    assert asked_of(server, "m05") == bench.n_docs and max(server.asked.values()) == 1
+    mean = bench.truth["m05"]
+    assert scores[TASK]["share,none"] == pytest.approx(mean)
+    [file] = (tmp_path / "logs.run" / "full").rglob("results_*.json")
+    ours = json.loads(file.read_text())
+    assert ours["results"][TASK]["share,none"] == pytest.approx(mean)
+    assert ours["n-samples"][TASK] == {"original": bench.n_docs, "effective": bench.n_docs}
+    # Again asks nothing; another prompt is noticed before anything is asked.
+    assert main(["complete", str(logs), "--include_path", tasks]) == 0
+    [samples] = logs.rglob("samples_*.jsonl")
+    samples.write_text(samples.read_text().replace('"prompt_hash": "', '"prompt_hash": "0'))
+    (tmp_path / "logs.run").rename(tmp_path / "done")
+    capsys.readouterr()
+    assert main(["complete", str(logs), "--include_path", tasks]) == 2
+    assert "is to a prompt of this run; say how it was run: --config" in capsys.readouterr().err
+    assert sum(server.asked.values()) == bench.n_docs
