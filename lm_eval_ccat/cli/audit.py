@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Compare and print."""
     from ..simulation.audit import audit, describe, read_claims
 
-    claims = read_claims(args.run, args.task)
+    claims = read_claims(args.run, args.task, args.metric)
     args.metric = args.metric or claims.metric
     args.task = args.task or claims.task
     args.filter = args.filter or claims.filter

@@ -23,7 +23,7 @@ from ..scores import ScoreTable
 from ..scores.readers.reader import Outcome
 from ..scores.readers.registry import reader_of
 from ..shown import Grid, Shown
-from ..simulation.audit import Claims, read_claims
+from ..simulation.audit import Claims, all_claims
 from .document_fields import DocumentFields
 from .observer import Observer
 
@@ -325,8 +325,7 @@ def _outcomes(side: Any) -> list[Outcome]:
     if isinstance(side, ScoreTable):
         return [Outcome(side.task, side.metric, side.filter)]
     if _is_claim(side):
-        claims = read_claims(side)
-        return [Outcome(claims.task, claims.metric or "score", claims.filter)]
+        return [Outcome(c.task, c.metric or "score", c.filter) for c in all_claims(side)]
     path = Path(side)
     return reader_of(path).outcomes(path)
 
@@ -335,7 +334,8 @@ def _side(side: Any, outcome: Outcome, how: Mapping[str, Any]) -> Side:
     if isinstance(side, ScoreTable):
         return side
     if _is_claim(side):
-        return read_claims(side, outcome.task)
+        held = [(Outcome(c.task, c.metric or "score", c.filter), c) for c in all_claims(side)]
+        return next(claims for own, claims in held if _same(own, outcome))
     return ScoreTable.read(side, outcome.metric, outcome.task, outcome.filter, **how)
 
 

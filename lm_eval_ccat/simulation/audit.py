@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,8 @@ class Claims:
         Best first.
     pairs : dict of (str, str) to float
         P(a better than b).
+    weighted : bool
+        Whether it is a weighted mean of several metrics or tasks; ``task`` then says of what.
     """
 
     source: str
@@ -46,6 +49,7 @@ class Claims:
     models: dict[str, dict[str, Any]]
     order: list[str] = field(default_factory=list)
     pairs: dict[tuple[str, str], float] = field(default_factory=dict)
+    weighted: bool = False
 
     @property
     def higher_is_better(self) -> bool:
@@ -64,16 +68,20 @@ class Claims:
         return gap / z if gap > 0.0 and 1e-3 < z < 8.0 else None
 
 
-def read_claims(path: str | Path, task: str | None = None) -> Claims:
-    """Read the result of ``rank``, or the results file of an adaptive ``run``.
+def all_claims(path: str | Path) -> list[Claims]:
+    """Read every estimate of a ``rank``, or of the results file of an adaptive ``run``.
 
     Parameters
     ----------
     path : path-like
         A run directory with ``result.json``, that file, or a ``results_*.json`` with an
         ``adaptive`` block.
-    task : str, optional
-        Which task, where a results file holds several adaptive ones.
+
+    Returns
+    -------
+    list of Claims
+        One for each metric of each task; a weighted mean of several comes first, its ``task`` says
+        of what.
 
     Raises
     ------
@@ -89,12 +97,42 @@ def read_claims(path: str | Path, task: str | None = None) -> Claims:
         raise RunError(f"{file}: cannot be read as a result ({error})") from error
     try:
         if isinstance(content, dict) and isinstance(content.get("adaptive"), dict):
-            return _of_results(file, content, task)
+            return _of_results(file, content)
         if isinstance(content, dict) and "models" in content and "pairwise" in content:
             return _of_ranking(file, content)
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{file}: not a complete result ({error!r})") from error
     raise RunError(f"{file}: neither a result of `rank` nor a results file of an adaptive `run`")
+
+
+def read_claims(path: str | Path, task: str | None = None, metric: str | None = None) -> Claims:
+    """What a run claimed of one metric of one task.
+
+    Parameters
+    ----------
+    path : path-like
+        As for `all_claims`.
+    task, metric : str, optional
+        Which, where there are several.
+
+    Raises
+    ------
+    RunError
+        No such file, or nothing in it that a run claimed of this task and metric.
+    UsageError
+        There are several, and which is meant is not said.
+    """
+    single = [c for c in all_claims(path) if not c.weighted]
+    found = [
+        c for c in single if (task is None or c.task in (None, task)) and metric in (None, c.metric)
+    ]
+    if len(found) == 1:
+        return found[0]
+    there = ", ".join(f"{c.task or '-'}/{c.metric or '-'}" for c in found or single)
+    if found:
+        raise UsageError(f"{path}: holds {there}; name one with --task and --metric")
+    wanted = "/".join(part for part in (task, metric) if part)
+    raise RunError(f"{path}: no estimate of {wanted or 'a metric'}; there are {there or 'none'}")
 
 
 def _result_in(folder: Path) -> Path:
@@ -108,14 +146,21 @@ def _result_in(folder: Path) -> Path:
     raise RunError(f"{folder}: {len(found)} results files; name one of them")
 
 
-def _of_ranking(file: Path, content: Mapping[str, Any]) -> Claims:
+def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
     parts = dict(
         part.split(":", 1) for part in str(content.get("signature", "")).split("|") if ":" in part
     )
     metric, _, filter = str(content.get("key", "")).rpartition(",")
-    return Claims(
+    task, weighted, terms = parts.get("task"), "tasks" in parts, [""]
+    if weighted:
+        # "0.8 x task/metric/bank + ...": by what is weighed, not by the banks it was told with.
+        task = re.sub(r"/[0-9a-f]+(?=\+|$)", "", parts["tasks"])
+        terms = [t for t in re.split(r"\+(?=[\d.e-]+ x )", task) if not t.startswith("0 x ")]
+        task, measured = "+".join(terms), {term.rpartition("/")[2] for term in terms}
+        metric = measured.pop() if len(measured) == 1 else "weighted mean"
+    own = Claims(
         source=str(file),
-        task=parts.get("task"),
+        task=task,
         metric=_plain_name(metric) or parts.get("metric"),
         filter=filter or parts.get("filter"),
         confidence=float(content["confidence"]),
@@ -131,40 +176,42 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> Claims:
         },
         order=list(content["order"]),
         pairs={(p["a"], p["b"]): float(p["p"]) for p in content["pairwise"]},
+        weighted=weighted,
     )
+    inherited = {key: content[key] for key in ("confidence", "items_of_benchmark")}
+    # A mean of one is that one, which stands among the blocks.
+    means = [own] if not weighted or len(terms) > 1 else []
+    blocks = [*content.get("tasks", {}).values(), *content.get("outcomes", {}).values()]
+    return means + [c for block in blocks for c in _of_ranking(file, {**inherited, **block})]
 
 
-def _of_results(file: Path, content: Mapping[str, Any], task: str | None) -> Claims:
-    blocks = {
-        name: block
+def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:
+    model = str(content.get("model_name") or file.parent.name)
+    found = [
+        Claims(
+            source=str(file),
+            task=name,
+            metric=_plain_name(str(one["metric"])),
+            filter=one["filter"],
+            confidence=float(block["confidence"]),
+            items_of_benchmark=int(block["items_total"]),
+            models={
+                model: {
+                    "estimate": float(one["estimate"]),
+                    "standard_error": float(one["standard_error"]),
+                    "interval": [float(v) for v in one["interval"]],
+                    "n_items": int(block["items"]),
+                }
+            },
+            order=[model],
+        )
         for name, block in content["adaptive"].items()
         if isinstance(block, dict) and "estimate" in block
-    }
-    if task is not None:
-        blocks = {name: block for name, block in blocks.items() if name == task}
-    if not blocks:
-        raise RunError(f"{file}: no adaptive estimate{f' of task {task}' if task else ''}")
-    if len(blocks) > 1:
-        raise UsageError(f"{file}: adaptive estimates of {', '.join(blocks)}; name one with --task")
-    name, block = next(iter(blocks.items()))
-    model = str(content.get("model_name") or file.parent.name)
-    return Claims(
-        source=str(file),
-        task=name,
-        metric=_plain_name(str(block["metric"])),
-        filter=block["filter"],
-        confidence=float(block["confidence"]),
-        items_of_benchmark=int(block["items_total"]),
-        models={
-            model: {
-                "estimate": float(block["estimate"]),
-                "standard_error": float(block["standard_error"]),
-                "interval": [float(v) for v in block["interval"]],
-                "n_items": int(block["items"]),
-            }
-        },
-        order=[model],
-    )
+        for one in block.get("outcomes") or [block]
+    ]
+    if not found:
+        raise RunError(f"{file}: no adaptive estimate")
+    return found
 
 
 def _plain_name(metric: str) -> str | None:

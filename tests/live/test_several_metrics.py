@@ -216,3 +216,27 @@ class _Refusing(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+def test_a_stored_ranking_of_several_metrics_is_compared_metric_by_metric(
+    several: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    """The weighted mean is never taken for one of its metrics, nor compared with one."""
+    both = config(several, server, ["share", "errors"], budget={"items": 60})
+    assert main(["rank", str(both)]) in (0, 3)
+    run, single = str(both.with_suffix(".run")), str(both.with_name("single.run"))
+    content = json.loads((both.with_suffix(".run") / "result.json").read_text())
+    one = config(several, server, ["share"], budget={"items": 60})
+    assert main(["rank", str(one), "--run_dir", single]) in (0, 3)
+    capsys.readouterr()
+    for first, metrics in (
+        (run, {"weighted mean", "share", "errors"}),
+        (single, {"share"}),
+    ):
+        main(["compare", first, run, "--models", "m05,m11", "--json"])
+        found = {o["metric"]: o for o in json.loads(capsys.readouterr().out)["outcomes"]}
+        assert set(found) == metrics
+        told = content["outcomes"]["share"]["models"]["m11"]["estimate"]
+        assert found["share"]["candidate"] == pytest.approx(told)
+    assert main(["audit", run, "--full", "nowhere"]) == 2
+    assert "name one with --task and --metric" in capsys.readouterr().err
