@@ -41,7 +41,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("b", metavar="B", nargs="?", help="the candidate: the same")
     parser.add_argument("--models", metavar="A,B", help="their names, where a side holds several")
     parser.add_argument(
-        "--metric", action="append", help="may be given several times (default: all in common)"
+        "--metric",
+        action="append",
+        help="may be given several times (default: all in common; the "
+        "verdict is then of what a stored ranking was steered by)",
     )
     parser.add_argument("--task", help="default: all in common")
     parser.add_argument("--filter", help="default: all in common")
@@ -164,7 +167,8 @@ def report(found: Comparison) -> list[str]:
 
     lines = []
     for one in found.outcomes:
-        lines.append(f"{one.name}: {in_words(found, one.overall)}")
+        beside = "" if one.decisive else " (reported)"
+        lines.append(f"{one.name}{beside}: {in_words(found, one.overall)}")
         width = max(map(len, one.groups), default=0)
         lines += [f"  {name:<{width}}  {figures(d)}" for name, d in one.groups.items()]
     return lines
@@ -228,7 +232,7 @@ def _cases(found: Comparison, one: Compared) -> list[str]:
     inside = {
         "worse": f"<failure message={quoteattr(said)}/>",
         "not known": f"<skipped message={quoteattr(said)}/>",
-    }.get(one.overall.verdict, f"<system-out>{escape(said)}</system-out>")
+    }.get(one.overall.verdict if one.decisive else "", f"<system-out>{escape(said)}</system-out>")
     cases = [(one.name, inside)]
     # Among many groups some look worse by chance: they are shown and fail nothing.
     for name, d in one.groups.items():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,11 @@ from ..methods.sample.comparison import (
     compare_scores,
 )
 from ..scores import ScoreTable
-from ..scores.readers.reader import Outcome
-from ..scores.readers.registry import reader_of
 from ..shown import Grid, Shown
-from ..simulation.audit import Claims, all_claims
+from ..simulation.audit import Claims
 from .document_fields import DocumentFields
 from .observer import Observer
-
-Side = ScoreTable | Claims
+from .sides import Side, model_of, shared_outcomes, side_of
 
 #: Settings in which the two sides had better agree.
 _SETTINGS = ("num_fewshot", "chat_template", "system_instruction", "task_version", "task_hash")
@@ -45,6 +41,8 @@ class Compared:
     overall : Difference
     groups : dict of str to Difference
         Of groups of documents, where asked for.
+    decisive : bool
+        Whether the verdict is of it; an adaptive run's is of what the run was steered by.
     """
 
     task: str | None
@@ -53,6 +51,7 @@ class Compared:
     scale: str
     overall: Difference
     groups: dict[str, Difference]
+    decisive: bool = True
 
     @property
     def name(self) -> str:
@@ -67,6 +66,7 @@ class Compared:
             "metric": self.metric,
             "filter": self.filter,
             "scale": self.scale,
+            "decisive": self.decisive,
             **self.overall.to_dict(),
             "groups": {name: one.to_dict() for name, one in self.groups.items()},
         }
@@ -94,8 +94,8 @@ class Comparison(Shown):
 
     @property
     def verdict(self) -> str:
-        """The worst verdict of all outcomes: "worse" before "not known" before any other."""
-        said = [one.overall.verdict for one in self.outcomes]
+        """The worst verdict of what decides: "worse" before "not known" before any other."""
+        said = [one.overall.verdict for one in self.outcomes if one.decisive]
         for bad in (WORSE, NOT_KNOWN):
             if bad in said:
                 return bad
@@ -164,7 +164,8 @@ def compare(
         compared. Or a live model, ``{"model": "hf", "model_args": {...}}``: it is asked random
         documents until the answer is known.
     metric : str or sequence of str, optional
-        Default every metric that both have.
+        Default every metric that both have; the verdict is then of what an adaptive run among
+        the sides was steered by.
     margin : float, optional
         How much worse is good enough, on the metric's own scale.
     models : (str or None, str or None), optional
@@ -217,16 +218,16 @@ def compare(
     warnings: list[str] = []
     found, names = [], ("", "")
     refused: CcatError | None = None
-    for outcome in _shared(a, b, metrics, task, filter):
+    for outcome in shared_outcomes(a, b, metrics, task, filter):
         try:
-            pair = [_side(side, outcome, how) for side in (a, b)]
+            pair = [side_of(side, outcome, how) for side in (a, b)]
         except (MetricError, ScaleError) as error:
             if metrics:
                 raise
             refused = error
             warnings.append(f"{outcome.metric} is left out: {error}")
             continue
-        chosen = [_model(s, name, i) for s, name, i in zip(pair, models, ("first", "second"))]
+        chosen = [model_of(s, name, i) for s, name, i in zip(pair, models, ("first", "second"))]
         names = (chosen[0], chosen[1])
         judged = {"margin": margin, "confidence": confidence}
         if isinstance(pair[0], ScoreTable) and isinstance(pair[1], ScoreTable):
@@ -236,7 +237,10 @@ def compare(
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
         else:
             compared = _of_estimates(pair[0], pair[1], names, judged)
-        found.append(compared)
+        steered = all(side.steers for side in pair if isinstance(side, Claims))
+        found.append(replace(compared, decisive=bool(metrics) or steered))
+    if not any(one.decisive for one in found):  # what steered is not what the other side has
+        found = [replace(one, decisive=True) for one in found]
     if refused is not None and not found:
         raise refused
     return Comparison(*names, margin, confidence, found, list(dict.fromkeys(warnings)))
@@ -275,82 +279,6 @@ def _live(
     metric, scale = outcome.metric, outcome.metric.scale.describe()
     one = Compared(plan.outcome.task, metric.name, outcome.filter, scale, found, {})
     return Comparison(*names, margin, confidence, [one], [])
-
-
-def _is_claim(side: ScoreTable | str | Path) -> bool:
-    """Whether a side is what an adaptive run left."""
-    if isinstance(side, ScoreTable):
-        return False
-    path = Path(side)
-    if path.is_dir():
-        return (path / "result.json").is_file()
-    if path.suffix != ".json" or not path.is_file():
-        return False
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        return False
-    return isinstance(content, dict) and ("adaptive" in content or "pairwise" in content)
-
-
-def _shared(
-    a: Any, b: Any, metrics: Sequence[str], task: str | None, filter: str | None
-) -> list[Outcome]:
-    """Outcomes that both sides have, of those asked for."""
-    held = [_outcomes(side) or [Outcome(task, m, filter) for m in metrics] for side in (a, b)]
-    wanted = [
-        o
-        for o in held[0]
-        if (not metrics or o.metric in metrics)
-        and (task is None or o.task in (None, task))
-        and (filter is None or o.filter in (None, filter))
-        and any(_same(o, other) for other in held[1])
-    ]
-    missing = [m for m in metrics if m not in {o.metric for o in wanted}]
-    if missing or not wanted:
-        both = sorted({f"{o.task or '-'}: {o.metric}" for side in held for o in side})
-        what = f"metric {missing[0]!r}" if missing else "nothing"
-        raise UsageError(f"the two sides have {what} in common; there are {', '.join(both)}")
-    return wanted
-
-
-def _same(one: Outcome, other: Outcome) -> bool:
-    return one.metric == other.metric and all(
-        x is None or y is None or x == y
-        for x, y in ((one.task, other.task), (one.filter, other.filter))
-    )
-
-
-def _outcomes(side: Any) -> list[Outcome]:
-    if isinstance(side, ScoreTable):
-        return [Outcome(side.task, side.metric, side.filter)]
-    if _is_claim(side):
-        return [Outcome(c.task, c.metric or "score", c.filter) for c in all_claims(side)]
-    path = Path(side)
-    return reader_of(path).outcomes(path)
-
-
-def _side(side: Any, outcome: Outcome, how: Mapping[str, Any]) -> Side:
-    if isinstance(side, ScoreTable):
-        return side
-    if _is_claim(side):
-        held = [(Outcome(c.task, c.metric or "score", c.filter), c) for c in all_claims(side)]
-        return next(claims for own, claims in held if _same(own, outcome))
-    return ScoreTable.read(side, outcome.metric, outcome.task, outcome.filter, **how)
-
-
-def _model(side: Side, name: str | None, which: str) -> str:
-    known = list(side.models)
-    if name is None:
-        if len(known) > 1:
-            raise UsageError(
-                f"the {which} side holds {len(known)} models ({', '.join(known[:8])}): say which "
-                "with --models BASELINE,CANDIDATE"
-            )
-        return known[0]
-    if name not in known:
-        raise UsageError(f"the {which} side has no model {name!r}; it has {', '.join(known[:8])}")
-    return name
 
 
 def _paired(

@@ -123,9 +123,10 @@ def _said(found: Comparison, verdict: str) -> str:
 
 def _verdict(found: Comparison) -> str:
     said = _said(found, found.verdict)
-    if len(found.outcomes) > 1 and found.verdict in ("worse", "not known"):
-        n = sum(o.overall.verdict == found.verdict for o in found.outcomes)
-        said += f" by {n} of {len(found.outcomes)} metrics"
+    deciding = [one for one in found.outcomes if one.decisive]
+    if len(deciding) > 1 and found.verdict in ("worse", "not known"):
+        n = sum(one.overall.verdict == found.verdict for one in deciding)
+        said += f" by {n} of {len(deciding)} metrics"
     return f"{said[0].upper()}{said[1:]}." if said.startswith("whether") else f"{said}."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class Claims:
         Best first.
     pairs : dict of (str, str) to float
         P(a better than b).
+    steers : bool
+        Whether the ranking is by it; others were reported beside it.
     weighted : bool
         Whether it is a weighted mean of several metrics or tasks; ``task`` then says of what.
     """
@@ -50,6 +52,7 @@ class Claims:
     order: list[str] = field(default_factory=list)
     pairs: dict[tuple[str, str], float] = field(default_factory=dict)
     weighted: bool = False
+    steers: bool = True
 
     @property
     def higher_is_better(self) -> bool:
@@ -180,9 +183,13 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
     )
     inherited = {key: content[key] for key in ("confidence", "items_of_benchmark")}
     # A mean of one is that one, which stands among the blocks.
-    means = [own] if not weighted or len(terms) > 1 else []
+    several = not weighted or len(terms) > 1
     blocks = [*content.get("tasks", {}).values(), *content.get("outcomes", {}).values()]
-    return means + [c for block in blocks for c in _of_ranking(file, {**inherited, **block})]
+    parts_of = [c for block in blocks for c in _of_ranking(file, {**inherited, **block})]
+    return [own] * several + [
+        replace(c, steers=not several and terms[0].endswith(f" x {c.task}/{c.metric}"))
+        for c in parts_of
+    ]
 
 
 def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:

@@ -17,6 +17,7 @@ from loopback import CompletionsServer
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.runs.journal import JournalFile
+from lm_eval_ccat.simulation.audit import all_claims
 
 MODELS = ["m01", "m05", "m11"]
 SCORING = """\
@@ -84,6 +85,29 @@ def test_every_metric_is_estimated_and_those_with_weight_steer(
     assert content["order"] == content["outcomes"]["errors"]["order"]
     assert "By errors: m11" in shown and "(reported)" in shown
 
+    # The verdict of `compare` is of what steered, the others are reported; --metric picks one.
+    run = str(path.with_suffix(".run"))
+    asked = ["compare", run, run, "--models", "m01,m11"]
+    assert main([*asked, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    listed = {one["metric"]: one for one in found["outcomes"]}
+    assert list(listed) == ["share", "errors", "judged"]
+    assert [m for m, one in listed.items() if one["decisive"]] == ["share"]
+    estimates = {m: b["estimate"] for m, b in content["outcomes"]["errors"]["models"].items()}
+    for one in (listed["errors"], picked(asked, "errors", capsys)):
+        assert (one["baseline"], one["candidate"]) == (estimates["m01"], estimates["m11"])
+        assert one["verdict"] == "better"
+    assert main(asked) == 0
+    assert "errors (reported): " in capsys.readouterr().out
+    assert main([*asked, "--metric", "bleu"]) == 2
+
+
+def picked(asked: list[str], metric: str, capsys: pytest.CaptureFixture) -> dict:
+    assert main([*asked, "--metric", metric, "--json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)["outcomes"]
+    assert found["metric"] == metric and found["decisive"]
+    return found
+
 
 def test_the_harness_files_hold_an_estimate_of_every_metric(
     several: Bench, server: CompletionsServer
@@ -103,6 +127,11 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(
     share, errors = (o["models"]["m05"]["estimate"] for o in content["outcomes"].values())
     assert both == pytest.approx(0.5 * share + 0.5 * (1 - errors / 10))
     assert content["metric"] == "weighted mean of share, errors"
+    claims = all_claims(path.with_suffix(".run"))
+    assert [c.metric for c in claims] == ["weighted mean", "share", "errors"]
+    assert [c.steers for c in claims] == [True, False, False]
+    assert claims[0].models["m05"]["estimate"] == both
+    assert [c.higher_is_better for c in claims] == [True, True, False]
 
 
 def test_it_can_be_looked_into_and_gone_on_with(
