@@ -164,9 +164,23 @@ class Scheduler:
         self.asking.gates[worker.name].state = State.OPEN
         size = worker.batch
         batches = [list(items[start : start + size]) for start in range(0, len(items), size)]
+        ended = threading.Event()
+
+        def administer(batch: list[Item]) -> None:
+            if ended.is_set():
+                return
+            try:
+                self.asking.administer(worker, batch)
+            except BaseException:
+                ended.set()  # nothing more is asked once one has failed or Ctrl-C was pressed
+                raise
+
         with ThreadPoolExecutor(worker.slots) as pool:
-            for _ in pool.map(lambda batch: self.asking.administer(worker, batch), batches):
-                pass  # raises what was raised
+            try:
+                for _ in pool.map(administer, batches):
+                    pass  # raises what was raised
+            finally:
+                ended.set()
 
     def _start_threads(self) -> list[threading.Thread]:
         resident, turns = self._split_by_memory()
