@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..report.words import money
 from ..visible import visible_line
 
 
@@ -60,10 +61,10 @@ def print_forecast(content: Mapping[str, Any]) -> None:
 
 
 def _money(amount: float | None, mark: str) -> str:
-    return "unknown" if amount is None else f"{mark}${amount:.4g}"
+    return "unknown" if amount is None else mark + money(amount)
 
 
 def _range(low: float | None, high: float | None, mark: str) -> str:
     if low is None or high is None:
         return "cost unknown"
-    return f"{mark}${low:.4g} to ${max(low, high):.4g}"
+    return f"{mark}{money(low)} to {money(max(low, high))}"

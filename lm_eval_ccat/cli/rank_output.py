@@ -147,6 +147,9 @@ def _print_whole(console: Any, table: Any) -> None:
     from rich.measure import Measurement
 
     unbound = console.options.update(max_width=10_000)
+    title, table.title = table.title, None  # a table folds its title to its own width
+    if title is not None:
+        console.print(title, style="italic", soft_wrap=True)
     width = max(console.width, Measurement.get(console, unbound, table).maximum)
     console.print(table, width=width, crop=False)
 
@@ -165,6 +168,12 @@ def notes(content: Mapping[str, Any]) -> list[str]:
     for a, b in content["separated_within_ties"]:
         lines.append(f"{a} and {b} are separated from each other, though not from those between.")
     lines += _outlook(content)
+    tail = (1.0 - content["confidence"]) / 2.0
+    if any(not tail <= pair["p"] <= 1.0 - tail for pair in content.get("open_pairs", ())):
+        lines.append(
+            "An open pair beyond these percentages waits for more: they are of one look, and a "
+            "decision has to hold however often one looks."
+        )
     for name, block in content["models"].items():
         audit, place = block.get("audit"), block.get("place")
         if place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 #: Differences of two models, on [0, 1], for which the items are forecast.
@@ -25,9 +26,19 @@ def forecast(plan: Plan) -> dict[str, Any]:
     kept = len(plan.offered)
     least = min(plan.warmup * len(plan.measured), kept)
     most = min(ranker.item_cap, kept)
+    bound = plan.budget if plan.currency == "usd" else None
+    answers = config.budget.get("items", most * len(config.models))
+    # What the others take at the least is not there for a model.
+    alone = max(least, min(most, int(answers) - least * (len(config.models) - 1)))
+    expected = [plan.forecasts[entry.name] for entry in config.models]
+    all_known, each_once = all(c.known for c in expected), sum(c.mean for c in expected)
     models: dict[str, dict[str, Any]] = {}
     for entry in config.models:
         cost = plan.forecasts[entry.name]
+        most = alone
+        if bound is not None and cost.mean > 0.0 and all_known:
+            others = least * (each_once - cost.mean)
+            most = max(least, min(alone, math.ceil((bound - others) / cost.mean)))
         at_once = 1 if config.one_at_a_time else _at_once(entry)
         models[entry.name] = {
             "price_known": cost.known,
@@ -43,16 +54,14 @@ def forecast(plan: Plan) -> dict[str, Any]:
             # Models work at the same time; one at a time they wait for each other.
             "most_seconds_at_1s": most / at_once,
         }
-    known = all(m["price_known"] for m in models.values())
-    bound = plan.budget if plan.currency == "usd" else None
     in_flight = sum(
         (m["most_expensive_item"] or 0.0) * m["in_flight_at_most"] for m in models.values()
     )
-    total_most = sum(m["most_cost"] for m in models.values()) if known else None
-    limits = [limit for limit in (total_most, bound) if limit is not None]
-    items_most = most * len(models)
+    items_most = sum(m["most_items"] for m in models.values())
     if "items" in config.budget:
         items_most = min(items_most, max(int(config.budget["items"]), least * len(models)))
+    total_most = _dearest(models.values(), items_most) if all_known else None
+    limits = [limit for limit in (total_most, bound) if limit is not None]
     return {
         "task": "+".join(plan.measured),
         "documents": sum(len(session.doc_ids) for session in plan.sessions.values()),
@@ -63,12 +72,23 @@ def forecast(plan: Plan) -> dict[str, Any]:
         "items_per_model_by_gap": items_by_gap(plan),
         "least_items": least * len(models),
         "most_items": items_most,
-        "least_cost": sum(m["least_cost"] for m in models.values()) if known else None,
+        "least_cost": sum(m["least_cost"] for m in models.values()) if all_known else None,
         "most_cost": min(limits) if limits else None,
-        "overspend_at_most": in_flight if known and bound is not None else None,
+        "overspend_at_most": in_flight if all_known and bound is not None else None,
         "judge_cost_per_item": config.judge.item,
         "one_at_a_time": config.one_at_a_time,
     }
+
+
+def _dearest(models: Iterable[Mapping[str, Any]], answers: int) -> float:
+    """What so many answers cost at most: each model's least, the rest of the dearest."""
+    ordered = sorted(models, key=lambda m: -m["cost_per_item"])
+    left, spent = answers - sum(m["least_items"] for m in ordered), 0.0
+    for m in ordered:
+        more = min(left, m["most_items"] - m["least_items"])
+        left -= more
+        spent += (m["least_items"] + more) * m["cost_per_item"]
+    return float(spent)
 
 
 def at_most(plan: Plan) -> str:

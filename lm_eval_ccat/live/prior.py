@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import ScoreTableError, UsageError
 from ..scores.earlier import EarlierAnswer, earlier_answers
 
 #: Key of paths that are of whichever models they name.
@@ -76,7 +76,7 @@ def answers_at_hand(
     UsageError
         Logs are of none of the models.
     ScoreTableError
-        Logs cannot be read or hold no answer to a task.
+        Logs cannot be read or hold no answer to any of the tasks.
     """
     names = list(models)
     unknown = sorted(set(prior) - {ANY, *names})
@@ -85,7 +85,7 @@ def answers_at_hand(
     found: dict[str, dict[Any, EarlierAnswer]] = {name: {} for name in names}
     for model, paths in prior.items():
         for path in paths:
-            answers = [(task, a) for task in tasks for a in earlier_answers(path, task)]
+            answers = _of_any(path, tasks)
             theirs = sorted({a.model for _, a in answers})
             alone = len(theirs) == 1 and (model != ANY or len(names) == 1)
             if not alone and not set(theirs) & set([model] if model else names):
@@ -97,6 +97,19 @@ def answers_at_hand(
                 whose = (model or names[0]) if alone else a.model
                 if whose in found and model in (ANY, whose):
                     found[whose][a.doc_id if single else (task, a.doc_id)] = a
+    return found
+
+
+def _of_any(path: str, tasks: Sequence[str]) -> list[tuple[str, EarlierAnswer]]:
+    """The answers to those of the tasks that were run before."""
+    found, without = [], []
+    for task in tasks:
+        try:
+            found += [(task, answer) for answer in earlier_answers(path, task)]
+        except ScoreTableError as error:
+            without.append(error)
+    if not found:
+        raise without[0]
     return found
 
 

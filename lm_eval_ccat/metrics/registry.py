@@ -24,8 +24,8 @@ from lm_eval_ccat.metrics.scale import TOLERANCE, Scale
 from lm_eval_ccat.metrics.table import HF_SCALES, PAIR_SCALES, lookup, refusal
 
 _DECLARE = (
-    "state its range with --range LO,HI (and --lower_is_better), or in the task YAML under "
-    "metadata.ccat_scales"
+    "state its range: where a command reads logs by --range LO,HI (and --lower_is_better), else in "
+    "the task YAML, `metadata: {{ccat_scales: {{{name}: {{range: [0, 10]}}}}}}`"
 )
 
 
@@ -125,7 +125,7 @@ class Metric:
         if above or number < self.scale.low - slack:
             raise ScaleError(
                 f"metric {self.name}{where} gave {number:.6g}, outside its scale "
-                f"({self.scale.describe()}); {_DECLARE}"
+                f"({self.scale.describe()}); {_DECLARE.format(name=self.name)}"
             )
         return number
 
@@ -192,7 +192,9 @@ def find_metric(
     _refuse_corpus_statistic(name, where, declared, stated)
     scale_or_none = stated or _table_scale(name, task, declared)
     if scale_or_none is None:
-        raise MetricError(f"the scale of metric {name}{where} is not known; {_DECLARE}")
+        raise MetricError(
+            f"the scale of metric {name}{where} is not known; {_DECLARE.format(name=name)}"
+        )
     # Only with a declared scale does a metric of the task's own aggregation come this far.
     own = declared.aggregation not in (None, *MEANS)
     return Metric(
@@ -342,5 +344,5 @@ def _refuse_corpus_statistic(
         f"metric {name}{where} cannot be used adaptively: the task aggregates it by "
         f"{'a function of its own' if declared.aggregation == 'custom' else declared.aggregation}, "
         "not by the mean over documents; if it does report one number per document and their mean "
-        f"is what you want, {_DECLARE}"
+        f"is what you want, {_DECLARE.format(name=name)}"
     )

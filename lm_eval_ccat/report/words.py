@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from math import floor, log10
 from typing import Any
 
 
@@ -36,12 +37,18 @@ def money(amount: float) -> str:
     --------
     >>> money(12.3456), money(0.0123), money(0)
     ('$12.35', '$0.0123', '$0')
+    >>> money(0.00006933)
+    '$0.0000693'
     """
     if amount == 0:
         return "$0"
     if amount >= 1:
         return f"${amount:,.2f}"
-    return f"${amount:.3f}" if amount >= 0.1 else f"${amount:.3g}"
+    if amount >= 0.1:
+        return f"${amount:.3f}"
+    # Never in powers of ten: three significant figures, however many decimals that takes.
+    decimals = 2 - floor(log10(abs(amount)))
+    return "$" + f"{amount:.{decimals}f}".rstrip("0")
 
 
 def duration(seconds: float) -> str:

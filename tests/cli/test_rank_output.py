@@ -43,6 +43,16 @@ def test_names_are_shown_whole_quoted_and_visible() -> None:
     assert "[2J" not in shown.replace("␛[2J", "") and "\u202e" not in shown
 
 
+def test_an_open_pair_beyond_the_confidence_is_explained() -> None:
+    from lm_eval_ccat.cli.rank_output import notes
+
+    found = content()
+    pair = {"a": LONG, "b": HOSTILE, "items": {LONG: 3}, "cost": 3.0, "all_items": False}
+    for p, explained in ((0.9, False), (0.998, True)):
+        lines = notes({**found, "open_pairs": [{**pair, "p": p}]})
+        assert any("however often one looks" in line for line in lines) is explained
+
+
 def test_what_random_documents_say_by_themselves_stands_below_the_table() -> None:
     from lm_eval_ccat.cli.rank_output import notes
 

@@ -171,6 +171,17 @@ def test_mistakes_in_the_configuration_cost_nothing(
     assert not server.asked
 
 
+def test_a_dry_run_counts_no_more_than_the_budget_allows(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    """Answers and dollars are bounded by a budget of items, of each model and together."""
+    config = bench.config(server.url, FOUR, entry={"price": {"item": 0.5}}, budget={"items": 60})
+    assert main(["rank", str(config), "--dry_run"]) == 0
+    out = capsys.readouterr().out
+    assert "Together 40 to 60 items, $20.00 to $30.00." in out
+    assert out.count("10 to 30 ") == len(FOUR)
+
+
 def test_dry_run_asks_nothing(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
@@ -180,6 +191,7 @@ def test_dry_run_asks_nothing(
     assert main(["rank", str(config), "--dry_run"]) == 0
     out = capsys.readouterr().out
     assert "Together 40 to " in out and "Nothing was asked" in out
+    assert "e-0" not in out and "$0.00" in out
     # Six words of prompt are about 9 tokens, ten numbers about 8: some 40 dollars per million.
     assert "The budget is exceeded by at most" in out
     assert "how far apart two neighbours are" in out and "0.1 of share: " in out

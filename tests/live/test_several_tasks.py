@@ -193,3 +193,14 @@ def test_mistakes_are_named_before_anything_is_asked(
         path.write_text(yaml.safe_dump({**content, "task": "all_three"}, sort_keys=False))
     assert main(["rank", str(path)]) == 2
     assert says in capsys.readouterr().err and not sum(server.asked.values())
+
+
+def test_earlier_answers_to_some_of_the_tasks_are_taken(
+    suite: Bench, server: CompletionsServer
+) -> None:
+    one = config(suite, server, task="first", budget={"items": 30})
+    earlier = str(one.with_name("earlier.run"))
+    assert main(["rank", str(one), "--run_dir", earlier]) in (0, 3)
+    path = config(suite, server, tasks=["first", "second"], budget={"items": 60})
+    assert main(["rank", str(path), "--prior", earlier, "--quiet"]) in (0, 3)
+    assert sum(block["from_prior"] for block in result(path)["models"].values()) > 0
