@@ -78,7 +78,7 @@ CONFIG_WORDS = {
     "strata": "Field of the documents, such as `subject`: without a bank each of its groups is "
     "drawn from in proportion to its size.",
     "save_bank": "File in which what is observed is kept: a bank that grows from ranking to "
-    "ranking.",
+    "ranking; a folder of banks for several tasks or metrics.",
     "harness": "Anything that `lm_eval --config` takes and that does not belong to `rank`, "
     "trackers and the hub included: "
     "`num_fewshot`, `apply_chat_template`, `system_instruction`, `gen_kwargs`, `include_path`, "

@@ -22,7 +22,7 @@ from ..harness.outcome import Outcome, leading
 from ..harness.session import TaskSession
 from ..runs.directory import RunDirectory
 from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory
-from .keep import growing, keep
+from .keep import growing, keep, refuse_file
 from .known import KnownMean, known_means
 from .observer import Observer
 from .options import MODEL, AdaptiveOptions, bank_file
@@ -92,6 +92,10 @@ def run_tasks(
     """
     finished: dict[str, TaskRun] = {}
     units, left = together(runs, groups), len(runs)
+    for kept in {Path(run.options.save_bank) for run in runs.values() if run.options.save_bank}:
+        if len(units) > 1:  # each adds its own bank to one folder
+            refuse_file(kept)
+            kept.mkdir(parents=True, exist_ok=True)
     for unit in units:
         options = unit.runs[0].options
         share = {
@@ -202,7 +206,8 @@ def _run(
             directory.write_json("result.json", result.content)
         if options.save_bank and ranker.answers:
             name = internals.model_name(worker.lm)
-            said = keep(plan, ranker, options.save_bank, plan.session.settings, {MODEL: name})
+            settings = {task: session.settings for task, session in plan.sessions.items()}
+            said = keep(plan, ranker, options.save_bank, settings, {MODEL: name})
             observer.note(said)
         if not ended:
             if directory is not None:

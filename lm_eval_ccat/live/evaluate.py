@@ -91,7 +91,7 @@ def adaptive_evaluate(
         Earlier answers of the model, which are not paid again: harness logs with samples, or a run
         directory.
     save_bank : path, optional
-        File of a bank that grows by what the run observes; of one task.
+        File of a bank that grows by what the run observes; a folder of banks for several tasks.
     target_se : float, optional
         Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
         own, is at most this; of a group of tasks, that of the group's score.

@@ -12,32 +12,50 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..bank.observations import Observation
-from ..bank.suite import SuiteBank
+from ..bank.suite import SuiteBank, is_suite
 from ..errors import UsageError
+from ..harness.outcome import Outcome
 from ..runs.journaled import JournaledRanker
 from ..upkeep.grow import grow, readiness, require_growing
-from .outcomes import banks_of
+from .outcomes import banks_of, task_of, tasks_of_suite
 from .plan import Plan
 
 
-def growing(plan: Plan, path: str | Path) -> dict[str, ItemBank]:
-    """The banks that will grow, by outcome: those of the file if it exists, else the run's own.
+def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
+    """The banks that will grow, by task and outcome: those of the file, else the run's own.
 
     Raises
     ------
     UsageError
-        The file is of other items or metrics, or several tasks are ranked.
+        The file is of other items or metrics, or of one task where several are ranked.
     BankError
         It cannot be read, or a bank cannot take in observations.
     """
-    if len(plan.measured) > 1:
-        raise UsageError("save_bank: is for one task; the run directory keeps the answers of all")
-    [outcomes] = plan.measured.values()
     place = Path(path)
-    if not place.exists():
+    if len(plan.measured) > 1:
+        refuse_file(place)
+    return {task: _growing(outcomes, place, task) for task, outcomes in plan.measured.items()}
+
+
+def refuse_file(place: Path) -> None:
+    """Refuse a file where banks of several tasks are to be kept.
+
+    Raises
+    ------
+    UsageError
+    """
+    if place.is_file():
+        raise UsageError(
+            f"{place} is a file, and banks of several tasks are a folder; name another for "
+            "save_bank:"
+        )
+
+
+def _growing(outcomes: Mapping[str, Outcome], place: Path, task: str) -> dict[str, ItemBank]:
+    if not place.exists() or (place.is_dir() and task not in _tasks_in(place)):
         found = {name: outcome.bank for name, outcome in outcomes.items()}
     else:
-        found = banks_of(place, plan.outcome.task)
+        found = banks_of(place, task)
         if len(outcomes) == len(found) == 1:
             found = dict(zip(outcomes, found.values()))
     for name, outcome in outcomes.items():
@@ -59,19 +77,20 @@ def keep(
     plan: Plan,
     ranker: JournaledRanker,
     path: str | Path,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Mapping[str, Any]],
     names: Mapping[str, str] | None = None,
 ) -> str:
-    """Add what a ranking observed to its growing bank; what was kept, in words.
+    """Add what a ranking observed to its growing banks; what was kept, in words.
 
     Parameters
     ----------
     plan : Plan
     ranker : JournaledRanker
     path : path
-        A file, or a folder where answers have several outcomes.
+        A file; a folder where there are several tasks or outcomes, or where it is one already.
+        Banks of other tasks in it stay.
     settings : mapping
-        Evaluation settings of the run.
+        Evaluation settings of the run, by task.
     names : mapping, optional
         What the models of the ranking are called in the bank.
 
@@ -81,28 +100,41 @@ def keep(
         The file cannot be written, or every model is in the bank already.
     """
     today = date.today().isoformat()
-    banks = growing(plan, path)
-    made: dict[str, ItemBank] = {}
-    stated = {k: v for k, v in settings.items() if k != "chat_template_sha"}
-    for join in (True, False):  # banks of several outcomes are of one method
-        for name, bank in banks.items():
-            own = replace(bank, settings=bank.settings or stated)
-            seen = _observed(plan, ranker, name, bank, today, names or {})
-            made[name] = grow(own, seen, today, join)
-        if len({bank.method for bank in made.values()}) == 1:
+    banks, place = growing(plan, path), Path(path)
+    others = _tasks_in(place) - set(banks) if place.is_dir() else set()
+    old = {task: banks_of(place, task) for task in sorted(others)}
+    for join in (True, False):  # banks of several tasks and outcomes are of one method
+        made: dict[str, dict[str, ItemBank]] = {}
+        for task, of in banks.items():
+            stated = {k: v for k, v in settings[task].items() if k != "chat_template_sha"}
+            for name, bank in of.items():
+                own = replace(bank, settings=bank.settings or stated)
+                seen = _observed(plan, ranker, (task, name), bank, today, names or {})
+                made.setdefault(task, {})[name] = (
+                    grow(own, seen, today, join) if seen or own.observations else own
+                )
+        every = [b for of in (*made.values(), *old.values()) for b in of.values()]
+        if len({bank.method for bank in every}) == 1:
             break
-    if plan.single:
-        next(iter(made.values())).save(path)
+    least = min((b for of in made.values() for b in of.values()), key=lambda b: len(b.models))
+    if plan.single and not place.is_dir():
+        least.save(path)
     else:
-        SuiteBank({plan.outcome.task: made}).save(path)
-    first = next(iter(made.values()))
-    return f"Kept in {path}: answers of {len(first.models)} models; {readiness(first)}."
+        SuiteBank({**old, **made}).save(path)
+    return f"Kept in {path}: answers of {len(least.models)} models; {readiness(least)}."
+
+
+def _tasks_in(folder: Path) -> set[str]:
+    """Tasks of which a folder has banks."""
+    if is_suite(folder):
+        return set(tasks_of_suite(folder))
+    return {task for file in folder.glob("*.json") if (task := task_of(file)) is not None}
 
 
 def _observed(
     plan: Plan,
     ranker: JournaledRanker,
-    name: str,
+    of: tuple[str, str],
     bank: ItemBank,
     today: str,
     names: Mapping[str, str],
@@ -112,8 +144,10 @@ def _observed(
     for (model, item), record in ranker.answers.items():
         score = record.get("score")
         if isinstance(score, Mapping):
-            score = score.get(name)
-        doc = item if plan.single else item[1]
+            score = score.get(of[1])
+        task, doc = (of[0], item) if plan.single else item
+        if task != of[0]:
+            continue
         if score is None or doc not in bank.index:
             continue
         draw = ranker.ranker.probability(model, item)

@@ -48,7 +48,7 @@ class AdaptiveOptions:
         Earlier answers of the model (harness logs with samples, or a run directory): where the
         run comes to their documents they are scored in place of new ones.
     save_bank : path, optional
-        File of a bank that grows by what the run observes, of one task.
+        File of a bank that grows by what the run observes; a folder of banks for several tasks.
     price : mapping, optional
         What the model costs: ``input`` and ``output`` ($ per million tokens), ``item``, ``hour``;
         needed for a budget in dollars.

@@ -251,9 +251,10 @@ def _keep(
     observer: Observer,
 ) -> None:
     """Add what was observed to the growing bank; a trouble costs no result."""
-    opened = [worker.sessions[plan.outcome.task] for worker in workers if worker.sessions]
+    opened = next((worker.sessions for worker in workers if worker.sessions), plan.sessions)
+    settings = {task: session.settings for task, session in opened.items()}
     try:
-        observer.note(keep(plan, ranker, path, (opened or [plan.session])[0].settings))
+        observer.note(keep(plan, ranker, path, settings))
     except BankError as error:
         observer.warn(f"save_bank: {error}")
 

@@ -12,6 +12,7 @@ from lm_eval.utils import make_table
 from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import ItemBank, ScoreTable, adaptive_evaluate, calibrate, simple_evaluate
+from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.errors import BankMismatchError, CcatError, HarnessError, MetricError, UsageError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.metrics import find_metric
@@ -336,3 +337,10 @@ def test_what_a_run_observed_is_kept_in_a_bank(bench, tmp_path):
     lm.model = "one"
     run(bench, ["choices"], file, lm, max_items=20, save_bank=file)
     assert ItemBank.load(file).models == ("one", "two")
+    # Several tasks, each run by itself, add to one folder.
+    folder = file.with_name("kept")
+    run(bench, ["choices", "sums"], None, lm, max_items=12, save_bank=folder)
+    run(bench, ["texts", "sums"], None, lm, max_items=12, save_bank=folder)
+    assert set(SuiteBank.load(folder)) == {"choices", "sums", "texts"}
+    with pytest.raises(UsageError, match="is a file, and banks of several tasks are a folder"):
+        run(bench, ["choices", "sums"], None, lm, max_items=12, save_bank=file)

@@ -204,3 +204,37 @@ def test_earlier_answers_to_some_of_the_tasks_are_taken(
     path = config(suite, server, tasks=["first", "second"], budget={"items": 60})
     assert main(["rank", str(path), "--prior", earlier, "--quiet"]) in (0, 3)
     assert sum(block["from_prior"] for block in result(path)["models"].values()) > 0
+
+
+def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
+    suite: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    kept, budget = tmp_path / "kept", {"items": 45}
+    path = config(suite, server, bank=None, tasks=["first", "second"], budget=budget)
+    main(["rank", str(path), "--save_bank", str(kept)])
+    assert "answers of 3 models; the response model joins in at 8" in capsys.readouterr().err
+    found = SuiteBank.load(kept)
+    assert list(found) == ["first", "second"] and found.method == "sample"
+    models = result(path)["models"]
+    for task, outcome, bank in found.banks():
+        assert (outcome, bank.task, bank.models) == ("share", task, tuple(MODELS))
+        for one in bank.observations:
+            had = [d for t, d in models[one.model]["items"] if t == task]
+            draws = {d: p for (t, d), p in models[one.model]["draws"] if t == task}
+            assert sorted(bank.doc_ids[i] for i in one.items) == sorted(had)
+            assert one.chosen == "drawn" and one.probabilities is not None
+            assert one.probabilities.tolist() == [draws[bank.doc_ids[i]] for i in one.items]
+    # The next ranking takes it, of one of the tasks and a new one: what is not asked stays.
+    later = config(suite, server, bank=None, tasks=["second", "third"], budget=budget, name="later")
+    assert main(["rank", str(later), "--save_bank", str(kept)]) in (0, 3)
+    grown = SuiteBank.load(kept)
+    assert set(grown) == set(NAMES)
+    assert grown["first"]["share"].sha256 == found["first"]["share"].sha256
+    before, after = ([set(o.items.tolist()) for o in s["second"]["share"].observations]
+                     for s in (found, grown))  # fmt: skip
+    assert all(b <= a for b, a in zip(before, after))
+    again = config(suite, server, bank="kept", tasks=["first", "third"], budget=budget, name="last")
+    assert main(["rank", str(again)]) in (0, 3)
+    fresh = ["--run_dir", str(tmp_path / "fresh.run"), "--save_bank", str(again)]
+    assert main(["rank", str(path), *fresh]) == 2
+    assert "is a file, and banks of several tasks are a folder" in capsys.readouterr().err
