@@ -94,6 +94,8 @@ def check_bank(
             "calibrate with --filter"
         )
     more_refusals, more_warnings = compare_settings(bank.settings, settings)
+    if not bank.settings and not bank.models:
+        more_warnings = []  # a blank bank: no calibration that settings could differ from
     scorer = compare_scorers(bank.settings.get("scorer"), settings.get("scorer"), bank.metric)
     refusals += more_refusals + scorer[0]
     warnings += more_warnings + scorer[1]

@@ -6,6 +6,7 @@ in where their models come from and in what is made of the result; everything be
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 import threading
@@ -16,9 +17,9 @@ from typing import Any
 from ..errors import BankError, RunError, UsageError
 from ..runs.directory import RunDirectory
 from ..runs.identity import NO_LIMIT, Differences
-from ..runs.journal import MemoryJournal
+from ..runs.journal import JournalFile, MemoryJournal
 from ..runs.journaled import CUT_OFF, JournaledRanker
-from ..runs.rebuild import make_ranker, save_banks
+from ..runs.rebuild import BANK_FILE, BANKS_FOLDER, make_ranker, save_banks
 from ..upkeep.usage import record_usage, usage_path
 from .observer import Observer, Progress
 from .plan import Plan
@@ -107,6 +108,10 @@ def _take_up_again(ranker: JournaledRanker, which: bool | str, plan: Plan) -> No
 def start(plan: Plan, directory: RunDirectory, shared: bool) -> None:
     """Write what a run directory begins with."""
     directory.make()
+    if directory.journal.exists() and not _holds_something(directory):
+        directory.journal.path.unlink()
+        (directory.path / BANK_FILE).unlink(missing_ok=True)
+        shutil.rmtree(directory.path / BANKS_FOLDER, ignore_errors=True)
     # The bank first: a journal without it could not be read back.
     save_banks(plan.banks, directory.path)
     directory.start({**plan.identity(), "shared": shared, "command": _command()})
@@ -115,6 +120,8 @@ def start(plan: Plan, directory: RunDirectory, shared: bool) -> None:
 def refuse_wrong_directory(directory: RunDirectory, resume: bool) -> None:
     """Refuse to resume what is not there, and to start over what is.
 
+    What got no answer, as its metric was mistyped, say, may be started over: `start` does.
+
     Raises
     ------
     RunError
@@ -122,11 +129,22 @@ def refuse_wrong_directory(directory: RunDirectory, resume: bool) -> None:
     exists = directory.journal.exists()
     if resume and not exists:
         raise RunError(f"nothing to resume: {directory.path} holds no ranking")
-    if exists and not resume:
+    if exists and not resume and _holds_something(directory):
         raise RunError(
             f"{directory.path} already holds a ranking; go on with --resume, look at it with "
             f"`lm-eval-ccat rank {directory.path}`, or choose another --run_dir"
         )
+
+
+def _holds_something(directory: RunDirectory) -> bool:
+    """Whether other processes may join, or anything beyond first questions is recorded."""
+    try:
+        records = JournalFile(directory.journal.path).read_new()
+    except RunError:
+        return True
+    if not records or records[0].get("shared", True):
+        return True
+    return any(record["op"] not in ("header", "session", "ask", "release") for record in records)
 
 
 def conduct(

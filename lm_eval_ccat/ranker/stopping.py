@@ -168,6 +168,11 @@ class Percentile(StoppingRule):
         return f"every percentile is known to {self.p:g}"
 
 
+def _plain(amount: float) -> str:
+    """An amount of any unit; hundredths of a cent without powers of ten."""
+    return f"{amount:.7f}" if 1e-6 <= amount < 1e-4 else f"{amount:.4g}"
+
+
 @dataclass(frozen=True)
 class Unlimited(StoppingRule):
     """Never: go on to the limits."""
@@ -195,7 +200,7 @@ class Budget(StoppingRule):
         left = self.amount - standing.ledger.committed
         if left < 1e-9 * self.amount:
             left = 0.0  # what the rounding of a sum leaves
-        return f"the budget is used up ({left:.4g} of {self.amount:.6g} left)"
+        return f"the budget is used up ({_plain(left)} of {self.amount:.6g} left)"
 
 
 @dataclass(frozen=True)

@@ -269,3 +269,21 @@ def test_a_stored_ranking_of_several_metrics_is_compared_metric_by_metric(
         assert found["share"]["candidate"] == pytest.approx(told)
     assert main(["audit", run, "--full", "nowhere"]) == 2
     assert "name one with --task and --metric" in capsys.readouterr().err
+
+
+def test_a_metric_that_was_mistyped_is_corrected_and_the_ranking_begins(
+    several: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """What got no answer stands in nobody's way; what got one is kept."""
+    budget = {"items": 40}
+    path = config(several, server, ["share", "judgde"], budget=budget)
+    tasks = tmp_path / "several" / f"{TASK}.yaml"
+    stated = tasks.read_text().replace("judged: {", "judgde: {range: [0, 1]}, judged: {")
+    tasks.write_text(stated)
+    assert main(["rank", str(path)]) == 1
+    assert "reports no judgde" in capsys.readouterr().err
+    path = config(several, server, ["share"], budget=budget)
+    assert main(["rank", str(path)]) in (0, 3)
+    assert list(json.loads((path.with_suffix(".run") / "result.json").read_text())["models"])
+    assert main(["rank", str(path)]) == 1
+    assert "already holds a ranking" in capsys.readouterr().err

@@ -141,6 +141,7 @@ def test_why_in_words():
     assert MaxItems(9).why(s) == "the limit of 9 items per model is reached"
     assert Time(3.0).why(s) == "the budget of 3 seconds is used up"
     assert Budget(7.5).why(s) == "the budget is used up (0.5 of 7.5 left)"
+    assert Budget(7.0000988).why(s) == "the budget is used up (0.0000988 of 7.0001 left)"
     assert Budget(7.0 * (1 - 1e-12)).why(s) == "the budget is used up (0 of 7 left)"
     assert Budget(7.0 * (1 + 1e-10)).why(s) == "the budget is used up (0 of 7 left)"
     assert Budget(7.0 * (1 + 1e-8)).why(s) == "the budget is used up (7e-08 of 7 left)"
