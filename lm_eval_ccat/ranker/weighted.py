@@ -183,7 +183,9 @@ class WeightedPolicy(Policy):
         square = np.zeros_like(total)
         for variance, part in zip(self._variance, self._parts):
             reach = np.max([o.policy.critical(level) for o in part.outcomes], axis=0)
-            square += np.where(variance > 0.0, variance * reach**2, 0.0)
+            # A task without any error left may have no finite critical value.
+            there = variance > 0.0
+            square[there] += variance[there] * reach[there] ** 2
         return np.asarray(np.sqrt(square / total))
 
     def decisions(
@@ -219,6 +221,7 @@ class WeightedPolicy(Policy):
         return np.asarray(self._curable[:, model] / per_item)
 
     def priority(self, model: int, pending: Sequence[int], price: float) -> float:
+        self._refresh()
         left = np.array([p.n_kept for p in self._parts]) > self._seen[:, model]
         best = float(np.max(self._gain(model, pending), where=left, initial=0.0)) / price
         if self._n_models == 1:
@@ -297,5 +300,5 @@ def _quadratic(w: Floats, r: Floats, sd: Floats) -> Floats:
     """Variance of a weighted sum of correlated errors; the first axis is that of the parts."""
     if len(w) == 1:
         return np.asarray((w[0] * sd[0]) ** 2)
-    scaled = w.reshape(-1, *[1] * (sd.ndim - 1)) * sd
+    scaled = (w * sd.T).T
     return np.asarray(np.maximum(np.einsum("i...,ij,j...->...", scaled, r, scaled), 0.0))

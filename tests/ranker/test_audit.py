@@ -7,10 +7,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from boards import bank_of
 from scipy import stats
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.ranker.audit import AuditResult, Draw, _of_own, audit, is_due
+from lm_eval_ccat.methods.policy import Choice
+from lm_eval_ccat.ranker.audit import AuditResult, Audits, Draw, _of_own, audit, draw, is_due
+from lm_eval_ccat.ranker.contents import Contents
+from lm_eval_ccat.ranker.ledger import Ledger
 
 
 def world(seed: int = 0, n_items: int = 120):
@@ -263,3 +267,108 @@ def test_what_a_method_drew_itself_is_its_audit():
         found = _of_own(few, 0.5, 0.95)
         assert (found.n, found.interval, found.agrees, found.misfit_p) == (n, (0.0, 1.0), None, 1.0)
         assert found.fits and np.isnan(found.estimate)
+
+
+def test_draws_are_the_same_in_every_release():
+    left = np.arange(1000) % 3 > 0
+    for seed, model, n_asked in ((0, 0, 0), (7, 2, 30)):
+        rng = np.random.default_rng([seed, 0xA0D17, model, n_asked])
+        assert draw(left, seed, model, n_asked) == rng.choice(np.flatnonzero(left))
+
+
+def books(share: float = 0.5):
+    """Audits of two tasks of six and four items, whose items are expected to score 0.1 x item."""
+    contents = Contents({"x": bank_of("sample", 6), "y": bank_of("sample", 4)})
+    ledger = Ledger(contents, {"m": 1.0}, np.ones(10), np.inf, by_mean=False)
+    policies = [
+        SimpleNamespace(
+            draws=False,
+            expected=lambda j, n=n: 0.1 * np.arange(n),
+            estimate=lambda j: (0.25, 0.1),
+            predictive_variance=lambda j, i: 0.02,
+        )
+        for n in (6, 4)
+    ]
+    of_task = [
+        [SimpleNamespace(name="acc", policy=p, scores=[{}], bank=contents.tasks[t].bank)]
+        for t, p in enumerate(policies)
+    ]
+    return (
+        Audits(share),
+        ledger.accounts[0],
+        ledger,
+        SimpleNamespace(contents=contents, of_task=of_task),
+    )
+
+
+def noted(audits, task="x"):
+    return audits._draws.get((task, "acc", 0), [])
+
+
+def test_what_an_audit_keeps_of_a_draw():
+    audits, account, ledger, outcomes = books()
+    for item in (0, 5, 6, 7, 8):
+        ledger.place(account, item, None)
+    ledger.tell(account, 5, None)
+    ledger.tell(account, 6, None)
+    audits.note(0, account, Choice(9, 1.0), outcomes)  # the last one left of the second task
+    [kept] = noted(audits, "y")
+    assert kept == Draw(3, (0, 1, 2), 1, pytest.approx(0.3), pytest.approx(0.3))
+    ledger.place(account, 1, None)
+    audits.note(0, account, Choice(2, 1 / 3), outcomes)
+    [kept] = noted(audits)
+    assert kept == Draw(2, (5, 0, 1), 3, pytest.approx(0.9), pytest.approx(0.2))
+
+
+def test_what_is_no_draw_of_the_audit_is_not_kept():
+    audits, account, ledger, outcomes = books()
+    audits.note(0, account, Choice(2, 1 / 6), outcomes)  # not due yet
+    ledger.place(account, 0, None)
+    audits.note(0, account, Choice(2), outcomes)  # chosen
+    audits.note(0, account, Choice(2, 0.2 + 1e-6), outcomes)  # not uniform
+    outcomes.of_task[0][0].policy.draws = True
+    audits.note(0, account, Choice(2, 0.2), outcomes)  # the method's own
+    outcomes.of_task[0][0].policy.draws = False
+    assert noted(audits) == []
+    audits.note(0, account, Choice(2, 0.2 + 1e-12), outcomes)
+    assert [d.item for d in noted(audits)] == [2]
+    without = books(0.0)[0]
+    without.note(0, account, Choice(2, 0.2), outcomes)
+    assert noted(without) == []
+
+
+def test_only_the_item_given_back_is_forgotten_and_only_of_its_model_and_task():
+    audits, account, ledger, outcomes = books()
+    for before, item in ((0, 1), (2, 3), (6, 7)):
+        ledger.place(account, before, None)
+        left = 1 / int(account.left[0 if item < 6 else 1])
+        audits.note(0, account, Choice(item, left), outcomes)
+        ledger.place(account, item, left)
+    assert [d.item for d in noted(audits)] == [1, 3] and len(noted(audits, "y")) == 1
+    audits.forget(1, "x", 1)
+    audits.forget(0, "y", 3)
+    assert [d.item for d in noted(audits)] == [1, 3] and len(noted(audits, "y")) == 1
+    audits.forget(0, "x", 1)
+    audits.forget(0, "y", 1)
+    assert [d.item for d in noted(audits)] == [3] and noted(audits, "y") == []
+
+
+def test_an_audit_is_over_the_items_that_did_not_fail():
+    audits, account, ledger, outcomes = books(1.0)
+    outcome = outcomes.of_task[0][0]
+    for item in (1, 2, 3):
+        audits.note(0, account, Choice(item, 1 / int(account.left[0])), outcomes)
+        ledger.place(account, item, 0.5)
+        outcome.scores[0][item] = 0.5
+    found = audits.of("x", outcome, 0, 1, 0.95)
+    y = 0.5
+    totals = [
+        1.5 + 6 * (y - 0.1),
+        y + 1.4 + 5 * (y - 0.2),
+        2 * y + 1.2 + 4 * (y - 0.3),
+    ]
+    assert (found.n, found.estimate) == (3, pytest.approx(np.mean(totals) / 5))
+    square = 0.4**2 + 0.3**2 + 0.2**2
+    assert found.misfit_p == pytest.approx(stats.chi2.sf(square / 0.02, 3))
+    nothing = audits.of("y", outcomes.of_task[1][0], 0, 0, 0.95)
+    assert (nothing.n, nothing.agrees) == (0, None)

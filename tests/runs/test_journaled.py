@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.runs.identity import Differences
 from lm_eval_ccat.runs.journal import MemoryJournal
 from lm_eval_ccat.runs.journaled import CUT_OFF, LOST, JournaledRanker
 
@@ -308,3 +310,58 @@ def test_every_attempt_is_in_the_costs_or_in_doubt_until_its_record_takes_it_ove
         assert one.tally.lost == {("a", items[2]): 0.5}
         assert one.tally.in_doubt["a"] == 0.5 + 1.0 + 1.0 + 0.25
         assert one.tally.cost_in_doubt == 3.25
+
+
+def test_what_nobody_looks_after_is_as_old_as_its_claim() -> None:
+    lines: list[bytes] = []
+    clock = Clock()
+    clock.now = 0.0
+    pairs = journaled(lines, owner="other", clock=clock).ask(2)
+    mine = journaled(lines, clock=clock)  # no signs of life are known
+    clock.now = 60.5
+    assert mine.release_expired(60.0) == pairs
+    assert not mine.ranker.in_flight and not mine.claims  # free to be asked again at once
+
+
+def test_a_claim_without_a_time_is_as_old_as_can_be() -> None:
+    lines: list[bytes] = []
+    pair = fresh().ask(1)[0]
+    asked = {"op": "ask", "count": 1, "model": None, "pairs": [pair], "draws": [None], "by": "old"}
+    MemoryJournal(lines).append([asked])
+    mine = journaled(lines)
+    assert mine.claims[pair].since == 0.0 and mine.elapsed() == 0.0
+
+
+def test_earlier_answers_are_counted() -> None:
+    ranker = journaled()
+    for n, (model, item) in enumerate(ranker.ask(5, model="a")):
+        ranker.tell(model, item, 0.5, 0.0, prior="old.json" if n < 2 else None)
+    assert ranker.tally.prior == {"a": 2} and ranker.tally.answered == {"a": 5}
+
+
+def test_a_change_counts_at_once_and_nothing_is_written_where_nothing_changed() -> None:
+    lines: list[bytes] = []
+    ranker = journaled(lines)
+    ranker.change(Differences([], [], {}), {})
+    assert not lines
+    prices = {"a": 1.0, "b": 3.0}
+    ranker.change(Differences([], ["a URL"], {}), {"bank_sha256": "0", "run": "r"})
+    ranker.change(Differences([], ["a price"], {"prices": prices}), {"ranker": {"models": prices}})
+    for one in (ranker, journaled(lines)):
+        assert [c["settings"] for c in one.tally.changes] == [["a URL"], ["a price"]]
+        identities = [c["identity"] for c in one.tally.changes]
+        assert identities == [{"bank_sha256": "0"}, {"ranker": {"models": prices}}]
+        one.ranker.ask(1, model="b")
+        assert one.ranker.committed == 3.0
+
+
+def test_time_of_its_own_is_what_passed_between_two_looks(monkeypatch) -> None:
+    ticks = iter(range(1000))
+    clock = SimpleNamespace(perf_counter=lambda: float(next(ticks)))
+    monkeypatch.setattr("lm_eval_ccat.runs.journaled.time", clock)
+    ranker = journaled()
+    assert (ranker.ranker_seconds, ranker.journal_seconds, ranker.sync_seconds) == (0.0, 0.0, 0.0)
+    [(model, item)] = ranker.ask(1)
+    assert (ranker.ranker_seconds, ranker.journal_seconds, ranker.sync_seconds) == (1.0, 1.0, 0.0)
+    ranker.tell(model, item, 0.5, 1.0)
+    assert (ranker.ranker_seconds, ranker.journal_seconds, ranker.sync_seconds) == (2.0, 2.0, 1.0)
