@@ -182,6 +182,8 @@ def _page(found: Comparison) -> str:
 
 def markdown(found: Comparison) -> str:
     """A comment on a pull request."""
+    from ..report.words import difference, probability
+
     head = ("", "baseline", "candidate", "difference", "interval", "P(better)", "documents", "")
     lines = [
         f"### {found.candidate} against {found.baseline}: **{found.verdict}**",
@@ -193,13 +195,14 @@ def markdown(found: Comparison) -> str:
         rows = [(one.name, one.overall), *((f"– {g}", d) for g, d in one.groups.items())]
         for name, d in rows:
             more = f" (about {d.more_documents:,} more decide)" if d.more_documents else ""
+            low, at, high = difference(d.low, d.difference, d.high)
             cells = (
                 name.replace("|", "\\|"),
                 f"{d.baseline:.4g}",
                 f"{d.candidate:.4g}",
-                f"{d.difference:+.4g}",
-                f"{d.low:+.4g} to {d.high:+.4g}",
-                f"{d.p_better:.1%}",
+                at,
+                f"{low} to {high}",
+                probability(d.p_better),
                 f"{d.documents:,}",
                 d.verdict + more,
             )

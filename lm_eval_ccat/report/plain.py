@@ -9,6 +9,7 @@ from ..masking import mask_text
 from .axes import Axis, axis
 from .charts import ticks
 from .page import asset, csp_hash, environment
+from .words import difference, probability
 
 if TYPE_CHECKING:
     from ..live.comparison import Compared, Comparison
@@ -102,8 +103,9 @@ def in_words(found: Comparison, d: Difference) -> str:
 def figures(d: Difference) -> str:
     """Difference, interval, probability and documents in one line."""
     clusters = f" in {d.clusters:,} clusters" if d.clusters is not None else ""
+    low, at, high = difference(d.low, d.difference, d.high)
     return (
-        f"{d.difference:+.4g} [{d.low:+.4g}, {d.high:+.4g}], P(better) {d.p_better:.1%}, "
+        f"{at} [{low}, {high}], P(better) {probability(d.p_better)}, "
         f"{d.documents:,} documents{clusters}"
     )
 
@@ -151,8 +153,8 @@ def _compared(found: Comparison, one: Compared) -> dict[str, Any]:
                 "after": [
                     f"{d.baseline:.4g}",
                     f"{d.candidate:.4g}",
-                    f"{d.difference:+.4g}",
-                    f"{d.p_better:.1%}",
+                    difference(d.low, d.difference, d.high)[1],
+                    probability(d.p_better),
                     f"{d.documents:,}",
                     d.verdict,
                 ],

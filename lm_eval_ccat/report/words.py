@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from math import floor, log10
+from math import floor, inf, log10
 from typing import Any
 
 
@@ -49,6 +49,23 @@ def money(amount: float) -> str:
     # Never in powers of ten: three significant figures, however many decimals that takes.
     decimals = 2 - floor(log10(abs(amount)))
     return "$" + f"{amount:.{decimals}f}".rstrip("0")
+
+
+def difference(low: float, at: float, high: float) -> list[str]:
+    """A difference between the ends of its interval, all to the digits that its width bears.
+
+    Examples
+    --------
+    >>> difference(-0.0381123, -0.0190812, -0.0000507)
+    ['-0.0381', '-0.0191', '-0.0001']
+    >>> difference(float("-inf"), 0.25, float("inf"))
+    ['-inf', '+0.25', '+inf']
+    """
+    half = (high - low) / 2.0
+    if not 0.0 < half < inf:
+        return [f"{v:+.4g}" for v in (low, at, high)]
+    decimals = max(0, 2 - floor(log10(half)))
+    return [f"{v:+.{decimals}f}" for v in (low, at, high)]
 
 
 def duration(seconds: float) -> str:
