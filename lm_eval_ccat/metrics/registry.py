@@ -194,6 +194,7 @@ def find_metric(
     if scale_or_none is None:
         raise MetricError(
             f"the scale of metric {name}{where} is not known; {_DECLARE.format(name=name)}"
+            + _listed(name, config)
         )
     # Only with a declared scale does a metric of the task's own aggregation come this far.
     own = declared.aggregation not in (None, *MEANS)
@@ -302,6 +303,13 @@ def _directed(scale: Scale, lower_is_better: bool | None) -> Scale:
     if lower_is_better is None or scale.cap is not None:
         return scale
     return replace(scale, higher_is_better=not lower_is_better)
+
+
+def _listed(name: str, config: Mapping[str, Any] | None) -> str:
+    """What the task lists instead, for a name that is mistyped."""
+    entries = [e for e in (config or {}).get("metric_list") or () if isinstance(e, Mapping)]
+    names = [str(e["metric"]) for e in entries if "metric" in e]
+    return f"; the task itself lists {', '.join(names)}" if names and name not in names else ""
 
 
 def _table_scale(name: str, task: str, declared: Declaration) -> Scale | None:

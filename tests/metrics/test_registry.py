@@ -257,6 +257,9 @@ def test_unknown_metrics_are_refused_with_both_remedies():
         MetricError, match=r"novelty of task t is not known; .*--range.*ccat_scales"
     ):
         find_metric("novelty", task="t")
+    listed = {"metric_list": [{"metric": "acc"}, {"metric": "novelty"}]}
+    with pytest.raises(MetricError, match=r"; the task itself lists acc, novelty$"):
+        find_metric("noveltty", task="t", config=listed)
 
 
 def test_constant_columns_are_refused():
