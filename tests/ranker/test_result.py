@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.ranker.result import Ranking
 
 SCORES = draw([-0.8, -0.1, 0.0, 0.9], 80, 4)
 LOSS = Scale(0.0, 50.0, higher_is_better=False)
@@ -144,3 +145,13 @@ def test_the_parts_of_a_ranking_met_no_goal_of_their_own():
     result = drive(Ranker(banks, {"a": 1.0, "b": 1.0}, max_items=20), lambda m, item: 0.5)
     assert not any(part.goal_met for part in result.tasks.values())
     assert result.to_dict()["weights"] == {"x": 0.5, "y": 0.5}
+
+
+def test_its_table_is_headed_by_the_order_if_there_is_one(found):
+    assert found._grid().title == found.in_words() != ""
+    nobody = Ranking(
+        order=[], estimates={}, standard_errors={}, abilities={}, pairwise={}, ties=[], items={},
+        cost={}, stopped_because="", confidence=0.95, n_items=80, scale=Scale(), signature="",
+    )  # fmt: skip
+    assert nobody._grid().title == "no model was ranked"
+    assert (nobody.expected_wrong, nobody.goal_met, nobody.decided) == (0.0, False, True)

@@ -102,8 +102,10 @@ def test_the_fewest_items_are_those_of_the_task():
 
 
 def test_no_warm_up_of_a_task_that_has_no_more_items():
-    made, ledger, _ = turns(TWO, warmup=5)
-    place(ledger, 0, *range(10))
+    made, ledger, _ = turns(TWO, warmup=7)
+    place(ledger, 0, *range(9))
+    assert made.warming() == [Turn(1, 0), Turn(0, 1), Turn(1, 1)]  # its last item
+    place(ledger, 0, 9)
     assert made.warming() == [Turn(1, 0), Turn(1, 1)]
     ledger.set_aside(ledger.accounts[1], "gone")
     assert made.warming() == [] and made.unsettled() == [0]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.runs.journal import JournalFile, MemoryJournal
+from lm_eval_ccat.runs.lines import LineReader, line_of
 from lm_eval_ccat.testing.journal import check_journal
 
 TEXTS = st.text(max_size=30)
@@ -174,3 +175,18 @@ def test_a_disk_that_refuses_to_sync_is_asked_again(
     journal.make_durable()
     journal.make_durable()
     assert len(asked) == 3
+
+
+def test_a_line_is_written_as_people_read_it() -> None:
+    assert "Bäume \u2713".encode() in line_of(0, {"op": "note", "text": "Bäume \u2713"})
+    with pytest.raises(ValueError):
+        line_of(0, {"op": "tell", "score": float("nan")})
+
+
+def test_no_line_without_checksum_follows_one_that_this_version_wrote() -> None:
+    header, old = b'{"seq": 0, "op": "header", "version": 1}', b'{"seq": 1, "op": "note"}'
+    reader = LineReader("journal")
+    assert [r["op"] for r in reader.read([header, old])] == ["header", "note"]
+    reader.passed([line_of(2, {"op": "note"})])
+    with pytest.raises(RunError, match="line 4 has no checksum"):
+        reader.read([b'{"seq": 3, "op": "note"}'])
