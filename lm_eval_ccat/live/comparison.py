@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..bank.scorers import compare_scorers
 from ..errors import CcatError, MetricError, ScaleError, ScoreTableError, UsageError
@@ -372,14 +373,21 @@ def _of_estimates(
     assert isinstance(claims, Claims)
     table = next((t for t in (one, other) if isinstance(t, ScoreTable)), None)
     known = [_estimate(side, name, claims) for side, name in zip((one, other), names)]
-    error = None
+    error = reach = None
     if isinstance(one, Claims) and isinstance(other, Claims) and one.source == other.source:
         error = one.error_of_difference(names[1], names[0])
+        if error and one.open & {names, names[::-1]}:
+            # The ranking looked after every answer and its rule left the pair open: an interval
+            # of one look must not decide it. It reaches the other side of zero at least.
+            gap = abs(known[0][0] - known[1][0])
+            usual = float(ndtri((1.0 + judged["confidence"]) / 2.0))
+            reach = max(usual, 1.001 * gap / error)
     overall = compare_estimates(
         known[0][:2],
         known[1][:2],
         documents=min(known[0][2], known[1][2]),
         error=error,
+        reach=reach,
         higher_is_better=claims.higher_is_better if table is None else table.scale.higher_is_better,
         **judged,
     )

@@ -36,6 +36,8 @@ class Claims:
         Best first.
     pairs : dict of (str, str) to float
         P(a better than b).
+    open : frozenset of (str, str)
+        Pairs that the run's own rule, which holds at every look, left open.
     steers : bool
         Whether the ranking is by it; others were reported beside it.
     weighted : bool
@@ -51,6 +53,7 @@ class Claims:
     models: dict[str, dict[str, Any]]
     order: list[str] = field(default_factory=list)
     pairs: dict[tuple[str, str], float] = field(default_factory=dict)
+    open: frozenset[tuple[str, str]] = frozenset()
     weighted: bool = False
     steers: bool = True
 
@@ -179,6 +182,9 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         },
         order=list(content["order"]),
         pairs={(p["a"], p["b"]): float(p["p"]) for p in content["pairwise"]},
+        open=frozenset(
+            (p["a"], p["b"]) for p in content["pairwise"] if p.get("decision") == "open"
+        ),
         weighted=weighted,
     )
     inherited = {key: content[key] for key in ("confidence", "items_of_benchmark")}

@@ -244,6 +244,11 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
     with_full = compare(path, table.select(["m8"]), models=("m2", None))
     assert with_full.verdict == "better"
     assert with_full.outcomes[0].overall.candidate == pytest.approx(y[8].mean())
+    # What the ranking's rule, valid at every look, left open is not decided by one look at it.
+    content["pairwise"] = [{**pair, "decision": "open"} for pair in content["pairwise"]]
+    path.write_text(json.dumps(content))
+    assert compare(path, path, models=("m2", "m8")).verdict == "not known"
+    assert compare(path, path, models=("m8", "m2")).verdict == "not known"
 
 
 @pytest.mark.parametrize(
