@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..harness.signature import in_words
+from ..report.words import one_look
 from ..upkeep.findings import plural
 from ..visible import visible_values
 from .parsing import prints_json, write_json
@@ -168,12 +169,8 @@ def notes(content: Mapping[str, Any]) -> list[str]:
     for a, b in content["separated_within_ties"]:
         lines.append(f"{a} and {b} are separated from each other, though not from those between.")
     lines += _outlook(content)
-    tail = (1.0 - content["confidence"]) / 2.0
-    if any(not tail <= pair["p"] <= 1.0 - tail for pair in content.get("open_pairs", ())):
-        lines.append(
-            "An open pair beyond these percentages waits for more: they are of one look, and a "
-            "decision has to hold however often one looks."
-        )
+    if why := one_look(content):
+        lines.append(why)
     for name, block in content["models"].items():
         audit, place = block.get("audit"), block.get("place")
         if place:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from .axes import between
-from .words import money, probability, whole_percent
+from .words import money, one_look, probability, whole_percent
 
 #: Models of the order that the head of the page names.
 IN_WORDS = 16
@@ -188,4 +188,5 @@ def outlook(result: Mapping[str, Any], currency: str) -> dict[str, Any] | None:
         "cost": money(cost) if currency == "usd" else None,
         "hopeless": sum(r["all_items"] for r in rows),
         "money": currency == "usd",
+        "one_look": one_look(result),
     }

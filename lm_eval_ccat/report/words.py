@@ -23,6 +23,17 @@ def probability(p: float) -> str:
     return f"{100 * p:.1f}%".replace(".0%", "%")
 
 
+def one_look(result: Any) -> str | None:
+    """Why a pair is open though one look would decide it, where there is such a pair."""
+    tail = (1.0 - result["confidence"]) / 2.0
+    if all(tail <= pair["p"] <= 1.0 - tail for pair in result.get("open_pairs") or ()):
+        return None
+    return (
+        "An open pair beyond these percentages waits for more: they are of one look, and a "
+        "decision has to hold however often one looks."
+    )
+
+
 def whole_percent(p: float) -> str:
     """A probability in whole per cent, never rounded to certainty."""
     if p >= 0.995:

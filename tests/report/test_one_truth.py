@@ -165,6 +165,9 @@ def test_rank_ranges_open_pairs_and_the_figure_are_the_result_s(run) -> None:
     assert [(r["a"], r["b"], dict(r["items"])) for r in shown] == [
         (p["a"], p["b"], p["items"]) for p in result["open_pairs"]
     ]
+    if found:
+        sure = any(not 0.025 <= p["p"] <= 0.975 for p in result["open_pairs"])
+        assert ("however often one looks" in render(run)) is sure
     paper = figure(run)["rows"]
     assert len(paper) == len([m for m in result["order"] if m in run.tested])
     xs = {r["name"]: [r["low"], r["x"], r["high"]] for r in paper}
