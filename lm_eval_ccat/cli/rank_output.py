@@ -216,6 +216,8 @@ def notes(content: Mapping[str, Any]) -> list[str]:
                 f"Up to ${doubt:.4g} more may have been billed, for attempts that were in flight "
                 "when a session ended or whose answers came too late."
             )
+    elif content.get("usd"):
+        lines.append(f"Spent ${content['usd']:.4g}, where the price is known.")
     for name, block in content.get("outcomes", {}).items():
         lines.append(f"By {name}: {block['ranking'] or 'nothing known'}.")
     lines += [f"Warning: {text}." for text in content.get("warnings", ())]

@@ -177,7 +177,8 @@ def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
 
     file = Path(path)
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        with file.open(encoding="utf-8") as stream:  # the stream knows its name, for an error
+            content = yaml.safe_load(stream)
     except FileNotFoundError:
         raise UsageError(f"no configuration file {file}") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -109,6 +109,8 @@ def _content(
     for name, block in content["models"].items():
         sources = sorted(tally.token_sources.get(name, ()))
         block["seconds"] = tally.seconds.get(name, 0.0)
+        if name in tally.usd:
+            block["usd"] = tally.usd[name]
         if sources:
             block["tokens"] = {
                 "input": tally.input_tokens.get(name, 0.0),
@@ -126,6 +128,7 @@ def _content(
         "estimand": estimand,
         **content,
         "cost_unit": currency,
+        "usd": sum(tally.usd.values()) if tally.usd else None,
         "cost_in_doubt": tally.cost_in_doubt,
         "seconds": elapsed,
         "interrupted": interrupted,

@@ -112,6 +112,8 @@ def facts(run: Run) -> list[dict[str, str]]:
                 "label": f"spent; a full evaluation about {money(whole)}",
             }
         )
+    elif result.get("usd"):
+        made.append({"value": money(result["usd"]), "label": "spent, where the price is known"})
     pairs = pairs_decided(result)
     if pairs["pairs"]:
         same = f", {pairs['equivalent']} equivalent" if pairs["equivalent"] else ""

@@ -121,5 +121,6 @@ def _compare(old: Any, new: Any, path: str, found: list[tuple[str, Any, Any]]) -
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    whole = isinstance(value, float) and value.is_integer()
+    text = json.dumps(int(value) if whole else value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -59,6 +59,7 @@ class Tally:
     """
 
     costs: dict[str, float] = field(default_factory=dict)
+    usd: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     answered: dict[str, int] = field(default_factory=dict)
     input_tokens: dict[str, float] = field(default_factory=dict)
@@ -206,6 +207,8 @@ class JournaledRanker:
             name = str(model)
             _add(tally.costs, name, record.get("cost"))
             _add(tally.seconds, name, record.get("seconds"))
+            if record.get("usd") is not None:
+                _add(tally.usd, name, record["usd"])
         if op == "tell" or "responses" in record:
             self.answers[pair] = record  # also an answer without a score, or beyond the bank
         if op == "tell":

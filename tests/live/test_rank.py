@@ -182,6 +182,20 @@ def test_a_dry_run_counts_no_more_than_the_budget_allows(
     assert out.count("10 to 30 ") == len(FOUR)
 
 
+def test_what_was_spent_is_said_under_a_budget_of_items_too(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    price = {"price": {"item": 0.5}}
+    config = bench.config(server.url, ["m05", "m07"], entry=price, budget={"items": 24})
+    assert main(["rank", str(config)]) in (0, 3)
+    content = result(config)
+    assert content["cost_unit"] == "items"
+    assert content["usd"] == pytest.approx(0.5 * content["items_administered"])
+    assert f"Spent ${content['usd']:.4g}" in capsys.readouterr().out
+    assert main(["rank", str(config), "--resume", "--budget_items", "26"]) in (0, 3)
+    assert "24 -> 26" in capsys.readouterr().out
+
+
 def test_dry_run_asks_nothing(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
