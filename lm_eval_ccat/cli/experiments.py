@@ -200,6 +200,6 @@ def _mapping(path: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read as JSON ({error})") from error
     if not isinstance(content, dict) or not all(isinstance(v, kind) for v in content.values()):
-        shape = {list: "a list of models", dict: "an object"}.get(kind, "a number")  # type: ignore[call-overload]
+        shape = "a list of models" if kind is list else "an object" if kind is dict else "a number"
         raise UsageError(f"{path}: a JSON object whose values are each {shape} is needed")
     return content
