@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from lm_eval_ccat.simulation.outcome import Outcome
+from lm_eval_ccat.simulation.summary import coverage
 
 Key = tuple[str, str]
-
-_Z95 = 1.959963984540054
 
 
 class Results:
@@ -75,7 +74,7 @@ def figures(own: Sequence[Outcome]) -> dict[str, Any]:
     if stated:
         z = np.concatenate([_z(o) for o in stated])
         out["z_rms"] = float(np.sqrt(np.mean(z**2)))
-        out["coverage"] = float(np.mean(np.abs(z) <= _Z95))
+        out["coverage"] = coverage(stated)
     sure = [o for o in own if o.confident is not None]
     if sure:
         confident = sum(o.confident or 0 for o in sure)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from lm_eval_ccat.simulation.outcome import Outcome, quantiles
+from lm_eval_ccat.simulation.summary import coverage
 from lm_eval_ccat.simulation.truth import z_scores
 
-Z95 = 1.959963984540054
 RESAMPLES = 1000
 FEWEST_SETS = 5
 #: Where the bootstrap interval of a table's z should reach into.
@@ -57,7 +57,8 @@ def table_figures(own: Sequence[Outcome], n_items: int) -> dict[str, float]:
     stated = [o for o in own if o.standard_errors is not None]
     if stated:
         z = np.concatenate([z_scores(o.errors, np.asarray(o.standard_errors)) for o in stated])
-        out["z"], out["cover"] = float(np.mean(z**2)), float(np.mean(np.abs(z) <= Z95))
+        out["z"] = float(np.mean(z**2))
+        out["cover"] = coverage(stated) or 0.0
         scores = [z_scores(o.errors, np.asarray(o.standard_errors)) for o in stated]
         out |= bootstrapped("z", scores)
     pairs = [o for o in own if o.difference_errors is not None]

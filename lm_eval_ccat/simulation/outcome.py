@@ -15,6 +15,8 @@ from .truth import full_means, kendall_tau, true_ties
 
 Floats = NDArray[np.float64]
 
+_ROUNDING = 1e-9  # of a mean: an interval of a model with all items is a point
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -42,6 +44,8 @@ class Outcome:
     errors : ndarray of shape (n_holdout,)
         Estimate minus truth of the full-benchmark mean, on [0, 1].
     standard_errors : ndarray of shape (n_holdout,), or None
+    covered : ndarray of bool, shape (n_holdout,), or None
+        Whether the interval that the method itself states holds the truth.
     seconds : float
         Time of asking and telling; calibration is not in it.
     items_of : dict of str to tuple of doc_id
@@ -78,6 +82,7 @@ class Outcome:
     difference_standard_errors: Floats | None = None
     difference_df: Floats | None = None
     order: tuple[str, ...] = ()
+    covered: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,9 @@ class Claim:
     location : ndarray of shape (n_models,), optional
         What it orders by; default the estimates.
     standard_errors : ndarray of shape (n_models,), optional
+    intervals : ndarray of shape (n_models, 2), optional
+        Ends of the intervals of the full-benchmark means, as users see them: Student's or a
+        confidence sequence's where the method has these.
     ahead : ndarray of int, shape (n_models, n_models), optional
         1 where a pair is decided for the first model, -1 for the second, 0 where it is not;
         without it the method decides nothing.
@@ -101,6 +109,7 @@ class Claim:
     estimates: Floats
     location: Floats | None = None
     standard_errors: Floats | None = None
+    intervals: Floats | None = None
     ahead: NDArray[np.int8] | None = None
     variance: Floats | None = None
     df: Floats | None = None
@@ -119,6 +128,7 @@ class Claim:
             estimates=np.array([ranking.estimates[m] for m in names]),
             location=np.array([-float(place[m]) for m in names]),
             standard_errors=np.array([ranking.standard_errors[m] for m in names]),
+            intervals=np.array([ranking.interval(m) for m in names]),
             ahead=ahead,
             variance=known.variance,
             df=known.df,
@@ -180,6 +190,10 @@ def judge(run: Run, claim: Claim, truth: Truth) -> Outcome:
         ties, hits = int((said == 0).sum()), int(((said == 0) & tied).sum())
         confident, right = int((said != 0).sum()), int(((said == ahead) & (said != 0)).sum())
     errors = claim.estimates - truth.means
+    covered = None
+    if claim.intervals is not None:
+        low, high = claim.intervals.T
+        covered = (low <= truth.means + _ROUNDING) & (truth.means - _ROUNDING <= high)
     of_pairs: dict[str, Floats] = {}
     if claim.variance is not None and claim.df is not None:
         of_pairs = {
@@ -205,6 +219,7 @@ def judge(run: Run, claim: Claim, truth: Truth) -> Outcome:
         confident_right=right,
         errors=errors,
         standard_errors=claim.standard_errors,
+        covered=covered,
         seconds=run.seconds,
         items_of=run.items_of,
         stopped_because=run.stopped_because,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
 from ..bank import ItemBank
 from ..methods.curves import fit_abilities
@@ -80,12 +80,14 @@ def _claim(y: Floats, offset: Floats, size: int, fitted: int, confidence: float)
     of_one = np.where(of_one > 0.0, of_one, _IMAGINED / n_both)
     variance = of_one * (1.0 - n_both / size) / n_both
     gap = gap + offset[:, None] - offset[None, :]
+    half = stdtrit(np.maximum(n - fitted, 1), (1.0 + confidence) / 2.0) * error
     better = stdtr(df, gap / np.sqrt(np.maximum(variance, 1e-30)))
     tail = (1.0 - confidence) / 2.0
     decided = (better < tail) | (better > 1.0 - tail)
     return Claim(
         estimates=mean + offset,
         standard_errors=error,
+        intervals=np.stack([mean + offset - half, mean + offset + half], axis=1),
         ahead=np.where(decided, np.sign(gap), 0.0).astype(np.int8),
         variance=variance,
         df=df,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .outcome import Outcome, quantiles
-from .truth import half_width, z_scores
+from .truth import z_scores
 
 # Beyond this standard error of a mean tau the advice says that it is unsure.
 UNSURE = 0.05
@@ -16,11 +16,10 @@ UNSURE = 0.05
 
 def run_record(outcome: Outcome, confidence: float) -> dict[str, Any]:
     """Return one run as JSON values."""
-    z_rms = coverage = None
+    z_rms = None
     if outcome.standard_errors is not None:
         z = z_scores(outcome.errors, outcome.standard_errors)
         z_rms = float(np.sqrt(np.mean(z**2)))
-        coverage = float(np.mean(np.abs(z) <= half_width(confidence)))
     precision, recall, f1 = _tie_scores([outcome])
     return {
         "method": outcome.method,
@@ -39,7 +38,7 @@ def run_record(outcome: Outcome, confidence: float) -> dict[str, Any]:
         "confident_pairs": outcome.confident,
         "confident_accuracy": _share(outcome.confident_right, outcome.confident),
         "z_rms": z_rms,
-        "coverage": coverage,
+        "coverage": coverage([outcome]),
         "rmse": float(np.sqrt(np.mean(outcome.errors**2))),
         **_of_differences([outcome], confidence),
         "seconds": outcome.seconds,
@@ -100,7 +99,7 @@ def _pool(
             sum(o.confident_right != o.confident for o in sure), len(sure)
         ),
         "z_rms": float(np.sqrt(np.mean(z**2))) if len(z) else None,
-        "coverage": float(np.mean(np.abs(z) <= half_width(confidence))) if len(z) else None,
+        "coverage": coverage(own),
         "rmse": float(np.sqrt(np.mean(errors**2))),
         "bias": float(np.mean(errors)),
         **_of_differences(own, confidence),
@@ -112,6 +111,12 @@ def _pool(
         pooled["tau_minus_paper"] = _mean(differences)
         pooled["tau_minus_paper_se"] = _standard_error(differences)
     return pooled
+
+
+def coverage(outcomes: Sequence[Outcome]) -> float | None:
+    """Share of models whose stated interval holds the truth; None where none is stated."""
+    stated = [o.covered for o in outcomes if o.covered is not None]
+    return float(np.mean(np.concatenate(stated))) if stated else None
 
 
 def _of_differences(own: Sequence[Outcome], confidence: float) -> dict[str, float | None]:

@@ -103,7 +103,8 @@ def test_the_papers_runs_are_those_of_the_ranker(found):
         assert run["confident_accuracy"] == pytest.approx(right / (6 - undecided))
     z = [(ranking.estimates[m] - truth[m]) / ranking.standard_errors[m] for m in held.models]
     assert run["z_rms"] == pytest.approx(np.sqrt(np.mean(np.square(z))))
-    assert run["coverage"] == pytest.approx(np.mean(np.abs(z) <= 1.959964))
+    inside = [lo <= truth[m] <= hi for m in held.models for lo, hi in [ranking.interval(m)]]
+    assert run["coverage"] == pytest.approx(np.mean(inside))
 
 
 def test_held_out_models_do_not_touch_calibration(monkeypatch):
