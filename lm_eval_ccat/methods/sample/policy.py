@@ -18,6 +18,7 @@ from .ease import groups_by_ease
 from .effects import Effects
 from .pairs import Pairs, SharedSequence, strata_of
 from .rules import ByBetting, BySequence, Rule
+from .stated import largest_departures, variances_of_pairs
 
 GUARANTEES = ("asymptotic", "finite")
 #: Strata smaller than this are taken together: each needs a variance of its own.
@@ -146,7 +147,11 @@ class SamplePolicy(Policy):
         n, seen = int(self.effects.counts[model]), self.effects.n_seen
         if n == 0:
             return float(means[model]), 0.5
-        one = float(self.pairs.own.variances(np.array([model]))[1][0])
+        series = np.array([model])
+        plain = float(self.pairs.own.variances(series)[1][0])
+        imagined = largest_departures(self.pairs, series)
+        one = float(self.pairs.own.variances(series, imagined)[1][0])
+        rest += one - plain  # what it has not shown yet departs from the other models', too
         size = len(self.sequence.order)
         variance = one * (1.0 / seen - 1.0 / size) + rest * (1.0 / n - 1.0 / seen)
         return float(means[model]), math.sqrt(max(variance, 0.0))
@@ -161,7 +166,8 @@ class SamplePolicy(Policy):
             values = self.pairs.scores[model, own]
             return betting_interval(values, len(self.sequence.order), 1.0 - confidence)
         series = np.array([model])
-        radius = float(self.pairs.own.radius(series, 1.0 - confidence)[0])
+        imagined = largest_departures(self.pairs, series)
+        radius = float(self.pairs.own.radius(series, 1.0 - confidence, imagined)[0])
         if math.isinf(radius):
             return 0.0, 1.0
         mean = float(self.pairs.own.means(series)[0] + self.pairs.shift[model])
@@ -194,7 +200,7 @@ class SamplePolicy(Policy):
     def differences(self) -> Differences:
         p = self.pairs
         every = np.arange(len(p.first))
-        variance = np.minimum(p.sums.variances(every)[0], 1.0)
+        variance = np.minimum(variances_of_pairs(p), 1.0)
         df = np.maximum(p.sums.items(every) - len(self.sequence.sizes), 1.0)
         return Differences(self.effects.solve()[0], p.matrix(variance), p.matrix(df))
 
@@ -202,7 +208,7 @@ class SamplePolicy(Policy):
         """As wide as the confidence sequence is: a sum over tasks is looked at every item, too."""
         p = self.pairs
         every = np.arange(len(p.first))
-        variance, radius = p.sums.variances(every)[0], p.sums.radius(every, level)
+        variance, radius = variances_of_pairs(p), p.sums.radius(every, level)
         known = (variance > 0.0) & np.isfinite(variance)
         reach = np.where(variance > 0.0, np.inf, 0.0)
         np.divide(radius, np.sqrt(variance), out=reach, where=known)
@@ -212,7 +218,7 @@ class SamplePolicy(Policy):
         """By Student's distribution, as if looked at once; `decisions` hold at every look."""
         p = self.pairs
         every = np.arange(len(p.first))
-        variance, mean = p.sums.variances(every)[0], p.sums.means(every)
+        variance, mean = variances_of_pairs(p), p.sums.means(every)
         df = np.maximum(p.sums.items(every) - len(self.sequence.sizes), 1.0)
         known = np.where(mean > 0.0, 1.0, np.where(mean < 0.0, 0.0, 0.5))
         spread = np.where(variance > 0.0, variance, 1.0)

@@ -91,8 +91,14 @@ class Sums:
         size = self.sizes - self.missing[:, series]
         return np.asarray(size / np.maximum(size.sum(axis=0), 1.0))
 
-    def variances(self, series: Ints) -> tuple[Floats, Floats]:
+    def variances(self, series: Ints, imagined: Floats | float = 0.0) -> tuple[Floats, Floats]:
         """Variance of `means`, and of one item within its stratum.
+
+        Parameters
+        ----------
+        series : ndarray of int
+        imagined : ndarray of shape (len(series),), optional
+            Least size of the value that counts as seen once more.
 
         Returns
         -------
@@ -104,13 +110,13 @@ class Sums:
         least = np.maximum(n, 1.0)
         within = self.square[:, series] - self.total[:, series] ** 2 / least
         largest = self.largest[series]
-        one_more = IMAGINED * np.where(largest > 0.0, largest, 1.0) ** 2
+        one_more = IMAGINED * np.maximum(np.where(largest > 0.0, largest, 1.0), imagined) ** 2
         within = (np.maximum(within, 0.0) + weight * one_more) / np.maximum(n - 1.0, 1.0)
         unseen = np.maximum(1.0 - n / np.maximum(size, 1.0), 0.0)
         of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, weight**2 * within * unseen / least)
         return of_mean.sum(axis=0), (weight * within).sum(axis=0)
 
-    def radius(self, series: Ints, alpha: float) -> Floats:
+    def radius(self, series: Ints, alpha: float, imagined: Floats | float = 0.0) -> Floats:
         """Half the width of the interval of the mean that holds at all looks together.
 
         Parameters
@@ -118,13 +124,15 @@ class Sums:
         series : ndarray of int
         alpha : float
             Two-sided error.
+        imagined : ndarray of shape (len(series),), optional
+            As `variances` has it.
 
         Returns
         -------
         ndarray of shape (len(series),)
             Infinite before `LEAST` items, 0 once no item is left.
         """
-        of_mean, of_one = self.variances(series)
+        of_mean, of_one = self.variances(series, imagined)
         out = np.full(len(series), np.inf)
         known = of_mean == 0.0
         out[known] = 0.0
