@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from .errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 
 class Named(Protocol):
@@ -51,8 +53,14 @@ class Plugins(Generic[T]):
     def names(self) -> tuple[str, ...]:
         """All names there are: the package's own, then the others by the alphabet."""
         own = tuple(self._own())
-        others = set(self._registered) | set(entry_points(group=self.group).names)
+        others = set(self._registered) | set(_installed(group=self.group).names)
         return own + tuple(sorted(others - set(own)))
+
+    def __iter__(self) -> Iterator[T]:
+        """Each of `names`; what is installed is looked for only after the package's own."""
+        own = self._own()
+        yield from map(self.get, own)
+        yield from (self.get(name) for name in self.names() if name not in own)
 
     def register(self, thing: T) -> T:
         """Make something known in this process; it replaces what was registered under its name.
@@ -87,7 +95,7 @@ class Plugins(Generic[T]):
             return self._checked(found, f"{self.what} {name!r}")
         if name in self._registered:
             return self._registered[name]
-        points = entry_points(group=self.group, name=name)
+        points = _installed(group=self.group, name=name)
         if not points:
             raise UsageError(f"unknown {self.what} {name!r}{did_you_mean(name, self.names())}")
         point = next(iter(points))
@@ -119,6 +127,13 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; there are {', '.join(known)}" if known else "; there are none"
+
+
+def _installed(**wanted: str) -> EntryPoints:
+    """Entry points of installed packages; the import alone costs what a small log takes."""
+    from importlib.metadata import entry_points
+
+    return entry_points(**wanted)
 
 
 def _load(place: str) -> Any:

@@ -53,11 +53,10 @@ def reader_of(path: Path) -> Reader:
     """
     if not path.exists():
         raise ScoreTableError(f"{path}: no such file or directory of scores")
-    readers = [READERS.get(name) for name in READERS.names()]
-    for reader in readers:
+    for reader in READERS:
         if reader.can_read(path):
             return reader
-    kinds = "; ".join(reader.summary for reader in readers)
+    kinds = "; ".join(reader.summary for reader in READERS)
     if path.is_dir():
         raise ScoreTableError(
             f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples "

@@ -220,11 +220,13 @@ def _read_runs(
         run.lines += rows.lines
         run.without += rows.without
         _name_filters(runs[rows.file], rows, metric.name, filter, earlier[rows.file])
-        run.filters.update(name for name in rows.filters if name is not None)
+        run.filters.update(rows.filters)
         run.doc_ids += rows.doc_ids
         run.scores += rows.scores
         for doc_id, doc_hash in zip(rows.doc_ids, rows.hashes):
-            seen = hashes.setdefault(doc_id, [])
+            seen = hashes.get(doc_id)
+            if seen is None:
+                seen = hashes[doc_id] = []
             if doc_hash not in seen:
                 seen.append(doc_hash)
             run.versions.append(seen.index(doc_hash))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,10 +19,15 @@ from ....errors import MetricError, ScaleError
 from ....parallel import in_processes
 from .files import open_log
 from .metric import MetricInLogs
+from .tails import FILTER, FIRST, HEAD, Tails
 
 RANGE_BYTES = 16 << 20
+# Small enough to stay in a processor's cache.
+BLOCK_BYTES = 1 << 18
 # Below this starting processes costs more than it gains.
 _WORTH_PROCESSES = 48 << 20
+# Scores of a 0/1 metric are always the same two texts.
+_KNOWN_SCORES = 1024
 
 
 @dataclass(frozen=True)
@@ -82,27 +86,42 @@ class Rows:
     without: int = 0
 
 
-def _lines(part: Part, rows: Rows) -> Iterator[bytes]:
-    """Yield the lines whose first byte lies in the part."""
+def _blocks(part: Part, rows: Rows) -> Iterator[tuple[bytes | bytearray, int]]:
+    """Yield whole lines, many at a time: those whose first byte lies in the part.
+
+    Each time, the lines and how many bytes they fill; what is yielded is used again.
+    """
     try:
         with open_log(part.path) as stream:
             if _is_list(part.path):
                 for row in json.load(stream):
-                    rows.lines += 1
-                    yield json.dumps(row).encode()
+                    line = json.dumps(row).encode()
+                    yield line, len(line)
                 return
             at = part.start
             if at:
                 # A range begins after the line that the range before it finishes.
                 stream.seek(at - 1)
                 at += len(stream.readline()) - 1
+            block, kept = bytearray(BLOCK_BYTES), 0
             while part.end is None or at < part.end:
-                line = stream.readline()
-                if not line:
+                if kept == len(block):
+                    block.extend(bytes(kept))  # a line longer than a block
+                most = len(block) - kept if part.end is None else part.end - at
+                # What a damaged .gz gave before the damage comes out of one read alone.
+                with memoryview(block)[kept : kept + most] as free:
+                    read = stream.readinto1(free)
+                if not read:
                     break
-                at += len(line)
-                rows.lines += 1
-                yield line
+                at, kept = at + read, kept + read
+                whole = block.rfind(b"\n", 0, kept) + 1
+                if whole:
+                    yield block, whole
+                    block[: kept - whole] = block[whole:kept]
+                    kept -= whole
+            if kept:
+                last = bytes(block[:kept]) + stream.readline()
+                yield last, len(last)
     except (
         OSError,
         EOFError,
@@ -113,20 +132,16 @@ def _lines(part: Part, rows: Rows) -> Iterator[bytes]:
         rows.broken.append((rows.lines, f"cannot be read on ({error})"))
 
 
-_HEAD = re.compile(rb'\{"doc_id": (\d+), "doc": ')
-
-
 def _row(line: bytes, marker: bytes) -> Any:
     """Parse of a row its doc_id and all from the last key ``marker`` on; else the whole row.
 
-    In JSON a quote inside a string is escaped, so ``"key": `` can only be a key; and an object made
-    of the rest of the line parses only if that key stands at the row's own level. What lies between
-    is not looked at, except for the signs of a write that was cut off and later continued by
-    another row: a second beginning, or a block of zero bytes.
+    An object made of the rest of the line parses only if that key stands at the row's own level.
+    What lies between is not looked at, except for the signs of a write that was cut off and later
+    continued by another row: a second beginning, or a block of zero bytes.
     """
-    head = _HEAD.match(line)
+    head = FIRST.match(line)
     at = line.rfind(marker)
-    if head and at > 0 and line.find(b'{"doc_id": ', 1) < 0 and b"\0" not in line:
+    if head and at > 0 and line.rfind(HEAD) == 0 and b"\0" not in line:
         try:
             row = json.loads(b"{" + line[at:])
         except ValueError:
@@ -137,6 +152,112 @@ def _row(line: bytes, marker: bytes) -> Any:
     return json.loads(line)
 
 
+class _Reading:
+    """Takes the rows of one part, line by line."""
+
+    def __init__(self, part: Part, rows: Rows) -> None:
+        self.part, self.rows = part, rows
+        self.metric = part.metric.find()
+        # Pairs of texts are told apart by the answer, which stands before the filter's name.
+        self._pairs = bool(getattr(self.metric, "corpus", False))
+        self._tails = Tails(part.metric.name)
+        self._known: dict[bytes, float] = {}
+
+    def take(self, block: bytes | bytearray, size: int) -> None:
+        """Take all lines of a block.
+
+        Raises
+        ------
+        ScaleError
+            When a score lies outside the metric's scale: then all of them are in doubt.
+        """
+        parse = self._pairs or block.find(b"\0", 0, size) >= 0
+        start = 0
+        while start < size:
+            end = block.find(b"\n", start, size) + 1 or size
+            self.rows.lines += 1
+            if parse or not self._take_tail(block, start, end):
+                self._take_line(bytes(block[start:end]))
+            start = end
+
+    def _take_tail(self, block: bytes | bytearray, start: int, end: int) -> bool:
+        """Take a row by its end; False where it must be parsed."""
+        tail = self._tails.read(block, start, end)
+        if tail is None:
+            return False
+        doc_id, name, doc_hash, number = tail
+        score = self._known.get(number)
+        if score is None:
+            try:
+                score = self.metric.score(json.loads(number), task=self.part.metric.task)
+            except (MetricError, ScaleError):
+                return False
+            if not math.isfinite(score):
+                return False
+            if len(self._known) < _KNOWN_SCORES:
+                self._known[number] = score
+        before = self._before(doc_id, name)
+        if before is not None:
+            self._add(doc_id, score, doc_hash, name, before)
+        return True
+
+    def _take_line(self, line: bytes) -> None:
+        rows, key = self.rows, self.part.metric.name
+        number = rows.lines - 1
+        if line.isspace():
+            return
+        try:
+            row = _row(line, b'"filtered_resps": ' if self._pairs else FILTER)
+        except (ValueError, RecursionError) as error:
+            rows.broken.append((number, str(error)))
+            return
+        if not isinstance(row, dict) or not isinstance(row.get("doc_id"), (int, str)):
+            rows.broken.append((number, "not a sample row: no doc_id"))
+            return
+        name = row.get("filter")
+        before = self._before(row["doc_id"], name)
+        if before is None:
+            return
+        if key not in row:
+            rows.without += 1
+            return
+        answers = row.get("filtered_resps")
+        answer = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
+        try:
+            score = self.metric.score(
+                row[key],
+                task=self.part.metric.task,
+                prediction=answer if isinstance(answer, str) else None,
+            )
+        except ScaleError as error:
+            raise ScaleError(f"{self.part.path}, doc_id {row['doc_id']}: {error}") from None
+        except MetricError as error:
+            rows.unusable.append((number, str(error)))
+            return
+        if not math.isfinite(score):
+            rows.unusable.append((number, f"{key} is {score}"))
+            return
+        self._add(row["doc_id"], score, row.get("doc_hash"), name, before)
+
+    def _before(self, doc_id: Any, name: str | None) -> int | None:
+        """How many nameless rows of the document came before; None for an unwanted filter's row."""
+        if name is None:
+            before = self.rows.seen[doc_id]
+            self.rows.seen[doc_id] += 1
+            return before
+        return 0 if self.part.filter in (None, name) else None
+
+    def _add(
+        self, doc_id: Any, score: float, doc_hash: str | None, name: str | None, before: int
+    ) -> None:
+        rows = self.rows
+        rows.doc_ids.append(doc_id)
+        rows.scores.append(score)
+        rows.hashes.append(doc_hash)
+        rows.filters.append(name)
+        rows.nth.append(before)
+
+
 def read_part(part: Part, _shared: None = None) -> Rows:
     """Read one part; see :class:`Rows`.
 
@@ -145,53 +266,11 @@ def read_part(part: Part, _shared: None = None) -> Rows:
     ScaleError
         When a score lies outside the metric's scale: then all of them are in doubt.
     """
-    metric, key = part.metric.find(), part.metric.name
-    # Pairs of texts are told apart by the answer, which stands before the filter's name.
-    marker = b'"filtered_resps": ' if getattr(metric, "corpus", False) else b'"filter": '
     end = part.path.stat().st_size if part.end is None else part.end
     rows = Rows(part.file, size=end - part.start)
-    for line in _lines(part, rows):
-        number = rows.lines - 1
-        if line.isspace():
-            continue
-        try:
-            row = _row(line, marker)
-        except (ValueError, RecursionError) as error:
-            rows.broken.append((number, str(error)))
-            continue
-        if not isinstance(row, dict) or not isinstance(row.get("doc_id"), (int, str)):
-            rows.broken.append((number, "not a sample row: no doc_id"))
-            continue
-        name = row.get("filter")
-        if name is None:
-            before = rows.seen[row["doc_id"]]
-            rows.seen[row["doc_id"]] += 1
-        elif part.filter is not None and name != part.filter:
-            continue
-        if key not in row:
-            rows.without += 1
-            continue
-        answers = row.get("filtered_resps")
-        answer = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
-        try:
-            score = metric.score(
-                row[key],
-                task=part.metric.task,
-                prediction=answer if isinstance(answer, str) else None,
-            )
-        except ScaleError as error:
-            raise ScaleError(f"{part.path}, doc_id {row['doc_id']}: {error}") from None
-        except MetricError as error:
-            rows.unusable.append((number, str(error)))
-            continue
-        if not math.isfinite(score):
-            rows.unusable.append((number, f"{key} is {score}"))
-            continue
-        rows.doc_ids.append(row["doc_id"])
-        rows.scores.append(score)
-        rows.hashes.append(row.get("doc_hash"))
-        rows.filters.append(name)
-        rows.nth.append(before if name is None else 0)
+    reading = _Reading(part, rows)
+    for block, size in _blocks(part, rows):
+        reading.take(block, size)
     return rows
 
 
