@@ -93,8 +93,12 @@ class Display(Observer):
 
     def finished(self, result: Result) -> None:
         """Print the result."""
+        from .parsing import prints_json
         from .rank_output import show
 
+        if prints_json(self.json):  # else the printed result has them
+            for warning in result.content["warnings"]:
+                self.warn(warning)
         show(result, self.json, self._out)
 
     def tick(self) -> None:

@@ -76,7 +76,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--metric",
         action="append",
         metavar="METRIC[=WEIGHT]",
-        help="metric to rank by; several times for a weighted sum, weight 0 to report only",
+        help="metric to rank by; several times for a weighted sum, weight 0 to report only; "
+        "replaces metrics:",
     )
     plain.add_argument("--include_path", metavar="DIR", help="folder of task configurations")
     plain.add_argument("--num_fewshot", type=int, metavar="N", help="few-shot examples")
@@ -191,7 +192,7 @@ def run(args: argparse.Namespace) -> int:
         config = parse_config({**_written(args), **_overrides(args)})
         path = Path(safe_name(Path(args.task).stem))
     else:
-        for flag in ("task", "model", "model_args", "name", "metric"):
+        for flag in ("task", "model", "model_args", "name"):
             if getattr(args, flag):
                 raise UsageError(f"--{flag} is for a ranking without {path}; write it there")
         config = load_config(path, _overrides(args))
@@ -257,19 +258,12 @@ def _written(args: argparse.Namespace) -> dict[str, Any]:
                 "give each once per model, in the same order"
             )
     arguments = given or [""] * len(types)
-    harness = {
-        "include_path": args.include_path,
-        "num_fewshot": args.num_fewshot,
-        "apply_chat_template": args.apply_chat_template or None,
-    }
     return {
         "task": args.task,
-        **({"metrics": args.metric} if args.metric else {}),
         "models": [
             {"name": name, "model": kind, "model_args": text}
             for name, kind, text in zip(names or _names(types, arguments), types, arguments)
         ],
-        "harness": {key: value for key, value in harness.items() if value is not None},
     }
 
 
@@ -311,6 +305,18 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
         )
         if getattr(args, key) is not None
     }
+    if args.metric:
+        given["metrics"] = args.metric
+    folder = args.include_path
+    if folder and args.config:  # seen from here, not from beside the configuration
+        folder = str(Path(folder).absolute())
+    harness = {
+        "include_path": folder,
+        "num_fewshot": args.num_fewshot,
+        "apply_chat_template": args.apply_chat_template or None,
+    }
+    if settings := {key: value for key, value in harness.items() if value is not None}:
+        given["harness"] = settings
     if budgets:
         given["budget"] = budgets
     if args.one_at_a_time:

@@ -13,7 +13,7 @@ def print_forecast(content: Mapping[str, Any]) -> None:
     """Print what `lm_eval_ccat.live.ranking.dry_run` returns."""
     print(
         f"Task {content['task']}: {content['documents']} documents, metric {content['metric']}, "
-        f"bank {content['bank']}."
+        + (f"bank {content['bank']}." if content["bank"] else "no bank: random documents.")
     )
     print(f"{'model':<24} {'items':>12} {'per item':>12} {'cost':>22} {'full run':>12}")
     for name, m in content["models"].items():

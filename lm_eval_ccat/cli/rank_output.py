@@ -195,7 +195,8 @@ def notes(content: Mapping[str, Any]) -> list[str]:
                 f"{name}: {block['from_prior']} of {block['n_items']} answers were given before "
                 "and cost nothing now."
             )
-        if block.get("empty_outputs"):
+        warned = any(f" answers of {name} are empty" in w for w in content.get("warnings", ()))
+        if block.get("empty_outputs") and not warned:
             answers = plural(block["empty_outputs"], "empty answer")
             lines.append(f"{name} gave {answers}, scored as given.")
     samples = {n: s for n in content["order"] if (s := content["models"][n].get("sample"))}

@@ -166,7 +166,8 @@ def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
         A YAML file.  A relative ``bank`` and ``harness.include_path`` are looked up beside it
         first, then from the working directory.
     overrides : mapping, optional
-        Top-level values that replace those of the file (from command line flags).
+        Top-level values that replace those of the file (from command line flags); of ``harness``
+        each setting by itself.
 
     Raises
     ------
@@ -193,7 +194,10 @@ def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
             f"with task: and models:, or use rank --task TASK --bank {file} --model TYPE "
             "--model_args A=B (once per model)"
         )
-    content = {**content, **(overrides or {})}
+    given = dict(overrides or {})
+    if "harness" in given and isinstance(content.get("harness"), Mapping):
+        given["harness"] = {**content["harness"], **given["harness"]}
+    content = {**content, **given}
     try:
         return parse_config(content, folder=file.parent)
     except UsageError as error:

@@ -60,12 +60,14 @@ def forecast(plan: Plan) -> dict[str, Any]:
     items_most = sum(m["most_items"] for m in models.values())
     if "items" in config.budget:
         items_most = min(items_most, max(int(config.budget["items"]), least * len(models)))
+    if bound is not None and all_known:
+        items_most = min(items_most, _affordable(models.values(), bound))
     total_most = _dearest(models.values(), items_most) if all_known else None
     limits = [limit for limit in (total_most, bound) if limit is not None]
     return {
         "task": "+".join(plan.measured),
         "documents": sum(len(session.doc_ids) for session in plan.sessions.values()),
-        "bank": plan.bank.short_hash,
+        "bank": _bank_hashes(plan) if config.bank else None,
         "metric": plan.label,
         "budget": dict(config.budget),
         "models": models,
@@ -78,6 +80,26 @@ def forecast(plan: Plan) -> dict[str, Any]:
         "judge_cost_per_item": config.judge.item,
         "one_at_a_time": config.one_at_a_time,
     }
+
+
+def _bank_hashes(plan: Plan) -> str:
+    of_tasks = (outcome.bank.short_hash for outcome in plan.outcomes.values())
+    return "+".join(dict.fromkeys(of_tasks))
+
+
+def _affordable(models: Iterable[Mapping[str, Any]], money: float) -> int:
+    """Answers that the money is spent by at the latest: each model's least, then the cheapest."""
+    answers, left = 0, money
+    for m in models:
+        answers += m["least_items"]
+        left -= m["least_cost"]
+    for m in sorted(models, key=lambda m: m["cost_per_item"]):
+        more, price = m["most_items"] - m["least_items"], m["cost_per_item"]
+        if price > 0.0:
+            more = min(more, max(math.ceil(left / price), 0))
+        answers += more
+        left -= more * price
+    return answers
 
 
 def _dearest(models: Iterable[Mapping[str, Any]], answers: int) -> float:

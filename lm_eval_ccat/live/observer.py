@@ -65,6 +65,8 @@ class Observer:
 
     def finished(self, result: Result) -> None:
         """The result is there; files are written after this, lest a full disk hide it."""
+        for warning in result.content["warnings"]:
+            self.warn(warning)
 
 
 class ProgressBar(Observer):

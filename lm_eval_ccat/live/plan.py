@@ -21,6 +21,7 @@ from ..harness.prices import Tokens
 from ..metrics.scale import Scale
 from ..ranker import Ranker
 from ..runs.rebuild import make_ranker
+from ..simulation.audit import WEIGHTED_MEAN
 from ..upkeep.grow import without
 from .config import ModelConfig, RankConfig
 from .known import KnownMean, known_means, read_known
@@ -109,7 +110,13 @@ class Plan:
     def label(self) -> str:
         """What is ranked by, in a few words."""
         labels = list(dict.fromkeys(o.metric.label for o in self._steering))
-        return labels[0] if len(labels) == 1 else f"weighted mean of {', '.join(labels)}"
+        return labels[0] if len(labels) == 1 else f"{WEIGHTED_MEAN} of {', '.join(labels)}"
+
+    @property
+    def key(self) -> str:
+        """The result's key of what is ranked by: of several, the weighted mean of theirs."""
+        keys = list(dict.fromkeys(o.key for o in self._steering))
+        return keys[0] if len(keys) == 1 else f"{WEIGHTED_MEAN} of {' and '.join(keys)}"
 
     @property
     def _steering(self) -> list[Outcome]:
@@ -244,7 +251,6 @@ class Plan:
 
     def facts(self) -> dict[str, Any]:
         """What a reader of the run needs to know of it, as JSON values."""
-        outcome = self.outcome
         every = [o for of in self.measured.values() for o in of.values()]
         of_each = {t: {k: _facts_of(o) for k, o in of.items()} for t, of in self.measured.items()}
         return {
@@ -253,7 +259,7 @@ class Plan:
             "versions": {"lm_eval_ccat": __version__, "lm_eval": internals.harness_version()},
             "report": {
                 "metric": self.label,
-                "key": outcome.key,
+                "key": self.key,
                 "scale": self.scale.to_dict(),
                 "estimand": self.estimand,
                 "currency": self.currency,

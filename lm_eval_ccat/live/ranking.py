@@ -26,7 +26,7 @@ from .plan import Plan, bank_of_task, check_session, make_plan
 from .prior import answers_at_hand, in_words
 from .probe import probe as probe_models
 from .quiet import quiet_harness
-from .results import Result, empty_answers, result_of, write_model_results
+from .results import Result, result_of, write_model_results
 from .tasks import require_model_types
 from .tracking import track, wanted
 
@@ -116,18 +116,9 @@ def rank(
             internals.require_backends(str(entry.model) for entry in settings.models)
         for warning in plan.bank.warnings[:3]:
             watcher.warn(f"bank: {warning}")
-        if not settings.bank:
-            watcher.note(
-                f"No bank: every model gets the same random documents, ranked by "
-                f"{plan.label} (filter {plan.outcome.filter})."
-            )
-            watcher.note(need_in_words(plan))
-        if not settings.budget:
-            watcher.note(
-                "No budget: it goes on until every pair is decided or every item is asked; "
-                f"{at_most(plan)}."
-            )
-        _ask_first(plan, resume, watcher)
+        if not resume:  # what goes on was told when it began
+            _tell(plan, watcher)
+            _ask_first(plan, watcher)
         at_hand = _earlier_answers(plan, executor, watcher) if settings.prior else {}
         ranker = open_ranker(plan, directory, resume, watcher, retry)
         before = ranker.ranker.result().items
@@ -145,8 +136,6 @@ def rank(
             ]  # fmt: skip
             for file in bank_files(bank_of_task(settings.bank, task, len(plan.measured)), task):
                 count_usage(file, new, watcher)
-        for warning in empty_answers(ranker.tally, settings.fail_on_empty)[0]:
-            watcher.warn(warning)
         if settings.save_bank and any("score" in a for a in ranker.answers.values()):
             _keep(plan, ranker, workers, settings.save_bank, watcher)
         path = None if directory is None else directory.path
@@ -259,10 +248,25 @@ def _keep(
         observer.warn(f"save_bank: {error}")
 
 
-def _ask_first(plan: Plan, resume: bool, observer: Observer) -> None:
+def _tell(plan: Plan, observer: Observer) -> None:
+    """Say what a ranking without a bank, or without a budget, may take."""
+    if not plan.config.bank:
+        observer.note(
+            f"No bank: every model gets the same random documents, ranked by "
+            f"{plan.label} (filter {plan.outcome.filter})."
+        )
+        observer.note(need_in_words(plan))
+    if not plan.config.budget:
+        observer.note(
+            "No budget: it goes on until every pair is decided or every item is asked; "
+            f"{at_most(plan)}."
+        )
+
+
+def _ask_first(plan: Plan, observer: Observer) -> None:
     """Ask before what may cost a dollar or more and has no limit but the documents."""
     most = most_money(plan)
-    if resume or most is None or most < ASKED_FROM:
+    if most is None or most < ASKED_FROM:
         return
     question = f"This may cost up to about ${most:.4g}, if models are equal. Start?"
     if not observer.confirm(question):

@@ -148,7 +148,9 @@ def result_of(
     """The result of a run as it stands."""
     scorer = plan.session.scorer(plan.outcome.metric.name)
     found = _result(plan.facts(), ranker, run_dir, interrupted, ranker.elapsed(), scorer)
-    if empty_answers(ranker.tally, plan.config.fail_on_empty)[1]:
+    said, over = empty_answers(ranker.tally, plan.config.fail_on_empty)
+    found.content["warnings"] = list(dict.fromkeys([*said, *found.content["warnings"]]))
+    if over:
         found.content["exit_code"] = PARTIAL
     return found
 

@@ -10,6 +10,7 @@ run.log         log lines of the run and of the harness
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -30,6 +31,10 @@ from .lines import FORMAT, VERSION, Record
 #: them: what it holds is masked before it is written, and its lines are sealed.
 _WRITTEN_BY_OTHERS = (".json", ".jsonl", ".log", ".txt", ".csv", ".yaml", ".html")
 
+_LOCK, _LOG = "run.lock", "run.log"
+#: What lies in a folder in which no run has begun.
+_OF_NO_RUN = (_LOCK, _LOG)
+
 
 class RunDirectory:
     """One run's folder.
@@ -45,7 +50,8 @@ class RunDirectory:
         self.journal = JournalFile(self.path / "journal.jsonl")
         #: Held for a moment by each exchange with the journal when processes share it.
         self.exchange_lock = FileLock(str(self.path / "journal.lock"), mode=0o600)
-        self._sole_lock = FileLock(str(self.path / "run.lock"), mode=0o600)
+        self._sole_lock = FileLock(str(self.path / _LOCK), mode=0o600)
+        self._made = False
 
     def take(self) -> None:
         """Become the only `rank` of this directory, until the process ends.
@@ -55,7 +61,9 @@ class RunDirectory:
         RunError
             If another process is, or the directory cannot be written.
         """
+        new = not self.path.exists()
         self.make()
+        self._made = new
         try:
             self._sole_lock.acquire(timeout=0)
         except Timeout:
@@ -67,8 +75,19 @@ class RunDirectory:
             raise self._cannot_write(error) from error
 
     def release(self) -> None:
-        """Let another process take the directory; closes the journal."""
+        """Let another process take the directory; closes the journal.
+
+        A folder that `take` made and in which no run began is removed.
+        """
         self.journal.close()
+        begun = {path.name for path in self.path.iterdir()} - set(_OF_NO_RUN)
+        if self._made and not begun:
+            (self.path / _LOG).unlink(missing_ok=True)
+            self._sole_lock.release()
+            with contextlib.suppress(OSError):  # another process has taken it just now
+                (self.path / _LOCK).unlink(missing_ok=True)
+                self.path.rmdir()
+            return
         self.tighten()
         self._sole_lock.release()
 

@@ -17,6 +17,9 @@ from ..metrics import known_scale
 from ..scores import ScoreTable
 from .truth import bootstrap_intervals, full_means, half_width, kendall_tau, true_ties
 
+#: How a key begins that is of several metrics together.
+WEIGHTED_MEAN = "weighted mean"
+
 
 @dataclass(frozen=True)
 class Claims:
@@ -163,7 +166,8 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         task = re.sub(r"/[0-9a-f]+(?=\+|$)", "", parts["tasks"])
         terms = [t for t in re.split(r"\+(?=[\d.e-]+ x )", task) if not t.startswith("0 x ")]
         task, measured = "+".join(terms), {term.rpartition("/")[2] for term in terms}
-        metric = measured.pop() if len(measured) == 1 else "weighted mean"
+        metric = measured.pop() if len(measured) == 1 else WEIGHTED_MEAN
+        filter = "" if str(content["key"]).startswith(WEIGHTED_MEAN) else filter
     own = Claims(
         source=str(file),
         task=task,

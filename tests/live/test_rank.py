@@ -182,6 +182,70 @@ def test_a_dry_run_counts_no_more_than_the_budget_allows(
     assert out.count("10 to 30 ") == len(FOUR)
 
 
+def test_a_dry_run_adds_up_no_more_than_a_budget_in_dollars_allows(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, FOUR, entry={"price": {"item": 0.5}}, budget={"usd": 30.0})
+    content = yaml.safe_load(config.read_text())
+    for entry in content["models"][:2]:
+        entry["price"] = {"item": 0.25}
+    config.write_text(yaml.safe_dump(content))
+    assert main(["rank", str(config), "--dry_run"]) == 0
+    # Ten of each are 15 dollars; the other 15 buy 60 answers of the cheaper two.
+    assert "Together 40 to 100 items, $15.00 to $30.00." in capsys.readouterr().out
+
+
+def test_a_dry_run_without_a_bank_names_none(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, ["m01", "m11"], bank=None)
+    assert main(["rank", str(config), "--dry_run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bank"] is None
+    assert main(["rank", str(config), "--dry_run"]) == 0
+    assert "metric share, no bank: random documents." in capsys.readouterr().out
+
+
+def test_flags_override_the_file_setting_by_setting(
+    bench: Bench,
+    server: CompletionsServer,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness = {"include_path": "nowhere", "gen_kwargs": {"max_gen_toks": 30}}
+    config = bench.config(server.url, ["m01", "m11"], harness=harness, metrics=["bleu"])
+    monkeypatch.chdir(bench.folder / "tasks")
+    flags = ["--metric", "share", "--include_path", "."]
+    assert main(["rank", str(config), *flags]) == 0
+    assert result(config)["metric"] == "share"
+    kept = json.loads((config.with_suffix(".run") / "config.json").read_text())["harness"]
+    assert kept["gen_kwargs"] == {"max_gen_toks": 30}
+    assert main(["rank", str(config), "--task", TASK]) == 2
+    assert "--task is for a ranking without" in capsys.readouterr().err
+
+
+def test_a_start_that_fails_leaves_no_folder(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, ["m01", "m11"], metrics=["bleu"])
+    folder = config.with_suffix(".run")
+    assert main(["rank", str(config)]) != 0
+    assert not folder.exists() and not server.asked
+    folder.mkdir()  # somebody's own
+    assert main(["rank", str(config)]) != 0
+    assert folder.exists()
+
+
+def test_what_a_ranking_may_take_is_not_told_again_when_it_goes_on(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    config = bench.config(server.url, ["m01", "m11"], bank=None)
+    assert main(["rank", str(config)]) in (0, 3)
+    assert "is expected to take" in (first := capsys.readouterr().err) and "No budget" in first
+    assert main(["rank", str(config), "--resume"]) in (0, 3)
+    again = capsys.readouterr().err
+    assert "is expected to take" not in again and "No budget" not in again
+
+
 def test_what_was_spent_is_said_under_a_budget_of_items_too(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:

@@ -127,8 +127,10 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(
     share, errors = (o["models"]["m05"]["estimate"] for o in content["outcomes"].values())
     assert both == pytest.approx(0.5 * share + 0.5 * (1 - errors / 10))
     assert content["metric"] == "weighted mean of share, errors"
+    assert content["key"] == "weighted mean of share,none and errors,none"
     claims = all_claims(path.with_suffix(".run"))
     assert [c.metric for c in claims] == ["weighted mean", "share", "errors"]
+    assert [c.filter for c in claims] == [None, "none", "none"]
     assert [c.steers for c in claims] == [True, False, False]
     assert claims[0].models["m05"]["estimate"] == both
     assert [c.higher_is_better for c in claims] == [True, True, False]
