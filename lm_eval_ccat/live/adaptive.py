@@ -182,7 +182,8 @@ def _run(
     size = options.batch_size
     worker = OpenWorker(plan, size if isinstance(size, int) else None)
     if options.prior:
-        earlier = answers_at_hand(options.prior, [MODEL], list(plan.measured), plan.single)
+        tasks = list(plan.measured)
+        earlier = answers_at_hand(options.prior, [MODEL], tasks, plan.single, observer.warn)
         worker.at_hand = earlier[MODEL]
     with _directory(folder, options.resume) as directory:
         resume = directory is not None and directory.journal.exists()

@@ -24,7 +24,7 @@ from ..shown import Grid, Shown
 from ..simulation.audit import Claims
 from .document_fields import DocumentFields
 from .observer import Observer
-from .sides import Side, model_of, shared_outcomes, side_of
+from .sides import Side, model_of, opened, shared_outcomes, side_of
 
 #: Settings in which the two sides had better agree.
 _SETTINGS = ("num_fewshot", "chat_template", "system_instruction", "task_version", "task_hash")
@@ -161,9 +161,9 @@ def compare(
     ----------
     a, b : ScoreTable or path
         Baseline and candidate: harness logs, a score table, or what an adaptive run left (a run
-        directory of ``rank``, the results of ``run --adaptive``), of which the estimates are
-        compared. Or a live model, ``{"model": "hf", "model_args": {...}}``: it is asked random
-        documents until the answer is known.
+        directory of ``rank``, the results of ``run --adaptive`` or the folder that holds nothing
+        else), of which the estimates are compared. Or a live model, ``{"model": "hf",
+        "model_args": {...}}``: it is asked random documents until the answer is known.
     metric : str or sequence of str, optional
         Default every metric that both have; the verdict is then of what an adaptive run among
         the sides was steered by.
@@ -219,9 +219,10 @@ def compare(
     warnings: list[str] = []
     found, names = [], ("", "")
     refused: CcatError | None = None
-    for outcome in shared_outcomes(a, b, metrics, task, filter):
+    held = [opened(side, warnings) for side in (a, b)]
+    for outcome in shared_outcomes(held[0], held[1], metrics, task, filter):
         try:
-            pair = [side_of(side, outcome, how) for side in (a, b)]
+            pair = [side_of(side, outcome, how) for side in held]
         except (MetricError, ScaleError) as error:
             if metrics:
                 raise

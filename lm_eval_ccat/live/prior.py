@@ -7,7 +7,7 @@ chosen: an answer counts when this ranking's own rule, or its own draw, comes to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,11 @@ def _there(path: str, folder: Path | None) -> str | None:
 
 
 def answers_at_hand(
-    prior: Mapping[str, Sequence[str]], models: Iterable[str], tasks: Sequence[str], single: bool
+    prior: Mapping[str, Sequence[str]],
+    models: Iterable[str],
+    tasks: Sequence[str],
+    single: bool,
+    warn: Callable[[str], None] | None = None,
 ) -> dict[str, dict[Any, EarlierAnswer]]:
     """Earlier answers by model and item, the latest of each.
 
@@ -70,6 +74,8 @@ def answers_at_hand(
     tasks : sequence of str
     single : bool
         Whether an item is named by its doc_id alone.
+    warn : callable, optional
+        Is told of what was passed over: damaged files and lines, tasks without answers.
 
     Raises
     ------
@@ -85,7 +91,7 @@ def answers_at_hand(
     found: dict[str, dict[Any, EarlierAnswer]] = {name: {} for name in names}
     for model, paths in prior.items():
         for path in paths:
-            answers = _of_any(path, tasks)
+            answers = _of_any(path, tasks, warn)
             theirs = sorted({a.model for _, a in answers})
             alone = len(theirs) == 1 and (model != ANY or len(names) == 1)
             if not alone and not set(theirs) & set([model] if model else names):
@@ -100,16 +106,20 @@ def answers_at_hand(
     return found
 
 
-def _of_any(path: str, tasks: Sequence[str]) -> list[tuple[str, EarlierAnswer]]:
+def _of_any(
+    path: str, tasks: Sequence[str], warn: Callable[[str], None] | None
+) -> list[tuple[str, EarlierAnswer]]:
     """The answers to those of the tasks that were run before."""
-    found, without = [], []
+    found, without = [], {}
     for task in tasks:
         try:
-            found += [(task, answer) for answer in earlier_answers(path, task)]
+            found += [(task, answer) for answer in earlier_answers(path, task, warn)]
         except ScoreTableError as error:
-            without.append(error)
+            without[task] = error
     if not found:
-        raise without[0]
+        raise next(iter(without.values()))
+    if without and warn:
+        warn(f"{path} has no answer to {', '.join(without)}; all of it is asked")
     return found
 
 

@@ -280,7 +280,9 @@ def _earlier_answers(
     if executor != "local":
         raise UsageError("prior: goes with models in this process (--executor local)")
     names = [entry.name for entry in plan.config.models]
-    found = answers_at_hand(plan.config.prior, names, list(plan.measured), plan.single)
+    found = answers_at_hand(
+        plan.config.prior, names, list(plan.measured), plan.single, observer.warn
+    )
     observer.note(
         f"Earlier answers at hand: {in_words(found)}. Where the ranking comes to their documents "
         "they are scored in place of new ones, which costs nothing."

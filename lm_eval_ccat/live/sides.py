@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,63 @@ from ..simulation.audit import Claims, all_claims
 Side = ScoreTable | Claims
 
 
-def _is_claim(side: ScoreTable | str | Path) -> bool:
-    """Whether a side is what an adaptive run left."""
+def opened(side: Any, warnings: list[str]) -> Any:
+    """What an adaptive run left as its claims; any other side as it is.
+
+    Parameters
+    ----------
+    side : ScoreTable or path
+    warnings : list of str
+        Is added to where a folder of logs turns out to hold estimates.
+    """
     if isinstance(side, ScoreTable):
-        return False
+        return side
     path = Path(side)
     if path.is_dir():
-        return (path / "result.json").is_file()
-    if path.suffix != ".json" or not path.is_file():
-        return False
+        if (path / "result.json").is_file():
+            return all_claims(path)
+        files = _adaptive_results(path)
+        if files:
+            warnings.append(
+                f"{path} holds adaptive runs: their estimates of the full benchmark are compared, "
+                "by their standard errors"
+            )
+        return _together(files) or side
+    content = _content(path) if path.suffix == ".json" and path.is_file() else {}
+    return all_claims(path) if "adaptive" in content or "pairwise" in content else side
+
+
+def _content(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
-        return False
-    return isinstance(content, dict) and ("adaptive" in content or "pairwise" in content)
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _adaptive_results(folder: Path) -> list[Path]:
+    """Results files of a folder that holds nothing but adaptive runs of some documents."""
+    files = sorted(folder.rglob("results_*.json"), key=lambda file: file.name)
+    for file in files:
+        blocks = _content(file).get("adaptive") or {}
+        estimated = [b for b in blocks.values() if isinstance(b, dict) and "estimate" in b]
+        if not any(b["items"] < b["items_total"] for b in estimated):
+            return []
+    return files
+
+
+def _together(files: Sequence[Path]) -> list[Claims]:
+    """Claims of several results files: every model's latest, the models of an outcome together."""
+    found: dict[Outcome, Claims] = {}
+    for claims in (c for file in files for c in all_claims(file)):
+        before = found.get(own := _outcome(claims))
+        models = {**(before.models if before else {}), **claims.models}
+        found[own] = replace(claims, models=models)
+    return list(found.values())
+
+
+def _outcome(claims: Claims) -> Outcome:
+    return Outcome(claims.task, claims.metric or "score", claims.filter)
 
 
 def shared_outcomes(
@@ -69,8 +113,8 @@ def _same(one: Outcome, other: Outcome) -> bool:
 def _outcomes(side: Any) -> list[Outcome]:
     if isinstance(side, ScoreTable):
         return [Outcome(side.task, side.metric, side.filter)]
-    if _is_claim(side):
-        return [Outcome(c.task, c.metric or "score", c.filter) for c in all_claims(side)]
+    if isinstance(side, list):
+        return [_outcome(claims) for claims in side]
     path = Path(side)
     return reader_of(path).outcomes(path)
 
@@ -79,9 +123,8 @@ def side_of(side: Any, outcome: Outcome, how: Mapping[str, Any]) -> Side:
     """What a side says of an outcome: scores, or an adaptive run's estimates."""
     if isinstance(side, ScoreTable):
         return side
-    if _is_claim(side):
-        held = [(Outcome(c.task, c.metric or "score", c.filter), c) for c in all_claims(side)]
-        return next(claims for own, claims in held if _same(own, outcome))
+    if isinstance(side, list):
+        return next(claims for claims in side if _same(_outcome(claims), outcome))
     return ScoreTable.read(side, outcome.metric, outcome.task, outcome.filter, **how)
 
 

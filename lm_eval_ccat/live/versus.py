@@ -133,7 +133,8 @@ def compare_live(
         if not plan.single:
             raise UsageError("compare with live models is of one task and one metric")
         prior = {name: [path] for name, path in stored.items()}
-        at_hand = answers_at_hand(prior, names, [plan.outcome.task], single=True)
+        tasks = [plan.outcome.task]
+        at_hand = answers_at_hand(prior, names, tasks, single=True, warn=watcher.warn)
         plan = _restricted(plan, [at_hand[name] for name in stored])
         if directory is not None:
             start(plan, directory, shared=False)

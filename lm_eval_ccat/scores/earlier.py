@@ -7,14 +7,15 @@ where the prompt is the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import ScoreTableError
 from .readers import journal
-from .readers.lm_eval.files import find_runs, open_log
+from .readers.lm_eval.files import Run, find_runs, open_log
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class EarlierAnswer:
     source: str
 
 
-def earlier_answers(path: str | Path, task: str) -> list[EarlierAnswer]:
+def earlier_answers(
+    path: str | Path, task: str, warn: Callable[[str], None] | None = None
+) -> list[EarlierAnswer]:
     """Every answer to a task at or below a path, older ones first.
 
     Parameters
@@ -50,6 +53,8 @@ def earlier_answers(path: str | Path, task: str) -> list[EarlierAnswer]:
         Logs of the harness with samples (full runs, ``--limit``, adaptive ones), or a run directory
         of a ranking.
     task : str
+    warn : callable, optional
+        Is told of files and lines that cannot be read, and so are passed over.
 
     Raises
     ------
@@ -62,8 +67,12 @@ def earlier_answers(path: str | Path, task: str) -> list[EarlierAnswer]:
     if journal.can_read(place):
         found = list(_of_journals(place, task))
     else:
-        runs, _ = find_runs(place, task)
-        found = [a for run in sorted(runs, key=lambda r: r.date) for a in _of_samples(run)]
+        runs, troubles = find_runs(place, task)
+        found = []
+        for run in sorted(runs, key=lambda r: r.date):
+            found += _of_samples(run, troubles)
+        for trouble in troubles if warn else ():
+            warn(trouble)
     if not found:
         raise ScoreTableError(f"{place}: no answer to task {task}; were samples logged?")
     return found
@@ -82,27 +91,34 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
                 yield EarlierAnswer(str(record["model"]), doc_id, prompt, responses, str(file))
 
 
-def _of_samples(run: Any) -> Iterator[EarlierAnswer]:
-    with open_log(run.samples) as stream:
-        text = stream.read()
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
-    for row in _rows(text):
+def _of_samples(run: Run, troubles: list[str]) -> Iterator[EarlierAnswer]:
+    try:
+        with open_log(run.samples) as stream:
+            text = stream.read().decode("utf-8", "replace")
+        rows = list(_rows(text))
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
+        troubles.append(f"{run.samples}: cannot be read ({error}); its answers are asked again")
+        return
+    if torn := rows.count(None):
+        troubles.append(f"{run.samples}: {torn} damaged lines; their answers are asked again")
+    for row in rows:
+        if row is None:
+            continue
         responses, prompt, doc_id = (row.get(k) for k in ("resps", "prompt_hash", "doc_id"))
         if responses and isinstance(prompt, str) and isinstance(doc_id, int):
             said = [[_unwritten(r) for r in group] for group in responses]
             yield EarlierAnswer(run.model, doc_id, prompt, said, str(run.samples))
 
 
-def _rows(text: str) -> Iterator[dict[str, Any]]:
+def _rows(text: str) -> Iterator[dict[str, Any] | None]:
+    """The rows; None for a line torn by a crash, or damaged otherwise."""
     whole = text.lstrip().startswith("[")
-    for part in json.loads(text) if whole else text.splitlines():
+    for part in json.loads(text) if whole else text.split("\n"):
         try:
-            row = part if whole else json.loads(part)
-        except ValueError:
-            continue  # a line torn by a crash
-        if isinstance(row, dict):
-            yield row
+            row = part if whole else json.loads(part) if part.strip() else {}
+        except (ValueError, RecursionError):
+            row = None
+        yield row if isinstance(row, dict) else None
 
 
 def _unwritten(response: Any) -> Any:

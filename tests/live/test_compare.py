@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bench import TASK, Bench
 from hypothesis import given
 from hypothesis import strategies as st
+from loopback import CompletionsServer
 from scipy.stats import ttest_rel
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate, compare
@@ -279,3 +281,32 @@ def test_groups_of_a_table_of_items(tmp_path):
     assert groups["easy"].difference == pytest.approx((y[1] - y[0])[:12].mean())
     with pytest.raises(UsageError, match="no document has a field 'topic'"):
         compare(table, table, models=("a", "b"), by="topic", items=items)
+
+
+def test_the_folder_that_run_adaptive_wrote_is_a_side_of_a_comparison(
+    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    out, tasks = tmp_path / "out", str(tmp_path / "tasks")
+    for name in ("m01", "m11"):
+        arguments = f"model={name},base_url={server.url},tokenizer_backend=none"
+        main(["run", "--model", "local-completions", "--model_args", arguments, "--tasks", TASK,
+              "--include_path", tasks, "--adaptive", "--max_items", "40", "--log_samples",
+              "--output_path", str(out / name)])  # fmt: skip
+    capsys.readouterr()
+    assert main(["compare", str(out / "m01"), str(out / "m11"), "--json"]) == 0
+    said = capsys.readouterr()
+    [one] = json.loads(said.out)["outcomes"]
+    assert said.err.count("holds adaptive runs: their estimates of the full benchmark") == 2
+    assert (one["metric"], one["documents"], one["verdict"]) == ("share", 40, "better")
+    errors = []
+    for name, estimate in (("m01", one["baseline"]), ("m11", one["candidate"])):
+        [file] = (out / name).rglob("results_*.json")
+        block = json.loads(file.read_text())["adaptive"][TASK]
+        assert block["estimate"] == estimate
+        errors.append(block["standard_error"])
+    half = 1.96 * (errors[0] ** 2 + errors[1] ** 2) ** 0.5
+    assert one["high"] - one["difference"] == pytest.approx(half, rel=1e-3)
+    # Two models of one folder, by name; and a model that is not there.
+    assert main(["compare", str(out), str(out), "--models", "m01,m11"]) == 0
+    assert main(["compare", str(out), str(out), "--models", "m01,m12"]) == 2
+    assert "no model 'm12'; it has m01, m11" in capsys.readouterr().err

@@ -66,6 +66,30 @@ def test_logs_of_the_harness_are_taken_under_another_name(
     assert max(server.asked.values()) == 1
 
 
+def test_what_of_earlier_answers_is_damaged_is_named(
+    bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    first = bench.config(server.url, PAIR, name="first", budget={"items": 60}, bank=None)
+    main(["rank", str(first)])
+    [torn], [unreadable] = (list((tmp_path / "first.run" / m).glob("samples_*")) for m in PAIR)
+    lines = torn.read_text().splitlines()
+    torn.write_text("\n".join([lines[0][:40], *lines[1:]]))
+    unreadable.rename(f"{unreadable}.gz")
+    capsys.readouterr()
+    prior = [f"{name}=first.run/{name}" for name in PAIR]
+    second = bench.config(server.url, PAIR, name="second", budget={"items": 20}, prior=prior[0],
+                          bank=None)  # fmt: skip
+    assert main(["rank", str(second)]) in (0, 3)
+    assert f"{torn.name}: 1 damaged lines; their answers are asked" in capsys.readouterr().err
+    assert result(second)["models"]["m05"]["from_prior"] > 0
+    third = bench.config(server.url, PAIR, name="third", budget={"items": 20}, prior=prior,
+                         bank=None)  # fmt: skip
+    assert main(["rank", str(third)]) == 1
+    said = capsys.readouterr().err
+    assert f"{unreadable.name}.gz: cannot be read (Not a gzipped file" in said
+    assert "no answer to task loopback_task" in said
+
+
 def test_an_answer_to_another_prompt_does_not_count(
     bench: Bench, server: CompletionsServer, tmp_path: Path
 ) -> None:

@@ -196,7 +196,7 @@ def test_mistakes_are_named_before_anything_is_asked(
 
 
 def test_earlier_answers_to_some_of_the_tasks_are_taken(
-    suite: Bench, server: CompletionsServer
+    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
     one = config(suite, server, task="first", budget={"items": 30})
     earlier = str(one.with_name("earlier.run"))
@@ -204,6 +204,7 @@ def test_earlier_answers_to_some_of_the_tasks_are_taken(
     path = config(suite, server, tasks=["first", "second"], budget={"items": 60})
     assert main(["rank", str(path), "--prior", earlier, "--quiet"]) in (0, 3)
     assert sum(block["from_prior"] for block in result(path)["models"].values()) > 0
+    assert f"{earlier} has no answer to second; all of it is asked" in capsys.readouterr().err
 
 
 def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
