@@ -13,15 +13,17 @@ Everything is shrunk towards what items have in common, by amounts that the scor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from .basis import AbilityBasis, bends_for
-from .fractional import FractionalItems, packed, weight, weight_into
+from .cells import Cells, Data
+from .fractional import FractionalItems, packed
 
 Floats = NDArray[np.float64]
 
@@ -86,39 +88,55 @@ def fit_items(scores: Floats, options: FitOptions | None = None, extra: float = 
     -------
     ItemFit
     """
+    x = abilities_of(mean_scores(scores))
+    return fit_at(x, lambda basis, x: Cells(scores, basis.at(x)), options, extra)
+
+
+def abilities_of(means: Floats) -> Floats:
+    """Logits of mean scores that are kept off 0 and 1."""
+    return np.asarray(logit(np.clip(means, _CLIP, 1.0 - _CLIP)))
+
+
+def fit_at(
+    x: Floats,
+    data_at: Callable[[AbilityBasis, Floats], Data],
+    options: FitOptions | None = None,
+    extra: float = 0.0,
+) -> ItemFit:
+    """Fit the response model at known abilities.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_models,)
+        Abilities (logits).
+    data_at : callable
+        Scores, given the basis and the abilities less their mean.
+    options, extra
+        As `fit_items` has them.
+    """
     options = options or FitOptions()
-    n_models = len(scores)
-    seen = np.isfinite(scores)
-    y = np.where(seen, scores, 0.0)
-    count = seen.sum(axis=0).astype(np.float64)
-    x = np.asarray(logit(np.clip(mean_scores(scores), _CLIP, 1.0 - _CLIP)))
     centre = float(x.mean())
     x = x - centre
     spread = max(float(x.std(ddof=1)), _NARROWEST)
-    bends = bends_for(n_models) if options.discrimination and x.std() > _NARROWEST else 0
+    bends = bends_for(len(x)) if options.discrimination and x.std() > _NARROWEST else 0
     basis = AbilityBasis.over(x, bends)
-    f = basis.at(x)
-    curves = _fit_curves(y, seen, f, options.discrimination)
+    data = data_at(basis, x)
+    curves = _fit_curves(data, options.discrimination)
     c, inverse, s = curves.coefficients, curves.inverse, curves.model_noise
-
-    mu = expit(f @ c.T)
-    w = weight(mu)
-    residual = np.where(seen, y - mu, 0.0) / np.sqrt(w * s[:, None])
-    loadings, residual = _factors(residual, seen, w.mean(axis=0), options.factors)
+    rest = data.rest(c, s, options.factors)
     # Degrees of freedom that the curve takes: trace of inverse Hessian x Hessian of the data.
-    row, column, _ = packed(f.shape[1])
-    data = (np.where(seen, w, 0.0) / s[:, None]).T @ (f[:, row] * f[:, column])
-    used = (inverse[:, row, column] * data * packed(f.shape[1])[2]).sum(axis=1)
-    df = np.maximum(count - used - loadings.shape[1], 1.0)
-    mass = np.where(seen, w, 0.0).sum(axis=0)
-    own = np.where(seen, residual**2 * w, 0.0).sum(axis=0) / np.maximum(mass * df / count, 1e-9)
-    usual = _usual_noise(own, mass * df / count, c[:, 0])
+    row, column, times = packed(basis.size)
+    covariance, count = inverse[:, row, column], data.item_count
+    used = (covariance * rest.hessian * times).sum(axis=1)
+    df = np.maximum(count - used - rest.loadings.shape[1], 1.0)
+    own = rest.squares / np.maximum(rest.mass * df / count, 1e-9)
+    usual = _usual_noise(own, rest.mass * df / count, c[:, 0])
     noise = np.maximum((_PRIOR_DF * usual + df * own) / (_PRIOR_DF + df), _LEAST_NOISE) + extra
     items = FractionalItems(
         coefficients=c,
-        covariance=inverse[:, row, column],
+        covariance=covariance,
         noise=noise,
-        loadings=loadings,
+        loadings=rest.loadings,
         basis=basis,
         prior_sd=_PRIOR_WIDTH * spread,
         abilities=x,
@@ -130,8 +148,8 @@ def fit_items(scores: Floats, options: FitOptions | None = None, extra: float = 
         "slope_sd": float(np.sqrt(curves.slope_variance)),
         "bend_sd": float(np.sqrt(curves.bend_variance)) if bends else 0.0,
         "bends": bends,
-        "factors": loadings.shape[1],
-        "noise": float(np.average(noise, weights=mass)),
+        "factors": rest.loadings.shape[1],
+        "noise": float(np.average(noise, weights=rest.mass)),
     }
     return ItemFit(items, report)
 
@@ -145,13 +163,10 @@ class _Curves:
     bend_variance: float
 
 
-def _fit_curves(y: Floats, seen: NDArray[np.bool_], f: Floats, discrimination: bool) -> _Curves:
-    n_models, n_items = y.shape
-    p = f.shape[1]
+def _fit_curves(data: Data, discrimination: bool) -> _Curves:
+    n_models, n_items, p = data.n_models, data.n_items, data.size
     row, column, _ = packed(p)
-    products = f[:, row] * f[:, column]
-    overall = y.sum() / seen.sum()
-    easiness = (y.sum(axis=0) + 0.5 * overall) / (seen.sum(axis=0) + 0.5)
+    easiness = (data.item_sum + 0.5 * data.overall) / (data.item_count + 0.5)
     c = np.zeros((n_items, p))
     c[:, 0] = logit(np.clip(easiness, 0.005, 0.995))
     c[:, 1] = 1.0
@@ -159,26 +174,20 @@ def _fit_curves(y: Floats, seen: NDArray[np.bool_], f: Floats, discrimination: b
     easiness_variance = 2.0 * max(float(c[:, 0].var()), 0.1)
     slope_variance, bend_variance = (0.25, 0.05) if discrimination else (1e-6, 1e-6)
     s, noise = np.ones(n_models), 1.0
-    inverse = np.empty((n_items, p, p))
-    # Written into again and again: with many models and items, new arrays would cost the most.
-    mu, w, residual = np.empty_like(y), np.empty_like(y), np.empty_like(y)
+    inverse = hessian = np.empty((n_items, p, p))
     for step in range(ITERATIONS):
-        expit(np.matmul(f, c.T, out=mu), out=mu)
-        np.multiply(weight_into(w, mu), seen, out=w)
-        np.multiply(np.subtract(y, mu, out=residual), seen, out=residual)
-        by_model = np.einsum("ij,ij->i", residual, residual)
+        squares, total, packed_hessian, gradient = data.look(c, s)
         if step % 2 == 0:
             freedom = max(n_models - 1.5, 1.0) / n_models
-            noise = max((by_model / s).sum() / (w.sum(axis=1) / s).sum() / freedom, _LEAST_NOISE)
+            noise = max((squares / s).sum() / (total / s).sum() / freedom, _LEAST_NOISE)
         precision = noise / np.concatenate(
             [[easiness_variance, slope_variance], np.full(p - 2, bend_variance)]
         )
-        hessian = np.empty((n_items, p, p))
-        hessian[:, row, column] = w.T @ (products / s[:, None])
-        hessian[:, column, row] = hessian[:, row, column]
+        hessian[:, row, column] = packed_hessian
+        hessian[:, column, row] = packed_hessian
         hessian[:, range(p), range(p)] += precision
         inverse = np.asarray(np.linalg.inv(hessian))
-        gradient = residual.T @ (f / s[:, None]) - precision * (c - prior_mean)
+        gradient -= precision * (c - prior_mean)
         c = c + np.clip(np.einsum("npq,nq->np", inverse, gradient), -1.0, 1.0)
         if step < 3:  # the curves have to settle before anything is learned from their spread
             continue
@@ -187,55 +196,12 @@ def _fit_curves(y: Floats, seen: NDArray[np.bool_], f: Floats, discrimination: b
             slope_variance = float(np.clip(((c[:, 1] - 1.0) ** 2 + spread[:, 1]).mean(), 1e-3, 4.0))
             if p > 2:
                 bend_variance = float(np.clip((c[:, 2:] ** 2 + spread[:, 2:]).mean(), 1e-4, 1.0))
-        total = w.sum(axis=1)
         # What the curves were bent towards a model does not count as its fitting well.
-        squared = np.multiply(w, w, out=mu)
-        leverage = (squared @ inverse[:, row, column] * products * packed(p)[2]).sum(axis=1) / s
-        s = by_model / (noise * np.maximum(total - leverage, 0.2 * total))
+        leverage = data.leverage(inverse[:, row, column]) / s
+        s = squares / (noise * np.maximum(total - leverage, 0.2 * total))
         s = np.clip(s, 0.2, 5.0)
         s = s / np.exp(np.log(s).mean())
     return _Curves(c, inverse, s, slope_variance, bend_variance)
-
-
-def _factors(
-    residual: Floats, seen: NDArray[np.bool_], w: Floats, most: int
-) -> tuple[Floats, Floats]:
-    """Loadings of the residual factors above the noise, and the residuals without them."""
-    n_models, n_items = residual.shape
-    edge = np.sqrt((residual**2).sum() / seen.sum()) * (np.sqrt(n_items) + np.sqrt(n_models))
-    columns = []
-    for _ in range(min(most, n_models - 3)):
-        left, size, right = _leading(residual)
-        kept = 1.0 - (edge / size) ** 2 if size > edge else 0.0
-        if kept <= 0.0:
-            break
-        columns.append(kept * size * right / np.sqrt(n_models * w))
-        residual = residual - kept * size * np.outer(left, right)
-    if not columns:
-        return np.zeros((n_items, 0)), residual
-    return np.column_stack(columns), residual
-
-
-def _leading(matrix: Floats) -> tuple[Floats, float, Floats]:
-    """The leading singular triple, its sign fixed so that it does not depend on the library."""
-    gram = matrix @ matrix.T if len(matrix) <= matrix.shape[1] else matrix.T @ matrix
-    if len(gram) <= 400:
-        vector = np.linalg.eigh(gram)[1][:, -1]
-    else:
-        vector = gram[:, int(np.argmax(np.diag(gram)))]
-        for _ in range(60):
-            vector = gram @ vector
-            vector = vector / max(float(np.linalg.norm(vector)), 1e-300)
-    if len(matrix) <= matrix.shape[1]:
-        left, right = vector, matrix.T @ vector
-        size = float(np.linalg.norm(right))
-        right = right / max(size, 1e-300)
-    else:
-        right, left = vector, matrix @ vector
-        size = float(np.linalg.norm(left))
-        left = left / max(size, 1e-300)
-    sign = 1.0 if right[int(np.argmax(np.abs(right)))] > 0.0 else -1.0
-    return sign * left, size, sign * right
 
 
 def _usual_noise(own: Floats, mass: Floats, easiness: Floats) -> Floats:
