@@ -42,17 +42,22 @@ TARGETS = {
 # -- what the measuring processes do --------------------------------------------------------------
 
 
-def _scores(n_models: int, n_items: int, binary: bool = False, seed: int = 0) -> Any:
+def _scores(
+    n_models: int, n_items: int, binary: bool = False, seed: int = 0, missing: float = 0.0
+) -> Any:
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    p = rng.normal(size=(n_models, 1)) * 1.2 + rng.normal(size=(1, n_items))
-    p += 0.5 * rng.standard_normal((n_models, n_items))
-    np.negative(p, out=p)
-    np.exp(p, out=p)
-    p += 1.0
-    np.reciprocal(p, out=p)
-    return (rng.random(p.shape) < p).astype(float) if binary else p
+    ability, ease = rng.normal(size=(n_models, 1)) * 1.2, rng.normal(size=(1, n_items))
+    scores = np.empty((n_models, n_items))
+    for row, own in zip(scores, ability):  # nothing beside the scores themselves is to be measured
+        row[:] = 1.0 / (1.0 + np.exp(-(own + ease[0] + 0.5 * rng.standard_normal(n_items))))
+    if binary or missing:
+        for row in scores:
+            if binary:
+                row[:] = rng.random(n_items) < row
+            row[rng.random(n_items) < missing] = np.nan
+    return scores
 
 
 def _bank(n_items: int, method: str) -> Any:

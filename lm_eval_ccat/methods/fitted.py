@@ -36,27 +36,26 @@ class Fitted:
     warnings: tuple[str, ...] = ()
 
 
-def require_scores(table: ScoreTable, seen: NDArray[np.bool_]) -> None:
+def require_scores(table: ScoreTable) -> None:
     """Refuse a table in which an item or a model has no score at all.
 
     Parameters
     ----------
     table : ScoreTable
-    seen : ndarray of bool, shape (n_models, n_items)
-        Where a model has a score.
 
     Raises
     ------
     BankError
         Naming the item or model.
     """
-    empty = np.flatnonzero(~seen.any(axis=0))
+    empty = np.flatnonzero(table.overview.item_count == 0)
     if len(empty):
         raise BankError(
             f"no model has a score on doc_id {table.doc_ids[empty[0]]!r}"
             + (f" and {len(empty) - 1} more" if len(empty) > 1 else "")
             + ": calibrate on items that were run"
         )
-    if not seen.any(axis=1).all():
-        name = table.models[int(np.flatnonzero(~seen.any(axis=1))[0])]
+    silent = np.flatnonzero(table.overview.model_count == 0)
+    if len(silent):
+        name = table.models[int(silent[0])]
         raise BankError(f"model {name!r} has no score at all: leave it out")

@@ -6,6 +6,8 @@ than chance, and whether the benchmark is in reach of them. The methods add thei
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import numpy as np
 
 from ..scores.table import ScoreTable
@@ -36,8 +38,6 @@ def table_warnings(table: ScoreTable) -> list[str]:
     >>> table_warnings(table)[0][:20]
     'only 2 models: the i'
     """
-    scores = table.model_scores()
-    seen = np.isfinite(scores)
     warnings = []
     n_models = len(table.models)
     if n_models < FEW_MODELS:
@@ -45,16 +45,15 @@ def table_warnings(table: ScoreTable) -> list[str]:
             f"only {n_models} models: the items' parameters are rough; calibrate on "
             f"{FEW_MODELS} or more, better {ENOUGH_MODELS}"
         )
-    if twins := _twins(table, scores):
+    if twins := _twins(table):
         warnings.append(
             f"equal scores on every item: {', '.join(f'{a} and {b}' for a, b in twins[:3])}"
             + (f" and {len(twins) - 3} more pairs" if len(twins) > 3 else "")
             + "; what is one model counts twice; leave one of each out (--exclude)"
         )
-    count = np.maximum(seen.sum(axis=1), 1)
-    means = np.where(seen, scores, 0.0).sum(axis=1) / count
+    means = np.nan_to_num(table.overview.model_mean)
     low, high = float(means.min()), float(means.max())
-    error = _error_of_means(scores, means)
+    error = _error_of_means(table, means)
     shown = " to ".join(f"{v:.4g}" for v in sorted(table.scale.restore([low, high]).tolist()))
     if high - low < DISTINCT_ERRORS * error:
         warnings.append(
@@ -78,24 +77,33 @@ def table_warnings(table: ScoreTable) -> list[str]:
     return warnings
 
 
-def _twins(table: ScoreTable, scores: np.ndarray) -> list[tuple[str, str]]:
+def _twins(table: ScoreTable) -> list[tuple[str, str]]:
     """Pairs of models whose scores are all equal."""
     first: dict[bytes, str] = {}
     pairs = []
-    for model, row in zip(table.models, scores):
-        other = first.setdefault(row.tobytes(), model)
-        if other != model:
-            pairs.append((other, model))
+    for at, scores in table.parts():
+        for model, row in zip(table.models[at], scores):
+            other = first.setdefault(blake2b(row, digest_size=16).digest(), model)
+            if other != model:
+                pairs.append((other, model))
     return pairs
 
 
-def _error_of_means(scores: np.ndarray, means: np.ndarray) -> float:
+def _error_of_means(table: ScoreTable, means: np.ndarray) -> float:
     """Typical standard error of a model's mean, from what model and item do not explain."""
-    seen = np.isfinite(scores)
-    by_item = np.where(seen, scores - means[:, None], 0.0).sum(axis=0)
-    by_item = by_item / np.maximum(seen.sum(axis=0), 1)
-    rest = np.where(seen, scores - means[:, None] - by_item, 0.0)
+    overview, expected = table.overview, np.zeros(table.n_items)
+    if overview.whole:
+        expected += means.sum()
+    else:
+        for at, scores in table.parts():
+            expected += means[at] @ np.isfinite(scores)
+    by_item = (overview.item_sum - expected) / np.maximum(overview.item_count, 1)
+    squares = np.empty(len(means))
+    for at, scores in table.parts():
+        scores -= means[at, None]
+        scores -= by_item
+        squares[at] = np.fmax(np.square(scores, out=scores), 0.0, out=scores).sum(axis=1)
     # Each item's mean takes one of n_models degrees of freedom from its residuals.
-    freedom = max(len(scores) - 1, 1) / len(scores)
-    variance = (rest**2).sum(axis=1) / np.maximum(seen.sum(axis=1), 1) / freedom
-    return float(np.median(np.sqrt(variance / np.maximum(seen.sum(axis=1), 1))))
+    freedom = max(len(means) - 1, 1) / len(means)
+    count = np.maximum(overview.model_count, 1)
+    return float(np.median(np.sqrt(squares / count / freedom / count)))

@@ -99,21 +99,30 @@ class Scale:
             If a score lies outside the range by more than rounding; the message names some of them.
         """
         raw = np.asarray(raw, dtype=np.float64)
-        slack = TOLERANCE * self.span
-        bad = raw < self.low - slack
-        if self.cap is None:
-            bad |= raw > self.high + slack
-        else:
-            bad |= np.isposinf(raw)
-        if bad.any():
-            shown = ", ".join(f"{value:.6g}" for value in np.unique(raw[bad])[:3])
-            raise ScaleError(
-                f"{int(bad.sum())} of {raw.size} scores lie outside the scale "
-                f"{self.describe()}: {shown}"
-            )
-        clipped = np.clip(raw, self.low, self.high)
-        score = (clipped - self.low) / self.span
+        self.check(raw)
+        score = np.clip(raw, self.low, self.high)
+        if self.low != 0.0:
+            score = score - self.low
+        if self.span != 1.0:
+            score = score / self.span
         return np.asarray(score if self.higher_is_better else 1.0 - score)
+
+    def check(self, raw: ArrayLike) -> None:
+        """Refuse raw scores off the scale; see `normalise`."""
+        raw = np.asarray(raw, dtype=np.float64)
+        if not raw.size:
+            return
+        slack = TOLERANCE * self.span
+        lowest, highest = np.fmin.reduce(raw, axis=None), np.fmax.reduce(raw, axis=None)
+        most = np.finfo(np.float64).max if self.cap is not None else self.high + slack
+        if not (lowest < self.low - slack or highest > most):
+            return
+        bad = (raw < self.low - slack) | (raw > most)
+        shown = ", ".join(f"{value:.6g}" for value in np.unique(raw[bad])[:3])
+        raise ScaleError(
+            f"{int(bad.sum())} of {raw.size} scores lie outside the scale "
+            f"{self.describe()}: {shown}"
+        )
 
     def restore(self, score: ArrayLike) -> NDArray[np.float64]:
         """Map scores in [0, 1] back to the raw scale (a capped score comes back as the cap)."""

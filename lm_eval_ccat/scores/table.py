@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -14,12 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import ScoreTableError
 from ..metrics.scale import Scale
+from .overview import Overview
 from .readers.long_form import write
 from .readers.reader import Progress, RawScores, Wanted
 from .readers.registry import reader_of
 
 Floats = NDArray[np.float64]
 DocId = int | str
+Part = slice | NDArray[np.intp]
+
+_PART = 1 << 18  # cells looked at together
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -169,7 +173,7 @@ class ScoreTable:
         -------
         ScoreTable
         """
-        matrix = np.array(raw, dtype=np.float64, ndmin=2)
+        matrix = np.array(raw, dtype=np.float64, ndmin=2, order="C")
         given = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
         if len(models) != matrix.shape[0] or len(given) != matrix.shape[1]:
             raise ScoreTableError(
@@ -181,7 +185,7 @@ class ScoreTable:
         if hashes is not None:
             hashes = tuple(hashes[i] for i in order)
         table = cls(
-            raw=matrix[:, order],
+            raw=matrix if order == list(range(len(order))) else np.take(matrix, order, axis=1),
             row_model=tuple(models),
             row_config=tuple(configs) if configs is not None else ("",) * len(models),
             doc_ids=ids,
@@ -196,7 +200,7 @@ class ScoreTable:
             raise ScoreTableError(
                 f"two rows for model {twice[0]!r} config {twice[1]!r}: name their configs apart"
             )
-        table.scores  # noqa: B018  a score outside the scale is an error now, not later
+        table.scale.check(table.raw)  # a score outside the scale is an error now, not later
         return table
 
     # -- looking at it ------------------------------------------------------------------------
@@ -229,23 +233,51 @@ class ScoreTable:
             found.setdefault(model, []).append(r)
         return {m: np.array(rows, dtype=np.intp) for m, rows in found.items()}
 
-    def model_scores(self, unit: bool = True) -> Floats:
+    def model_scores(
+        self, unit: bool = True, models: Part = slice(None), items: Part = slice(None)
+    ) -> Floats:
         """Score of each model on each item: the mean over the configs that have one.
 
         Parameters
         ----------
         unit : bool, optional
             On [0, 1] (default) or on the metric's own scale.
+        models, items : slice or ndarray of int, optional
+            Positions of those that are wanted; a table of many millions of scores is best looked
+            at a part at a time.
 
         Returns
         -------
         ndarray of shape (n_models, n_items)
-            NaN where no config of a model has a score.
+            NaN where no config of a model has a score; no part of the table itself.
         """
-        source = self.scores if unit else self.raw
         if len(self.models) == len(self.row_model):
-            return source.copy()
-        return np.stack([_nanmean_rows(source[self.rows_of[m]]) for m in self.models])
+            rows = self.raw[models][:, items]
+            return self.scale.normalise(rows) if unit else rows.copy()
+
+        def mean(model: str) -> Floats:
+            rows = self.raw[self.rows_of[model]][:, items]
+            return _nanmean_rows(self.scale.normalise(rows) if unit else rows)
+
+        return np.stack([mean(m) for m in np.array(self.models, dtype=object)[models]])
+
+    def parts(self) -> Iterator[tuple[slice, Floats]]:
+        """Scores on [0, 1] of a few models after another.
+
+        Yields
+        ------
+        slice, ndarray of shape (n, n_items)
+            Which of `models`, and their scores as `model_scores` has them.
+        """
+        step = max(_PART // max(self.n_items, 1), 1)
+        for start in range(0, len(self.models), step):
+            at = slice(start, min(start + step, len(self.models)))
+            yield at, self.model_scores(models=at)
+
+    @cached_property
+    def overview(self) -> Overview:
+        """Sums, counts and extremes by model and by item."""
+        return Overview.of(self.parts(), len(self.models), self.n_items)
 
     # -- cutting it ---------------------------------------------------------------------------
 

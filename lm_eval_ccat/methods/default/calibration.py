@@ -13,7 +13,7 @@ from ...errors import BankError, UsageError
 from ...scores.families import family_of
 from ...scores.table import ScoreTable
 from ..fitted import Fitted, require_scores
-from . import selfcheck
+from . import groups, selfcheck
 from .basis import AbilityBasis
 from .departures import VAGUE, Departures
 from .fractional import FractionalItems
@@ -65,18 +65,21 @@ def fit(
     """
     if not 0 <= factors <= MOST_FACTORS:
         raise UsageError(f"factors {factors!r} is not in 0 to {MOST_FACTORS}")
-    scores = table.model_scores()
-    _require_scores(table, scores)
+    _require_scores(table)
     options = FitOptions(discrimination=discrimination, factors=factors)
-    extra = _config_noise(table, scores)
-    fitted = fit_items(scores, options, extra)
+    extra = _config_noise(table)
+    if groups.apply(len(table.models), table.n_items):
+        fitted = groups.fit_groups(table, options, extra)
+        centre = float(table.overview.item_sum.sum() / table.overview.item_count.sum())
+    else:
+        scores = table.model_scores()
+        fitted, centre = fit_items(scores, options, extra), float(np.nanmean(scores))
+        del scores
     items = fitted.items
-    centre = float(np.nanmean(scores))
     departures, judged = replace(VAGUE, centre=centre), None
-    if len(scores) >= MIN_MODELS_TO_CHECK:
-        stops, known = selfcheck.replay(
-            scores, options, extra, [family_of(m) for m in table.models]
-        )
+    if len(table.models) >= MIN_MODELS_TO_CHECK:
+        some = table.model_scores(items=selfcheck.some_items(table.n_items))
+        stops, known = selfcheck.replay(some, options, extra, [family_of(m) for m in table.models])
         if stops:
             departures, judged = selfcheck.departures_of(stops, known, inflation)
             departures = replace(departures, centre=centre)
@@ -168,32 +171,36 @@ def model_of(bank: ItemBank) -> DefaultModel:
     return DefaultModel(items, departures, centre)
 
 
-def _config_noise(table: ScoreTable, scores: Floats) -> float:
+def _config_noise(table: ScoreTable) -> float:
     """Variance between configs of a model that averaging took away, per ``mu (1 - mu)``."""
     if len(table.row_model) == len(table.models):
         return 0.0
-    row = [table.models.index(m) for m in table.row_model]
-    mean = scores[row]
-    y = table.scores
-    seen = np.isfinite(y)
-    count = np.zeros(scores.shape)
-    np.add.at(count, row, seen)
-    several = count > 1
-    within = np.where(seen, (y - mean) ** 2, 0.0).sum()
-    freedom = float((count[several] - 1).sum())
+    within = freedom = taken = usable = 0.0
+    for rows in table.rows_of.values():
+        y = table.scale.normalise(table.raw[rows])
+        seen = np.isfinite(y)
+        count = seen.sum(axis=0)
+        usable += float((count > 0).sum())
+        several = count > 1
+        if not several.any():
+            continue
+        y, seen, count = y[:, several], seen[:, several], count[several]
+        mean = np.where(seen, y, 0.0).sum(axis=0) / count
+        within += float(np.where(seen, (y - mean) ** 2, 0.0).sum())
+        freedom += float((count - 1).sum())
+        taken += float((1.0 - 1.0 / count).sum())
     if freedom <= 0.0:
         return 0.0
-    usable = np.isfinite(scores)
-    w = float((scores * (1.0 - scores))[usable].mean())
-    taken = float(np.where(several, 1.0 - 1.0 / np.maximum(count, 1.0), 0.0)[usable].mean())
-    return float(within / freedom) * taken / max(w, 1e-3)
+    spread = sum(float(np.nansum(y * (1.0 - y))) for _, y in table.parts())
+    return within / freedom * (taken / usable) / max(spread / usable, 1e-3)
 
 
-def _require_scores(table: ScoreTable, scores: Floats) -> None:
-    require_scores(table, np.isfinite(scores))
-    if not np.nanmax(scores) > np.nanmin(scores):
+def _require_scores(table: ScoreTable) -> None:
+    require_scores(table)
+    highest = float(table.overview.item_high.max())
+    if not highest > float(table.overview.item_low.min()):
         raise BankError(
-            f"every score of {table.metric!r} is {np.nanmax(scores):.6g}: there is nothing to "
+            f"every score of {table.metric!r} is {highest:.6g}: there is nothing to "
             "calibrate; check the metric, or use more models"
         )
 

@@ -93,6 +93,13 @@ def groups(
     return [(g, g[np.unique(np.linspace(0, len(g) - 1, most).astype(int))]) for g in found]
 
 
+def some_items(n_items: int) -> Positions:
+    """Items that the check is made on: all, or a sample of very many."""
+    if n_items <= _ENOUGH_ITEMS:
+        return np.arange(n_items)
+    return np.sort(np.random.default_rng(0).permutation(n_items)[:_ENOUGH_ITEMS])
+
+
 def replay(
     scores: Floats,
     options: FitOptions,
@@ -104,7 +111,7 @@ def replay(
     Parameters
     ----------
     scores : ndarray of shape (n_models, n_items)
-        On [0, 1], NaN where missing; at least 4 models.
+        On [0, 1], NaN where missing; at least 4 models, and the items of `some_items`.
     options : FitOptions
     extra : float
         As `fit_items` has it.
@@ -117,9 +124,6 @@ def replay(
     Departures
         What was used on the way: the vague prior, with the residuals' noise as found.
     """
-    if scores.shape[1] > _ENOUGH_ITEMS:
-        some = np.random.default_rng(0).permutation(scores.shape[1])[:_ENOUGH_ITEMS]
-        scores = scores[:, np.sort(some)]
     mean = np.nanmean(scores, axis=1)
     fields = []
     for group, (out, replayed) in enumerate(groups(mean, families)):

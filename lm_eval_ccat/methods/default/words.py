@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...scores.overview import Overview
 from ...scores.table import ScoreTable
 from ..trust import ENOUGH_MODELS, FEW_MODELS
 from .departures import Departures
@@ -30,12 +31,11 @@ def summary(
     report : dict
         Of the fit.
     """
-    scores = table.model_scores()
-    reach = _reach(table, np.nanmean(scores, axis=1))
-    warnings = _constant_items(scores)
+    reach = _reach(table, table.overview.model_mean)
+    warnings = _constant_items(table.overview)
     if judged is None:
         trust = (
-            f"no: {len(scores)} models and {scores.shape[1]} items are too few to leave models "
+            f"no: {len(table.models)} models and {table.n_items} items are too few to leave models "
             f"out, so its errors are guesses on the safe side; {reach}"
         )
         return {"trust": trust, "range": reach}, (trust, *warnings)
@@ -78,9 +78,8 @@ def _reach(table: ScoreTable, means: np.ndarray) -> str:
     return f"it speaks for models that score {low:.4g} to {high:.4g}, as its models do{few}"
 
 
-def _constant_items(scores: np.ndarray) -> tuple[str, ...]:
-    with np.errstate(invalid="ignore"):
-        constant = np.nanmax(scores, axis=0) - np.nanmin(scores, axis=0) < 1e-9
+def _constant_items(overview: Overview) -> tuple[str, ...]:
+    constant = overview.item_high - overview.item_low < 1e-9
     share = float(constant.mean())
     if share < _CONSTANT:
         return ()

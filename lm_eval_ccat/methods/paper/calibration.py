@@ -54,7 +54,7 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
         raise UsageError(f"rescale {rescale!r} is neither 'range' nor 'none'")
     scores = table.model_scores()
     seen = np.isfinite(scores)
-    require_scores(table, seen)
+    require_scores(table)
     mean = _masked_mean(scores, seen, axis=0)
     low, high = mean.min(), mean.max()
     if not high > low:
