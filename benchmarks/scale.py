@@ -6,6 +6,7 @@ for calibrating 0/1 scores, catsim for choosing items) may live in another envir
     python -m venv peers && peers/bin/pip install catsim girth
     python benchmarks/scale.py --peers peers/bin/python --plot scale.png
     python benchmarks/scale.py --quick                 # smaller sizes, a minute
+    python benchmarks/scale.py --only calibrate        # calibration alone; some minutes
 
 Reading logs has a script of its own, log_reading.py.
 """
@@ -30,7 +31,9 @@ REAL = SHARED / "data" / "scores" / "metabench_gsm8k_v1.parquet"
 #: What is aimed at, by (measurement, largest size): seconds, or milliseconds per decision.
 TARGETS = {
     "calibrate the real leaderboard": "5 s",
-    "calibrate 2,000 x 20,000": "60 s, 6 GB",
+    "calibrate 5,000 x 20,000": "60 s, 2 GB",
+    "calibrate 50 x 100,000": "20 s",
+    "calibrate 20 x 10,000": "1 s",
     "save 100,000 items": "2 s",
     "load 100,000 items": "2 s",
     "decide at 100,000 items": "10 ms",
@@ -75,14 +78,25 @@ def calibrate_real(method: str) -> Callable[[], Any]:
     return lambda: calibrate(ScoreTable.read(REAL), method=method)
 
 
-def calibrate_generated(method: str, models: int, items: int, binary: int = 0) -> Callable:
+def calibrate_generated(
+    method: str, models: int, items: int, binary: int = 0, missing: float = 0.0
+) -> Callable:
     """From a matrix to a bank."""
     from lm_eval_ccat import ScoreTable, calibrate
 
-    raw = _scores(models, items, bool(binary))
+    raw = _scores(models, items, bool(binary), missing=missing)
     names = [f"m{j}" for j in range(models)]
     _bank(50, method)  # what is imported on first use counts once, with the real leaderboard
     return lambda: calibrate(ScoreTable.from_arrays(raw, names), method=method)
+
+
+def fit_alone(models: int, items: int) -> Callable:
+    """The curves of the method "default" without its self-check."""
+    from lm_eval_ccat.methods.default.items import fit_items
+
+    raw = _scores(models, items)
+    fit_items(raw[:, :50])
+    return lambda: fit_items(raw)
 
 
 def save(method: str, items: int) -> Callable[[], Any]:
@@ -231,6 +245,7 @@ WORK = {
     for f in (
         calibrate_real,
         calibrate_generated,
+        fit_alone,
         save,
         load,
         rank,
@@ -328,6 +343,27 @@ def plot(curves: list[tuple[str, list[int], list[float]]], path: str) -> None:
     print(f"plot: {path}")
 
 
+def calibrations(method: str, quick: bool, peers: str) -> None:
+    """Measure calibration, of the leaderboard in the data and of generated tables."""
+    if REAL.exists():
+        line("calibrate the real leaderboard (5,041 x 249, 0/1)", measure("calibrate_real", method))
+    else:
+        print(f"calibrate the real leaderboard: not run, {REAL} is absent")
+    small, long, big = (20, 10_000), (50, 100_000), (5000, 20_000)
+    if quick:
+        small, long, big = (20, 2000), (50, 10_000), (1000, 10_000)
+    for size in (small, long, big):
+        what = f"calibrate {size[0]:,} x {size[1]:,}"
+        line(what, measure("calibrate_generated", method, *size))
+    line(f"{what}, 0/1, a fifth missing", measure("calibrate_generated", method, *size, 1, 0.2))
+    if method == "default":
+        line(f"  the curves alone of {small[0]:,} x {small[1]:,}", measure("fit_alone", *small))
+    ours = measure("calibrate_generated", method, 300 if quick else 1000, 249, 1)
+    line("calibrate 0/1 scores of girth's size", ours)
+    peer = measure("girth", 300 if quick else 1000, 249, python=peers)
+    line("  girth twopl_mml on the same", peer, ours)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
@@ -335,6 +371,7 @@ def main() -> None:
     )
     parser.add_argument("--methods", default="default,paper")
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
+    parser.add_argument("--only", choices=["calibrate"], help="this section alone")
     parser.add_argument("--peers", default=sys.executable, help="Python that has girth and catsim")
     parser.add_argument("--plot", metavar="PNG")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
@@ -348,19 +385,9 @@ def main() -> None:
     curves = []
     for method in args.methods.split(","):
         print(f"\nmethod {method}")
-        if REAL.exists():
-            line(
-                "calibrate the real leaderboard (5,041 x 249, 0/1)",
-                measure("calibrate_real", method),
-            )
-        else:
-            print(f"calibrate the real leaderboard: not run, {REAL} is absent")
-        big = (200, 2000) if quick else (2000, 20000)
-        line(f"calibrate {big[0]:,} x {big[1]:,}", measure("calibrate_generated", method, *big))
-        ours = measure("calibrate_generated", method, 300 if quick else 1000, 249, 1)
-        line("calibrate 0/1 scores of girth's size", ours)
-        peer = measure("girth", 300 if quick else 1000, 249, python=peers)
-        line("  girth twopl_mml on the same", peer, ours)
+        calibrations(method, quick, peers)
+        if args.only == "calibrate":
+            continue
         for what in ("save", "load"):
             line(f"{what} 100,000 items", measure(what, method, 100_000))
         few = 30 if method == "paper" else 20
@@ -391,6 +418,8 @@ def main() -> None:
             growth(f"{method}: one decision, by models", [5, 10, 20] if quick else [10, 30, 90],
                    lambda n, m=method: measure("rank", m, n, 2000, 15)),
         ]  # fmt: skip
+    if args.only:
+        return
     print("\nharness")
     n = 5000 if quick else 50_000
     line(f"first question of {n:,} documents, zero-shot", measure("first_question", n))

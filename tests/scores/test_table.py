@@ -51,6 +51,46 @@ def test_configs_of_a_model_are_observations_of_it(tmp_path):
     np.testing.assert_allclose(t.model_scores(), [[0.4], [0.1]])
 
 
+@settings(max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 40))
+def test_parts_and_overview_are_those_of_the_whole_table(seed, configs, cells):
+    rng = np.random.default_rng(seed)
+    raw = 100 * rng.random((4 * configs, 6))
+    raw[rng.random(raw.shape) < 0.3] = np.nan
+    names = [f"m{j // configs}" for j in range(len(raw))]
+    scale = Scale(0, 100, higher_is_better=False)
+    t = ScoreTable.from_arrays(raw, names, configs=[str(j) for j in range(len(raw))], scale=scale)
+    whole = t.model_scores()
+    for unit in (True, False):
+        some = t.model_scores(unit, models=np.array([3, 1]), items=np.array([5, 0, 2]))
+        np.testing.assert_array_equal(some, t.model_scores(unit)[[3, 1]][:, [5, 0, 2]])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lm_eval_ccat.scores.table._PART", cells)
+        parts = list(t.parts())
+        o = t.overview
+    assert [i for at, _ in parts for i in range(4)[at]] == [0, 1, 2, 3]
+    np.testing.assert_array_equal(np.concatenate([y for _, y in parts]), whole)
+    seen, y = np.isfinite(whole), np.nan_to_num(whole)
+    np.testing.assert_array_equal(o.item_count, seen.sum(axis=0))
+    np.testing.assert_array_equal(o.model_count, seen.sum(axis=1))
+    np.testing.assert_allclose(o.item_sum, y.sum(axis=0), atol=1e-12)
+    has = seen.any(axis=1)
+    assert (np.isfinite(o.model_mean) == has).all()
+    np.testing.assert_allclose(o.model_mean[has], (y.sum(axis=1) / seen.sum(axis=1).clip(1))[has])
+    np.testing.assert_array_equal(o.item_low, np.fmin.reduce(whole, axis=0))
+    np.testing.assert_array_equal(o.item_high, np.fmax.reduce(whole, axis=0))
+    assert o.whole == seen.all()
+
+
+def test_a_table_is_not_changed_through_what_it_was_made_of_or_gave():
+    raw = np.array([[0.25, 0.5], [0.75, 1.0]])
+    t = ScoreTable.from_arrays(raw, ["a", "b"])
+    raw[:] = 0.0
+    for given_out in (t.model_scores(), t.model_scores(False), next(t.parts())[1]):
+        given_out[:] = 0.0
+    assert t.raw.tolist() == t.scores.tolist() == [[0.25, 0.5], [0.75, 1.0]]
+
+
 @pytest.mark.parametrize(
     ("rows", "says"),
     [

@@ -1,0 +1,88 @@
+"""Calibration of tables too large to be looked at as a whole: the same bank, in less memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from worlds import world
+
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.methods.default import cells, groups
+from lm_eval_ccat.methods.default.fractional import packed
+from lm_eval_ccat.methods.default.items import FitOptions, fit_items
+
+
+def with_holes(table: ScoreTable, share: float) -> ScoreTable:
+    raw = table.raw.copy()
+    raw[np.random.default_rng(0).random(raw.shape) < share] = np.nan
+    return ScoreTable.from_arrays(raw, table.models)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_groups_of_like_ability_give_the_curves_of_single_models(binary, missing):
+    table = with_holes(world(800, 150, binary=binary, second_skill=0.6), missing)
+    one = fit_items(table.model_scores(), FitOptions()).items
+    other = groups.fit_groups(table, FitOptions()).items
+    f = one.basis.at(np.quantile(one.abilities, np.linspace(0.02, 0.98, 25)))
+    row, column, times = packed(one.basis.size)
+    mu, found = expit(f @ one.coefficients.T), expit(f @ other.coefficients.T)
+    variance = ((f[:, row] * f[:, column] * times) @ one.covariance.T) * one.noise
+    error = np.sqrt(variance) * mu * (1 - mu)
+    assert np.sqrt(np.mean(((found - mu) / error) ** 2)) < 0.05
+    assert np.abs(found - mu).max() < 0.005
+    assert other.noise == pytest.approx(one.noise, rel=0.02)
+    assert other.covariance[:, 0] == pytest.approx(one.covariance[:, 0], rel=0.02)
+    assert other.log_noise == pytest.approx(one.log_noise, abs=0.1)
+    assert other.loadings.shape == one.loadings.shape and one.loadings.shape[1] >= 1
+    assert other.loadings[:, 0] == pytest.approx(one.loadings[:, 0], abs=0.02)
+
+
+def test_steep_curves_leave_no_factor_of_the_groups_width():
+    # Without noise, what a group's models differ in would be the largest residual there is.
+    skill, ease = np.random.default_rng(0).normal(size=(700, 1)), np.linspace(-1, 1, 100)
+    noise = 0.02 * np.random.default_rng(1).standard_normal((700, 100))
+    table = ScoreTable.from_arrays(expit(2 * skill + ease + noise), [f"m{j}" for j in range(700)])
+    one = fit_items(table.model_scores(), FitOptions()).items
+    other = groups.fit_groups(table, FitOptions()).items
+    assert other.noise == pytest.approx(one.noise, rel=0.15)
+
+
+def test_a_large_table_is_calibrated_in_groups_and_says_the_same(monkeypatch):
+    table = world(100, 120, binary=True)
+    one = calibrate(table)
+    monkeypatch.setattr(groups, "FEWEST_MODELS", 50)
+    monkeypatch.setattr(groups, "FEWEST_CELLS", 10_000)
+    other = calibrate(table)
+    assert other.parameters["slope"] == pytest.approx(one.parameters["slope"], abs=0.02)
+    assert (other.parameters["slope"] != one.parameters["slope"]).any()
+    # The self-check looks at a bounded part of the table by the same fit either way.
+    assert other.self_check["rms_error"] == one.self_check["rms_error"]
+    assert other.warnings == one.warnings
+
+
+def test_blocks_of_items_give_the_fit_of_all_at_once(monkeypatch):
+    scores = with_holes(world(24, 300), 0.1).model_scores()
+    whole = fit_items(scores, FitOptions()).items
+    monkeypatch.setattr(cells, "_BLOCK", 24 * 37)
+    parts = fit_items(scores, FitOptions()).items
+    for name in ("coefficients", "covariance", "noise", "loadings", "log_noise"):
+        assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-9, abs=1e-10)
+
+
+def test_beside_a_large_table_a_fit_takes_less_memory_than_the_table(monkeypatch):
+    table = ScoreTable.from_arrays(
+        np.random.default_rng(0).random((2000, 1000)), [f"m{j}" for j in range(2000)]
+    )
+    monkeypatch.setattr(groups, "_PART", 1 << 14)
+    monkeypatch.setattr(groups, "_MOST_GROUPS", 50)
+    tracemalloc.start()
+    try:
+        groups.fit_groups(table, FitOptions(factors=1))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < table.raw.nbytes
