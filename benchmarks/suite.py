@@ -1,11 +1,12 @@
-"""Does one ranking over several tasks beat one ranking per task, and does a prior across tasks?
+"""What does ranking on several tasks with one budget gain, and what a prior across tasks?
 
-Held-out models are ranked by the equally weighted mean of the tasks, two ways at the same number
-of items: `one budget` lets the Ranker share the items out among tasks, `equal shares` runs a
-separate ranking of each task with its part. For the errors of single tasks a prior
-across tasks is laid over the estimates: the covariance of the calibration models' task scores says
-how much one task tells of another. Ratios below 1 are gains; the spread is the standard error over
-folds of the logarithm of the ratio.
+Held-out models are ranked by the equally weighted mean of the tasks, four ways at the same number
+of items: one ranking with a prior across tasks (as `rank` does it), the same without that prior,
+a separate ranking of each task with its equal share, and paired random items without a bank.
+Printed are the root mean squared errors of the average, of single tasks and of differences of
+averages, the share of intervals that hold the truth, Kendall's tau, and the pairs decided and
+decided right. Ratios are to equal shares; after them stands the standard error over hold-out sets
+of their logarithm.
 
     python benchmarks/suite.py --data ../shared/data --folds 8
 """
@@ -13,14 +14,19 @@ folds of the logarithm of the ratio.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import kendalltau, t as student
 
-from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.methods.policy import Policy
 
-HELD_OUT = 4
+HELD_OUT = 5
 WMT = ("wmt24_en-de", "wmt24_en-es")
+WAYS = ("one ranking", "without the prior", "equal shares", "random items")
+Figures = dict[str, list[float]]
 
 
 def tables_of(data: Path, suite: str) -> dict[str, ScoreTable]:
@@ -49,58 +55,93 @@ def drive(ranker: Ranker, tables: dict[str, ScoreTable]) -> Ranker:
     return ranker
 
 
-def across(mean: np.ndarray, error: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Task scores of one model given its estimates and the calibration models' task scores.
+def rankers_of(
+    way: str,
+    banks: Mapping[str, ItemBank],
+    tables: Mapping[str, ScoreTable],
+    each: int,
+    seed: int,
+) -> list[Ranker]:
+    """The rankings that one way consists of."""
+    models = dict.fromkeys(next(iter(tables.values())).models, 1.0)
+    usual = {"seed": seed, "stop_when_decided": False, "warmup": min(3, each)}
+    share = each * len(models)
+    if way == "equal shares":
+        return [Ranker({t: b}, models, budget=share, **usual) for t, b in banks.items()]
+    if way == "random items":
+        banks = {t: ItemBank.blank(x.doc_ids) for t, x in tables.items()}
+    return [
+        Ranker(
+            banks,
+            models,
+            budget=share * len(banks),
+            weights="equal",
+            across=way == "one ranking",
+            **usual,
+        )
+    ]
 
-    A task's own estimate holds the prior of its task already; what the answers alone said is what
-    is left of the precision without it.
-    """
-    centre, sigma = known.mean(axis=0), np.cov(known.T)
-    own = np.maximum(np.diag(sigma), 1e-8)
-    precision = np.maximum(1.0 / np.maximum(error**2, 1e-10) - 1.0 / own, 0.0)
-    seen = np.where(precision > 0.0, mean / np.maximum(error**2, 1e-10) - centre / own, 0.0)
-    prior = np.linalg.inv(sigma + 1e-8 * np.eye(len(own)))
-    return np.linalg.solve(prior + np.diag(precision), prior @ centre + seen)
+
+def decided(rankers: list[Ranker], confidence: float = 0.95) -> np.ndarray:
+    """Pairs that are decided by the average; of separate rankings by their errors' sum."""
+    found = [r.differences() for r in rankers]
+    mean = np.mean([d.estimate for d in found], axis=0)
+    variance = np.sum([d.variance for d in found], axis=0) / len(found) ** 2
+    if len(rankers) == 1:
+        policy: Policy = rankers[0]._policy
+        half = policy.critical(1.0 - confidence) * np.sqrt(variance)
+    else:
+        df = np.min([d.df for d in found], axis=0)
+        half = student.ppf(0.5 + confidence / 2.0, df) * np.sqrt(variance)
+    return np.asarray(np.abs(mean[:, None] - mean) > half)
+
+
+def judged(rankers: list[Ranker], truth: np.ndarray) -> Figures:
+    """Errors of one way, given the truth of shape (n_models, n_tasks)."""
+    order = list(rankers[0].result().estimates)
+    results = [r.result() for r in rankers]
+    tasks = {t: x for r in results for t, x in r.tasks.items()}
+    mean = np.array([[tasks[t].estimates[m] for t in tasks] for m in order])
+    ends = np.array([[tasks[t].intervals[m] for t in tasks] for m in order])
+    whole, average = truth.mean(axis=1), mean.mean(axis=1)
+    if len(rankers) == 1:
+        of_all = np.array([results[0].intervals[m] for m in order])
+    else:
+        half = np.sqrt((((ends[..., 1] - ends[..., 0]) / 2.0) ** 2).sum(axis=1)) / len(tasks)
+        of_all = np.stack([average - half, average + half], axis=1)
+    a, b = np.triu_indices(len(order), 1)
+    gap, right = average[a] - average[b], whole[a] - whole[b]
+    sure = decided(rankers)[a, b]
+    return {
+        "average": ((average - whole) ** 2).tolist(),
+        "single": ((mean - truth) ** 2).ravel().tolist(),
+        "difference": ((gap - right) ** 2).tolist(),
+        "average held": ((of_all[:, 0] <= whole) & (whole <= of_all[:, 1])).tolist(),
+        "single held": ((ends[..., 0] <= truth) & (truth <= ends[..., 1])).ravel().tolist(),
+        "tau": [float(kendalltau(average, whole)[0])],
+        "decided": sure.tolist(),
+        "decided right": (gap * right > 0.0)[sure].tolist(),
+    }
 
 
 def one_fold(
-    tables: dict[str, ScoreTable], seed: int, each: int, n_known: int, method: str
-) -> dict[str, float]:
-    """Mean squared errors of the average and of single tasks, and tau, of one hold-out set."""
+    tables: dict[str, ScoreTable], seed: int, sizes: list[int], n_known: int, method: str
+) -> dict[tuple[int, str], Figures]:
+    """Figures of one hold-out set, by items per model and task and by way."""
     rng = np.random.default_rng(seed)
     every = list(next(iter(tables.values())).models)
     shuffled = [every[i] for i in rng.permutation(len(every))]
     new, known = shuffled[:HELD_OUT], shuffled[HELD_OUT : HELD_OUT + n_known]
     banks = {t: calibrate(x.select(known), method) for t, x in tables.items()}
     mine = {t: x.select(new) for t, x in tables.items()}
-    whole, truth = (
-        np.stack(
-            [np.nanmean(x.select(who).model_scores(), axis=1) for x in tables.values()], axis=1
+    truth = np.stack([np.nanmean(x.model_scores(), axis=1) for x in mine.values()], axis=1)
+    return {
+        (each, way): judged(
+            [drive(r, mine) for r in rankers_of(way, banks, mine, each, seed)], truth
         )
-        for who in (known, new)
-    )
-    order = next(iter(mine.values())).models
-    models, total = dict.fromkeys(new, 1.0), each * HELD_OUT * len(tables)
-    usual = {"seed": seed, "stop_when_decided": False, "warmup": min(3, each)}
-    share = {"weights": "equal", **usual}
-    ways = {
-        "one budget": [Ranker(banks, models, budget=total, **share)],
-        "equal shares": [
-            Ranker({t: b}, models, budget=each * HELD_OUT, **usual) for t, b in banks.items()
-        ],
+        for each in sizes
+        for way in WAYS
     }
-    out: dict[str, float] = {}
-    for way, rankers in ways.items():
-        tasks = {}
-        for ranker in rankers:
-            tasks |= drive(ranker, mine).result().tasks
-        mean = np.array([[tasks[t].estimates[m] for t in tables] for m in order])
-        error = np.array([[tasks[t].standard_errors[m] for t in tables] for m in order])
-        both = np.array([across(a, b, whole) for a, b in zip(mean, error)])
-        for label, found in ((way, mean), (f"{way}, prior across", both)):
-            out[f"average | {label}"] = float(((found - truth).mean(axis=1) ** 2).mean())
-            out[f"single | {label}"] = float(((found - truth) ** 2).mean())
-    return out
 
 
 def main() -> None:
@@ -111,33 +152,45 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--suites", default="openllm,chrf,bleu")
     parser.add_argument("--folds", type=int, default=8)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first hold-out set")
     parser.add_argument("--each", default="3,6,12", help="items per model and task")
     parser.add_argument("--known", type=int, default=40, help="calibration models at most")
     parser.add_argument("--method", default="default")
     args = parser.parse_args()
+    sizes = [int(n) for n in args.each.split(",")]
     for suite in args.suites.split(","):
         tables = tables_of(args.data, suite)
         n_known = min(args.known, len(next(iter(tables.values())).models) - HELD_OUT)
-        for each in map(int, args.each.split(",")):
-            rows = [
-                one_fold(tables, seed, each, n_known, args.method) for seed in range(args.folds)
-            ]
-            print(
-                f"\n{suite}: {len(tables)} tasks, {n_known} known, {each} items per model and task"
+        seeds = range(args.first, args.first + args.folds)
+        folds = [one_fold(tables, seed, sizes, n_known, args.method) for seed in seeds]
+        for each in sizes:
+            print(f"\n{suite}: {len(tables)} tasks, {n_known} known, {args.folds} sets of "
+                  f"{HELD_OUT}, {each} items per model and task")  # fmt: skip
+            show([{way: f[each, way] for way in WAYS} for f in folds])
+
+
+def show(folds: list[dict[str, Figures]]) -> None:
+    """The table of one suite and size."""
+    for way in WAYS:
+        pooled = {k: np.concatenate([f[way][k] for f in folds]) for k in folds[0][way]}
+        words = []
+        for what in ("average", "single", "difference"):
+            mine = np.array([np.mean(f[way][what]) for f in folds])
+            base = np.array([np.mean(f["equal shares"][what]) for f in folds])
+            ratio = 0.5 * np.log((mine + 1e-12) / (base + 1e-12))
+            spread = ratio.std(ddof=1) / len(ratio) ** 0.5 if len(ratio) > 1 else np.nan
+            words.append(
+                f"{what} {mine.mean() ** 0.5:.4f} "
+                f"({(mine.mean() / base.mean()) ** 0.5:.2f} +- {spread:.2f})"
             )
-            for of in ("average", "single"):
-                base = np.array([r[f"{of} | equal shares"] for r in rows])
-                print(f"  {of}: rmse of equal shares {np.sqrt(base.mean()):.4f}")
-                for label in (k for k in rows[0] if k.startswith(of) and k[-12:] != "equal shares"):
-                    found = np.array([r[label] for r in rows])
-                    ratio = 0.5 * np.log((found + 1e-12) / (base + 1e-12))
-                    spread = ratio.std(ddof=1) / np.sqrt(len(ratio))
-                    print(
-                        f"    {label.split(' | ')[1]:28} rmse ratio "
-                        f"{np.sqrt(found.mean() / base.mean()):.3f}, geometric "
-                        f"{np.exp(ratio.mean()):.3f} (log spread {spread:.3f})",
-                        flush=True,
-                    )
+        held = ", ".join(f"{pooled[f'{k} held'].mean():.0%}" for k in ("average", "single"))
+        right = pooled["decided right"]
+        sure = f"{right.mean():.1%}" if len(right) else "-"
+        print(
+            f"  {way:18} rmse {', '.join(words)}; held {held}; tau {pooled['tau'].mean():.3f}; "
+            f"decided {pooled['decided'].mean():.0%}, right {sure}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

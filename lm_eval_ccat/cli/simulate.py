@@ -219,10 +219,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 #: Flags of one task that a suite's replay does not take, with what they are without being given.
-_OF_ONE_TASK = {
-    "items": None, "seeds": 1, "spend": "budget", "batch": 1, "item_scaling": False, "prices": None,
-    "levels": None, "holdouts": None, "calibration_models": None, "familywise": False,
-}  # fmt: skip
+_OF_ONE_TASK = {"items": None, "spend": "budget", "batch": 1, "item_scaling": False}
 
 
 def _run_suite(args: argparse.Namespace) -> int:
@@ -243,14 +240,21 @@ def _run_suite(args: argparse.Namespace) -> int:
     with progress(f"replaying {args.folds} folds", "folds") as show:
         found = simulate_suite(
             tables,
-            names_of(args.methods) or DEFAULT_METHODS,
+            _methods(args.methods or ",".join(DEFAULT_METHODS), args.familywise),
             weights=args.weights or "documents",
             holdout=args.holdout,
             folds=args.folds,
+            seeds=args.seeds,
             items_per_model=args.items_per_model or 40.0,
             confidence=args.confidence,
+            prices=args.prices,
+            levels=args.levels,
+            wanted_tau=args.wanted_tau,
+            holdouts=None if args.holdouts is None else _hold_out_sets(args.holdouts),
+            calibration_models=args.calibration_models,
             kind=args.kind,
             seed=args.seed,
+            processes=args.processes,
             on_progress=show,
         )
     write_json(args.json, found.to_dict())

@@ -80,6 +80,32 @@ class Drawn:
         return max(0.0, self.estimate - half), min(1.0, self.estimate + half)
 
 
+@dataclass(frozen=True)
+class Levers:
+    """How estimates hang on abilities; arrays of shape (n_models,).
+
+    Attributes
+    ----------
+    ability, variance : ndarray
+        Posterior mean and variance of the ability, less the mean of its prior.
+    prior_variance : float
+        Of an ability.
+    slope : ndarray
+        What an estimate moves by when the ability moves by 1.
+    error : ndarray
+        Squared standard error of an estimate.
+    share : ndarray
+        Part of it that the ability explains, 0 to 1.
+    """
+
+    ability: Floats
+    variance: Floats
+    prior_variance: float
+    slope: Floats
+    error: Floats
+    share: Floats
+
+
 class Policy(ABC):
     """The statistical side of a `Ranker`: several adaptive tests seen together.
 
@@ -261,6 +287,10 @@ class Policy(ABC):
             Mean score over the items that may be administered, on [0, 1].
         """
         return mean, standard_error**2
+
+    def levers(self) -> Levers | None:
+        """How estimates hang on abilities that have a prior; None where there is no such prior."""
+        return None
 
     def differences(self) -> Differences:
         """Estimated means and the variances of their differences; independent unless overridden."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.policy import Choice, Differences
+from .across import Across
 from .arguments import (
     flag,
     limits,
@@ -101,6 +102,9 @@ class Ranker:
         pair is.
     familywise : bool, optional
         Whether `confidence` is that of all pairs together instead of each by itself.
+    across : bool, optional
+        Whether answers in one task tell of the others, as far as the abilities of the calibration
+        models are correlated between tasks (at least ten models that all banks know).
     **options
         Options of the method (``information="full"`` of "paper", for instance).
 
@@ -150,6 +154,7 @@ class Ranker:
         known_sampled: bool = False,
         min_difference: float = 0.0,
         familywise: bool = False,
+        across: bool = True,
         **options: Any,
     ) -> None:
         prices = prices_of(models)
@@ -170,10 +175,12 @@ class Ranker:
         self._contents = contents
         self._outcomes = Outcomes(contents, len(prices), new_policy)
         units = contents.units(units)
+        lent: Across | None = None
         self._policy = self._outcomes.of_task[0][0].policy
         if not contents.single:
             shares = {t: task.weights for t, task in enumerate(contents.tasks)}
-            self._policy = WeightedPolicy(self._outcomes, units, shares)
+            lent = Across.of(self._outcomes) if flag(across, "across") else None
+            self._policy = WeightedPolicy(self._outcomes, units, shares, lent)
         self._ledger = Ledger(contents, prices, units, limit, self._policy.affords_mean)
         sampled = flag(known_sampled, "known_sampled")
         self._known: KnownModels | None = None
@@ -207,6 +214,7 @@ class Ranker:
             self._turns,
             self._audits,
             groups or {},
+            lent,
             {"min_difference": min_difference or None, "familywise": familywise or None, **options},
         )
 

@@ -13,6 +13,7 @@ from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.policy import DECIDED, EQUIVALENT, OPEN, Floats, Policy
 from ..metrics.scale import Scale
+from .across import Across
 from .audit import Audits
 from .contents import Contents
 from .ledger import Account
@@ -116,8 +117,10 @@ class Summary:
         turns: Turns,
         audits: Audits,
         groups: Mapping[str, Mapping[str, float] | Sequence[str]],
+        across: Across | None,
         options: Mapping[str, Any],
     ) -> None:
+        self._across = across
         self._contents = contents
         self._outcomes = outcomes
         self._standing = standing
@@ -127,7 +130,8 @@ class Summary:
         self._groups = {name: self._policy_of(w) for name, w in _groups(contents, groups).items()}
 
     def _policy_of(self, weights: Mapping[int, Mapping[str, float]]) -> WeightedPolicy:
-        return WeightedPolicy(self._outcomes, self._standing.ledger.units, weights)
+        units = self._standing.ledger.units
+        return WeightedPolicy(self._outcomes, units, weights, self._across)
 
     def ranking(self, done: bool) -> Ranking:
         """The ranking as it stands."""
@@ -191,8 +195,11 @@ class Summary:
 
     def _outcome(self, t: int, outcome: Outcome) -> Ranking:
         details = self._details(t, outcome)
+        policy: Policy = outcome.policy
+        if self._across is not None and t in self._across.tasks:
+            policy = self._policy_of({t: {outcome.name: 1.0}})
         found = self._part(
-            outcome.policy, [t], outcome.bank.scale, self._of_bank(outcome.bank), **details
+            policy, [t], outcome.bank.scale, self._of_bank(outcome.bank), **details
         )
         # An answer may lack an outcome, whose judge failed, say.
         scored = {

@@ -3,7 +3,8 @@
 The score of a model is ``sum over outcomes of w x score``. What decides is the error of that sum,
 not of each outcome by itself: a task that weighs little, or is known well already, gets little.
 Tasks are different items, so their errors add; outcomes of one task are scores of the same answers,
-so theirs are correlated as the residuals are (`Outcomes.correlation`).
+so theirs are correlated as the residuals are (`Outcomes.correlation`). Where a prior across tasks
+is known (`Across`), answers in one task count in the others, and errors of tasks are correlated.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr
 
 from ..methods.policy import DECIDED, EQUIVALENT, OPEN, Choice, Differences, Floats, Policy
+from .across import Across
 from .contents import Contents
 from .outcomes import Outcome, Outcomes
 
 _LEAST_VARIANCE = 1e-18
 _LEAST_DF = 1e-6
 _NEARLY_FREE = 1e-12
+#: Of the worth of the model whose order is least clear. One that looks clear after few items of each
+#: task may not be: replays in which it was hardly asked any more erred more, and decided no more.
+_LEAST_WORTH = 0.5
 
 
 class WeightedPolicy(Policy):
@@ -36,10 +41,16 @@ class WeightedPolicy(Policy):
         Of all items.
     weights : mapping of int to (mapping of str to float)
         Of the outcomes of each task (by number) that counts.
+    across : Across, optional
+        What tasks say of each other.
     """
 
     def __init__(
-        self, outcomes: Outcomes, units: Floats, weights: Mapping[int, Mapping[str, float]]
+        self,
+        outcomes: Outcomes,
+        units: Floats,
+        weights: Mapping[int, Mapping[str, float]],
+        across: Across | None = None,
     ) -> None:
         self.tests = []
         self._outcomes = outcomes
@@ -53,6 +64,7 @@ class WeightedPolicy(Policy):
         self.affords_mean = first.affords_mean
         self.draws = first.draws
         self._units = np.array([float(units[p.where].mean()) for p in self._parts])
+        self._lent = None if across is None else _Lent.of(across, self._parts)
         self._clear()
 
     def _clear(self) -> None:
@@ -87,6 +99,8 @@ class WeightedPolicy(Policy):
     def _refresh(self) -> None:
         """Bring up to date what depends on tasks that learned something."""
         now = [self._outcomes.changes[p.task] for p in self._parts]
+        if self._lent is not None and self._lent.refresh():
+            self._total = self._worth = None
         if self._at == now:
             return
         for n, part in enumerate(self._parts):
@@ -111,14 +125,15 @@ class WeightedPolicy(Policy):
     def differences(self) -> Differences:
         self._refresh()
         if self._total is None:
-            total = self._variance.sum(axis=0)
+            total, mean = self._variance.sum(axis=0), self._mean.sum(axis=0)
             # Welch and Satterthwaite's degrees of freedom of a sum of estimated variances.
             spread = (self._variance**2 / np.maximum(self._df, _LEAST_DF)).sum(axis=0)
             df = np.full(total.shape, np.inf)
             np.divide(total**2, spread, out=df, where=spread > 0.0)
-            self._total = Differences(
-                self._mean.sum(axis=0), np.maximum(total, _LEAST_VARIANCE), df
-            )
+            if self._lent is not None:
+                mean = np.clip(mean + self._lent.shift, 0.0, 1.0)
+                total = total + self._lent.of_pairs(self._variance[self._lent.parts].sum(axis=0))
+            self._total = Differences(mean, np.maximum(total, _LEAST_VARIANCE), df)
         return self._total
 
     def estimate(self, model: int) -> tuple[float, float]:
@@ -129,7 +144,10 @@ class WeightedPolicy(Policy):
             errors = np.array([o.policy.estimate(model)[1] for o in part.outcomes])
             self._error[n, model] = _quadratic(part.weights, part.correlation(), errors)
             self._error_at[n, model] = self._at[n]
-        return float(self._mean[:, model].sum()), float(self._error[:, model].sum()) ** 0.5
+        variance = float(self._error[:, model].sum())
+        if self._lent is not None:
+            variance = max(variance + float(self._lent.more[model]), 0.0)
+        return float(self.differences().estimate[model]), variance**0.5
 
     def interval(self, model: int, confidence: float) -> tuple[float, float]:
         """The intervals of the tasks, their halves added in squares."""
@@ -142,6 +160,10 @@ class WeightedPolicy(Policy):
                 half = np.abs(ends[:, side] - at)
                 square[side] += _quadratic(part.weights, part.correlation(), half)
         low, high = np.sqrt(square)
+        if self._lent is not None:
+            alone = float(self._error[:, model].sum()) ** 0.5
+            mean, error = self.estimate(model)
+            low, high = (half * error / max(alone, 1e-12) for half in (low, high))
         return max(0.0, mean - float(low)), min(1.0, mean + float(high))
 
     def findings(self, model: int) -> list[str]:
@@ -230,7 +252,8 @@ class WeightedPolicy(Policy):
             z, sd = self._distance()
             density = np.exp(-0.5 * z**2) / sd
             np.fill_diagonal(density, 0.0)
-            self._worth = density.sum(axis=1) + 1e-12
+            worth = density.sum(axis=1) + 1e-12
+            self._worth = np.maximum(worth, _LEAST_WORTH * worth.max())
         return best * float(self._worth[model])
 
     def select(
@@ -294,6 +317,58 @@ class _Part:
         where = self.where
         own = [i - where.start for i in pending if where.start <= i < where.stop]
         return available[where] & leader.bank.kept, own, price[where]
+
+
+class _Lent:
+    """What the prior across tasks makes of one weighted sum.
+
+    Attributes
+    ----------
+    parts : list of int
+        Which tasks of the sum take part.
+    shift : ndarray of shape (n_models,)
+        Of the estimates.
+    more : ndarray of shape (n_models,)
+        Of the variance of each.
+    """
+
+    def __init__(self, across: Across, weights: Floats, parts: list[int]) -> None:
+        self.parts = parts
+        self._across = across
+        self._weights = weights
+        self._at: list[int] | None = None
+
+    @classmethod
+    def of(cls, across: Across, parts: Sequence[_Part]) -> _Lent | None:
+        """None where no task of the sum takes part."""
+        share = {p.task: float(p.weights[0]) for p in parts}
+        weights = np.array([share.get(t, 0.0) for t in across.tasks])
+        there = [n for n, p in enumerate(parts) if p.task in across.tasks]
+        return cls(across, weights, there) if there else None
+
+    def refresh(self) -> bool:
+        """Bring up to date; whether anything changed."""
+        across = self._across
+        across.refresh()
+        if self._at == across.at:
+            return False
+        self._at = across.at
+        self.shift = self._weights @ across.shift
+        self.more = across.variances(self._weights)
+        self._alone = self._weights**2 @ across.errors
+        return True
+
+    def of_pairs(self, total: Floats) -> Floats:
+        """What variances of differences become more, being `total` if tasks are independent.
+
+        What the errors of two models have in common stays that share.
+        """
+        alone = np.maximum(self._alone, _LEAST_VARIANCE)
+        now = np.maximum(alone + self.more, _LEAST_VARIANCE)
+        before, after = np.sqrt(np.outer(alone, alone)), np.sqrt(np.outer(now, now))
+        alike = (alone[:, None] + alone - total) / (2.0 * before)
+        more = now - alone
+        return np.asarray(more[:, None] + more - 2.0 * alike * (after - before))
 
 
 def _quadratic(w: Floats, r: Floats, sd: Floats) -> Floats:

@@ -216,11 +216,11 @@ def simulate(
         means = np.nanmean(table.model_scores(), axis=1)
         sets = hold_outs(kind, table.models, means, holdout, folds, seed, least)
     else:
-        sets = _own_sets(table.models, holdouts, least)
+        sets = own_sets(table.models, holdouts, least)
     made = _folds(
         tested.select(table.models), sets, seed, item_sizes, prices, seeds, calibration_models
     )
-    all_levels = _levels(levels, items_per_model, table.n_items, spend)
+    all_levels = spending_levels(levels, items_per_model, table.n_items, spend)
     pieces = [Piece(fold, chosen, protocol, all_levels) for fold in made]
     outcomes: list[Outcome] = []
     fold_warnings: dict[str, int] = {}
@@ -240,7 +240,7 @@ def simulate(
         for text, count in fold_warnings.items()
     ]
     base = [o for o in outcomes if o.items_per_model == items_per_model]
-    sweep = _sweep(outcomes, all_levels, table.n_items, confidence)
+    sweep = sweep_of(outcomes, all_levels, table.n_items, confidence)
     return Simulation(
         runs=[run_record(outcome, confidence) for outcome in base],
         summary=summarise(base, table.n_items, confidence),
@@ -264,11 +264,7 @@ def simulate(
             "spend": spend,
             "kind": "given" if holdouts is not None else kind,
             "batch": batch,
-            "prices": "equal"
-            if spend == "fixed"
-            else "given"
-            if prices is not None
-            else "log-uniform from 0.1 to 3.2",
+            "prices": "equal" if spend == "fixed" else prices_in_words(prices),
             "units": "1 each" if units is None or spend == "fixed" else units_column or "given",
             "seed": seed,
             "calibration_seconds": {m: float(np.mean(s)) for m, s in calibration.items()},
@@ -306,9 +302,10 @@ def _usable(table: ScoreTable) -> tuple[ScoreTable, list[str]]:
     return table, warnings
 
 
-def _own_sets(
+def own_sets(
     models: Sequence[str], holdouts: Sequence[Sequence[str]], least: int
 ) -> list[HoldOut]:
+    """Hold-out sets of one's own, each with the models that it leaves to calibrate on."""
     sets = []
     for names in holdouts:
         unknown = set(names) - set(models)
@@ -325,6 +322,22 @@ def _own_sets(
     return sets
 
 
+def prices_by_seed(
+    prices: Mapping[str, float] | str | Path | None, models: Sequence[str], seeds: int
+) -> list[dict[str, float]]:
+    """Prices of one unit of every model: given, out of a file, or drawn for each seed."""
+    if prices is None:
+        return [drawn_prices(models, s) for s in range(seeds)]
+    if isinstance(prices, Mapping):
+        return [checked_prices(prices, models)] * seeds
+    return [read_prices(prices, models)] * seeds
+
+
+def prices_in_words(prices: object) -> str:
+    """Where prices come from, as the settings of a replay say it."""
+    return "given" if prices is not None else "log-uniform from 0.1 to 3.2"
+
+
 def _folds(
     table: ScoreTable,
     sets: Sequence[HoldOut],
@@ -335,12 +348,7 @@ def _folds(
     calibration_models: int | None,
 ) -> list[Fold]:
     models = table.models
-    if prices is None:
-        by_seed = [drawn_prices(models, s) for s in range(seeds)]
-    elif isinstance(prices, Mapping):
-        by_seed = [checked_prices(prices, models)] * seeds
-    else:
-        by_seed = [read_prices(prices, models)] * seeds
+    by_seed = prices_by_seed(prices, models, seeds)
     low, high = bootstrap_intervals(table.model_scores(unit=False))
     row = {model: n for n, model in enumerate(models)}
     return [
@@ -357,8 +365,11 @@ def _folds(
     ]
 
 
-def _levels(
-    levels: Sequence[float] | None, items_per_model: float | None, n_items: int, spend: str
+def spending_levels(
+    levels: Sequence[float] | None,
+    items_per_model: float | None,
+    n_items: int,
+    spend: str = "budget",
 ) -> tuple[float | None, ...]:
     """The levels of spending to replay, the asked one among them."""
     if items_per_model is None:
@@ -377,9 +388,10 @@ def _levels(
     return tuple(sorted({float(n) for n in levels} | {float(items_per_model)}))
 
 
-def _sweep(
+def sweep_of(
     outcomes: Sequence[Outcome], levels: Sequence[float | None], n_items: int, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
+    """Each method's summaries at the levels of spending."""
     sweep: dict[str, list[dict[str, Any]]] = {}
     for level in levels:
         at_level = [o for o in outcomes if o.items_per_model == level]

@@ -76,7 +76,9 @@ def test_ranks_by_the_aggregate(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
     weights = {"small": 3.0, "middle": 1.0, "large": 1.0}
-    suite = Ranker(banks_of(method), dict.fromkeys(NAMES, 1.0), weights=weights, budget=90)
+    suite = Ranker(
+        banks_of(method), dict.fromkeys(NAMES, 1.0), weights=weights, budget=90, across=False
+    )
     result = drive(suite)
     for m in NAMES:
         parts = [(w, result.tasks[t]) for t, w in result.weights.items()]
@@ -224,7 +226,9 @@ def test_items_go_to_tasks_in_proportion_to_their_weights():
 
 def test_groups_of_tasks_have_their_score_and_its_error():
     groups = {"both": ["small", "large"], "uneven": {"small": 3.0, "middle": 1.0}}
-    ranker = Ranker(banks_of("default"), dict.fromkeys(NAMES, 1.0), groups=groups, budget=150)
+    ranker = Ranker(
+        banks_of("default"), dict.fromkeys(NAMES, 1.0), groups=groups, budget=150, across=False
+    )
     result = drive(ranker)
     for group, weights in (
         ("both", {"small": 0.5, "large": 0.5}),

@@ -297,9 +297,10 @@ def test_a_model_near_others_is_worth_more():
     def near(gap: float) -> float:
         return math.exp(-0.5 * (gap / sd) ** 2) / sd
 
-    for model, gaps in enumerate([(0.1, 0.5), (0.1, 0.4), (0.5, 0.4)]):
-        worth = 0.01 * sum(near(g) for g in gaps)
-        assert policy.priority(model, (), 2.0) == pytest.approx(worth / 2.0)
+    worth = [0.01 * sum(map(near, gaps)) for gaps in [(0.1, 0.5), (0.1, 0.4), (0.5, 0.4)]]
+    worth[2] = max(worth) / 2.0  # one that looks clear is still asked
+    for model, value in enumerate(worth):
+        assert policy.priority(model, (), 2.0) == pytest.approx(value / 2.0)
     apart, _ = whole({"x": Given([0.9, 0.1], [0.001, 0.001])})
     assert apart.priority(0, (), 1.0) / 1e-18 == pytest.approx(1.0)
 

@@ -29,14 +29,14 @@ def tables(n_models=14, sizes=(50, 90)) -> dict[str, ScoreTable]:
 def test_the_truth_is_the_weighted_mean_and_the_budget_holds(weights):
     given = tables()
     found = simulate_suite(
-        given, ["sample", "random"], weights=weights, folds=3, items_per_model=24
+        given, ["sample", "random"], weights=weights, folds=3, items_per_model=24, processes=1
     )
     shares = [50 / 140, 90 / 140] if weights == "documents" else [0.5, 0.5]
     assert list(found.settings["weights"].values()) == pytest.approx(shares)
     mean = sum(w * np.mean(t.unit, axis=1) for w, t in zip(shares, given.values()))
     truth = dict(zip(given["a"].models, mean))
     for one in found.outcomes:
-        assert one.items <= 24 * len(one.holdout) + 2
+        assert one.cost <= one.budget * (1 + 1e-9) or one.method == "random"
         if one.method == "sample":
             best = max(one.holdout, key=truth.__getitem__)
             assert one.order == () or best in one.order[:2]
@@ -47,8 +47,39 @@ def test_the_truth_is_the_weighted_mean_and_the_budget_holds(weights):
 
 def test_all_items_leave_nothing_to_be_wrong_about():
     given = tables(sizes=(6, 8))
-    found = simulate_suite(given, ["random"], folds=2, items_per_model=14)
+    found = simulate_suite(given, ["random"], folds=2, items_per_model=14, processes=1)
     assert found.summary["random"]["rmse"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_prices_seeds_and_a_sweep_are_those_of_a_single_task(tmp_path):
+    given = tables()
+    prices = {m: 1.0 + (n % 3) for n, m in enumerate(given["a"].models)}
+    found = simulate_suite(
+        given, ["sample", "random"], folds=2, seeds=2, items_per_model=20, prices=prices,
+        levels=[10, 40], processes=1,
+    )  # fmt: skip
+    assert found.settings["prices"] == "given" and found.settings["seeds"] == 2
+    assert [p["asked_items_per_model"] for p in found.sweep["sample"]] == [10, 20, 40]
+    assert len(found.runs) == 2 * 2 * 2 and len(found.outcomes) == 3 * len(found.runs)
+    assert found.advice
+    for one in found.outcomes:
+        assert one.budget == one.items_per_model * sum(prices[m] for m in one.holdout)
+    drawn = simulate_suite(given, ["sample"], folds=1, seeds=2, items_per_model=20, processes=1)
+    first, second = drawn.outcomes
+    assert first.budget != second.budget and drawn.settings["prices"].startswith("log-uniform")
+
+
+def test_hold_out_sets_and_weights_of_ones_own():
+    given = tables()
+    names = given["a"].models
+    found = simulate_suite(
+        given, ["random"], weights={"a": 3.0, "b": 1.0}, holdouts=[names[:4]], items_per_model=20,
+        processes=1,
+    )  # fmt: skip
+    assert found.outcomes[0].holdout == tuple(names[:4]) and found.settings["kind"] == "given"
+    assert found.settings["weights"] == {"a": 0.75, "b": 0.25}
+    with pytest.raises(UsageError, match="a positive number for each of a, b"):
+        simulate_suite(given, ["random"], weights={"a": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -73,7 +104,8 @@ def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
             lines += [f"{model},{task},{i},acc,{x}" for i, x in enumerate(row)]
     (tmp_path / "s.csv").write_text("\n".join(lines))
     arguments = ["simulate", "--scores", str(tmp_path / "s.csv"), "--folds", "2"]
-    several = [*arguments, "--task", "a,b", "--methods", "sample,random"]
+    several = [*arguments, "--task", "a,b", "--methods", "sample,random", "--processes", "1"]
+    several += ["--items_per_model", "12", "--levels", "12"]
     assert main([*several, "--weights", "equal", "--json", str(tmp_path / "o.json")]) == 0
     assert "2 tasks, their weights: a 0.5, b 0.5" in capsys.readouterr().out
     content = json.loads((tmp_path / "o.json").read_text())
@@ -81,6 +113,6 @@ def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
         "sample",
         "random",
     }
-    assert main([*several, "--seeds", "3"]) == 2
-    assert "--seeds is for one task" in capsys.readouterr().err
+    assert main([*several, "--spend", "fixed"]) == 2
+    assert "--spend is for one task" in capsys.readouterr().err
     assert main([*arguments, "--task", "a", "--weights", "equal"]) == 2

@@ -12,7 +12,7 @@ from scipy.special import stdtr, stdtrit
 from ...bank import ItemBank
 from ...errors import UsageError
 from ..adaptive_test import AdaptiveTest
-from ..policy import Choice, Differences, Drawn, Floats, Policy, decided_by_student
+from ..policy import Choice, Differences, Drawn, Floats, Levers, Policy, decided_by_student
 from .calibration import model_of
 from .field import Field
 from .test import ITEM_PRICE, DefaultTest
@@ -137,6 +137,27 @@ class DefaultPolicy(Policy):
     def standing(self, model: int) -> tuple[float, float]:
         result = self._field.result()
         return float(result.estimate[model]), float(result.variance[model])
+
+    def levers(self) -> Levers:
+        """By the ability's posterior; draws that measured a departure make the slope smaller."""
+        look, result, model = self._field.look(), self._field.result(), self._field.model
+        d, n_items = model.departures, model.items.n_items
+        at = [m.posterior for m in self._field.members]
+        u = look.left / n_items
+        before, whole = look.M.diagonal(), np.maximum(d.inflation * u * u, 1e-300)
+        noise = look.S.diagonal() / np.maximum(look.left, 1.0)
+        # What draws leave of the departures, and what of these the ability explains.
+        after = np.clip(result.variance / whole - noise, 0.0, before)
+        explained = np.minimum(d.single[0] * look.v * look.level / before, 1.0)
+        share = after * explained * whole / np.maximum(result.variance, 1e-300)
+        return Levers(
+            np.array([p.z[0] for p in at]),
+            np.array([p.covariance[0, 0] for p in at]),
+            model.items.prior_sd**2,
+            np.array([p.slope for p in at]) * after / before,
+            result.variance,
+            np.clip(share, 0.0, 1.0),
+        )
 
     def differences(self) -> Differences:
         result = self._field.result()

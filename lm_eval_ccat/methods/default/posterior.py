@@ -71,6 +71,12 @@ class ScorePosterior:
         """Items of the benchmark."""
         return self.items.n_items
 
+    @property
+    def slope(self) -> float:
+        """What the estimate moves by when the ability moves by 1, and the factors with it."""
+        along = self._gradient @ self.covariance[:, 0]
+        return float(along) / (float(self.covariance[0, 0]) * self.n_items)
+
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
         """Take in scores, on [0, 1], of items not seen before."""
         self.seen.extend(items)

@@ -1,0 +1,189 @@
+"""What a model's answers in other tasks say of its ability in one: a prior across tasks.
+
+Each bank states the abilities of its calibration models. Of the models that all banks know,
+``R`` is the correlation of these abilities between tasks, shrunk towards none by as much as its
+entries are uncertain (J. Schäfer and K. Strimmer, "A shrinkage approach to large-scale covariance
+matrix estimation", Statistical Applications in Genetics and Molecular Biology 4, 2005). With
+``p_t`` the standard deviation of the prior of an ability in task ``t``, and ``x_t``, ``S_t`` its
+posterior by the answers of that task alone, all answers together give
+
+    precision  (p R p)^-1 + diag(1 / S_t - 1 / p_t^2),        mean  covariance . (x / S),
+
+which is ``x`` and ``S`` where ``R`` is the identity: a task that stands apart gives nothing and
+takes nothing. An estimate moves by its slope times what the ability moves. Of its variance only
+the part that the ability explains changes, and these parts of two tasks are correlated: the error
+of the average is not that of independent tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bank import ItemBank
+from ..methods.policy import Levers
+from .outcomes import Outcomes
+
+Floats = NDArray[np.float64]
+
+#: Models that all banks must know before one task says anything of another.
+FEWEST_MODELS = 10
+
+
+def correlation(abilities: Sequence[Mapping[str, float]]) -> Floats | None:
+    """Correlation of abilities between tasks, shrunk; shape (n_tasks, n_tasks).
+
+    Parameters
+    ----------
+    abilities : sequence of mapping of str to float
+        Of each task's calibration models.
+
+    Returns
+    -------
+    ndarray or None
+        None where fewer than `FEWEST_MODELS` models are in all tasks.
+
+    Examples
+    --------
+    >>> x = {f"m{i}": float(i) for i in range(12)}
+    >>> found = correlation([x, {m: 2.0 * a for m, a in x.items()}])
+    >>> found.round(3).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    >>> correlation([x, {"m1": 0.0}]) is None
+    True
+    """
+    first, *others = abilities
+    shared = [m for m in first if all(m in of for of in others)]
+    if len(shared) < FEWEST_MODELS:
+        return None
+    x = np.array([[of[m] for m in shared] for of in abilities], dtype=np.float64)
+    x -= x.mean(axis=1, keepdims=True)
+    size = np.sqrt((x * x).sum(axis=1, keepdims=True))
+    if not (np.isfinite(size).all() and (size > 0.0).all()):
+        return None
+    x /= size
+    found = x @ x.T
+    apart = ~np.eye(len(x), dtype=bool)
+    uncertain = float(((1.0 - found**2) ** 2)[apart].sum()) / (len(shared) - 1)
+    share = min(uncertain / max(float((found**2)[apart].sum()), 1e-12), 1.0)
+    # Never a matrix without inverse, however few models there are.
+    return np.where(apart, (1.0 - max(share, 1e-4)) * found, 1.0)
+
+
+class Across:
+    """The joint state of the tasks that have something to say of each other.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+    tasks : sequence of int
+        Tasks that take part, each of one outcome.
+    correlation : ndarray of shape (n_tasks, n_tasks)
+
+    Attributes
+    ----------
+    tasks : tuple of int
+    shift : ndarray of shape (n_tasks, n_models)
+        What the other tasks add to a task's own estimate.
+    errors : ndarray of shape (n_tasks, n_models)
+        Squared standard errors of tasks by themselves.
+    at : list of int
+        Of what this is the state: the number of models, and of changes in each task.
+    """
+
+    def __init__(self, outcomes: Outcomes, tasks: Sequence[int], correlation: Floats) -> None:
+        self.tasks = tuple(tasks)
+        self._outcomes = outcomes
+        self._correlation = correlation
+        self._clear()
+
+    @classmethod
+    def of(cls, outcomes: Outcomes) -> Across | None:
+        """The tasks of a ranking that take part; None where there are fewer than two."""
+        tasks, known = [], []
+        for t, of_task in enumerate(outcomes.of_task):
+            abilities = _abilities(of_task[0].bank)
+            if len(of_task) == 1 and abilities and of_task[0].policy.levers() is not None:
+                tasks.append(t)
+                known.append(abilities)
+        found = correlation(known) if len(tasks) > 1 else None
+        return None if found is None else cls(outcomes, tasks, found)
+
+    def _clear(self) -> None:
+        n, m = len(self.tasks), self._outcomes.n_models
+        self.at = [-1]
+        self._ability = np.full((n, m), np.nan)
+        self._variance, self._slope, self._loose, self._hangs, self.errors = np.zeros((5, n, m))
+        self.shift = np.zeros((n, m))
+        self._moved = np.zeros((n, m))
+        self._joint = np.zeros((m, n, n))  # covariances of abilities, all answers known
+        self._prior = np.zeros(n)
+
+    def refresh(self) -> None:
+        """Bring up to date what depends on tasks that learned something."""
+        if self._ability.shape[1] != self._outcomes.n_models:
+            self._clear()
+        now = [self._outcomes.n_models, *(self._outcomes.changes[t] for t in self.tasks)]
+        if now == self.at:
+            return
+        ability, variance = self._ability.copy(), self._variance.copy()
+        for n in range(len(self.tasks)):
+            if now[0] != self.at[0] or now[n + 1] != self.at[n + 1]:
+                self._take(n)
+        self.at = now
+        changed = (ability != self._ability) | (variance != self._variance)
+        self._solve(np.flatnonzero(changed.any(axis=0)))
+        self.shift = self._slope * self._moved
+
+    def _take(self, n: int) -> None:
+        found: Levers | None = self._outcomes.of_task[self.tasks[n]][0].policy.levers()
+        assert found is not None
+        self._ability[n], self._variance[n] = found.ability, found.variance
+        self._slope[n], self._prior[n] = found.slope, found.prior_variance
+        self.errors[n] = found.error
+        self._loose[n] = found.share * found.error
+        # The part of the error that hangs on the ability, as a slope of it.
+        self._hangs[n] = np.sqrt(self._loose[n] / found.variance)
+
+    def _solve(self, models: NDArray[np.intp]) -> None:
+        """Abilities of these models by the answers in all tasks."""
+        sd = np.sqrt(self._prior)
+        prior = np.linalg.inv(sd[:, None] * self._correlation * sd)
+        x, s = self._ability[:, models].T, self._variance[:, models].T
+        precision = np.repeat(prior[None], len(models), axis=0)
+        own = np.arange(len(sd))
+        precision[:, own, own] += np.maximum(1.0 / s - 1.0 / self._prior, 0.0)
+        joint = np.linalg.inv(precision)
+        self._joint[models] = joint
+        self._moved[:, models] = (np.einsum("mst,mt->ms", joint, x / s) - x).T
+
+    def variances(self, weights: Floats) -> Floats:
+        """What a weighted sum's variance is more than that of independent tasks, by model.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_tasks,)
+            Of the tasks that take part.
+
+        Returns
+        -------
+        ndarray of shape (n_models,)
+        """
+        w = weights[:, None] * self._hangs
+        together = np.einsum("sm,mst,tm->m", w, self._joint, w)
+        return np.asarray(together - (weights**2) @ self._loose)
+
+
+def _abilities(bank: ItemBank) -> dict[str, float]:
+    """Abilities of the calibration models, as far as the bank states them."""
+    report = bank.provenance.get("report")
+    given = report.get("abilities") if isinstance(report, Mapping) else None
+    if not isinstance(given, Mapping):
+        return {}
+    return {
+        str(m): float(a)
+        for m, a in given.items()
+        if isinstance(a, (int, float)) and np.isfinite(a)
+    }

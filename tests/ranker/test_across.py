@@ -1,0 +1,178 @@
+"""A prior across tasks: what answers in one task say of another."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat.methods.policy import Levers
+from lm_eval_ccat.ranker.across import FEWEST_MODELS, Across, correlation
+from lm_eval_ccat.ranker.outcomes import Outcomes
+
+N_KNOWN, N_ITEMS = 30, 40
+
+
+def abilities(x: np.ndarray) -> list[dict[str, float]]:
+    return [{f"m{i}": float(v) for i, v in enumerate(column)} for column in x.T]
+
+
+@given(st.integers(0, 10**6), st.integers(2, 12), st.integers(FEWEST_MODELS, 40))
+def test_a_correlation_can_always_be_inverted_and_is_never_larger_than_found(seed, tasks, models):
+    x = np.random.default_rng(seed).normal(size=(models, tasks)) + 0.5 * np.arange(models)[:, None]
+    found = correlation(abilities(x))
+    assert found is not None
+    assert (np.diag(found) == 1.0).all() and (found == found.T).all()
+    assert np.linalg.eigvalsh(found).min() > 0.0
+    plain = np.corrcoef(x.T)
+    apart = ~np.eye(tasks, dtype=bool)
+    assert (np.abs(found[apart]) <= np.abs(plain[apart]) + 1e-12).all()
+
+
+def test_tasks_that_stand_apart_are_shrunk_to_none_and_kindred_ones_are_not():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(400, 2))
+    assert abs(correlation(abilities(x))[0, 1]) < 0.05
+    x[:, 1] = x[:, 0] + 0.3 * rng.normal(size=400)
+    assert correlation(abilities(x))[0, 1] == pytest.approx(np.corrcoef(x.T)[0, 1], abs=0.01)
+
+
+def test_models_that_all_tasks_know_are_needed():
+    known = abilities(np.random.default_rng(0).normal(size=(FEWEST_MODELS, 2)))
+    assert correlation(known) is not None
+    del known[1]["m0"]
+    assert correlation(known) is None
+    assert correlation(abilities(np.ones((20, 2)))) is None
+
+
+def across(levers: list[Levers], r: np.ndarray) -> Across:
+    outcomes: Any = SimpleNamespace(
+        n_models=len(levers[0].ability),
+        changes=[0] * len(levers),
+        of_task=[
+            [SimpleNamespace(policy=SimpleNamespace(levers=lambda x=x: x))] for x in levers
+        ],
+    )
+    return Across(outcomes, range(len(levers)), r)
+
+
+def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
+    """The same by the textbook's conditional distribution: answers are abilities plus noise."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 3)) + rng.normal(size=(60, 1))
+    r, p = correlation(abilities(x)), np.array([1.5, 0.7, 2.0])
+    noise, seen = np.array([0.3, 1.0, 4.0]), np.array([1.0, -0.4, 0.2])
+    prior = p[:, None] * r * p
+    gain = prior @ np.linalg.inv(prior + np.diag(noise))
+    mean, covariance = gain @ seen, prior - gain @ prior
+    alone = p**2 / (p**2 + noise)
+    slope, error, share = np.array([0.2, 0.1, 0.3]), np.array([0.05, 0.02, 0.4]), 0.75
+    levers = [
+        Levers(*(np.array([v]) for v in (alone[t] * seen[t], alone[t] * noise[t])), p[t] ** 2,
+               *(np.array([v]) for v in (slope[t], error[t], share)))  # fmt: skip
+        for t in range(3)
+    ]
+    joint = across(levers, r)
+    joint.refresh()
+    assert joint.shift[:, 0] == pytest.approx(slope * (mean - alone * seen))
+    w = np.array([0.5, 0.3, 0.2])
+    hangs = np.sqrt(share * error / (alone * noise))
+    expected = (w * hangs) @ covariance @ (w * hangs) - share * w**2 @ error
+    assert joint.variances(w)[0] == pytest.approx(expected)
+
+
+def test_without_correlation_nothing_moves():
+    one = np.array([0.3, -1.0])
+    levers = [Levers(one, one**2, 2.0, one, one**2, np.ones(2)) for _ in range(2)]
+    joint = across(levers, np.eye(2))
+    joint.refresh()
+    assert joint.shift == pytest.approx(np.zeros((2, 2)), abs=1e-12)
+    assert joint.variances(np.array([0.5, 0.5])) == pytest.approx(np.zeros(2), abs=1e-12)
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Banks of three tasks, two of them of one ability and the third of another; new scores."""
+    rng = np.random.default_rng(5)
+    skill = rng.normal(size=(N_KNOWN + 2, 1))
+    skill[-2:, 0] = 1.5, -1.5
+    other = rng.permutation(skill[:, 0])[:, None]
+    of = {"a": skill, "b": skill + 0.1 * rng.normal(size=skill.shape), "apart": other}
+    names = [f"m{i}" for i in range(N_KNOWN)] + ["strong", "weak"]
+    tables = {}
+    for t, x in of.items():
+        p = 1.0 / (1.0 + np.exp(-x - rng.normal(size=(1, N_ITEMS))))
+        scores = (rng.uniform(size=p.shape) < p).astype(float)
+        tables[t] = ScoreTable.from_arrays(scores, names, task=t)
+    banks = {t: calibrate(x.select(names[:N_KNOWN])) for t, x in tables.items()}
+    return banks, {t: x.select(["strong", "weak"]) for t, x in tables.items()}
+
+
+def told(world, across: bool, tasks=("a",), n: int = 25) -> Ranker:
+    """A ranking in which the models have answered items of some tasks only."""
+    banks, tables = world
+    ranker = Ranker(banks, {"strong": 1.0, "weak": 1.0}, weights="equal", across=across)
+    for t in tasks:
+        for m, row in zip(tables[t].models, tables[t].scores):
+            for i in range(n):
+                ranker.tell(m, (t, i), float(row[i]))
+    return ranker
+
+
+def test_answers_in_one_task_tell_of_another_and_not_of_one_that_stands_apart(world):
+    without, lent = told(world, False).result(), told(world, True).result()
+    for m, sign in (("strong", 1.0), ("weak", -1.0)):
+        moved = {t: lent.tasks[t].estimates[m] - without.tasks[t].estimates[m] for t in world[0]}
+        assert sign * moved["b"] > 0.1
+        assert abs(moved["apart"]) < 0.25 * abs(moved["b"])
+        assert abs(moved["a"]) < 0.01
+        assert lent.tasks["b"].standard_errors[m] < 0.8 * without.tasks["b"].standard_errors[m]
+        low, high = lent.tasks["b"].intervals[m]
+        assert high - low < without.tasks["b"].intervals[m][1] - without.tasks["b"].intervals[m][0]
+    assert without.estimates["strong"] - without.estimates["weak"] < (
+        lent.estimates["strong"] - lent.estimates["weak"]
+    )
+    average = np.mean([lent.tasks[t].estimates["strong"] for t in world[0]])
+    assert lent.estimates["strong"] == pytest.approx(average, abs=1e-9)
+
+
+def test_errors_of_tasks_that_lend_are_correlated(world):
+    lent = told(world, True, ("a", "b", "apart"), 4).result()
+    alone = math.hypot(*(lent.tasks[t].standard_errors["strong"] / 3.0 for t in world[0]))
+    assert lent.standard_errors["strong"] > alone
+
+
+def test_the_prior_may_be_left_out_and_needs_banks_that_know_the_same_models(world):
+    banks, _ = world
+    assert told(world, False).differences().estimate.shape == (2,)
+    renamed = ScoreTable.from_arrays(
+        np.random.default_rng(0).uniform(size=(12, N_ITEMS)), [f"x{i}" for i in range(12)]
+    )
+    strangers = {**banks, "b": calibrate(renamed), "apart": banks["apart"]}
+    ranker = Ranker(strangers, {"strong": 1.0})
+    assert Across.of(ranker._outcomes) is None
+
+
+def test_a_model_that_joins_is_lent_to_as_well(world):
+    ranker = told(world, True)
+    ranker.change(add={"late": 1.0})
+    row = dict(zip(world[1]["a"].models, world[1]["a"].scores))["strong"]
+    for i in range(25):
+        ranker.tell("late", ("a", i), float(row[i]))
+    found = ranker.result().tasks["b"].estimates
+    assert found["late"] == pytest.approx(found["strong"])
+
+
+def test_a_task_of_several_metrics_takes_no_part(world):
+    banks, _ = world
+    outcomes = Ranker(
+        {"a": {"x": banks["a"], "y": banks["a"]}, "b": banks["b"], "apart": banks["apart"]},
+        {"strong": 1.0},
+    )._outcomes
+    assert isinstance(outcomes, Outcomes)
+    found = Across.of(outcomes)
+    assert found is not None and found.tasks == (1, 2)
