@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import kendalltau, t as student
+from scipy.stats import kendalltau
+from scipy.stats import t as student
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.policy import Policy

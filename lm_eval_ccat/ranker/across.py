@@ -183,7 +183,5 @@ def _abilities(bank: ItemBank) -> dict[str, float]:
     if not isinstance(given, Mapping):
         return {}
     return {
-        str(m): float(a)
-        for m, a in given.items()
-        if isinstance(a, (int, float)) and np.isfinite(a)
+        str(m): float(a) for m, a in given.items() if isinstance(a, (int, float)) and np.isfinite(a)
     }

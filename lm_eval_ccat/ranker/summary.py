@@ -198,9 +198,7 @@ class Summary:
         policy: Policy = outcome.policy
         if self._across is not None and t in self._across.tasks:
             policy = self._policy_of({t: {outcome.name: 1.0}})
-        found = self._part(
-            policy, [t], outcome.bank.scale, self._of_bank(outcome.bank), **details
-        )
+        found = self._part(policy, [t], outcome.bank.scale, self._of_bank(outcome.bank), **details)
         # An answer may lack an outcome, whose judge failed, say.
         scored = {
             a.name: [outcome.bank.doc_ids[i] for i in scores]

@@ -23,9 +23,6 @@ from .outcomes import Outcome, Outcomes
 _LEAST_VARIANCE = 1e-18
 _LEAST_DF = 1e-6
 _NEARLY_FREE = 1e-12
-#: Of the worth of the model whose order is least clear. One that looks clear after few items of each
-#: task may not be: replays in which it was hardly asked any more erred more, and decided no more.
-_LEAST_WORTH = 0.5
 
 
 class WeightedPolicy(Policy):
@@ -78,7 +75,6 @@ class WeightedPolicy(Policy):
         self._error_at = np.full((n, m), -1)  # `Outcomes.changes` when the error was computed
         self._curable = np.zeros((n, m))
         self._total: Differences | None = None
-        self._worth: Floats | None = None
         self._at = [-1] * n  # `Outcomes.changes` when all of this was computed
 
     @property
@@ -100,13 +96,13 @@ class WeightedPolicy(Policy):
         """Bring up to date what depends on tasks that learned something."""
         now = [self._outcomes.changes[p.task] for p in self._parts]
         if self._lent is not None and self._lent.refresh():
-            self._total = self._worth = None
+            self._total = None
         if self._at == now:
             return
         for n, part in enumerate(self._parts):
             if self._at[n] != now[n]:
                 self._take(n, part)
-        self._at, self._total, self._worth = now, None, None
+        self._at, self._total = now, None
 
     def _take(self, n: int, part: _Part) -> None:
         w, r, policies = part.weights, part.correlation(), [o.policy for o in part.outcomes]
@@ -245,16 +241,10 @@ class WeightedPolicy(Policy):
     def priority(self, model: int, pending: Sequence[int], price: float) -> float:
         self._refresh()
         left = np.array([p.n_kept for p in self._parts]) > self._seen[:, model]
-        best = float(np.max(self._gain(model, pending), where=left, initial=0.0)) / price
-        if self._n_models == 1:
-            return best
-        if self._worth is None:
-            z, sd = self._distance()
-            density = np.exp(-0.5 * z**2) / sd
-            np.fill_diagonal(density, 0.0)
-            worth = density.sum(axis=1) + 1e-12
-            self._worth = np.maximum(worth, _LEAST_WORTH * worth.max())
-        return best * float(self._worth[model])
+        # All models that are open count alike. To prefer those whose order looks least clear made
+        # replays err more and decide no more: one that looks clear after few items of each task may
+        # not be, and would hardly be asked again.
+        return float(np.max(self._gain(model, pending), where=left, initial=0.0)) / price
 
     def select(
         self, model: int, available: NDArray[np.bool_], pending: Sequence[int], price: Floats

@@ -302,9 +302,7 @@ def _usable(table: ScoreTable) -> tuple[ScoreTable, list[str]]:
     return table, warnings
 
 
-def own_sets(
-    models: Sequence[str], holdouts: Sequence[Sequence[str]], least: int
-) -> list[HoldOut]:
+def own_sets(models: Sequence[str], holdouts: Sequence[Sequence[str]], least: int) -> list[HoldOut]:
     """Hold-out sets of one's own, each with the models that it leaves to calibrate on."""
     sets = []
     for names in holdouts:

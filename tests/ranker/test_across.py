@@ -53,9 +53,7 @@ def across(levers: list[Levers], r: np.ndarray) -> Across:
     outcomes: Any = SimpleNamespace(
         n_models=len(levers[0].ability),
         changes=[0] * len(levers),
-        of_task=[
-            [SimpleNamespace(policy=SimpleNamespace(levers=lambda x=x: x))] for x in levers
-        ],
+        of_task=[[SimpleNamespace(policy=SimpleNamespace(levers=lambda x=x: x))] for x in levers],
     )
     return Across(outcomes, range(len(levers)), r)
 
@@ -72,8 +70,11 @@ def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
     alone = p**2 / (p**2 + noise)
     slope, error, share = np.array([0.2, 0.1, 0.3]), np.array([0.05, 0.02, 0.4]), 0.75
     levers = [
-        Levers(*(np.array([v]) for v in (alone[t] * seen[t], alone[t] * noise[t])), p[t] ** 2,
-               *(np.array([v]) for v in (slope[t], error[t], share)))  # fmt: skip
+        Levers(
+            *(np.array([v]) for v in (alone[t] * seen[t], alone[t] * noise[t])),
+            p[t] ** 2,
+            *(np.array([v]) for v in (slope[t], error[t], share)),
+        )
         for t in range(3)
     ]
     joint = across(levers, r)
