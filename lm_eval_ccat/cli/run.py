@@ -91,9 +91,15 @@ def add_parser(subparsers: Any) -> None:
         type=float,
         metavar="<x>",
         help="Stop at this standard error, on a scale of 0 to 1 whatever the metric's own: "
-        "0.02 is 2 points of BLEU; of a group, that of the group's score",
+        "0.02 is 2 points of BLEU; of a group, that of the group's score (default: 0.02 where no "
+        "other flag says when to stop)",
     )
-    group.add_argument("--max_items", type=int, metavar="<n>", help="Most documents per task")
+    group.add_argument(
+        "--max_items",
+        type=int,
+        metavar="<n>",
+        help="Most documents per task; as many as it has: all of them are run",
+    )
     budget = group.add_mutually_exclusive_group()
     budget.add_argument(
         "--budget_items", type=int, metavar="<n>", help="Most documents of all tasks together"

@@ -22,6 +22,7 @@ from ..harness.outcome import Outcome, leading
 from ..harness.session import TaskSession
 from ..runs.directory import RunDirectory
 from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory
+from .forecast import target_in_words
 from .keep import growing, keep, refuse_file
 from .known import KnownMean, known_means
 from .observer import Observer
@@ -145,7 +146,7 @@ def together(runs: Mapping[str, AdaptiveTaskRun], groups: Mapping[str, Any]) -> 
 def _group_weights(runs: Mapping[str, AdaptiveTaskRun], group: Any) -> dict[str, float] | None:
     """How a group weighs its tasks; None where it is not to be run together."""
     options = next(iter(runs.values())).options
-    bounded = (options.budget or options.target_se is not None) and options.leaderboard is None
+    bounded = (options.budget or options.target is not None) and options.leaderboard is None
     if not bounded or any(run.options is not options for run in runs.values()):
         return None
     metrics = [run.outcome.metric for run in runs.values()]
@@ -187,6 +188,9 @@ def _run(
         worker.at_hand = earlier[MODEL]
     with _directory(folder, options.resume) as directory:
         resume = directory is not None and directory.journal.exists()
+        if not resume and plan.config.target_se is not None:
+            say = log.warning if options.unbounded else log.info
+            say("%s: %s", "+".join(outcomes), target_in_words(plan, options.unbounded))
         ranker = open_ranker(plan, directory, resume, observer)
         before = set(ranker.answers)
         with _sole_retries(worker), closing(worker):

@@ -94,7 +94,8 @@ def adaptive_evaluate(
         File of a bank that grows by what the run observes; a folder of banks for several tasks.
     target_se : float, optional
         Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
-        own, is at most this; of a group of tasks, that of the group's score.
+        own, is at most this; of a group of tasks, that of the group's score. Default 0.02 where
+        there is no other rule to stop by.
     max_items : int, optional
         Most documents per task.
     budget : mapping, optional

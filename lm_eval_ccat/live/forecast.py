@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+from ..methods.sample.planning import (
+    GRADED,
+    GRADED_SCORE,
+    RIGHT_OR_WRONG,
+    RIGHT_OR_WRONG_SCORE,
+    items_for_error,
+    items_needed,
+)
 
 #: Differences of two models, on [0, 1], for which the items are forecast.
 GAPS = (0.2, 0.1, 0.05, 0.02)
@@ -132,8 +141,6 @@ def needed_without_bank(plan: Plan) -> dict[str, tuple[int | None, int | None]]:
         Difference on the metric's own scale to items where scores are graded, and where they are
         right or wrong; None where it takes all.
     """
-    from ..methods.sample.planning import GRADED, RIGHT_OR_WRONG, items_needed
-
     config, size = plan.config, len(plan.items())
     pairs = len(config.models) * (len(config.models) - 1) // 2 if config.familywise else 1
     alpha = (1.0 - config.confidence) / max(pairs, 1)
@@ -176,9 +183,8 @@ def most_money(plan: Plan) -> float | None:
 def items_by_gap(plan: Plan) -> dict[str, int | None]:
     """Items per model that separate two neighbours, by how far apart they are.
 
-    A single model's test is played through with just the scores that the bank expects; where its
-    standard error has fallen far enough to tell two such models apart, they are separated.  Methods
-    that compare models on shared items often need fewer.
+    They are separated where the standard error of one has fallen far enough to tell two such
+    models apart.  Methods that compare models on shared items often need fewer.
 
     Returns
     -------
@@ -187,10 +193,58 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
     """
     from scipy.special import ndtri
 
-    from ..ranker import Ranker
-
     if plan.bank.method == "sample":
         return {gap: most for gap, (_, most) in needed_without_bank(plan).items()}
+    z, errors = float(ndtri((1 + plan.config.confidence) / 2)), list(_expected_errors(plan))
+    found: dict[str, int | None] = {}
+    for gap in GAPS:
+        enough = (n for n, se in enumerate(errors, 1) if z * math.sqrt(2) * se <= gap)
+        items = next(enough, None)
+        shown = f"{float(plan.scale.restore_error(gap)):g}"
+        found[shown] = None if items is None else max(items, plan.warmup * len(plan.measured))
+    return found
+
+
+def target_in_words(plan: Plan, by_default: bool) -> str:
+    """What a run of one model to a standard error expects to take, in one line.
+
+    Parameters
+    ----------
+    plan : Plan
+        With a ``target_se``.
+    by_default : bool
+        Whether nobody asked for it.
+    """
+    target, size = plan.config.target_se, len(plan.items())
+    assert target is not None
+    if plan.bank.method == "sample":
+        few, many = (items_for_error(target, s, size) for s in (GRADED_SCORE, RIGHT_OR_WRONG_SCORE))
+        number = f"{few} to {many} of {size} documents (graded scores to right-or-wrong ones)"
+    else:
+        least, most = plan.warmup * len(plan.measured), plan.new_ranker().item_cap
+        reached = (n for n, se in enumerate(_expected_errors(plan), 1) if se <= target)
+        items = next(reached, None)
+        if items is not None:
+            number = f"about {max(items, least)} of {size} documents"
+        else:
+            more = f"more than {MOST_PLAYED}" if most > MOST_PLAYED else f"all {most} that it may"
+            number = f"{more} of {size} documents"
+    goes = f"it goes on to a standard error of {target:g} (on a scale of 0 to 1)"
+    if by_default:
+        goes = f"nothing says when to stop, so {goes}"
+    goes += f", which is expected to take {number}"
+    if by_default:
+        goes += f"; another: target_se, max_items or a budget; all: max_items {size}"
+    return goes
+
+
+def _expected_errors(plan: Plan) -> Iterator[float]:
+    """Standard error of one model's score after each item, if it scores just as its bank expects.
+
+    Its test is played through, to `MOST_PLAYED` items at most.
+    """
+    from ..ranker import Ranker
+
     config, banks = plan.config, {task: o.bank for task, o in plan.outcomes.items()}
     limit = min(plan.new_ranker().item_cap, MOST_PLAYED)
     about: dict[str, Any] = {"max_items": limit, "warmup": 0, "seed": config.seed}
@@ -198,20 +252,13 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
         about["weights"] = {task: sum(of.values()) for task, of in plan.shares().items()}
     ranker = Ranker(banks, {"one": 1.0}, **about)
     at = {item: n for n, item in enumerate((t, d) for t, b in banks.items() for d in b.doc_ids)}
-    errors: list[float] = []
-    while len(errors) < limit and (pairs := ranker.ask(1)):
+    for _ in range(limit):
+        if not (pairs := ranker.ask(1)):
+            return
         [(name, item)] = pairs
         mu = float(ranker.expected(name)[at[item]])
         ranker.tell(name, item, min(1.0, max(0.0, mu)))
-        errors.append(ranker.estimate(name)[1])
-    z = float(ndtri((1 + config.confidence) / 2))
-    found: dict[str, int | None] = {}
-    for gap in GAPS:
-        enough = (n for n, se in enumerate(errors, 1) if z * math.sqrt(2) * se <= gap)
-        items = next(enough, None)
-        shown = f"{float(plan.scale.restore_error(gap)):g}"
-        found[shown] = None if items is None else max(items, plan.warmup * len(banks))
-    return found
+        yield ranker.estimate(name)[1]
 
 
 def _at_once(entry: ModelConfig) -> int:

@@ -19,6 +19,9 @@ from .weights import parse_metrics
 
 #: The name of the one model in its ranking.
 MODEL = "model"
+#: Standard error at which a run stops that is told of nothing else to stop by: an interval of
+#: about 4 points of 100 to either side.
+TARGET_SE = 0.02
 #: Items before the standard error is believed.
 WARMUP = 10
 
@@ -35,7 +38,8 @@ class AdaptiveOptions:
     target_se : float, optional
         Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
         own (so 0.01 is one point of BLEU), is at most this. Of a group with a score of its own it
-        is that score's error.
+        is that score's error. Default 0.02 where there is no `max_items`, `budget` or
+        `leaderboard` to stop by.
     max_items : int, optional
         Most documents per task, which the tasks of a group share. With at least as many as the
         task has, and no other rule, every document is run and the result is that of a full run.
@@ -134,6 +138,17 @@ class AdaptiveOptions:
                 )
 
     @property
+    def unbounded(self) -> bool:
+        """Whether nothing was said of when to stop."""
+        rules = (self.target_se, self.max_items, self.budget or None, self.leaderboard)
+        return all(rule is None for rule in rules)
+
+    @property
+    def target(self) -> float | None:
+        """The standard error to stop at, on [0, 1]; None for other rules alone."""
+        return TARGET_SE if self.unbounded else self.target_se
+
+    @property
     def model_price(self) -> Price:
         """The price as an object that can tell a document's cost."""
         return Price.parse(self.price, "price")
@@ -166,10 +181,10 @@ class AdaptiveOptions:
             warmup=min(limits),
             max_items=None if self.max_items is None else self.max_items * tasks,
             seed=self.seed,
-            stop_when_decided=tasks == 1 or self.target_se is not None,
+            stop_when_decided=tasks == 1 or self.target is not None,
             audit=self.audit,
             exposure=self.exposure,
-            target_se=self.target_se,
+            target_se=self.target,
             rank_width=self.rank_width,
             percentile=self.percentile,
             metrics=dict(self.metrics),

@@ -112,6 +112,30 @@ def test_without_a_bank_random_documents_are_run(common, tmp_path, capsys):
     assert len(rows["samples_choices"]) == block["items"]
 
 
+def test_a_run_that_is_not_told_when_to_stop_stops_by_itself_and_says_so(common, tmp_path, caplog):
+    flags = [*common, "--tasks", "texts", "--adaptive", "--metric", "chrf"]
+    flags += ["--output_path", tmp_path / "out"]
+    with caplog.at_level("WARNING", logger="lm_eval.ccat"):
+        assert main(["run", *map(str, flags)]) == 0
+    [said] = [m for m in caplog.messages if "nothing says when to stop" in m]
+    assert "a standard error of 0.02 (on a scale of 0 to 1)" in said
+    assert f"of {N_DOCS} documents" in said and f"all: max_items {N_DOCS}" in said
+    block = outputs(tmp_path / "out")[0]["adaptive"]["texts"]
+    assert block["stopped_because"] == "the target is reached"
+    assert block["standard_error"] <= 2 and block["items"] < N_DOCS
+
+
+def test_a_run_to_a_standard_error_says_first_what_it_expects_to_take(common, banks, caplog):
+    bank = ["--bank", banks / "texts.bank.json"]
+    flags = [*common, "--tasks", "texts", "--adaptive", *bank, "--target_se"]
+    for target, says in (("0.1", "take about"), ("0.001", "take all 18 that it may of 36")):
+        caplog.clear()
+        with caplog.at_level("INFO", logger="lm_eval.ccat"):
+            assert main(["run", *map(str, [*flags, target])]) == 0
+        [said] = [m for m in caplog.messages if f"a standard error of {target} " in m]
+        assert says in said and "nothing says" not in said
+
+
 def test_wandb_offline_gets_the_estimate_marked(common, banks, capfd, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_SILENT", "true")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank
-from lm_eval_ccat.methods.sample.planning import items_needed
+from lm_eval_ccat.methods.sample.planning import items_for_error, items_needed
 from lm_eval_ccat.methods.sample.policy import SamplePolicy
 
 
@@ -33,3 +33,12 @@ def test_smaller_differences_take_more_and_the_smallest_all() -> None:
     assert needed == sorted(needed) and None not in needed
     assert items_needed(0.0005, 0.4, 1000) is None
     assert items_needed(0.1, 0.4, 5) is None
+
+
+def test_the_items_for_an_error_are_those_of_drawing_without_replacement() -> None:
+    y = np.random.default_rng(0).normal(0.5, 0.2, 400)
+    n = items_for_error(0.02, float(y.std()), 400)
+    draws = np.random.default_rng(1)
+    means = [draws.choice(y, n, replace=False).mean() for _ in range(4000)]
+    assert np.std(means) == pytest.approx(0.02, rel=0.05)
+    assert items_for_error(0.0001, 0.5, 400) == 400 and items_for_error(0.5, 0.2, 400) == 10
