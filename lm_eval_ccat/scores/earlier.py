@@ -71,8 +71,9 @@ def earlier_answers(
         found = []
         for run in sorted(runs, key=lambda r: r.date):
             found += _of_samples(run, troubles)
-        for trouble in troubles if warn else ():
-            warn(trouble)
+        if warn is not None:
+            for trouble in troubles:
+                warn(trouble)
     if not found:
         raise ScoreTableError(f"{place}: no answer to task {task}; were samples logged?")
     return found
