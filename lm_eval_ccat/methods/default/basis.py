@@ -85,9 +85,13 @@ class AbilityBasis:
 
     def value_and_slope(self, x: float) -> tuple[Floats, Floats]:
         """Values and derivatives at one ability; each of shape (size,)."""
+        value, slope = self.plain(x)
+        return np.array(value), np.array(slope)
+
+    def plain(self, x: float) -> tuple[list[float], list[float]]:
+        """`value_and_slope` in plain numbers: this runs at every step of a test."""
         if not len(self.knots):
-            return np.array([1.0, x]), np.array([0.0, 1.0])
-        # Scalars in plain Python: this runs at every step of a test.
+            return [1.0, x], [0.0, 1.0]
         first, last, but_one, start, tilt, turn = self._scalars
         over_last = max(x - last, 0.0)
         over_but_one = max(x - but_one, 0.0)
@@ -100,7 +104,7 @@ class AbilityBasis:
             slope.append(3.0 * (over**2 - over_last**2) / (last - knot) - end_slope - b)
         bend = [sum(map(mul, value, column)) for column in turn]
         bend_slope = [sum(map(mul, slope, column)) for column in turn]
-        return np.array([1.0, x, *bend]), np.array([0.0, 1.0, *bend_slope])
+        return [1.0, x, *bend], [0.0, 1.0, *bend_slope]
 
     @cached_property
     def _scalars(self) -> tuple[list[float], float, float, list[float], list[float], Any]:

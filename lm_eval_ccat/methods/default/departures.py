@@ -34,6 +34,7 @@ Floats = NDArray[np.float64]
 PRIOR_DF = 4.0  # models that what is usual of a variance counts as
 TAIL_DF = 5.0  # of the distribution of departures
 SCALES = 4.0 ** np.arange(-1.0, 5.0)
+_SCALE_COLUMN = SCALES[:, None]
 _SCALE_PRIOR = -0.5 * TAIL_DF * np.log(SCALES) - (0.5 * TAIL_DF - 1.0) / SCALES
 PER_DISTANCE = 2.0  # growth of variances per standard deviation outside the bank's range
 _LEAST = 1e-12
@@ -103,20 +104,41 @@ class Departures:
         v, t, level : ndarray of shape (n_models,)
             As above.
         """
-        c, m, g = self.single
-        single = c * v + m + g * (t - self.centre) ** 2 + _LEAST
-        c, m, g = self.pair
-        pair = c * (v[:, None] + v) + m + g * (t[:, None] - t) ** 2
-        total = single[:, None] + single
-        M = 0.5 * (total - np.minimum(np.maximum(pair, _LEAST), total))
-        M.flat[:: len(v) + 1] = single
-        M *= np.minimum(level[:, None], level)
-        least = _LEAST_EIGENVALUE * single.max()
-        # Nearly always it is a covariance as it stands, and this is the quick way to know.
-        if dpotrf(M - least * np.eye(len(v)))[1] == 0:
-            return np.asarray(M)
-        value, vector = np.linalg.eigh(M)
-        return np.asarray((vector * np.maximum(value, least)) @ vector.T)
+        single = self.alone(v, t)
+        M = self.shared(single, v, t, level, np.arange(len(v))[:, None])
+        M.flat[:: len(v) + 1] = single * level
+        return positive(M, float(single.max()))
+
+    def alone(self, v: Floats, t: Floats) -> Floats:
+        """``V_a``; shape (n_models,)."""
+        c, m, g = self.single.tolist()
+        return np.asarray(c * v + m + g * (t - self.centre) ** 2 + _LEAST)
+
+    def shared(
+        self, single: Floats, v: Floats, t: Floats, level: Floats, of: int | NDArray[np.intp]
+    ) -> Floats:
+        """Rows of ``M``, but for what stands on its diagonal.
+
+        Parameters
+        ----------
+        single, v, t, level : ndarray of shape (n_models,)
+            ``V_a`` among them.
+        of : int, or ndarray of int of shape (n, 1)
+            The models of these rows.
+        """
+        c, m, g = self.pair.tolist()
+        gap = t[of] - t
+        gap *= gap
+        gap *= g
+        pair = v[of] + v
+        pair *= c
+        pair += m
+        pair += gap
+        total = single[of] + single
+        total -= np.minimum(np.maximum(pair, _LEAST), total)
+        total *= 0.5
+        total *= np.minimum(level[of], level)
+        return np.asarray(total)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -154,6 +176,18 @@ VAGUE = Departures(
 )
 
 
+def positive(M: Floats, largest: float) -> Floats:
+    """`M`, made a covariance matrix of no eigenvalue below a share of its `largest` variance."""
+    least = _LEAST_EIGENVALUE * largest
+    # Nearly always it is one as it stands, and this is the quick way to know.
+    lower = M.copy()
+    lower.flat[:: len(M) + 1] -= least
+    if dpotrf(lower, clean=0, overwrite_a=1)[1] == 0:
+        return M
+    value, vector = np.linalg.eigh(M)
+    return np.asarray((vector * np.maximum(value, least)) @ vector.T)
+
+
 def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
     """Mean and covariance of departures, given the draws' mean residuals.
 
@@ -164,34 +198,42 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
         model without draws.
     rbar : ndarray of shape (n_models,)
     """
-    at = np.flatnonzero(T.diagonal() < UNKNOWN)
-    prior, here = M, rbar
-    if len(at) < len(T):
+    known, prior, here = M, M, rbar
+    if max(T.diagonal().tolist()) >= UNKNOWN:
+        at = np.flatnonzero(T.diagonal() < UNKNOWN)
         some = at[:, None], at
-        T, prior, here = T[some], M[some], rbar[at]
+        T, prior, known, here = T[some], M[some], M[:, at], rbar[at]
     # With V' M V = 1 and V' T V = diag(q), V' (s M + T) V = diag(s + q): one eigenproblem serves
     # all scales.
     q, V, failed = dsygvd(T, prior)
     if failed:
         raise np.linalg.LinAlgError("the prior of departures is not positive definite")
-    axes, along = M[:, at] @ V, V.T @ here
-    total = SCALES[:, None] + np.maximum(q, 0.0)
-    log = _SCALE_PRIOR - 0.5 * (np.log(total) + along * along / total).sum(axis=1)
-    w = np.exp(log - log.max())
-    w /= w.sum()
-    kept = SCALES[:, None] / total
-    means = (kept * along) @ axes.T
-    mean = w @ means
-    off = means - mean
-    taken = (axes * (w * SCALES @ kept)) @ axes.T
-    covariance = (w @ SCALES) * M - taken + (off.T * w) @ off
-    return mean, 0.5 * (covariance + covariance.T)
+    axes, along = known.dot(V), here.dot(V)
+    total = _SCALE_COLUMN + np.maximum(q, 0.0)
+    log = np.log(total)
+    log += along * along / total
+    log = _SCALE_PRIOR - 0.5 * np.add.reduce(log, 1)
+    w = np.exp(log - max(log.tolist()))
+    w /= sum(w.tolist())
+    kept = _SCALE_COLUMN / total
+    scaled = w * SCALES
+    means = (kept * along).dot(axes.T)
+    mean = w.dot(means)
+    means -= mean
+    covariance = (means.T * w).dot(means)
+    covariance -= (axes * scaled.dot(kept)).dot(axes.T)
+    covariance += sum(scaled.tolist()) * M
+    covariance += covariance.T.copy()
+    covariance *= 0.5
+    return mean, covariance
 
 
 def spread(V: Floats) -> Floats:
     """Variances of all differences, from a covariance matrix."""
     d = V.diagonal()
-    return np.maximum(d[:, None] + d - 2.0 * V, _LEAST)
+    out = d[:, None] + d
+    out -= 2.0 * V
+    return np.maximum(out, _LEAST, out=out)
 
 
 def fit_components(records: Floats, n_models: int) -> Floats:

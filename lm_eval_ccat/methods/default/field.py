@@ -9,18 +9,18 @@ which item makes the sequence grow: a chosen one, or a draw.
 from __future__ import annotations
 
 from collections.abc import Sequence as Several
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..adaptive_test import Mask, largest
-from .departures import UNKNOWN, Departures, posterior, spread
-from .member import NU0, Member
+from .departures import Departures, spread
+from .joint import Joint, Look, Result
+from .member import Member
 from .model import DefaultModel
 from .posterior import solved
 from .sequence import Sequence
-from .shared import SharedDraws
 
 Floats = NDArray[np.float64]
 
@@ -35,61 +35,6 @@ EVEN = 0.5
 #: Mean distance from the middle of the bank's range, 1 at its edge, from which on draws take over.
 EDGE = 0.8
 _LEAST_WEIGHT = 0.05  # of a pair whose order is clear
-
-
-@dataclass(frozen=True)
-class Result:
-    """What is known of the full-benchmark means.
-
-    Attributes
-    ----------
-    estimate, variance, df : ndarray of shape (n_models,)
-    spread, df_of_pairs : ndarray of shape (n_models, n_models)
-        Variances of all differences, and their degrees of freedom.
-    """
-
-    estimate: Floats
-    variance: Floats
-    df: Floats
-    spread: Floats
-    df_of_pairs: Floats
-
-
-@dataclass(frozen=True)
-class Look:
-    """The field before draws are weighed against the bank; arrays by model.
-
-    `carry` says how many draws carry the variances of residuals (the diagonal) and of their
-    differences: if two 0/1 models differ on four of fifty draws, these four tell it.
-    """
-
-    t: Floats
-    v: Floats
-    level: Floats
-    left: Floats
-    q: Floats
-    rbar: Floats
-    S: Floats
-    T: Floats
-    M: Floats
-    carry: Floats
-
-    def result(self, d: Departures, n_items: float) -> Result:
-        """What the draws make of the prior."""
-        u = self.left / n_items
-        if self.q.any():
-            beta, C = posterior(self.M, self.T, self.rbar)
-        else:
-            beta, C = np.zeros(len(u)), self.M
-        left = np.maximum(self.left, 1.0)
-        V = u[:, None] * u * (C + self.S / np.maximum(left[:, None], left))
-        return Result(
-            np.minimum(np.maximum(self.t + u * beta, 0.0), 1.0),
-            d.inflation * np.maximum(V.diagonal(), 0.0),
-            _freedom(C.diagonal(), self.M.diagonal(), d.df, self.carry.diagonal()),
-            d.inflation_of_pairs * spread(V),
-            _freedom(spread(C), spread(self.M), d.df, self.carry),
-        )
 
 
 class Field:
@@ -120,9 +65,8 @@ class Field:
         self.sequence = Sequence(model.items.n_items, seed)
         self.members: list[Member] = []
         self._item_price, self._draws = item_price, draws
-        self._shared = SharedDraws()
-        self._known = np.zeros((7, 0))  # of each model, as `Look` has it
-        # Models of which these are not up to date, in the order of their last scores.
+        self._joint = Joint(model.departures)
+        # Models that it does not know as they are, in the order of their last scores.
         self._changed: dict[int, None] = {}
         self._per_draw = 1.0
         for _ in range(n_models):
@@ -135,8 +79,7 @@ class Field:
         """One more model joins; it gets the sequence from its beginning."""
         self._changed[len(self.members)] = None
         self.members.append(Member(self.model))
-        self._shared.add_model()
-        self._known = np.pad(self._known, ((0, 0), (0, 1)))
+        self._joint.add_model()
         self._forget()
 
     def place(self, a: int, item: int, probability: float | None) -> None:
@@ -152,7 +95,7 @@ class Field:
         if not own and item not in sequence.where:
             sequence.append(item, probability, weight)
         if probability is not None:
-            self._shared.fell(item)
+            self._joint.fell(item)
         member.place(item, probability, weight)
 
     def learn(self, a: int, items: Several[int], scores: Several[float]) -> None:
@@ -165,6 +108,7 @@ class Field:
     def use(self, departures: Departures) -> None:
         """Go on with another prior of departures."""
         self.model = replace(self.model, departures=departures)
+        self._joint.departures = departures
         for member in self.members:
             member.use(self.model)
         self._changed = dict.fromkeys(range(len(self.members)))
@@ -247,11 +191,14 @@ class Field:
 
     def _draw_wanted(self) -> bool | None:
         """Whether the next item is drawn by the rules alone; None where what it tells decides."""
-        self.look()
         n, edge = len(self.sequence) + 1, 0.0
+        if n <= FIRST // 2:
+            return False
         if min(m.n_told for m in self.members) >= FIRST // 2:
-            position = np.mean([abs(m.position) for m in self.members])
-            edge = min(max((float(position) - EDGE) / (1.0 - EDGE), 0.0), 1.0)
+            for a in self._changed:
+                self.members[a].refresh()
+            position = sum(abs(m.position) for m in self.members) / len(self.members)
+            edge = min(max((position - EDGE) / (1.0 - EDGE), 0.0), 1.0)
         first = FIRST * (1.0 - 0.5 * edge)
         if n <= first:
             return False
@@ -264,7 +211,7 @@ class Field:
         What is open is the mean variance of scores, and of differences where the order is not
         clear.
         """
-        look, q, d, size = self.look(), self.sequence.n_drawn, self.model.departures, self.sizes()
+        look, q, size = self.look(), self.sequence.n_drawn, self.sizes()
         per_draw = look.S * self._per_draw
         rest = look.S / max(look.left.mean(), 1.0)
         gap = look.t[:, None] - look.t
@@ -272,13 +219,13 @@ class Field:
         np.fill_diagonal(w, 0.0)
         total = max(float(w.sum()), _LEAST_WEIGHT)
 
-        def left_open(v: Floats, draws: float) -> float:
-            M = d.prior(v, look.t, look.level)
-            C = M - M @ solved(M + per_draw / max(draws, 1e-9), M) + rest
+        def left_open(M: Floats, draws: float) -> float:
+            C = M - M.dot(solved(M + per_draw / max(draws, 1e-9), M)) + rest
             return float(C.diagonal().mean() + 0.5 * (w * spread(C)).sum() / total)
 
-        after = np.array([m.left_by_chosen(chosen) for m in self.members])
-        return left_open(look.v, q + 1) < left_open(after, q)
+        v = np.array([m.left_by_chosen(chosen) for m in self.members])
+        after = self.model.departures.prior(v, look.t, look.level)
+        return left_open(look.M, q + 1) < left_open(after, q)
 
     def sizes(self) -> Floats:
         """What the chances of a draw go with; shape (n_items,).
@@ -301,44 +248,14 @@ class Field:
 
     def look(self) -> Look:
         """The field as it stands."""
-        if self._look is not None:
-            return self._look
-        d, h = self.model.departures, len(self.members)
-        for a in self._changed:
-            m = self.members[a]
-            m.refresh()
-            self._known[:, a] = m.t, m.v, m.level, m.left, m.q, m.rbar, m.noise
-            if m.q:
-                self._shared.put(a, m.drawn, m.c, m.e, m.sd)
-        self._changed.clear()
-        t, v, level, left, q, rbar, noise = self._known.copy()
-        alike = np.full((h, h), d.rho)
-        alike.flat[:: h + 1] = 1.0
-        sd = np.sqrt(d.noise * noise + d.floor * level)
-        S = sd[:, None] * sd * alike
-        if q.any():
-            told = np.maximum(q - 1.0, 0.0)
-            before, own = np.sqrt(NU0 / (NU0 + told)), np.sqrt(q / (NU0 + told))
-            bank, draws = before[:, None] * before, own[:, None] * own
-            shared = self._shared
-            T = shared.expected * bank * alike + shared.found * draws
-            S = S * bank + shared.own * draws
-            carry = shared.carrying()
-        else:
-            T, carry = np.zeros((h, h)), np.zeros((h, h))
-        T.flat[:: h + 1] += np.where(q > 0, 0.0, UNKNOWN)
-        self._look = Look(t, v, level, left, q, rbar, S, T, d.prior(v, t, level), carry)
+        if self._look is None:
+            self._joint.put([*self._changed], [self.members[a] for a in self._changed])
+            self._changed.clear()
+            self._look = self._joint.look()
         return self._look
 
     def result(self) -> Result:
         """Estimates and their errors."""
-        if self._result is not None:
-            return self._result
-        self._result = self.look().result(self.model.departures, self.model.items.n_items)
+        if self._result is None:
+            self._result = self.look().result(self.model.departures, self.model.items.n_items)
         return self._result
-
-
-def _freedom(after: Floats, before: Floats, df: float, q: Floats) -> Floats:
-    """Degrees of freedom of a variance of which the bank tells one part and the draws the other."""
-    told = np.minimum(np.maximum(1.0 - after / before, 0.0), 1.0)
-    return np.asarray(1.0 / ((1.0 - told) ** 2 / df + told**2 / (NU0 + np.maximum(q - 1.0, 0.0))))

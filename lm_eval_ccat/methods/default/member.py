@@ -164,17 +164,22 @@ class Member:
     def _measure(self) -> None:
         p, d = self.posterior, self._model.departures
         told = np.array(self._told)
-        w, per = self._draws[:, told]
-        at = np.flatnonzero(w)
-        w /= w.sum()
-        c = w * per - w.cumsum()
-        c[at] = np.maximum(c[at], 0.0)  # below 0 only where next to nothing is left
+        w, per = self._draws.take(told, 1)
+        at = w.nonzero()[0]
+        w /= sum(w.tolist())
+        c = w * per
+        c -= w.cumsum()
+        c[at] = own = np.maximum(c[at], 0.0)  # below 0 only where next to nothing is left
         residual = p.residuals(told, _MOST_LEVERAGE)
-        self.rbar = float(c @ residual) / max(float(c.sum()), 0.1 * max(self.left, 1))
-        own = c[at] / max(float(c[at].sum()), 1e-12)
-        self.c, self.e = own, residual[at] - float(own @ residual[at])
-        noise = p.kappa[told[at]] * p.w[told[at]]
-        self.sd = np.sqrt(d.noise * noise + d.floor * self.level)
+        norm = max(sum(c.tolist()), 0.1 * max(self.left, 1))
+        self.rbar = float(c.dot(residual)) / norm
+        self.c = own / max(sum(own.tolist()), 1e-12)
+        residual, drawn = residual[at], told[at]
+        self.e = residual - float(self.c.dot(residual))
+        noise = p.kappa[drawn] * p.w[drawn]
+        noise *= d.noise
+        noise += d.floor * self.level
+        self.sd = np.sqrt(noise)
 
     def sample(self) -> tuple[float, float, int]:
         """Estimate of the full-benchmark mean that holds whatever the bank is worth.

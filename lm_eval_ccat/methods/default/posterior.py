@@ -20,12 +20,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
-from scipy.special import expit
 
-from .fractional import FractionalItems, weight
+from .fractional import FractionalItems
 
 Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _STEPS = 30
 _LONGEST_STEP = 1.0
@@ -61,7 +59,12 @@ class ScorePosterior:
         self.scores: list[float] = []
         self._unseen = np.ones(items.n_items)  # 1 or 0: products are cheaper than indexing
         self._score = np.zeros(items.n_items)
+        self._rows = items.rows[:, :0]  # of the items seen
         self._prior = items.prior_precision
+        self._prior_matrix = np.diag(self._prior)
+        # Gradients of the linear predictors; only that in the ability ever changes.
+        self._slopes = np.empty((items.n_dimensions, items.n_items))
+        self._slopes[1:] = items.loadings.T
         self.z = np.zeros(items.n_dimensions)
         self.covariance = np.diag(1.0 / self._prior)
         self._predict()
@@ -77,12 +80,19 @@ class ScorePosterior:
         along = self._gradient @ self.covariance[:, 0]
         return float(along) / (float(self.covariance[0, 0]) * self.n_items)
 
+    @property
+    def variance(self) -> float:
+        g = self._gradient
+        return float(g.dot(self.covariance).dot(g) + self._own) / self.n_items**2
+
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
         """Take in scores, on [0, 1], of items not seen before."""
         self.seen.extend(items)
         self.scores.extend(scores)
-        self._unseen[list(items)] = 0.0
-        self._score[list(items)] = scores
+        at = np.array(items, dtype=np.intp)
+        self._rows = np.concatenate([self._rows, self.items.rows.take(at, 1)], 1)
+        self._unseen[at] = 0.0
+        self._score[at] = scores
         self._fit()
         self._predict()
 
@@ -97,79 +107,83 @@ class ScorePosterior:
         covariance, g = self.covariance, self._gradient
         if len(pending):
             covariance, g = self._after(pending)
-        along = self.w[:, None] * self._slopes
-        spread = along @ covariance
-        own = self.kappa * self.w
-        with_sum = spread @ g + own
-        total = own + np.einsum("ij,ij->i", spread, along)
-        return np.asarray(with_sum**2 / total)
+        slopes, w, kappa = self._slopes, self.w, self.kappa
+        # ``c^2 / p`` of above, both divided by w.
+        with_sum = covariance.dot(g).dot(slopes)
+        with_sum += kappa
+        along = covariance.dot(slopes)
+        along *= slopes
+        total = np.add.reduce(along, 0)
+        total *= w
+        total += kappa
+        with_sum *= with_sum
+        with_sum *= w
+        with_sum /= total
+        return np.asarray(with_sum)
 
     def residuals(self, at: NDArray[np.intp], most_leverage: float) -> Floats:
         """Scores less expectations of items seen, about as if the fit had not known them."""
-        g = self._slopes[at]
-        leverage = ((g @ self.covariance) * g).sum(axis=1) * self.w[at] / self.kappa[at]
-        y = self._score[at]
-        return np.asarray((y - self.mu[at]) / (1.0 - np.minimum(leverage, most_leverage)))
+        g = self._slopes.take(at, 1)
+        leverage = np.add.reduce(self.covariance.dot(g) * g, 0) * self.w[at] / self.kappa[at]
+        residual = self._score[at] - self.mu[at]
+        return np.asarray(residual / (1.0 - np.minimum(leverage, most_leverage)))
 
     def open_after(self, items: Sequence[int]) -> float:
         """Variance of the mean expected score of the items not seen, if only `items` were."""
-        g = self._slopes[items]
-        precision = (g.T * (self.w[items] / self.kappa[items])) @ g
-        precision.flat[:: len(self.z) + 1] += self._prior
+        at = np.array(items, dtype=np.intp)
         along = self._gradient / max(self.n_items - len(self.seen), 1)
-        return float(along @ solved(precision, along))
+        return float(along.dot(solved(self._told_by(at) + self._prior_matrix, along)))
 
     def predictive_variance(self, item: int) -> float:
         """Variance that the score of `item` is expected to have."""
-        along = self.w[item] * self._slopes[item]
+        along = self.w[item] * self._slopes[:, item]
         own = self.kappa[item] * self.w[item]
-        return float(own + along @ self.covariance @ along)
+        return float(own + along.dot(self.covariance).dot(along))
 
     def _fit(self) -> None:
         """Newton steps to the mode, from the last one."""
-        seen, prior, z = self.items.at(self.seen), self._prior, self.z
-        y = np.array(self.scores)
-        covariance, every = self.covariance, np.eye(len(z))
+        items, prior, z = self.items, self._prior, self.z
+        at = np.array(self.seen)
+        rows, noise, y = self._rows, items.noise[at], self._score[at]
+        # Where the last fit ended, everything is known already.
+        mu, w, kappa = self.mu[at], self.w[at], self.kappa[at]
+        g, every = self._slopes.take(at, 1), np.eye(len(z))
         for _ in range(_STEPS):
-            eta, gradient, value = seen.predictor(z)
-            mu = expit(eta)
-            w = weight(mu)
-            kappa = seen.noise * (seen.model_noise(float(z[0])) + w * seen.curve_variance(value))
-            scaled = gradient.T / kappa
-            precision = (scaled * w) @ gradient
-            precision.flat[:: len(z) + 1] += prior
+            precision = (g * (w / kappa)).dot(g.T)
+            precision += self._prior_matrix
             covariance = solved(precision, every)
-            step = covariance @ (scaled @ (y - mu) - prior * z)
+            step = covariance.dot(g.dot((y - mu) / kappa) - prior * z)
             longest = max(map(abs, step.tolist()))
             z = z + (step if longest < _LONGEST_STEP else step * (_LONGEST_STEP / longest))
             if longest < _TOLERANCE:
                 break
+            mu, w, kappa, g[0] = items.curves(z.tolist(), rows, noise)
         self.z, self.covariance = z, covariance
 
     def _predict(self) -> None:
         items = self.items
-        eta, self._slopes, value = items.predictor(self.z)
-        self.mu = expit(eta)
-        self.w = weight(self.mu)
-        noise = items.model_noise(float(self.z[0])) + self.w * items.curve_variance(value)
-        self.kappa = items.noise * noise
+        self.mu, self.w, self.kappa, self._slopes[0] = items.curves(
+            self.z.tolist(), items.rows, items.noise
+        )
         left = self._unseen * self.w
-        self._gradient = left @ self._slopes
-        g = self._gradient
+        self._gradient = self._slopes.dot(left)
+        self._own = float(self.kappa.dot(left))
         n = self.n_items
-        self.estimate = (sum(self.scores) + float(self._unseen @ self.mu)) / n
-        own = float(self.kappa @ left)
-        self.variance = float(g @ self.covariance @ g + own) / n**2
-        self.unseen_noise = own / max(n - len(self.seen), 1)
+        self.estimate = (sum(self.scores) + float(self._unseen.dot(self.mu))) / n
+        self.unseen_noise = self._own / max(n - len(self.seen), 1)
+
+    def _told_by(self, at: NDArray[np.intp]) -> Floats:
+        """What scores on some items add to the precision of `z`, at the present mode."""
+        g = self._slopes.take(at, 1)
+        return np.asarray((g * (self.w[at] / self.kappa[at])).dot(g.T))
 
     def _after(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
         """Covariance and gradient once `pending` are in, at the present mode."""
-        at = np.asarray(pending, dtype=np.intp)
-        slopes, w = self._slopes[at], self.w[at]
-        data = (slopes * (w / self.kappa[at])[:, None]).T @ slopes
-        every = np.eye(len(data))
-        covariance = solved(solved(self.covariance, every) + data, every)
-        return covariance, self._gradient - (self._unseen[at] * w) @ slopes
+        at = np.array(pending, dtype=np.intp)
+        every = np.eye(len(self.z))
+        covariance = solved(solved(self.covariance, every) + self._told_by(at), every)
+        left = self._unseen[at] * self.w[at]
+        return covariance, self._gradient - self._slopes.take(at, 1).dot(left)
 
 
 def solved(matrix: Floats, right: Floats) -> Floats:

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from .departures import PRIOR_DF, VAGUE, Departures, fit_components, fit_noise
-from .field import FIRST, Field, Look, Result
+from .field import FIRST, Field
 from .items import FitOptions, fit_items
+from .joint import Look, Result
 from .model import DefaultModel
 
 Floats = NDArray[np.float64]

@@ -37,7 +37,10 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
     gaps = x[:, None] - x
     gaps[range(n_models), range(n_models)] = x
     carried = (gaps**2).sum(axis=2) ** 2 / (gaps**4).sum(axis=2)
-    assert shared.carrying() == pytest.approx(carried)
+    every = np.arange(n_models)
+    assert shared.carrying(every, every[:, None]) == pytest.approx(carried)
+    for a in range(n_models):
+        assert (shared.carrying(a, a) == shared.carrying(every, every[:, None])[a]).all()
 
 
 def test_a_model_without_draws_is_known_by_the_others():
