@@ -27,8 +27,10 @@ class Account:
         Of one unit, as it was given.
     available : ndarray of bool, shape (n_items,)
         Items that may still be asked.
+    at : int
+        Its row in the ledger's tables.
     load, left : ndarray of int, shape (n_tasks,)
-        Items told and in flight, and items available, of each task.
+        Items told and in flight, and items available, of each task: rows of the ledger's.
     asked : ndarray of int, shape (n_tasks,)
         Items ever asked, those given back included.
     spent_on : list of float
@@ -45,6 +47,7 @@ class Account:
 
     name: str
     price: float
+    at: int
     available: NDArray[np.bool_]
     load: NDArray[np.int64]
     left: NDArray[np.int64]
@@ -56,7 +59,6 @@ class Account:
     probability: dict[int, float] = field(default_factory=dict)
     measured: tuple[float, float] = (0.0, 0.0)
     dropped: str | None = None
-    ahead: dict[int, float] = field(default_factory=dict)
 
     @property
     def spent(self) -> float:
@@ -83,6 +85,22 @@ class Ledger:
     by_mean : bool
         Whether a task fits the budget by the *mean* price of its remaining items (the paper's
         rule), or by the cheapest.
+
+    Attributes
+    ----------
+    accounts : list of Account
+    loads, remaining : ndarray of int, shape (n_models, n_tasks)
+        `load` and `left` of all accounts.
+    n : ndarray of int, shape (n_models,)
+        Items told and in flight.
+    prices : ndarray of shape (n_models,)
+        Of one unit, as `price` has them.
+    there : ndarray of bool, shape (n_models,)
+        Models that were not set aside.
+    n_in_flight : int
+        Items in flight, of all models.
+    changes, crew : int
+        Changes so far, and those of who takes part.
     """
 
     def __init__(
@@ -105,27 +123,43 @@ class Ledger:
         self._all_one = bool((units == 1.0).all())
         self._committed: float | None = None
         self.changes = 0
-        self.crew = 0  # changes of who takes part
+        self.crew = 0
+        self.loads = np.zeros((0, len(contents.tasks)), dtype=np.int64)
+        self.remaining = self.loads.copy()
+        self.n = np.zeros(0, dtype=np.int64)
+        self.prices = np.zeros(0)
+        self.there = np.zeros(0, dtype=bool)
+        self._spent: list[float] = []
+        self._promised: list[float] = []  # in flight
+        self.n_in_flight = 0
+        # Units of the item of a task that must fit the budget, NaN where it is to be found anew.
+        self._ahead = np.zeros((0, len(contents.tasks)))
+        self._unknown: set[tuple[int, int]] = set()
         for name, price in prices.items():
             self.add(name, price)
 
     def add(self, name: str, price: float) -> None:
         """Open an account."""
-        n_tasks = len(self.contents.tasks)
-        self.position[name] = len(self.accounts)
-        self.accounts.append(
-            Account(
-                name,
-                float(price),
-                self.contents.kept.copy(),
-                np.zeros(n_tasks, dtype=np.int64),
-                self.contents.n_kept.copy(),
-                np.zeros(n_tasks, dtype=np.int64),
-                [0.0] * n_tasks,
-            )
-        )
+        n_tasks, at = len(self.contents.tasks), len(self.accounts)
+        none = np.zeros(n_tasks, dtype=np.int64)
+        self.loads = np.vstack([self.loads, none])
+        self.remaining = np.vstack([self.remaining, self.contents.n_kept])
+        self._ahead = np.vstack([self._ahead, np.full(n_tasks, 1.0 if self._all_one else np.nan)])
+        if not self._all_one:
+            self._unknown.update((at, t) for t in range(n_tasks))
+        self.n = np.append(self.n, 0)
+        self.prices = np.append(self.prices, price)
+        self.there = np.append(self.there, True)
+        self._spent.append(0.0)
+        self._promised.append(0.0)
+        self.position[name] = at
+        kept, load, left = self.contents.kept.copy(), self.loads[at], self.remaining[at]
+        account = Account(name, float(price), at, kept, load, left, none, [0.0] * n_tasks)
+        self.accounts.append(account)
+        for one in self.accounts:  # the tables are new
+            one.load, one.left = self.loads[one.at], self.remaining[one.at]
         self.crew += 1
-        self._touch()
+        self._touch(account)
 
     def account(self, model: str) -> Account:
         """The account of a model by name."""
@@ -140,13 +174,13 @@ class Ledger:
     @property
     def spent(self) -> float:
         """Spent so far, without what is in flight."""
-        return sum(a.spent for a in self.accounts)
+        return sum(self._spent)
 
     @property
     def committed(self) -> float:
         """Spent so far, with what is in flight at its expected cost."""
         if self._committed is None:
-            self._committed = self.spent + sum(sum(a.pending.values()) for a in self.accounts)
+            self._committed = self.spent + sum(self._promised)
         return self._committed
 
     def left(self, budget: float | None = None) -> float:
@@ -171,7 +205,24 @@ class Ledger:
         there = [t for t in tasks if account.left[t]]
         if math.isinf(left) or not there:
             return bool(there)
-        return any(self.price(account) * self._ahead(account, t) <= left for t in there)
+        return any(self.price(account) * self._ahead_of(account, t) <= left for t in there)
+
+    def affordable(self, left: float) -> NDArray[np.bool_]:
+        """`affords` of every model and task; shape (n_models, n_tasks)."""
+        there = self.remaining > 0
+        if math.isinf(left):
+            return there
+        for j, t in self._unknown:
+            if there[j, t]:
+                self._ahead_of(self.accounts[j], t)
+        self._unknown.clear()
+        there &= self.prices[:, None] * self._ahead <= left
+        return there
+
+    def able(self, left: float) -> NDArray[np.bool_]:
+        """`affords` of every model, in some task; shape (n_models,)."""
+        found = self.affordable(left)
+        return np.asarray(found[:, 0] if found.shape[1] == 1 else found.any(axis=1))
 
     def choosable(self, account: Account, left: float) -> NDArray[np.bool_]:
         """Items of a model that may be asked: not had, and within `left`; shape (n_items,)."""
@@ -187,15 +238,15 @@ class Ledger:
                 out[task.where] = False
         return out
 
-    def _ahead(self, account: Account, task: int) -> float:
+    def _ahead_of(self, account: Account, task: int) -> float:
         """Units of the item of a task that must fit the budget, while it stays so."""
-        if self._all_one:
-            return 1.0
-        if task not in account.ahead:
+        found = float(self._ahead[account.at, task])
+        if math.isnan(found):
             where = self.contents.tasks[task].where
             units = self.units[where][account.available[where]]
-            account.ahead[task] = float(units.mean() if self.by_mean else units.min())
-        return account.ahead[task]
+            found = float(units.mean() if self.by_mean else units.min())
+            self._ahead[account.at, task] = found
+        return found
 
     # -- what happened ------------------------------------------------------------------------
 
@@ -205,6 +256,7 @@ class Ledger:
         account.asked[task] += 1
         account.load[task] += 1
         account.pending[item] = self.price(account) * float(self.units[item])
+        self.n_in_flight += 1
         if probability is not None:
             account.probability[item] = probability
         self._withdraw(account, item, task)
@@ -213,6 +265,7 @@ class Ledger:
         """An item was given back."""
         task = self.contents.task_at(item)
         del account.pending[item]
+        self.n_in_flight -= 1
         account.probability.pop(item, None)
         account.available[item] = True
         account.load[task] -= 1
@@ -225,6 +278,7 @@ class Ledger:
             account.load[self.contents.task_at(item)] += 1
         self._charge(account, item, cost, measured=True)
         account.told[item] = None
+        self._withdraw(account, item, self.contents.task_at(item))
 
     def fail(self, account: Account, item: int, cost: float | None, reason: str) -> None:
         """An item will not be scored."""
@@ -232,20 +286,21 @@ class Ledger:
             account.load[self.contents.task_at(item)] -= 1
         self._charge(account, item, 0.0 if cost is None else cost, measured=False)
         account.failed[item] = reason
+        self._withdraw(account, item, self.contents.task_at(item))
 
     def _charge(self, account: Account, item: int, cost: float | None, measured: bool) -> None:
         if cost is not None and not (math.isfinite(cost) and cost >= 0.0):
             raise UsageError(f"cost {cost!r} of model {account.name!r} is not a positive number")
         expected = account.pending.pop(item, None)
-        if expected is None:
+        if expected is not None:
+            self.n_in_flight -= 1
+        else:
             expected = self.price(account) * float(self.units[item])
         # What cost nothing (an answer given before) says nothing of the price of the next.
         if cost and measured:
             c, u = account.measured
             account.measured = (c + cost, u + float(self.units[item]))
-        task = self.contents.task_at(item)
-        account.spent_on[task] += expected if cost is None else float(cost)
-        self._withdraw(account, item, task)
+        account.spent_on[self.contents.task_at(item)] += expected if cost is None else float(cost)
 
     def _withdraw(self, account: Account, item: int, task: int) -> None:
         if account.available[item]:
@@ -253,9 +308,15 @@ class Ledger:
             account.left[task] -= 1
         self._touch(account, task)
 
-    def _touch(self, account: Account | None = None, task: int = 0) -> None:
+    def _touch(self, account: Account | None = None, task: int | None = None) -> None:
         if account is not None:
-            account.ahead.pop(task, None)
+            at = account.at
+            self.n[at] = account.n
+            self.prices[at] = self.price(account)
+            self._spent[at], self._promised[at] = account.spent, sum(account.pending.values())
+            if task is not None and not self._all_one:
+                self._ahead[at, task] = np.nan
+                self._unknown.add((at, task))
         self._committed = None
         self.changes += 1
 
@@ -264,18 +325,21 @@ class Ledger:
     @property
     def active(self) -> list[int]:
         """Models that were not set aside."""
-        return [j for j, a in enumerate(self.accounts) if a.dropped is None]
+        return np.flatnonzero(self.there).tolist()
 
     def set_aside(self, account: Account, reason: str | None) -> None:
         """Set a model aside, or (None) take it back."""
         account.dropped = reason
+        self.there[account.at] = reason is None
         self.crew += 1
         self._touch()
 
     def reprice(self, prices: Mapping[str, float]) -> None:
         """Take new prices of one unit; costs told before go on correcting them."""
         for name, price in prices.items():
-            self.account(name).price = float(price)
+            account = self.account(name)
+            account.price = float(price)
+            self._touch(account)
         self._touch()
 
     @property

@@ -230,7 +230,7 @@ class Ranker:
     @property
     def done(self) -> bool:
         """Whether nothing is in flight and nothing more would be asked."""
-        return not any(a.pending for a in self._ledger.accounts) and not self._turns.candidates()
+        return not self._ledger.n_in_flight and not self._turns.candidates()
 
     @property
     def in_flight(self) -> set[tuple[str, Any]]:

@@ -106,8 +106,8 @@ class Standing:
         """Models with an open neighbour, among the new models or the known ones."""
         order = self.order
         out = np.zeros(self.n_models, dtype=bool)
-        for i in np.flatnonzero(self.adjacent() == OPEN):
-            out[order[i]] = out[order[i + 1]] = True
+        ranked, open_ = np.array(order, dtype=np.intp), self.adjacent() == OPEN
+        out[ranked[:-1][open_]] = out[ranked[1:][open_]] = True
         if self.known is not None:
             if self._placed is None:
                 self._placed = self.known.open_models(
@@ -125,12 +125,11 @@ class Standing:
 
     def loads(self) -> NDArray[np.int64]:
         """Items told and in flight of every model; shape (n_models,)."""
-        return np.array([a.n for a in self.ledger.accounts], dtype=np.int64)
+        return self.ledger.n.copy()
 
     def affordable(self, budget: float) -> Mask:
         """Models for which some item fits `budget`; shape (n_models,)."""
-        left = self.ledger.left(budget)
-        return np.array([self.ledger.affords(a, left) for a in self.ledger.accounts], dtype=bool)
+        return self.ledger.able(self.ledger.left(budget))
 
     def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Best and worst rank that is possible for each model, and the number of ranks.

@@ -68,6 +68,7 @@ class Turns:
         self.exposure = exposure
         self.stopped: str | None = None
         self._found: tuple[int, list[Turn]] | None = None
+        self._made: dict[tuple[int, int | None], Turn] = {}
 
     @property
     def _ledger(self) -> Ledger:
@@ -90,34 +91,42 @@ class Turns:
         return self._found[1]
 
     def _find(self) -> list[Turn]:
-        left = self._ledger.left()
-        accounts = self._ledger.accounts
-        free = math.inf if self._policy.warmup_ignores_budget else left
-        warming = [
-            t
-            for t in self.warming()
-            if t.task is not None and self._ledger.affords(accounts[t.model], free, t.task)
-        ]
-        if warming:
-            fewest = min(self._load(t) for t in warming)
-            return [t for t in warming if self._load(t) == fewest]
-        return [
-            Turn(j)
-            for j in self.unsettled()
-            if accounts[j].n < self.cap and self._ledger.affords(accounts[j], left)
-        ]
+        ledger, left = self._ledger, self._ledger.left()
+        warming = self._warming()
+        if warming.any():
+            able = warming & ledger.affordable(self._free())
+            if able.any():
+                fewest = ledger.loads[able].min()
+                return self._listed(able & (ledger.loads == fewest))
+        wanted = self.rule.wants(self.standing) & ledger.there & (ledger.n < self.cap)
+        wanted &= ledger.able(left)
+        return [self._turn(j) for j in wanted.nonzero()[0].tolist()]
+
+    def _free(self) -> float:
+        """What an item of the warm-up may cost."""
+        return math.inf if self._policy.warmup_ignores_budget else self._ledger.left()
+
+    def _warming(self) -> NDArray[np.bool_]:
+        """Where models have first items ahead of them; shape (n_models, n_tasks)."""
+        ledger = self._ledger
+        found = (ledger.loads < self.warmup) & (ledger.remaining > 0)
+        found &= ledger.there[:, None]
+        return np.asarray(found)
+
+    def _listed(self, where: NDArray[np.bool_]) -> list[Turn]:
+        """Turns of the warm-up, task by task."""
+        return [self._turn(j, t) for t, j in np.argwhere(where.T).tolist()]
+
+    def _turn(self, model: int, task: int | None = None) -> Turn:
+        """A turn; they are asked for again and again."""
+        key = model, task
+        if key not in self._made:
+            self._made[key] = Turn(model, task)
+        return self._made[key]
 
     def warming(self) -> list[Turn]:
         """Models with their first items of some task ahead of them."""
-        accounts = self._ledger.accounts
-        most = self.warmup if len(self._ledger.contents.tasks) == 1 else math.inf
-        active = [j for j in self._ledger.active if accounts[j].n < most]
-        if not active:
-            return []
-        load = np.array([accounts[j].load for j in active])
-        left = np.array([accounts[j].left for j in active])
-        found = np.argwhere(((load < self.warmup) & (left > 0)).T)
-        return [Turn(active[j], int(t)) for t, j in found.tolist()]
+        return self._listed(self._warming())
 
     def unsettled(self) -> list[int]:
         """Models that the stopping rule would give more items."""
@@ -138,8 +147,7 @@ class Turns:
         j = self._ledger.position[account.name]
         if self.stopped is not None or account.dropped is not None:
             return []
-        warming, left = self.warming(), self._ledger.left()
-        free = math.inf if self._policy.warmup_ignores_budget else left
+        warming, left, free = self.warming(), self._ledger.left(), self._free()
         own = [t for t in warming if t.model == j]
         if own:
             able = [t for t in own if self._ledger.affords(account, free, t.task)]
@@ -178,15 +186,16 @@ class Turns:
         if len(candidates) == 1 or first.task is not None:
             return first
         models = [t.model for t in candidates]
-        prices = [self._ledger.price(self._ledger.accounts[j]) for j in models]
-        free = [n for n, p in enumerate(prices) if p == 0.0]
-        if free:  # a free model comes first, whatever the others would tell
-            candidates = [candidates[n] for n in free]
-            models, prices = [models[n] for n in free], [1.0] * len(free)
+        prices = self._ledger.prices[models].tolist()
+        if 0.0 in prices:  # a free model comes first, whatever the others would tell
+            candidates = [t for t, p in zip(candidates, prices) if p == 0.0]
+            models, prices = [t.model for t in candidates], [1.0] * len(candidates)
         return candidates[int(np.argmax(self._worth(models, prices)))]
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> NDArray[np.float64]:
-        pending = [tuple(self._ledger.accounts[j].pending) for j in models]
+        pending: list[tuple[int, ...]] = [()] * len(models)
+        if self._ledger.n_in_flight:
+            pending = [tuple(self._ledger.accounts[j].pending) for j in models]
         return self._policy.priorities(models, pending, prices)
 
     # -- which item ---------------------------------------------------------------------------
