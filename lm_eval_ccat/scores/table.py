@@ -140,7 +140,7 @@ class ScoreTable:
         """
         path = Path(path)
         wanted = Wanted(metric, task, filter, range, lower_is_better, partial)
-        return cls.from_arrays(**vars(reader_of(path).read(path, wanted, on_progress)))
+        return cls.from_arrays(**vars(reader_of(path).read(path, wanted, on_progress)), copy=False)
 
     @classmethod
     def from_arrays(
@@ -152,6 +152,7 @@ class ScoreTable:
         configs: Sequence[str] | None = None,
         scale: Scale | None = None,
         metric: str = "score",
+        copy: bool = True,
         **known: Any,
     ) -> ScoreTable:
         """Make a table from a matrix.
@@ -168,12 +169,16 @@ class ScoreTable:
             The configuration of each row.
         scale : Scale, optional
             Default [0, 1], higher is better.
+        copy : bool, optional
+            Without it the table may keep `raw` itself, which then must not be changed.
 
         Returns
         -------
         ScoreTable
         """
-        matrix = np.array(raw, dtype=np.float64, ndmin=2, order="C")
+        matrix = np.atleast_2d(np.asarray(raw, dtype=np.float64, order="C"))
+        if copy and np.may_share_memory(matrix, raw):
+            matrix = matrix.copy()
         given = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
         if len(models) != matrix.shape[0] or len(given) != matrix.shape[1]:
             raise ScoreTableError(

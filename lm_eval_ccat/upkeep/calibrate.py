@@ -56,9 +56,10 @@ def report(
     table: ScoreTable, bank: ItemBank, replayed: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Collect what there is to say of a calibration, as JSON values on the metric's own scale."""
-    means = np.nanmean(table.model_scores(unit=False), axis=1)
+    rows = (table.model_scores(unit=False, models=np.array([j])) for j in range(len(table.models)))
+    means = np.array([np.nanmean(row) for row in rows])
     order = np.argsort(-means if table.scale.higher_is_better else means, kind="stable")
-    missing = int((~np.isfinite(table.raw)).sum())
+    missing = sum(int(np.isnan(row).sum()) for row in table.raw)
     found = bank.provenance.get("report", {})
     return {
         "task": bank.task,

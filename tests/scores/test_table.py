@@ -89,6 +89,7 @@ def test_a_table_is_not_changed_through_what_it_was_made_of_or_gave():
     for given_out in (t.model_scores(), t.model_scores(False), next(t.parts())[1]):
         given_out[:] = 0.0
     assert t.raw.tolist() == t.scores.tolist() == [[0.25, 0.5], [0.75, 1.0]]
+    assert ScoreTable.from_arrays(raw, ["a", "b"], copy=False).raw is raw
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Calibration of the method "paper": closed form, as arXiv:2601.13885 has it.
 
 Difficulty comes from the mean score of an item, ability from the mean score of a model, the
-noise from the residuals of both. Nothing is iterated, so one pass over the table is enough.
+noise from the residuals of both. Nothing is iterated: a few looks at the table, a part of it at a
+time, are enough.
 """
 
 from __future__ import annotations
@@ -52,10 +53,9 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
     """
     if rescale not in RESCALE:
         raise UsageError(f"rescale {rescale!r} is neither 'range' nor 'none'")
-    scores = table.model_scores()
-    seen = np.isfinite(scores)
     require_scores(table)
-    mean = _masked_mean(scores, seen, axis=0)
+    overview = table.overview
+    mean = overview.item_sum / overview.item_count
     low, high = mean.min(), mean.max()
     if not high > low:
         raise BankError(
@@ -64,23 +64,28 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
         )
     difficulty = -logit(SQUEEZE + (1.0 - 2.0 * SQUEEZE) * (mean - low) / (high - low))
 
-    single = table.scores
-    floor, span = np.nanmin(single), np.nanmax(single) - np.nanmin(single)
+    floor, ceiling = _extremes(table)
+    span = ceiling - floor
 
     def stretched(y: Floats) -> Floats:
         return np.asarray(np.clip((y - floor) / span, CLIP, 1.0 - CLIP))
 
-    theta = np.asarray(logit(_masked_mean(stretched(scores), seen, axis=1)))
-    correlation = _item_correlation(scores, seen, theta)
+    theta = np.empty(len(table.models))
+    for at, scores in table.parts():
+        theta[at] = logit(np.nanmean(stretched(scores), axis=1))
+    correlation = _item_correlation(table, theta)
     kept = ~(correlation < 0.0)  # NaN (constant item, too few models) stays
     if not kept.any():
         raise BankError("no item correlates positively with the models' abilities")
 
-    x = stretched(single)
-    row_theta = theta[[table.models.index(m) for m in table.row_model]]
-    mu = expected_score(row_theta[:, None], difficulty[None, :])
-    use = np.isfinite(x) & kept
-    noise = float(((x - mu)[use] ** 2).sum() / (mu * (1.0 - mu))[use].sum())
+    squares = variance = 0.0
+    for ability, rows in zip(theta, table.rows_of.values()):
+        x = stretched(table.scale.normalise(table.raw[rows]))
+        mu = expected_score(np.array([[ability]]), difficulty[None, :])
+        use = np.isfinite(x) & kept
+        squares += float(np.where(use, (x - mu) ** 2, 0.0).sum())
+        variance += float((use * (mu * (1.0 - mu))).sum())
+    noise = squares / variance
     if not noise > 0.0:
         raise BankError("the scores fit the response model without noise: they cannot be real")
     return Fitted(
@@ -92,11 +97,11 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
             "start": float(np.median(difficulty[kept])),
             # What brings back the mean scores, so that new models can be added to them.
             "mean_range": [float(low), float(high)],
-            "score_range": [float(floor), float(floor + span)],
+            "score_range": [floor, floor + span],
             "rescale": rescale,
         },
         report={
-            "models_per_item": _one_if_equal(seen.sum(axis=0)),
+            "models_per_item": _one_if_equal(overview.item_count.astype(int)),
             "abilities": dict(zip(table.models, theta.tolist())),
             "removed": {
                 table.doc_ids[i]: f"correlates {correlation[i]:+.2f} with the models' abilities"
@@ -110,24 +115,31 @@ def _one_if_equal(counts: NDArray[np.intp]) -> int | list[int]:
     return int(counts[0]) if (counts == counts[0]).all() else counts.tolist()
 
 
-def _masked_mean(values: Floats, seen: NDArray[np.bool_], axis: int) -> Floats:
-    return np.asarray(np.where(seen, values, 0.0).sum(axis=axis) / seen.sum(axis=axis))
+def _extremes(table: ScoreTable) -> tuple[float, float]:
+    """Lowest and highest single score, on [0, 1]."""
+    raw = [np.fmin.reduce(table.raw, axis=None), np.fmax.reduce(table.raw, axis=None)]
+    ends = table.scale.normalise(raw)
+    return float(ends.min()), float(ends.max())
 
 
-def _item_correlation(scores: Floats, seen: NDArray[np.bool_], theta: Floats) -> Floats:
-    """Pearson correlation of each item's scores with ability, NaN where there is none.
-
-    Computed from deviations, item by item in one pass over the matrix.
-    """
-    count = seen.sum(axis=0)
-    t = np.where(seen, theta[:, None], 0.0)
-    y = np.where(seen, scores, 0.0)
-    dt = np.where(seen, t - t.sum(axis=0) / count, 0.0)
-    dy = np.where(seen, y - y.sum(axis=0) / count, 0.0)
-    norm = np.sqrt((dt**2).sum(axis=0) * (dy**2).sum(axis=0))
-    top = np.where(seen, scores, -np.inf).max(axis=0)
-    varies = top > np.where(seen, scores, np.inf).min(axis=0)
+def _item_correlation(table: ScoreTable, theta: Floats) -> Floats:
+    """Pearson correlation of each item's scores with ability, NaN where there is none."""
+    overview = table.overview
+    count, mean = overview.item_count, overview.item_sum / overview.item_count
+    ability = np.zeros(table.n_items)
+    for at, scores in table.parts():
+        ability += theta[at] @ np.isfinite(scores)
+    ability /= count
+    products, of_ability, of_scores = (np.zeros(table.n_items) for _ in range(3))
+    for at, scores in table.parts():
+        dy = np.where(np.isfinite(scores), scores - mean, 0.0)
+        dt = np.where(np.isfinite(scores), theta[at, None] - ability, 0.0)
+        products += np.einsum("ij,ij->j", dt, dy)
+        of_ability += np.einsum("ij,ij->j", dt, dt)
+        of_scores += np.einsum("ij,ij->j", dy, dy)
+    norm = np.sqrt(of_ability * of_scores)
+    varies = overview.item_high > overview.item_low
     usable = (count >= MIN_MODELS) & varies & (norm > 0.0)
     out: Floats = np.full(len(count), np.nan)
-    np.divide((dt * dy).sum(axis=0), norm, out=out, where=usable)
+    np.divide(products, norm, out=out, where=usable)
     return out

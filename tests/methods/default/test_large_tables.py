@@ -73,6 +73,17 @@ def test_blocks_of_items_give_the_fit_of_all_at_once(monkeypatch):
         assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-9, abs=1e-10)
 
 
+@pytest.mark.parametrize("method", ["default", "paper"])
+def test_a_table_read_a_few_models_at_a_time_gives_the_same_bank(method, monkeypatch):
+    table = with_holes(world(20, 60), 0.1)
+    whole = calibrate(table, method)
+    monkeypatch.setattr("lm_eval_ccat.scores.table._PART", 150)
+    parts = calibrate(with_holes(world(20, 60), 0.1), method)
+    for name, values in whole.parameters.items():
+        assert parts.parameters[name] == pytest.approx(values, rel=1e-6)
+    assert parts.warnings == whole.warnings
+
+
 def test_beside_a_large_table_a_fit_takes_less_memory_than_the_table(monkeypatch):
     table = ScoreTable.from_arrays(
         np.random.default_rng(0).random((2000, 1000)), [f"m{j}" for j in range(2000)]
