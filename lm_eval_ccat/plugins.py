@@ -129,11 +129,11 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     return f"; there are {', '.join(known)}" if known else "; there are none"
 
 
-def _installed(**wanted: str) -> EntryPoints:
+def _installed(group: str, name: str | None = None) -> EntryPoints:
     """Entry points of installed packages; the import alone costs what a small log takes."""
     from importlib.metadata import entry_points
 
-    return entry_points(**wanted)
+    return entry_points(group=group) if name is None else entry_points(group=group, name=name)
 
 
 def _load(place: str) -> Any:

@@ -176,6 +176,10 @@ def add_parser(subparsers: Any) -> None:
     )
 
 
+#: The harness's flags by which somebody gets to see a results file.
+_KEEP = ("output_path", "wandb_args", "hf_hub_log_args", "trackio_args")
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the command with the arguments that follow its name; the exit code."""
     parser = argparse.ArgumentParser(prog="lm-eval-ccat")
@@ -205,7 +209,13 @@ def run(args: argparse.Namespace) -> int:
     _set_include_path(args, file)
 
     def command(args: argparse.Namespace) -> None:
-        with internals.naming_extras(), internals.indexing(_task_names(args, file)):
+        kept = any(getattr(args, name, None) or file.get(name) for name in _KEEP)
+        internals.spare_torch()
+        with (
+            internals.naming_extras(),
+            internals.indexing(_task_names(args, file)),
+            internals.keeping_results(kept),
+        ):
             internals.run_command()._execute(args)
 
     ranking, name = ours.pop("ranking"), ours.pop("name")

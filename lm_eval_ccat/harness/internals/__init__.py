@@ -26,6 +26,7 @@ from .batches import (
     natural_batch,
     requests_at_once,
 )
+from .environment import describe_machine, keeping_results, spare_torch
 from .hashes import document_hash, hash_text
 from .instances import (
     answers,
@@ -93,7 +94,6 @@ from .running import (
     bind_evaluate,
     command_line,
     config_file,
-    describe_environment_once,
     install_evaluate,
     register_model_type,
     remember_templates,
@@ -142,7 +142,7 @@ __all__ = [
     "config_file",
     "count_tokens",
     "default_metrics",
-    "describe_environment_once",
+    "describe_machine",
     "directions",
     "document_hash",
     "document_of",
@@ -163,6 +163,7 @@ __all__ = [
     "install_evaluate",
     "is_multimodal",
     "keep_batch_size",
+    "keeping_results",
     "known_arguments",
     "load_from",
     "load_tasks",
@@ -200,6 +201,7 @@ __all__ = [
     "set_fewshot_seed",
     "set_up_logging",
     "setting",
+    "spare_torch",
     "split_task_dict",
     "static_configs",
     "stock_simple_evaluate",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
+from .environment import spare_torch
 from .names import resolve
 
 Evaluate = Callable[..., Any]
@@ -15,7 +16,7 @@ Evaluate = Callable[..., Any]
 
 def stock_simple_evaluate(**arguments: Any) -> Any:
     """The harness's own `simple_evaluate`."""
-    describe_environment_once()
+    spare_torch()
     return resolve("lm_eval.evaluator:simple_evaluate")(**arguments)
 
 
@@ -74,20 +75,6 @@ def remember_templates() -> None:
     if environment is None or hasattr(environment.from_string, "cache_info"):
         return
     environment.from_string = functools.lru_cache(maxsize=512)(environment.from_string)
-
-
-def describe_environment_once() -> None:
-    """Keep the text on the machine that each results file holds.
-
-    It takes a second or two, in which torch asks pip and other programs; within a process it stays
-    the same. Doing this again changes nothing.
-    """
-    try:
-        module: Any = import_module("torch.utils.collect_env")
-    except (ImportError, OSError):
-        return
-    if not hasattr(module.get_pretty_env_info, "cache_info"):
-        module.get_pretty_env_info = functools.cache(module.get_pretty_env_info)
 
 
 def bind_evaluate(function: Evaluate, arguments: Iterable[Any], named: Mapping[str, Any]) -> dict:

@@ -15,6 +15,11 @@ from ..scales import choose_scale
 from .reader import Outcome, Progress, RawScores, Reader, Wanted
 
 REQUIRED = ("model", "doc_id", "score")
+_USED = (
+    *REQUIRED,
+    *("metric", "task", "filter", "dataset", "config", "doc_hash"),
+    *("scale_min", "scale_max", "higher_is_better"),
+)
 
 
 def can_read(path: Path) -> bool:
@@ -47,8 +52,10 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     doc_ids, doc_code = _items(path, data)
     score = _numbers(path, data, "score")
 
-    pair = model_code * len(config_names) + config_code
-    rows, first, row_code = np.unique(pair, return_index=True, return_inverse=True)
+    pair = model_code if len(config_names) == 1 else model_code * len(config_names) + config_code
+    rows, row_code = _distinct(pair)
+    first = np.empty(len(rows), dtype=np.intp)
+    first[row_code[::-1]] = np.arange(len(pair))[::-1]  # of equals the last assignment stays
     by_appearance = np.argsort(first, kind="stable")
     position = np.empty_like(by_appearance)
     position[by_appearance] = np.arange(len(rows))
@@ -157,7 +164,15 @@ def _open(path: Path) -> Any:
             from pyarrow import parquet
 
             # `read_table` would import pandas, which takes longer than reading.
-            return parquet.ParquetFile(path).read()
+            file = parquet.ParquetFile(path)
+            texts = [
+                f.name for f in file.schema_arrow if f.type in (pa.string(), pa.large_string())
+            ]
+            texts = [name for name in texts if name not in ("doc_id", "doc_hash")]
+            # A name is one of few, and stands there as its number.
+            return parquet.ParquetFile(path, read_dictionary=texts).read(
+                [name for name in file.schema_arrow.names if name in _USED]
+            )
     except (pa.ArrowException, OSError, ValueError) as e:
         reason = str(e).splitlines()[0]
         raise ScoreTableError(f"{path}: not a readable score table ({reason})") from e
@@ -183,18 +198,24 @@ def _pick(path: Path, data: Any, column: str, wanted: str | None) -> tuple[Any, 
         raise ScoreTableError(
             f"{path}: no scores with {column} {wanted!r}; found: {', '.join(sorted(values))}"
         )
+    if values == [wanted] and not data[column].null_count:
+        return data, wanted
     names, code = _codes(path, data, column)
     return data.take(_positions(np.flatnonzero(code == names.index(wanted)))), wanted
 
 
 def _codes(path: Path, data: Any, column: str) -> tuple[list[str], NDArray[np.int64]]:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    names, code = _dictionary(pc.cast(data[column], "string"))
+    values = data[column]
+    if not pa.types.is_dictionary(values.type):
+        values = pc.cast(values, "string")
+    names, code = _dictionary(values)
     if "" not in names and (code < 0).any():
         names.append("")
     if "" in names:
-        code[code < 0] = names.index("")
+        code = np.where(code < 0, names.index(""), code)
         if column == "model":
             empty = int((code == names.index("")).sum())
             raise ScoreTableError(f"{path}: {empty} rows name no model")
@@ -209,23 +230,44 @@ def _items(path: Path, data: Any) -> tuple[list[Any], NDArray[np.int64]]:
     if column.null_count:
         raise ScoreTableError(f"{path}: {column.null_count} rows have no doc_id")
     if pa.types.is_integer(column.type):
-        ids, code = np.unique(_flat(column)[0], return_inverse=True)
-        return [int(i) for i in ids], code.astype(np.int64)
+        ids, code = _distinct(_flat(column)[0])
+        return [int(i) for i in ids], code
     if pa.types.is_floating(column.type):
         raise ScoreTableError(f"{path}: doc_id must be an integer or a string, not a float")
     return _dictionary(pc.cast(column, "string"))
 
 
 def _dictionary(values: Any) -> tuple[list[str], NDArray[np.int64]]:
-    """Distinct strings in order of first appearance, and the position of each value among them.
+    """Distinct strings, and the position of each value among them; of a null it is -1.
 
-    A null is at position -1.
+    In order of first appearance, unless the values come with a dictionary, which has its own order
+    and may have strings that no value is.
     """
+    if hasattr(values, "unify_dictionaries"):
+        values = values.unify_dictionaries()
     coded = values.combine_chunks().dictionary_encode()
     if hasattr(coded, "combine_chunks"):
         coded = coded.combine_chunks()
     codes, there = _flat(coded.indices)
-    return coded.dictionary.to_pylist(), np.where(there, codes, -1).astype(np.int64)
+    if not there.all():
+        codes = np.where(there, codes, -1)
+    return coded.dictionary.to_pylist(), codes.astype(np.int64, copy=False)
+
+
+def _distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """`numpy.unique` and its inverse, without sorting where whole numbers lie close together."""
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values):
+        found, code = np.unique(values, return_inverse=True)
+        return found, code.astype(np.int64)
+    offset = values
+    if low:
+        offset = (values if values.itemsize == 8 else values.astype(np.int64)) - values.min()
+    there = np.zeros(high - low + 1, dtype=bool)
+    there[offset] = True
+    code = offset.astype(np.int64, copy=False)
+    found = np.flatnonzero(there)
+    return found.astype(object) + low, code if there.all() else (np.cumsum(there) - 1)[code]
 
 
 def _flat(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:

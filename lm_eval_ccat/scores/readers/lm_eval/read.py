@@ -35,7 +35,7 @@ class _RunScores:
     doc_ids: list[Any] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
-    filters: Counter[str] = field(default_factory=Counter)
+    filters: Counter[str | None] = field(default_factory=Counter)
     lines: int = 0
     broken: list[tuple[int, str]] = field(default_factory=list)
     unusable: list[tuple[int, str]] = field(default_factory=list)
@@ -286,7 +286,7 @@ def _reading_warnings(runs: Sequence[Run], found: Sequence[_RunScores], name: st
 
 def _only_filter(found: Sequence[_RunScores], filter: str | None, task: str) -> str | None:
     """Return the filter of all rows read."""
-    names = list(dict.fromkeys(f for rows in found for f in rows.filters))
+    names = list(dict.fromkeys(f for rows in found for f in rows.filters if f is not None))
     if len(names) > 1:
         raise ScoreTableError(
             f"task {task} has {len(names)} filters ({', '.join(names)}); name one (--filter)"
