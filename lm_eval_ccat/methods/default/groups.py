@@ -27,7 +27,8 @@ Positions = NDArray[np.intp]
 #: Fewer models than that, or a smaller table, is fitted model by model.
 FEWEST_MODELS, FEWEST_CELLS = 500, 5_000_000
 _WIDTH = 0.05  # of a group, in standard deviations of ability
-_MOST_GROUPS = 200
+_LEAST_GROUPS, _MOST_GROUPS = 60, 200
+_GROUP_CELLS = 4_000_000  # groups times items, where that leaves enough groups
 _PART = 1 << 18  # cells looked at together
 _BESIDE = 8  # directions beside the factors wanted, which make these settle sooner
 _ROUNDS = 12
@@ -81,7 +82,8 @@ class Groups:
         self.overall = float(self.item_sum.sum() / self.item_count.sum())
         self._share = overview.model_count / self.n_items
         low, high = float(x.min()), float(x.max())
-        width = max(_WIDTH * float(x.std()), (high - low) / _MOST_GROUPS, 1e-9)
+        most_groups = np.clip(_GROUP_CELLS // self.n_items, _LEAST_GROUPS, _MOST_GROUPS)
+        width = max(_WIDTH * float(x.std()), (high - low) / float(most_groups), 1e-9)
         _, self._group, self._in_group = np.unique(
             ((x - low) / width).astype(int), return_inverse=True, return_counts=True
         )

@@ -52,16 +52,36 @@ def test_steep_curves_leave_no_factor_of_the_groups_width():
 
 
 def test_a_large_table_is_calibrated_in_groups_and_says_the_same(monkeypatch):
-    table = world(100, 120, binary=True)
+    table = world(100, 80)
     one = calibrate(table)
-    monkeypatch.setattr(groups, "FEWEST_MODELS", 50)
-    monkeypatch.setattr(groups, "FEWEST_CELLS", 10_000)
+    monkeypatch.setattr(groups, "FEWEST_MODELS", 30)
+    monkeypatch.setattr(groups, "FEWEST_CELLS", 1000)
     other = calibrate(table)
     assert other.parameters["slope"] == pytest.approx(one.parameters["slope"], abs=0.02)
     assert (other.parameters["slope"] != one.parameters["slope"]).any()
     # The self-check looks at a bounded part of the table by the same fit either way.
     assert other.self_check["rms_error"] == one.self_check["rms_error"]
     assert other.warnings == one.warnings
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+@pytest.mark.parametrize("options", [FitOptions(), FitOptions(discrimination=False, factors=0)])
+def test_constant_items_equal_models_and_few_scores_of_a_model_are_no_trouble(missing, options):
+    rng = np.random.default_rng(0)
+    raw = rng.beta(2, 2, (80, 40))
+    raw[:, 0], raw[:, 1] = 1.0, 0.0
+    raw[:20] = raw[0]
+    raw[rng.random(raw.shape) < missing] = np.nan
+    raw[:2, :5] = rng.random((2, 5))
+    raw[3, 5:] = np.nan
+    table = ScoreTable.from_arrays(raw, [f"m{j}" for j in range(80)])
+    one = fit_items(table.model_scores(), options).items
+    other = groups.fit_groups(table, options).items
+    f = one.basis.at(one.abilities)
+    expected = expit(f @ one.coefficients.T)
+    assert expit(f @ other.coefficients.T) == pytest.approx(expected, abs=0.05)
+    assert np.median(other.noise / one.noise) == pytest.approx(1.0, abs=0.05)
+    assert np.isfinite(other.covariance).all() and np.isfinite(other.loadings).all()
 
 
 def test_blocks_of_items_give_the_fit_of_all_at_once(monkeypatch):
@@ -89,7 +109,7 @@ def test_beside_a_large_table_a_fit_takes_less_memory_than_the_table(monkeypatch
         np.random.default_rng(0).random((2000, 1000)), [f"m{j}" for j in range(2000)]
     )
     monkeypatch.setattr(groups, "_PART", 1 << 14)
-    monkeypatch.setattr(groups, "_MOST_GROUPS", 50)
+    monkeypatch.setattr(groups, "_GROUP_CELLS", 0)
     tracemalloc.start()
     try:
         groups.fit_groups(table, FitOptions(factors=1))
