@@ -6,6 +6,10 @@ of the board. `adaptive` is the Ranker with method `default`, looked at after ea
 `form` is the fixed form of `bank form`, `random + ridge` random items with ridge regression. Ranges
 are the ranks within the 95% interval of the estimate, `hold` the share that contain the true rank.
 
+`least` is what ranges cannot fall below, twice: by a linear form whose error is that left over on
+all models at once, the new ones among them; and by adaptive items without a draw if the bank's
+response model were true to the last digit, so that nothing but the scores not seen is open.
+
     nice -n 15 python benchmarks/boards.py --data ../shared/data
 """
 
@@ -18,22 +22,21 @@ from pathlib import Path
 import numpy as np
 from forms import ridge
 
-from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat.methods.default.field import Field
 from lm_eval_ccat.upkeep.forms import make_forms
 
 
 def adaptive(
-    table: ScoreTable,
-    calibrators: list[str],
+    rows: np.ndarray,
+    bank: ItemBank,
     means: dict[str, float],
-    new: list[str],
     levels: list[int],
 ) -> tuple[dict[int, np.ndarray], float]:
     """Estimate, lower and upper end at each level, shape (n_new, 3), and seconds per decision."""
-    bank = calibrate(table.select(calibrators))
-    rows = table.select(new).model_scores()
-    at = {d: i for i, d in enumerate(table.doc_ids)}
-    found = {n: np.zeros((len(new), 3)) for n in levels}
+    at = {d: i for i, d in enumerate(bank.doc_ids)}
+    found = {n: np.zeros((len(rows), 3)) for n in levels}
     start, asked = time.perf_counter(), 0
     for j, row in enumerate(rows):
         ranker = Ranker(
@@ -51,6 +54,30 @@ def adaptive(
     return found, (time.perf_counter() - start) / asked
 
 
+def least(
+    table: ScoreTable, bank: ItemBank, new: list[str], n: int, board: np.ndarray
+) -> tuple[float, float]:
+    """Ranks within 95% intervals that no linear form, and no estimate by this bank, goes below."""
+    whole = table.model_scores()
+    [form] = make_forms(whole, table.doc_ids, n)
+    left = form.variance - form.with_mean @ np.linalg.solve(form.covariance, form.with_mean)
+    widths: tuple[list[int], list[int]] = ([], [])
+    for row in table.select(new).model_scores():
+        field, free = Field(model_of(bank), 1, draws=False), np.ones(len(row), dtype=bool)
+        for _ in range(n):
+            [item], _probability = field.next(0, free)
+            field.place(0, item, None)
+            field.learn(0, [item], [float(row[item])])
+            free[item] = False
+        posterior = field.members[0].posterior
+        for width, at, variance in zip(
+            widths, (row.mean(), posterior.estimate), (left, posterior.variance)
+        ):
+            low, high = ranks(at + 1.96 * np.sqrt(variance) * np.array([1.0, -1.0]), board)
+            width.append(high - low + 1)
+    return float(np.mean(widths[0])), float(np.mean(widths[1]))
+
+
 def ranks(at: np.ndarray, sorted_means: np.ndarray) -> np.ndarray:
     """Number of known models above each mean."""
     return len(sorted_means) - np.searchsorted(sorted_means, at, side="right")
@@ -63,8 +90,12 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--known", type=int, default=3700)
-    parser.add_argument("--new", type=int, default=80)
+    parser.add_argument("--new", type=int, default=200)
     parser.add_argument("--levels", default="20,40,100")
+    parser.add_argument("--draws", type=float, help="option of the calibration")
+    parser.add_argument(
+        "--seen", type=float, default=0.0, help="share of the items that new models know by heart"
+    )
     args = parser.parse_args()
     levels = [int(n) for n in args.levels.split(",")]
     table = ScoreTable.read(args.data / "scores" / "metabench_gsm8k_v1.parquet")
@@ -76,10 +107,16 @@ def main() -> None:
     board = np.sort(whole.mean(axis=1))
     true_rank = ranks(truth, board)
     mine = table.select(new).model_scores()
-    for calibrators in (known[:40], known):
+    if args.seen:
+        by_heart = np.random.default_rng(1).permutation(mine.shape[1])
+        mine[:, by_heart[: round(args.seen * mine.shape[1])]] = 1.0
+        truth = mine.mean(axis=1)
+        true_rank = ranks(truth, board)
+    for calibrators in (known,) if args.seen else (known[:40], known):
         x = table.select(calibrators).model_scores()
         print(f"\n{len(calibrators)} calibration models, board of {len(known)}, {len(new)} new")
-        found, seconds = adaptive(table, calibrators, means, new, levels)
+        bank = calibrate(table.select(calibrators), draws=args.draws)
+        found, seconds = adaptive(mine, bank, means, levels)
         for n in levels:
             [form] = make_forms(x, table.doc_ids, n)
             told = [form.estimate(dict(zip(table.doc_ids, row))) for row in mine]
@@ -100,6 +137,9 @@ def main() -> None:
                     hold = ((low <= true_rank) & (true_rank <= high)).mean()
                     line += f", range {np.mean(high - low + 1):.0f} ranks, {hold:.0%} hold"
                 print(line, flush=True)
+            linear, exact = least(table, bank, new, n, board)
+            print(f"  {n:4} items  least            range {linear:.0f} ranks (linear form), "
+                  f"{exact:.0f} (this bank, were it exact)", flush=True)  # fmt: skip
         print(f"  {1000 * seconds:.2f} ms a decision")
 
 

@@ -260,6 +260,22 @@ def fit_components(records: Floats, n_models: int) -> Floats:
     return np.asarray(theta)
 
 
+def fit_scale(records: Floats, n_models: int) -> Floats:
+    """``c, 0, 0`` where many models calibrate; parameters as `fit_components` has them.
+
+    What many models do not show is no reason to doubt the next one: as more is seen of it, it
+    departs less. ``c`` is no less than usual, for a few odd models make it, which a sample of
+    them may lack. Models beyond all of the bank still have their level.
+    """
+    _, at, count = np.unique(records[:, 0], return_inverse=True, return_counts=True)
+    weight = np.append(n_models / len(count) / count[at], 2.0)
+    ratio = (
+        (1.0 + 2.0 / n_models) * records[:, 1] / np.maximum(records[:, 5] * records[:, 2], _LEAST)
+    )
+    c = float(weight @ np.append(ratio, USUAL[0])) / float(weight.sum())
+    return np.array([max(c, USUAL[0]), 0.0, 0.0])
+
+
 def fit_noise(said: Floats, found: Floats) -> tuple[float, float]:
     """``a, b`` of ``found = a said + b`` by quasi-likelihood; arrays of shape (n_records,)."""
     X = np.column_stack([said, np.ones(len(said))])

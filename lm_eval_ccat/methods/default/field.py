@@ -202,8 +202,11 @@ class Field:
         first = FIRST * (1.0 - 0.5 * edge)
         if n <= first:
             return False
-        share = SHARE + (1.0 - SHARE) * edge
-        return True if self.sequence.n_drawn < share * (n - first) else None
+        own = self.model.share
+        share = SHARE if own is None else own
+        if self.sequence.n_drawn < (share + (1.0 - share) * edge) * (n - first):
+            return True
+        return None if own is None else False
 
     def _draw_tells_more(self, chosen: int) -> bool:
         """Whether a draw leaves less open than a chosen item.

@@ -28,6 +28,9 @@ from .fractional import FractionalItems, packed
 Floats = NDArray[np.float64]
 
 ITERATIONS = 14
+#: Models from which on a bank tells by itself how far new ones depart from it.
+MANY = 200
+_FACTORS, _FACTORS_OF_MANY = 2, 8  # of the residuals, at most
 _PRIOR_DF = 10.0  # models' worth of the noise that items of like difficulty have
 _PRIOR_WIDTH = 1.5  # standard deviation of a new model's ability, in those of calibration
 _CLIP = 1e-3  # mean scores are kept this far from 0 and 1 before the logit
@@ -48,7 +51,7 @@ class FitOptions:
     """
 
     discrimination: bool = True
-    factors: int = 2
+    factors: int = _FACTORS
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,11 @@ class ItemFit:
 
     items: FractionalItems
     report: dict[str, Any]
+
+
+def factors_for(n_models: int) -> int:
+    """Residual factors that so many calibration models can carry at most."""
+    return _FACTORS if n_models < MANY else _FACTORS_OF_MANY
 
 
 def mean_scores(scores: Floats) -> Floats:

@@ -8,6 +8,10 @@ from functools import cached_property
 from .departures import Departures, Range
 from .fractional import FractionalItems
 
+#: Share of draws with a bank of many models, found by replays: what these draws are to find, models
+#: unlike all of the bank, is rare then.
+SHARE_OF_MANY = 0.2
+
 
 @dataclass(frozen=True)
 class DefaultModel:
@@ -19,11 +23,15 @@ class DefaultModel:
     departures : Departures
     centre : float
         Ability at the items' origin, in logits.
+    share : float, optional
+        Share of draws among the items that follow the first ones; else at least half, and more
+        where a draw tells more.
     """
 
     items: FractionalItems
     departures: Departures
     centre: float = 0.0
+    share: float | None = None
 
     @cached_property
     def range(self) -> Range:

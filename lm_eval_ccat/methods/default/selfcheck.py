@@ -1,11 +1,11 @@
 """Self-check of the method "default": fields of left-out models, replayed through real selection.
 
-The models are cut into groups, each with strong and weak ones; besides, the best fifth and the
-weakest fifth are left out together, because a new model may be better or worse than all that is
-known. Every group goes through the selection and the draws of a ranking on a bank of the others.
-How far its models departed from that bank, singly and in pairs, gives the prior of departures
-(`Departures`); how far the estimates then lay from the truth, with a prior fitted without the
-models in question, says whether the stated errors are true.
+The models are cut into groups, each with strong and weak ones; besides, unless many calibrate, the
+best fifth and the weakest fifth are left out together, because a new model may be better or worse
+than all that is known. Every group goes through the selection and the draws of a ranking on a bank
+of the others. How far its models departed from that bank, singly and in pairs, gives the prior of
+departures (`Departures`); how far the estimates then lay from the truth, with a prior fitted
+without the models in question, says whether the stated errors are true.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from .departures import PRIOR_DF, VAGUE, Departures, fit_components, fit_noise
+from .departures import PRIOR_DF, VAGUE, Departures, fit_components, fit_noise, fit_scale
 from .field import FIRST, Field
-from .items import FitOptions, fit_items
+from .items import MANY, FitOptions, fit_items
 from .joint import Look, Result
 from .model import DefaultModel
 
@@ -53,6 +53,8 @@ class Stop:
         Covariance of residuals over these items.
     centre : float
         Mean score of the bank's models.
+    many : bool
+        Whether `MANY` models calibrate.
     """
 
     models: Positions
@@ -63,6 +65,7 @@ class Stop:
     beta: Floats
     residuals: Floats
     centre: float
+    many: bool = False
 
 
 def groups(
@@ -88,9 +91,11 @@ def groups(
             min(sets, key=len).extend(part)
     found = [np.array(sorted(s, key=lambda i: -mean[i]), dtype=np.intp) for s in sets if s]
     fifth = max(n // 5, 1)
-    if n - fifth >= 4:
+    if n - fifth >= 4 and n < MANY:
         found += [order[:fifth], order[-fifth:]]
     most = max(_MOST_REPLAYED // len(found), 2)
+    if n >= MANY:  # the best and the weakest of hundreds would be a sixth of those replayed
+        return [(g, g[((np.arange(most) + 0.5) * len(g) / most).astype(int)]) for g in found]
     return [(g, g[np.unique(np.linspace(0, len(g) - 1, most).astype(int))]) for g in found]
 
 
@@ -106,6 +111,7 @@ def replay(
     options: FitOptions,
     extra: float,
     families: Sequence[str] | None = None,
+    draws: float | None = None,
 ) -> tuple[list[Stop], Departures]:
     """Send left-out models through rankings on banks of the others.
 
@@ -118,6 +124,8 @@ def replay(
         As `fit_items` has it.
     families : sequence of str, optional
         As `groups` has it.
+    draws : float, optional
+        Share of draws, as `DefaultModel` has it.
 
     Returns
     -------
@@ -134,7 +142,8 @@ def replay(
         known = np.isfinite(scores[rest]).any(axis=0)
         fitted = scores[np.ix_(rest, known)]
         items = fit_items(fitted, options, extra).items
-        model = DefaultModel(items, replace(VAGUE, centre=float(np.nanmean(fitted))))
+        known_here = replace(VAGUE, centre=float(np.nanmean(fitted)))
+        model = DefaultModel(items, known_here, share=draws)
         y = _filled(scores[np.ix_(replayed, known)], model, group)
         fields.append((group, replayed, y, Field(model, len(y), seed=group)))
     if not fields:
@@ -143,7 +152,7 @@ def replay(
     for group, replayed, y, field in fields:
         for n in (c for c in CHECKPOINTS if c <= min(FIRST, y.shape[1] // 2)):
             advance(field, y, n)
-            stops.append(_stop(field, y, group, replayed))
+            stops.append(_stop(field, y, group, replayed, len(scores) >= MANY))
         noise += _noise(field, y)
     found = fit_noise(*np.array(noise).T)
     for group, replayed, y, field in fields:
@@ -151,7 +160,7 @@ def replay(
         field.use(here)
         for n in (c for c in CHECKPOINTS if FIRST < c <= y.shape[1] // 2):
             advance(field, y, n)
-            stops.append(_stop(field, y, group, replayed))
+            stops.append(_stop(field, y, group, replayed, len(scores) >= MANY))
     return stops, replace(VAGUE, noise=found[0], floor=found[1])
 
 
@@ -207,7 +216,7 @@ def _residuals(field: Field, y: Floats) -> Floats:
     return np.asarray(y[:, left] - np.array([m.posterior.mu[left] for m in field.members]))
 
 
-def _stop(field: Field, y: Floats, group: int, models: Positions) -> Stop:
+def _stop(field: Field, y: Floats, group: int, models: Positions, many: bool) -> Stop:
     r = _residuals(field, y)
     covariance = np.cov(r).reshape(len(y), len(y)) if r.shape[1] > 1 else np.zeros((len(y),) * 2)
     return Stop(
@@ -219,6 +228,7 @@ def _stop(field: Field, y: Floats, group: int, models: Positions) -> Stop:
         r.mean(axis=1),
         covariance,
         field.model.departures.centre,
+        many,
     )
 
 
@@ -262,11 +272,12 @@ def fit_departures(stops: list[Stop], known: Departures, without: Positions) -> 
     n_models = len({r[0] for r in single})
     if not n_models:
         return known
-    of_one = fit_components(np.array(single), n_models)
+    fit = fit_scale if stops[0].many else fit_components
+    of_one = fit(np.array(single), n_models)
     return replace(
         known,
         single=of_one,
-        pair=fit_components(np.array(pair), n_models) if pair else of_one,
+        pair=fit(np.array(pair), n_models) if pair else of_one,
         rho=float(np.clip(np.mean(alike), 0.0, 0.95)) if alike else 0.0,
         df=n_models + PRIOR_DF - 2.0,
     )

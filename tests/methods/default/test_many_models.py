@@ -1,0 +1,71 @@
+"""Banks of hundreds of models: more factors, fewer draws, departures that shrink with what is seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from worlds import world
+
+from lm_eval_ccat import ItemBank, Ranker, calibrate
+from lm_eval_ccat.errors import BankError, CcatError
+from lm_eval_ccat.methods.default.departures import fit_scale
+from lm_eval_ccat.methods.default.items import MANY
+
+N = 60
+TABLE = world(MANY + 8, N, second_skill=0.8)
+NEW = TABLE.models[50:-50:14][:8]  # within what the others know
+MANY_BANK = calibrate(TABLE.without(NEW))
+
+
+def asked(bank: ItemBank, model: str, n: int) -> tuple[Ranker, int]:
+    ranker = Ranker(bank, {model: 1.0}, max_items=n, stop_when_decided=False)
+    row = TABLE.select([model]).scores[0]
+    while not ranker.done:
+        for _, item in ranker.ask():
+            ranker.tell(model, item, row[item])
+    return ranker, ranker.result().samples[model].n
+
+
+def test_hundreds_of_models_leave_a_fifth_to_the_draws_and_cover():
+    inside = []
+    for model in NEW:
+        ranker, drawn = asked(MANY_BANK, model, 30)
+        assert drawn == 4
+        low, high = ranker.result().interval(model)
+        inside.append(low <= TABLE.select([model]).scores[0].mean() <= high)
+    assert sum(inside) >= 7
+
+
+def test_their_bank_says_so_and_keeps_it(tmp_path):
+    assert len(MANY_BANK.models) == MANY and MANY_BANK.constants["draws"] == 0.2
+    departures = MANY_BANK.constants["departures"]
+    assert departures["single"][1:] == departures["pair"][1:] == [0.0, 0.0]
+    path = tmp_path / "b.json"
+    MANY_BANK.save(path)
+    assert ItemBank.load(path).constants == MANY_BANK.constants
+    fewer = calibrate(TABLE.select(MANY_BANK.models[: MANY - 1]))
+    assert "draws" not in fewer.constants
+    damaged = replace(MANY_BANK, constants={**MANY_BANK.constants, "draws": 3.0})
+    with pytest.raises(BankError, match="share of draws"):
+        Ranker(damaged, {"a": 1.0})
+
+
+def test_the_share_of_draws_is_an_option():
+    bank = calibrate(world(20, 60), draws=1.0)
+    assert bank.constants["draws"] == 1.0
+    with pytest.raises(CcatError, match="draws"):
+        calibrate(world(20, 60), draws=1.5)
+
+
+def test_departures_of_many_are_a_multiple_of_what_is_open():
+    rng = np.random.default_rng(0)
+    v = rng.uniform(0.001, 0.01, 4000)
+    key = np.repeat(np.arange(800.0), 5)
+    e2 = 3.0 * v * rng.standard_normal(4000) ** 2
+    records = np.column_stack([key, e2, v, np.ones(4000), np.zeros(4000), np.ones(4000)])
+    c, m, g = fit_scale(records, 800)
+    assert c == pytest.approx(3.0, rel=0.1) and m == g == 0.0
+    records[:, 1] = 0.0
+    assert fit_scale(records, 800)[0] == 2.0
