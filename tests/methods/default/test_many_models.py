@@ -1,4 +1,4 @@
-"""Banks of hundreds of models: more factors, fewer draws, departures that shrink with what is seen."""
+"""Banks of hundreds of models: more factors, fewer draws, departures that shrink with scores."""
 
 from __future__ import annotations
 
