@@ -114,20 +114,25 @@ class Across:
     def _clear(self) -> None:
         n, m = len(self.tasks), self._outcomes.n_models
         self.at = [-1]
+        self._version = (-1, -1)
         self._ability = np.full((n, m), np.nan)
         self._variance, self._slope, self._loose, self._hangs, self.errors = np.zeros((5, n, m))
         self.shift = np.zeros((n, m))
         self._moved = np.zeros((n, m))
         self._joint = np.zeros((m, n, n))  # covariances of abilities, all answers known
         self._prior = np.zeros(n)
+        self._apart: Floats | None = None  # precision of the prior, which does not change
 
     def refresh(self) -> None:
         """Bring up to date what depends on tasks that learned something."""
+        # Changes are only ever added to: their sum says whether there is any.
+        version = self._outcomes.n_models, sum(self._outcomes.changes)
+        if version == self._version:
+            return
         if self._ability.shape[1] != self._outcomes.n_models:
             self._clear()
+        self._version = version
         now = [self._outcomes.n_models, *(self._outcomes.changes[t] for t in self.tasks)]
-        if now == self.at:
-            return
         ability, variance = self._ability.copy(), self._variance.copy()
         for n in range(len(self.tasks)):
             if now[0] != self.at[0] or now[n + 1] != self.at[n + 1]:
@@ -149,11 +154,12 @@ class Across:
 
     def _solve(self, models: NDArray[np.intp]) -> None:
         """Abilities of these models by the answers in all tasks."""
-        sd = np.sqrt(self._prior)
-        prior = np.linalg.inv(sd[:, None] * self._correlation * sd)
+        if self._apart is None:
+            sd = np.sqrt(self._prior)
+            self._apart = np.linalg.inv(sd[:, None] * self._correlation * sd)
         x, s = self._ability[:, models].T, self._variance[:, models].T
-        precision = np.repeat(prior[None], len(models), axis=0)
-        own = np.arange(len(sd))
+        precision = np.repeat(self._apart[None], len(models), axis=0)
+        own = np.arange(len(self._prior))
         precision[:, own, own] += np.maximum(1.0 / s - 1.0 / self._prior, 0.0)
         joint = np.linalg.inv(precision)
         self._joint[models] = joint

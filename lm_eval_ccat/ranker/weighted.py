@@ -76,6 +76,7 @@ class WeightedPolicy(Policy):
         self._curable = np.zeros((n, m))
         self._total: Differences | None = None
         self._at = [-1] * n  # `Outcomes.changes` when all of this was computed
+        self._version = -1
 
     @property
     def tasks(self) -> list[int]:
@@ -94,6 +95,11 @@ class WeightedPolicy(Policy):
 
     def _refresh(self) -> None:
         """Bring up to date what depends on tasks that learned something."""
+        # Changes are only ever added to: their sum says whether there is any.
+        version = sum(self._outcomes.changes)
+        if version == self._version:
+            return
+        self._version = version
         now = [self._outcomes.changes[p.task] for p in self._parts]
         if self._lent is not None and self._lent.refresh():
             self._total = None
