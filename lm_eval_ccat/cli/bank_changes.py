@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..bank import ItemBank, SuiteBank, is_suite
 from ..errors import UsageError
@@ -12,9 +12,13 @@ from .bank_check import as_of_bank
 from .parsing import add_exclude, add_json, names_of, prints_json, warn, write_json
 from .reading import add_reading_arguments, read_scores
 
+if TYPE_CHECKING:
+    from ..upkeep.diff import BankDiff
+
 DIFF_EPILOG = """\
 example:
   lm-eval-ccat bank diff old.bank.json new.bank.json
+  lm-eval-ccat bank diff old.banks new.banks        two suites, bank by bank
 
 Exit codes: 0 the same, 3 they differ, 2 usage, 1 error.
 """
@@ -45,8 +49,8 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
         epilog=DIFF_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    diff.add_argument("old", metavar="OLD")
-    diff.add_argument("new", metavar="NEW")
+    diff.add_argument("old", metavar="OLD", help="a bank, or the folder of a suite")
+    diff.add_argument("new", metavar="NEW", help="another of the same kind")
     add_json(diff, "what differs")
     diff.set_defaults(func=run_diff)
     update = actions.add_parser(
@@ -83,13 +87,40 @@ def run_diff(args: argparse.Namespace) -> int:
     """Print what differs."""
     from ..upkeep.diff import diff_banks
 
+    if is_suite(args.old) != is_suite(args.new):
+        raise UsageError(f"{args.old} and {args.new}: one is a suite, the other a single bank")
+    if is_suite(args.old):
+        return _diff_suites(args)
     found = diff_banks(ItemBank.load(args.old), ItemBank.load(args.new))
+    write_json(args.json, found.to_dict())
+    if not prints_json(args.json):
+        for line in _differences(found) or ["the banks are the same"]:
+            print(line)
+    return 0 if found.same else DIFFERENT
+
+
+def _diff_suites(args: argparse.Namespace) -> int:
+    """What differs between two suites, bank by bank."""
+    from ..upkeep.diff import diff_suites
+
+    found = diff_suites(SuiteBank.load(args.old), SuiteBank.load(args.new))
     write_json(args.json, found.to_dict())
     if prints_json(args.json):
         return 0 if found.same else DIFFERENT
+    for word, names in (("added", found.added), ("removed", found.removed)):
+        for task, outcome in names:
+            print(f"{task} {outcome}: {word}")
+    for (task, outcome), one in found.banks.items():
+        for line in _differences(one):
+            print(f"{task} {outcome}: {line}")
     if found.same:
-        print("the banks are the same")
-        return 0
+        print(f"the suites are the same ({len(found.banks)} banks)")
+    return 0 if found.same else DIFFERENT
+
+
+def _differences(found: BankDiff) -> list[str]:
+    """What differs between two banks, one thing a line."""
+    lines = []
     for label, values in (
         ("items added", found.items_added),
         ("items removed", found.items_removed),
@@ -101,17 +132,19 @@ def run_diff(args: argparse.Namespace) -> int:
     ):
         if values:
             shown = ", ".join(map(str, values[:_SHOWN]))
-            print(f"{label}: {len(values)} ({shown}{', ...' if len(values) > _SHOWN else ''})")
+            lines.append(
+                f"{label}: {len(values)} ({shown}{', ...' if len(values) > _SHOWN else ''})"
+            )
     for name, p in found.parameters.items():
         if p["largest_change"]:
             r = p["correlation"]
-            print(
+            lines.append(
                 f"{name}: changed by at most {p['largest_change']:.4g}, rms {p['rms_change']:.4g}"
                 + ("" if r is None else f", correlation {r:.4f}")
             )
     for name, (old, new) in found.fields.items():
-        print(f"{name}: {_short(old)} -> {_short(new)}")
-    return DIFFERENT
+        lines.append(f"{name}: {_short(old)} -> {_short(new)}")
+    return lines
 
 
 def run_update(args: argparse.Namespace) -> int:

@@ -79,6 +79,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="metric to rank by; several times for a weighted sum, weight 0 to report only; "
         "replaces metrics:",
     )
+    plain.add_argument(
+        "--weights",
+        metavar="W",
+        help="of several tasks: documents, equal, or a weight per task or group, a=2,b=1; replaces "
+        "weights:",
+    )
     plain.add_argument("--include_path", metavar="DIR", help="folder of task configurations")
     plain.add_argument("--num_fewshot", type=int, metavar="N", help="few-shot examples")
     plain.add_argument(
@@ -302,6 +308,7 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
             "fail_on_empty",
             "prior",
             "save_bank",
+            "weights",
         )
         if getattr(args, key) is not None
     }

@@ -156,8 +156,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--weights",
-        choices=("documents", "equal"),
-        help="of several tasks: how much each counts (default: documents)",
+        metavar="W",
+        help="of several tasks: documents, equal, or a weight per task, a=2,b=1 (default: documents)",
     )
     add_exclude(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the partitions (default: 0)")
@@ -224,6 +224,7 @@ _OF_ONE_TASK = {"items": None, "spend": "budget", "batch": 1, "item_scaling": Fa
 
 def _run_suite(args: argparse.Namespace) -> int:
     """Replay a ranking over several tasks."""
+    from ..live.suite import parse_weights
     from ..simulation.suite import DEFAULT_METHODS, simulate_suite
     from ..upkeep.build import tables_of
 
@@ -241,7 +242,7 @@ def _run_suite(args: argparse.Namespace) -> int:
         found = simulate_suite(
             tables,
             _methods(args.methods or ",".join(DEFAULT_METHODS), args.familywise),
-            weights=args.weights or "documents",
+            weights=parse_weights(args.weights) or "documents",
             holdout=args.holdout,
             folds=args.folds,
             seeds=args.seeds,

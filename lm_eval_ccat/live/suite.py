@@ -13,7 +13,10 @@ from ..harness.outcome import Outcome, leading
 
 WEIGHTINGS = ("documents", "equal")
 Weighting = str | dict[str, float]
-_FORM = "`weights:` must be documents, equal, or a weight per task or group such as {a: 2, b: 1}"
+_FORM = (
+    "`weights:` must be documents, equal, or a weight per task or group such as {a: 2, b: 1}, or "
+    "a=2,b=1 on a command line"
+)
 
 
 def parse_tasks(content: Mapping[str, Any], folder: Path | None) -> tuple[str, ...]:
@@ -50,13 +53,20 @@ def _text(value: Any, path: str) -> str:
 
 
 def parse_weights(value: Any) -> Weighting | None:
-    """What ``weights:`` says, checked; None for None.
+    """What ``weights:`` or ``--weights`` says, checked; None for None.
 
     Raises
     ------
     UsageError
         It is nothing of the kind.
+
+    Examples
+    --------
+    >>> parse_weights("mmlu=2,gsm8k=1")
+    {'mmlu': 2.0, 'gsm8k': 1.0}
     """
+    if isinstance(value, str) and value not in WEIGHTINGS:
+        value = _written(value)
     if value is None or value in WEIGHTINGS:
         return value
     if not isinstance(value, Mapping) or not value:
@@ -66,6 +76,21 @@ def parse_weights(value: Any) -> Weighting | None:
         if not number or not math.isfinite(weight) or weight <= 0:
             raise UsageError(f"`weights.{name}` must be a number above 0, not {weight!r}")
     return {str(name): float(weight) for name, weight in value.items()}
+
+
+def _written(text: str) -> Any:
+    """Weights as a command line has them: ``a=2,b=1``, or YAML; the text itself if it is neither."""
+    import yaml
+
+    if "=" not in text:
+        try:
+            return yaml.safe_load(text)
+        except yaml.YAMLError:
+            return text
+    pairs = [part.rpartition("=") for part in text.split(",") if part.strip()]
+    if len({name.strip() for name, _, _ in pairs}) < len(pairs):
+        return text
+    return {name.strip(): yaml.safe_load(weight) for name, _, weight in pairs}
 
 
 def task_weights(

@@ -1,4 +1,4 @@
-"""What differs between two banks: provenance, documents, parameters."""
+"""What differs between two banks, or two suites: provenance, documents, parameters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..bank.bank import ItemBank
+from ..bank.suite import SuiteBank
 
 _BLOCKS = ("settings", "constants", "provenance", "self_check")
 
@@ -71,6 +72,59 @@ class BankDiff:
             "models_removed": list(self.models_removed),
             "parameters": self.parameters,
         }
+
+
+@dataclass(frozen=True)
+class SuiteDiff:
+    """Differences of two suites, the second against the first; banks go by task and outcome.
+
+    Attributes
+    ----------
+    added, removed : tuple of (task, outcome)
+    banks : dict of (task, outcome) to BankDiff
+        Of the banks that both have.
+    """
+
+    added: tuple[tuple[str, str], ...]
+    removed: tuple[tuple[str, str], ...]
+    banks: dict[tuple[str, str], BankDiff]
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.added or self.removed) and all(d.same for d in self.banks.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        tasks: dict[str, dict[str, Any]] = {}
+        for (task, outcome), found in self.banks.items():
+            tasks.setdefault(task, {})[outcome] = found.to_dict()
+        return {
+            "same": self.same,
+            "banks_added": [list(name) for name in self.added],
+            "banks_removed": [list(name) for name in self.removed],
+            "tasks": tasks,
+        }
+
+
+def diff_suites(old: SuiteBank, new: SuiteBank) -> SuiteDiff:
+    """Compare two suites bank by bank.
+
+    Examples
+    --------
+    >>> one = SuiteBank({"t": ItemBank.blank(range(3)), "u": ItemBank.blank(range(2))})
+    >>> two = SuiteBank({"t": ItemBank.blank(range(4))})
+    >>> found = diff_suites(one, two)
+    >>> found.removed, found.banks["t", "score"].items_added
+    ((('u', 'score'),), (3,))
+    """
+    before = {(task, outcome): bank for task, outcome, bank in old.banks()}
+    after = {(task, outcome): bank for task, outcome, bank in new.banks()}
+    return SuiteDiff(
+        added=tuple(name for name in after if name not in before),
+        removed=tuple(name for name in before if name not in after),
+        banks={n: diff_banks(bank, after[n]) for n, bank in before.items() if n in after},
+    )
 
 
 def diff_banks(old: ItemBank, new: ItemBank) -> BankDiff:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
+from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.upkeep.usage import record_usage
@@ -117,6 +118,25 @@ def test_diff_and_update(files, capsys):
     assert main([*call, "--exclude", "n0,n1", "-o", "less.bank.json"]) == 0
     assert len(ItemBank.load("less.bank.json").models) == 18
     assert main([*call, "--exclude", "nobody", "-o", "x.json"]) == 1
+
+
+def test_suites_differ_bank_by_bank(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    t, u = ItemBank.blank(range(4), task="t"), ItemBank.blank(range(3), task="u")
+    SuiteBank({"t": t, "u": u}).save("old")
+    SuiteBank({"t": ItemBank.blank(range(5), task="t"), "v": u}).save("new")
+    assert main(["bank", "diff", "old", "old"]) == 0
+    assert "the suites are the same (2 banks)" in capsys.readouterr().out
+    assert main(["bank", "diff", "old", "new"]) == 3
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == ["v score: added", "u score: removed", "t score: items added: 1 (4)"]
+    assert main(["bank", "diff", "old", "new", "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert not found["same"] and found["banks_added"] == [["v", "score"]]
+    assert found["tasks"]["t"]["score"]["items_added"] == [4]
+    t.save("t.bank.json")
+    assert main(["bank", "diff", "old", "t.bank.json"]) == 2
+    assert "one is a suite, the other a single bank" in capsys.readouterr().err
 
 
 def test_names_can_be_hashed(files, capsys):

@@ -15,8 +15,10 @@ from loopback import CompletionsServer
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live.config import from_public
 from lm_eval_ccat.live.plan import make_plan
+from lm_eval_ccat.live.suite import parse_weights
 from lm_eval_ccat.runs.directory import RunDirectory
 from lm_eval_ccat.runs.journal import JournalFile
 
@@ -193,6 +195,34 @@ def test_mistakes_are_named_before_anything_is_asked(
         path.write_text(yaml.safe_dump({**content, "task": "all_three"}, sort_keys=False))
     assert main(["rank", str(path)]) == 2
     assert says in capsys.readouterr().err and not sum(server.asked.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("equal", "equal"),
+        ("documents", "documents"),
+        ("a=2, b=1", {"a": 2.0, "b": 1.0}),
+        ("leaderboard=math=0.5,b=1", {"leaderboard=math": 0.5, "b": 1.0}),
+        ("{a: 2, b: 1}", {"a": 2.0, "b": 1.0}),
+    ],
+)
+def test_weights_are_written_on_a_command_line_as_in_yaml(text, found) -> None:
+    assert parse_weights(text) == found
+
+
+@pytest.mark.parametrize("text", ["much", "a", "a=2,a=1", "a=x", "a=-1", "{a: [", "=1,a"])
+def test_weights_that_are_none_are_refused(text) -> None:
+    with pytest.raises(UsageError, match="weights"):
+        parse_weights(text)
+
+
+def test_the_flag_replaces_the_weights_of_the_file(
+    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    path = config(suite, server, task="all_three", weights="equal")
+    assert main(["rank", str(path), "--weights", "first=2,second=1"]) == 2
+    assert "gives task third no weight" in capsys.readouterr().err
 
 
 def test_earlier_answers_to_some_of_the_tasks_are_taken(
