@@ -157,7 +157,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--weights",
         metavar="W",
-        help="of several tasks: documents, equal, or a weight per task, a=2,b=1 (default: documents)",
+        help="of several tasks: documents (default), equal, or a weight per task, a=2,b=1",
     )
     add_exclude(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the partitions (default: 0)")

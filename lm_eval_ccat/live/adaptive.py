@@ -27,7 +27,7 @@ from .keep import growing, keep, refuse_file
 from .known import KnownMean, known_means
 from .observer import Observer
 from .options import MODEL, AdaptiveOptions, bank_file
-from .outcomes import Bank, measure
+from .outcomes import Bank, apart_from, measure
 from .plan import Plan, check_session, plan_of
 from .prior import answers_at_hand
 from .results import result_of, task_runs
@@ -66,6 +66,10 @@ class AdaptiveTaskRun:
         """
         measured = measure(bank, options.metrics, session)
         said = [] if bank is None else [check_session(o.bank, session) for o in measured.values()]
+        on_board = options.leaderboard and options.leaderboard.model
+        names = [internals.model_name(session.lm), *([on_board] if on_board else [])]
+        measured, own = apart_from(measured, names)
+        said.append(own)
         warnings = tuple(dict.fromkeys(text for texts in said for text in texts))
         for warning in warnings:
             log.warning("%s: %s", session.name, warning)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from ..bank.suite import SuiteBank, is_suite
 from ..errors import BankError, UsageError
 from ..harness import TaskSession
 from ..harness.outcome import Outcome
+from ..upkeep.others import of_others
 
 Bank = ItemBank | str | Path | Mapping[str, Any]
 
@@ -120,3 +121,29 @@ def task_of(file: Path) -> str | None:
 
 def _names(bank: ItemBank) -> tuple[str, str]:
     return bank.metric, f"{bank.metric},{bank.filter or 'none'}"
+
+
+def apart_from(
+    measured: Mapping[str, Outcome], models: Collection[str]
+) -> tuple[dict[str, Outcome], list[str]]:
+    """The outcomes of a task by banks that these models did not calibrate, and warnings."""
+    found = {k: (o, *of_others(o.bank, models)) for k, o in measured.items()}
+    said = dict.fromkeys(warning for _, _, warning in found.values() if warning)
+    return {k: replace(o, bank=bank) for k, (o, bank, _) in found.items()}, list(said)
+
+
+def bank_of_task(bank: Bank, task: str, tasks: int) -> Bank:
+    """What of ``bank:`` is meant for a task.
+
+    Raises
+    ------
+    UsageError
+        One bank for several tasks, or none for this one.
+    """
+    if tasks == 1 or not bank or isinstance(bank, str):
+        return bank
+    if not isinstance(bank, Mapping):
+        raise UsageError(f"`bank:` is one bank and the ranking is of {tasks} tasks; name a folder")
+    if task not in bank:
+        raise UsageError(f"`bank:` names no bank of task {task}; it has {', '.join(bank)}")
+    return bank[task]

@@ -22,7 +22,6 @@ from ..metrics.scale import Scale
 from ..ranker import Ranker
 from ..runs.rebuild import make_ranker
 from ..simulation.audit import WEIGHTED_MEAN
-from ..upkeep.grow import without
 from .config import ModelConfig, RankConfig
 from .known import KnownMean, known_means, read_known
 from .money import (
@@ -34,7 +33,7 @@ from .money import (
     sizes_of,
     till_of,
 )
-from .outcomes import Bank, measure
+from .outcomes import Bank, apart_from, bank_of_task, measure
 from .suite import reported_groups, task_weights
 from .tasks import probe
 from .worker import Item
@@ -65,6 +64,8 @@ class Plan:
         Of several tasks in the score that is ranked by.
     groups : dict of name to (dict of task to float)
         Groups of tasks whose scores are reported beside it, with their own weights.
+    warnings : tuple of str
+        Of the banks.
     """
 
     config: RankConfig
@@ -77,6 +78,7 @@ class Plan:
     known: dict[str, KnownMean] | None = None
     weights: dict[str, float] = field(default_factory=dict)
     groups: dict[str, dict[str, float]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @property
     def single(self) -> bool:
@@ -320,34 +322,21 @@ def make_plan(config: RankConfig) -> Plan:
     if config.weights and len(sessions) == 1:
         raise UsageError("`weights:` is of several tasks; weights of metrics stand in `metrics:`")
     names = [m.name for m in config.models]
-    measured = {}
+    measured: dict[str, dict[str, Outcome]] = {}
+    warnings: list[str] = []
     for task, session in sessions.items():
         found = measure(bank_of_task(bank, task, len(sessions)), config.metrics, session)
         # A model that the bank has answers of does not calibrate its own test.
-        measured[task] = {k: replace(o, bank=without(o.bank, names)) for k, o in found.items()}
+        measured[task], said = apart_from(found, names)
+        warnings += said
+    if len(warnings) > 1:  # one for each task of a group would hide what else is said
+        warnings[1:] = [f"so it is with {len(warnings) - 1} more of the banks"]
     weights, reported = None, {}
     if len(sessions) > 1:
         weights = task_weights(config.weights, measured, groups)
         reported = reported_groups(measured, groups)
     plan = plan_of(config, measured, sessions, None, weights)
-    return replace(plan, groups=reported, known=_known(plan))
-
-
-def bank_of_task(bank: Bank, task: str, tasks: int) -> Bank:
-    """What of ``bank:`` is meant for a task.
-
-    Raises
-    ------
-    UsageError
-        One bank for several tasks, or none for this one.
-    """
-    if tasks == 1 or not bank or isinstance(bank, str):
-        return bank
-    if not isinstance(bank, Mapping):
-        raise UsageError(f"`bank:` is one bank and the ranking is of {tasks} tasks; name a folder")
-    if task not in bank:
-        raise UsageError(f"`bank:` names no bank of task {task}; it has {', '.join(bank)}")
-    return bank[task]
+    return replace(plan, groups=reported, known=_known(plan), warnings=tuple(warnings))
 
 
 def _known(plan: Plan) -> dict[str, KnownMean] | None:

@@ -117,6 +117,8 @@ def rank(
         for warning in plan.bank.warnings[:3]:
             watcher.warn(f"bank: {warning}")
         if not resume:  # what goes on was told when it began
+            for warning in plan.warnings:
+                watcher.warn(warning)
             _tell(plan, watcher)
             _ask_first(plan, watcher)
         at_hand = _earlier_answers(plan, executor, watcher) if settings.prior else {}

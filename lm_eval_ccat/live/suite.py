@@ -79,7 +79,7 @@ def parse_weights(value: Any) -> Weighting | None:
 
 
 def _written(text: str) -> Any:
-    """Weights as a command line has them: ``a=2,b=1``, or YAML; the text itself if it is neither."""
+    """Weights of a command line: ``a=2,b=1``, or YAML; the text itself if it is neither."""
     import yaml
 
     if "=" not in text:

@@ -154,11 +154,12 @@ class Across:
 
     def _solve(self, models: NDArray[np.intp]) -> None:
         """Abilities of these models by the answers in all tasks."""
-        if self._apart is None:
+        prior = self._apart
+        if prior is None:
             sd = np.sqrt(self._prior)
-            self._apart = np.linalg.inv(sd[:, None] * self._correlation * sd)
+            prior = self._apart = np.asarray(np.linalg.inv(sd[:, None] * self._correlation * sd))
         x, s = self._ability[:, models].T, self._variance[:, models].T
-        precision = np.repeat(self._apart[None], len(models), axis=0)
+        precision = np.repeat(prior[None], len(models), axis=0)
         own = np.arange(len(self._prior))
         precision[:, own, own] += np.maximum(1.0 / s - 1.0 / self._prior, 0.0)
         joint = np.linalg.inv(precision)

@@ -60,7 +60,7 @@ def grow(
     """
     require_growing(bank)
     if not bank.observations and bank.method != "sample":
-        return replace(update(bank, _table(bank, new)), made=date)
+        return replace(update(bank, table_of(bank, new)), made=date)
     return _made(bank, merged(bank.observations, new), date, join)
 
 
@@ -157,13 +157,13 @@ def _made(
     models, least = _counts(bank, observations)
     if not join or models < MODELS or least < ANSWERS:
         return replace(blank, **kept)
-    made = calibrate(_table(blank, observations), "default")
+    made = calibrate(table_of(blank, observations), "default")
     provenance = {**made.provenance, "package": __version__, "grown": True}
     return replace(made, settings=dict(bank.settings), provenance=provenance, **kept)
 
 
-def _table(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
-    """Observations as scores, what was not asked missing."""
+def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
+    """Observations of a bank's items as scores, what was not asked missing."""
     unit = np.full((len(observations), bank.n_items), np.nan)
     for row, one in zip(unit, observations):
         row[one.items] = one.scores

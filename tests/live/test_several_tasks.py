@@ -16,7 +16,7 @@ from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.live.config import from_public
+from lm_eval_ccat.live.config import from_public, load_config
 from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.suite import parse_weights
 from lm_eval_ccat.runs.directory import RunDirectory
@@ -195,6 +195,17 @@ def test_mistakes_are_named_before_anything_is_asked(
         path.write_text(yaml.safe_dump({**content, "task": "all_three"}, sort_keys=False))
     assert main(["rank", str(path)]) == 2
     assert says in capsys.readouterr().err and not sum(server.asked.values())
+
+
+def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(
+    suite: Bench, server: CompletionsServer, tmp_path: Path
+) -> None:
+    known = ScoreTable.read(tmp_path / "known.parquet").models[0]
+    given = load_config(config(suite, server, task="all_three"))
+    given = replace(given, models=(replace(given.models[0], name=known), *given.models[1:]))
+    first, rest = make_plan(given).warnings
+    assert f"the bank of first was calibrated on {known} too" in first
+    assert rest == "so it is with 2 more of the banks"
 
 
 @pytest.mark.parametrize(
