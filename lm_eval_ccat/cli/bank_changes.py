@@ -32,7 +32,7 @@ Of a run directory, or of the logs of adaptive runs, a bank of method "default" 
 and accounts for how it was chosen.
 
 Items that drifted are learned mostly from the new models; --retire takes leaked items out, and
---new_version documents that a new version of the task has changed or dropped.
+--new_version documents that a new version of the task has changed or dropped; new ones are learned.
 
 With the scores it was calibrated on, the bank is calibrated again on all of them.  Without, what
 the bank knows stands for them: fast, but the self-check stays that of before.
@@ -76,7 +76,8 @@ def add_actions(actions: argparse._SubParsersAction) -> None:
     update.add_argument(
         "--new_version",
         action="store_true",
-        help="the scores are of a new version of the task: retire documents gone or changed",
+        help="the scores are of a new version of the task: retire documents gone or changed, "
+        "learn new ones",
     )
     add_exclude(update)
     add_reading_arguments(update)

@@ -81,6 +81,10 @@ class Method:
     loosen : callable, optional
         ``(bank, items) -> ItemBank``: what the bank knows of some items (a mask of shape
         (n_items,)) made uncertain, so that `update` learns them mostly from new models.
+    admit : callable, optional
+        ``(bank, scores) -> dict of str to ndarray``: parameters, by name, of items that the bank
+        lacks, from the scores on them of the models that it took in last (shape (n_models,
+        n_new_items), NaN where missing).
 
     Examples
     --------
@@ -100,6 +104,7 @@ class Method:
     update: Callable[[ItemBank, Floats, Sequence[str]], ItemBank] = _only_anew
     learns_from_chosen: bool = False
     loosen: Callable[[ItemBank, NDArray[np.bool_]], ItemBank] | None = None
+    admit: Callable[[ItemBank, Floats], dict[str, Floats]] | None = None
 
     @property
     def calibrates(self) -> bool:

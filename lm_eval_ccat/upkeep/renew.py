@@ -12,9 +12,12 @@ from ..bank.bank import ItemBank
 from ..bank.observations import Observation
 from ..errors import BankError, BankMismatchError, UsageError
 from ..methods.registry import method_of
-from ..scores.table import ScoreTable
+from ..scores.table import ScoreTable, sorted_ids
 from .check import MIN_MODELS, changed_documents, check_scores
 from .findings import plural, some
+
+#: Models with a score on a new document from which on the bank takes it in.
+FEWEST = 5
 
 
 def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
@@ -68,8 +71,8 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
 def next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
     """The bank for a new version of its task, as new results show its documents.
 
-    Documents that are gone or changed are retired; those that are new stay unknown until a
-    calibration. What else differs in settings is none of this.
+    Documents that are gone or changed are retired; `admitted` learns those that are new, and what
+    the changed ones have become. What else differs in settings is none of this.
 
     Returns
     -------
@@ -102,6 +105,65 @@ def next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]
     if "task_version" in table.settings:
         settings["task_version"] = table.settings["task_version"]
     return replace(made, settings=settings), notes
+
+
+def admitted(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
+    """The bank with the documents that only new results have, learned from these.
+
+    Parameters
+    ----------
+    bank : ItemBank
+        The models of `table` in it already, as the last ones.
+    table : ScoreTable
+        Full results of the new models; a document is taken in once `FEWEST` of them have it.
+
+    Returns
+    -------
+    bank : ItemBank
+    notes : list of str
+    """
+    scores = table.model_scores()
+    new = np.array([d not in bank.index for d in table.doc_ids], dtype=bool)
+    enough = new & (np.isfinite(scores).sum(axis=0) >= FEWEST)
+    left, taken = int((new & ~enough).sum()), np.flatnonzero(enough)
+    method = method_of(bank)
+    if not new.any():
+        return bank, []
+    if method.admit is None:
+        count = plural(int(new.sum()), "new document")
+        return bank, [f"{count} left out: method {bank.method!r} takes none into a bank; calibrate "
+                      "on scores that have them"]  # fmt: skip
+    notes = []
+    if left:
+        notes.append(f"{plural(left, 'new document')} left out: fewer than {FEWEST} models have a "
+                     "score on them")  # fmt: skip
+    if not len(taken):
+        return bank, notes
+    found = method.admit(bank, scores[:, taken])
+    ids, order = sorted_ids([*bank.doc_ids, *(table.doc_ids[i] for i in taken)])
+    place = np.argsort(order)
+    hashes, of = bank.doc_hashes, table.doc_hashes
+    if hashes is not None:
+        every = [*hashes, *(of[i] if of else None for i in taken)]
+        hashes = tuple(every[i] for i in order)
+    made = replace(
+        bank,
+        doc_ids=ids,
+        kept=np.append(bank.kept, np.ones(len(taken), dtype=bool))[order],
+        parameters={
+            name: np.concatenate([values, found[name]])[order]
+            for name, values in bank.parameters.items()
+        },
+        doc_hashes=hashes,
+        observations=tuple(
+            replace(o, items=place[o.items], chosen="first" if o.chosen == "all" else o.chosen)
+            for o in bank.observations
+        ),
+    )
+    notes.append(
+        f"{plural(len(taken), 'new document')} learned from {plural(len(scores), 'model')}"
+    )
+    return made, notes
 
 
 def freed(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:

@@ -5,8 +5,8 @@ is exact. Without them, what the bank itself knows stands for them, as its metho
 (`lm_eval_ccat.methods.method.Method.update`).
 
 Items that drifted are learned mostly from the new models, and items can be retired (`renew`).
-Documents that changed, and items the bank does not know, are not taken in: that needs a
-calibration.
+Documents that changed, and items the bank does not know, are taken in with a new version of the
+task only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..methods.calibration import calibrate
 from ..methods.registry import method_of
 from ..scores.table import ScoreTable
 from .check import aligned_scores
-from .renew import freed, next_version, retire
+from .renew import admitted, freed, next_version, retire
 from .union import union
 
 
@@ -55,7 +55,8 @@ def update(
         Items that the bank shall no longer have (leaked, say).
     new_version : bool, optional
         Whether the new scores are of another version of the task: documents that are gone or
-        changed in them are retired. Not with `calibrated_on`.
+        changed in them are retired, those that are new (or what changed ones have become) learned
+        from at least five new models. Not with `calibrated_on`.
 
     Returns
     -------
@@ -122,7 +123,10 @@ def update(
     freer, drifted = freed(bank, table)
     made = method.update(freer, scores, added)
     notes += drifted
-    if table.n_items > bank.n_items or set(table.doc_ids) - set(bank.doc_ids):
+    if new_version:
+        made, learned = admitted(made, table)
+        notes += learned
+    elif table.n_items > bank.n_items or set(table.doc_ids) - set(bank.doc_ids):
         notes.append("documents that the bank does not know were skipped")
     provenance = {
         **made.provenance,

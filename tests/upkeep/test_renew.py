@@ -84,11 +84,56 @@ def test_a_new_version_retires_what_changed():
     with pytest.raises(BankMismatchError, match="task_version is 2"):
         update(bank, newer)
     made = update(bank, newer, new_version=True)
-    assert made.n_items == N - 1 and 5 not in made.index and len(made.models) == 44
+    assert made.n_items == N and len(made.models) == 44
+    assert made.doc_hashes[5] == "other"  # retired, and learned anew
     assert made.settings["task_version"] == 2.0
     assert any("1 document changed" in w for w in made.warnings)
+    few = update(bank, newer.select(NEW[:4]), new_version=True)
+    assert few.n_items == N - 1 and 5 not in few.index
+    assert any("left out: fewer than 5 models" in w for w in few.warnings)
     with pytest.raises(BankMismatchError, match="needs document hashes"):
         update(replace(bank, doc_hashes=None), newer, new_version=True)
+
+
+def test_new_documents_of_a_new_version_are_learned_from_its_models():
+    table = world()
+    fresh = [0, 7, 30, 31, 59]
+    old = [i for i in range(N) if i not in fresh]
+    before = table.select(OLD)
+    before = ScoreTable.from_arrays(
+        before.scores[:, old],
+        OLD,
+        doc_ids=old,
+        metric="acc",
+        doc_hashes=[f"h{i}" for i in old],
+        settings=before.settings,
+    )
+    bank = calibrate(before, keep_scores=True)
+    assert update(bank, table.select(NEW[:-4])).doc_ids == tuple(old)
+    made = update(bank, table.select(NEW[:-4]), new_version=True)
+    assert made.doc_ids == tuple(range(N)) and made.doc_hashes[30] == "h30"
+    assert any("5 new documents learned from 16 models" in w for w in made.warnings)
+    kept = made.observations[0]
+    assert made.doc_ids[kept.items[0]] == old[0] and kept.scores[0] == pytest.approx(
+        before.scores[0, 0], abs=1e-6
+    )
+    # Nearly what a calibration on all scores would say of them.
+    whole = calibrate(table.select([*OLD, *NEW[:-4]]))
+    difference = (made.parameters["intercept"] - whole.parameters["intercept"])[fresh]
+    assert np.abs(difference).max() < 0.4 * whole.parameters["intercept"].std()
+    inside = 0
+    for model in NEW[-4:]:
+        row = table.select([model]).scores[0]
+        ranker = Ranker(made, {model: 1.0}, max_items=20, stop_when_decided=False)
+        while not ranker.done:
+            for _, item in ranker.ask():
+                ranker.tell(model, item, row[item])
+        low, high = ranker.result().interval(model)
+        inside += low <= row.mean() <= high
+    assert inside >= 3
+    paper = update(calibrate(before, "paper"), table.select(NEW), new_version=True)
+    assert paper.n_items == N - 5
+    assert any("takes none into a bank" in w for w in paper.warnings)
 
 
 def test_the_command_retires(tmp_path, capsys):

@@ -10,7 +10,7 @@ from ..required import require_covariances, require_finite, require_parts
 from .calibration import fit, model_of
 from .curves import fitted_scores, item_curves
 from .policy import DefaultPolicy
-from .update import absorb, loosen
+from .update import absorb, admit, loosen
 
 
 def _requires(bank: ItemBank) -> None:
@@ -47,4 +47,5 @@ METHOD = Method(
     update=absorb,
     learns_from_chosen=True,
     loosen=loosen,
+    admit=admit,
 )

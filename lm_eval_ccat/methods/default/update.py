@@ -15,7 +15,7 @@ the ability of all, with their variance V, and the score weighs as one of varian
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ _CLIP = 1e-3  # as in calibration: mean scores are kept this far from 0 and 1 be
 _PRIOR_DF = 10.0  # models' worth of the noise that an item had before any of its own
 _STEPS = 20
 _NOISE_RANGE = (0.2, 5.0)
+_LEAST_SPREAD = 1e-4  # of curves over items
 _LOOSENED = 25.0  # by what the variance of a curve that drifted grows
 _FULL = 0.9  # share of the items from which on a model's ability counts as known
 
@@ -63,29 +64,9 @@ def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
     known: Floats = np.empty((bank.n_items, p, p))
     known[:, row, column] = items.covariance
     known[:, column, row] = items.covariance
-    precision = np.linalg.inv(known)
-    products = f[:, row] * f[:, column]
-    c = items.coefficients.copy()
-    inverse: Floats = known
-    for _ in range(_STEPS):
-        mu = expit(f @ c.T + shift)
-        w = np.where(seen, weight(mu), 0.0) * share / s[:, None]
-        data: Floats = np.empty_like(known)
-        data[:, row, column] = w.T @ products
-        data[:, column, row] = data[:, row, column]
-        inverse = np.asarray(np.linalg.inv(precision + data))
-        residual = np.where(seen, y - mu, 0.0) * share / s[:, None]
-        gradient = residual.T @ f - np.einsum("npq,nq->np", precision, c - items.coefficients)
-        step = np.clip(np.einsum("npq,nq->np", inverse, gradient), -1.0, 1.0)
-        c = c + step
-        if np.abs(step).max() < 1e-8:
-            break
-    mu = expit(f @ c.T + shift)
-    w = np.where(seen, weight(mu), 0.0) * share
-    squares = np.where(seen, (y - mu) ** 2, 0.0) * share**2 / s[:, None]
-    own = squares.sum(axis=0) / np.maximum(w.sum(axis=0), 1e-9)
-    count = np.where(seen, share, 0.0).sum(axis=0)
-    noise = (items.noise * (_PRIOR_DF + before) + own * count) / (_PRIOR_DF + before + count)
+    scores_of = _Scores(f, s, y, seen, share, shift)
+    c, inverse = scores_of.mode(items.coefficients, np.linalg.inv(known))
+    noise = scores_of.noise(c, items.noise, _PRIOR_DF + before)
     abilities = np.concatenate([items.abilities, x])
     made = replace(
         items,
@@ -121,6 +102,79 @@ def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
         },
         provenance={**bank.provenance, "report": report},
     )
+
+
+def admit(bank: ItemBank, scores: Floats) -> dict[str, Floats]:
+    """Curves of items that the bank lacks; see `Method.admit`.
+
+    Before any score such an item is one of the bank's: its curve has their mean and covariance.
+    """
+    model = model_of(bank)
+    items, n = model.items, len(scores)
+    seen = np.isfinite(scores)
+    f, s = items.basis.at(items.abilities[-n:]), np.exp(items.log_noise[-n:])
+    y, even = np.where(seen, scores, 0.0), np.ones_like(scores)
+    p, usual = f.shape[1], float(np.median(items.noise))
+    mean = items.coefficients.mean(axis=0)
+    spread = np.cov(items.coefficients, rowvar=False) + _LEAST_SPREAD * np.eye(p)
+    precision = np.broadcast_to(np.linalg.inv(spread / usual), (scores.shape[1], p, p))
+    scores_of = _Scores(f, s, y, seen, even, np.zeros_like(y))
+    c, inverse = scores_of.mode(np.tile(mean, (scores.shape[1], 1)), precision)
+    row, column, _ = packed(p)
+    found = {
+        "intercept": c[:, 0],
+        "slope": c[:, 1],
+        "noise": scores_of.noise(c, np.full(len(c), usual), _PRIOR_DF),
+        "covariance": inverse[:, row, column],
+    }
+    if p > 2:
+        found["bend"] = c[:, 2:]
+    if items.loadings.shape[1]:
+        found["loading"] = np.zeros((len(c), items.loadings.shape[1]))
+    return found
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """What items learn from: the basis at the models' abilities, their noise, and scores."""
+
+    f: Floats
+    s: Floats
+    y: Floats
+    seen: NDArray[np.bool_]
+    share: Floats
+    shift: Floats
+
+    def mode(self, prior: Floats, precision: Floats) -> tuple[Floats, Floats]:
+        """Curves, and their covariance in units of the noise, from what was known of them."""
+        f, s, seen, share = self.f, self.s, self.seen, self.share
+        row, column, _ = packed(f.shape[1])
+        products = f[:, row] * f[:, column]
+        c, inverse = prior.copy(), np.empty(precision.shape)
+        data: Floats = np.empty(precision.shape)
+        for _ in range(_STEPS):
+            mu = expit(f @ c.T + self.shift)
+            w = np.where(seen, weight(mu), 0.0) * share / s[:, None]
+            data[:, row, column] = w.T @ products
+            data[:, column, row] = data[:, row, column]
+            inverse = np.asarray(np.linalg.inv(precision + data))
+            residual = np.where(seen, self.y - mu, 0.0) * share / s[:, None]
+            gradient = residual.T @ f - np.einsum("npq,nq->np", precision, c - prior)
+            step = np.clip(np.einsum("npq,nq->np", inverse, gradient), -1.0, 1.0)
+            c = c + step
+            if np.abs(step).max() < 1e-8:
+                break
+        return c, inverse
+
+    def noise(self, c: Floats, before: Floats, models: float) -> Floats:
+        """Noise of the items, which counted as so many models' before."""
+        share, seen = self.share, self.seen
+        mu = expit(self.f @ c.T + self.shift)
+        w = np.where(seen, weight(mu), 0.0) * share
+        squares = np.where(seen, (self.y - mu) ** 2, 0.0) * share**2 / self.s[:, None]
+        own = squares.sum(axis=0) / np.maximum(w.sum(axis=0), 1e-9)
+        count = np.where(seen, share, 0.0).sum(axis=0)
+        return np.asarray((before * models + own * count) / (models + count))
 
 
 def loosen(bank: ItemBank, items: NDArray[np.bool_]) -> ItemBank:
