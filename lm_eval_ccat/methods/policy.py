@@ -137,6 +137,15 @@ class Policy(ABC):
         """Models that are ranked."""
         return len(self.tests) or len(self.differences().estimate)
 
+    @property
+    def answers_per_look(self) -> int:
+        """Answers after which turns are decided on what is known then; 1: after each."""
+        return 1
+
+    def still(self) -> Policy:
+        """What is known now, to be read when more has been learned."""
+        raise TypeError(f"{type(self).__name__} is looked at after each answer")
+
     @abstractmethod
     def location(self, model: int) -> float:
         """What the order sorts by, largest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,7 +89,7 @@ class Contents:
             start += self.tasks[-1].n_items
         self.n_items = start
         self.of_task = {t.name: n for n, t in enumerate(self.tasks)}
-        self.starts = np.array([t.start for t in self.tasks], dtype=np.intp)
+        self.starts = [t.start for t in self.tasks]
         self.kept = np.concatenate([t.kept for t in self.tasks])
         self.n_kept = np.array([int(t.kept.sum()) for t in self.tasks])
 
@@ -128,7 +129,7 @@ class Contents:
         """Number of the task in which an item lies."""
         if len(self.tasks) == 1:
             return 0
-        return int(np.searchsorted(self.starts, position, side="right")) - 1
+        return bisect_right(self.starts, position) - 1
 
     def item(self, position: int) -> Any:
         """An item as `ask` names it."""

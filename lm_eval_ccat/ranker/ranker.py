@@ -319,6 +319,7 @@ class Ranker:
             raise UsageError(f"model {model!r} already has a score on doc_id {item!r}")
         self._ledger.tell(account, i, cost)
         self._outcomes.tell(self._ledger.position[model], i, scores)
+        self._turns.learned()
 
     def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None:
         """Record that a model cannot do an item; it is not scored and not asked again.
@@ -330,6 +331,7 @@ class Ranker:
             raise UsageError(f"model {model!r} already has a score on doc_id {item!r}")
         self._ledger.fail(account, i, cost, str(reason))
         self._outcomes.skip(self._ledger.position[model], i)
+        self._turns.learned()
 
     def release(self, model: str, item: Any) -> None:
         """Give back an item that was asked for and not run."""
@@ -387,7 +389,7 @@ class Ranker:
         found = Change.of(self._turns.rule, stop, budget, max_items, prices, add)
         found.check(self._ledger, self._known)
         if elapsed is not None:
-            self._standing.elapsed = number(elapsed, "elapsed", 0.0)
+            self._turns.elapsed(number(elapsed, "elapsed", 0.0))
         if any(given is not None for given in (budget, max_items, prices, add, stop)):
             self._turns.stopped = None
         if budget is not None or stop is not None:
@@ -395,6 +397,8 @@ class Ranker:
         if max_items is not None or stop is not None:
             self._max_items = found.max_items
         self._turns.rule = found.rule
+        if found.add:
+            self._turns.look_anew()
         for name, price in found.add.items():
             self._ledger.add(name, price)
             self._outcomes.add_model()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,6 +46,7 @@ class Standing:
         self.familywise = familywise
         self.elapsed = 0.0
         self._outcomes = outcomes
+        self._still = False
         self._key: tuple[int, int] | None = None
         self._forget()
 
@@ -53,6 +56,13 @@ class Standing:
             policy, self._outcomes, self.ledger, None, self.confidence, 0.0, self.familywise
         )
 
+    def still(self) -> Standing:
+        """The same as it stands now, whatever is told from now on."""
+        found = copy(self)
+        found.policy, found._still = self.policy.still(), True
+        found._key = None
+        return found
+
     def _forget(self) -> None:
         self._order: list[int] | None = None
         self._decisions: NDArray[np.int8] | None = None
@@ -60,7 +70,7 @@ class Standing:
         self._errors: Floats | None = None
 
     def _current(self) -> None:
-        key = (sum(self._outcomes.changes), self.ledger.crew)
+        key = 0 if self._still else sum(self._outcomes.changes), self.ledger.crew
         if key != self._key:
             self._key = key
             self._forget()

@@ -59,7 +59,8 @@ class Turns:
         audit: float,
         exposure: int,
     ) -> None:
-        self.standing = standing
+        self.live = standing
+        self.standing = standing  # what turns are decided on
         self.rule = rule
         self.cap = cap
         self.warmup = warmup
@@ -68,7 +69,8 @@ class Turns:
         self.exposure = exposure
         self.stopped: str | None = None
         self._found: tuple[int, list[Turn]] | None = None
-        self._made: dict[tuple[int, int | None], Turn] = {}
+        self._answers = 0  # since the last look
+        self._made: list[list[Turn]] = []
 
     @property
     def _ledger(self) -> Ledger:
@@ -76,7 +78,30 @@ class Turns:
 
     @property
     def _policy(self) -> Policy:
-        return self.standing.policy
+        return self.live.policy
+
+    def learned(self) -> None:
+        """An answer has come in, or will not come.
+
+        Where a look at all models together is expensive, turns are decided on one that is some
+        answers old. When it is taken depends on what was told, not on who looks.
+        """
+        every = self._policy.answers_per_look
+        if every == 1:
+            return
+        self._answers += 1
+        if self._warming().any():
+            self.look_anew()
+        elif self.standing is self.live or self._answers >= every:
+            self.standing, self._answers = self.live.still(), 0
+
+    def elapsed(self, seconds: float) -> None:
+        """So long has the run taken."""
+        self.live.elapsed = self.standing.elapsed = seconds
+
+    def look_anew(self) -> None:
+        """Decide on what is known at the moment, until the next answer."""
+        self.standing = self.live
 
     def forget(self) -> None:
         """Something else than the ledger has changed: a rule, a stop."""
@@ -100,7 +125,8 @@ class Turns:
                 return self._listed(able & (ledger.loads == fewest))
         wanted = self.rule.wants(self.standing) & ledger.there & (ledger.n < self.cap)
         wanted &= ledger.able(left)
-        return [self._turn(j) for j in wanted.nonzero()[0].tolist()]
+        made = self._turns()[-1]
+        return [made[j] for j in wanted.nonzero()[0].tolist()]
 
     def _free(self) -> float:
         """What an item of the warm-up may cost."""
@@ -115,14 +141,16 @@ class Turns:
 
     def _listed(self, where: NDArray[np.bool_]) -> list[Turn]:
         """Turns of the warm-up, task by task."""
-        return [self._turn(j, t) for t, j in np.argwhere(where.T).tolist()]
+        made = self._turns()
+        return [made[t][j] for t, j in np.argwhere(where.T).tolist()]
 
-    def _turn(self, model: int, task: int | None = None) -> Turn:
-        """A turn; they are asked for again and again."""
-        key = model, task
-        if key not in self._made:
-            self._made[key] = Turn(model, task)
-        return self._made[key]
+    def _turns(self) -> list[list[Turn]]:
+        """Turns of every task, and at last those of none, by model: the same ones every time."""
+        ledger = self._ledger
+        if not self._made or len(self._made[0]) < len(ledger.accounts):
+            models, tasks = range(len(ledger.accounts)), range(len(ledger.contents.tasks))
+            self._made = [[Turn(j, t) for j in models] for t in (*tasks, None)]
+        return self._made
 
     def warming(self) -> list[Turn]:
         """Models with their first items of some task ahead of them."""
@@ -196,7 +224,7 @@ class Turns:
         pending: list[tuple[int, ...]] = [()] * len(models)
         if self._ledger.n_in_flight:
             pending = [tuple(self._ledger.accounts[j].pending) for j in models]
-        return self._policy.priorities(models, pending, prices)
+        return self.standing.policy.priorities(models, pending, prices)
 
     # -- which item ---------------------------------------------------------------------------
 

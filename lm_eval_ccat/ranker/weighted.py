@@ -60,7 +60,9 @@ class WeightedPolicy(Policy):
         self.warmup_ignores_budget = first.warmup_ignores_budget
         self.affords_mean = first.affords_mean
         self.draws = first.draws
-        self._units = np.array([float(units[p.where].mean()) for p in self._parts])
+        mean = np.array([float(units[p.where].mean()) for p in self._parts])
+        self._units = np.maximum(mean, _NEARLY_FREE)
+        self._n_kept = np.array([p.n_kept for p in self._parts])
         self._lent = None if across is None else _Lent.of(across, self._parts)
         self._clear()
 
@@ -235,22 +237,30 @@ class WeightedPolicy(Policy):
         self.differences()
         return float(self._curable[:, model].sum())
 
-    def _gain(self, model: int, pending: Sequence[int]) -> Floats:
-        """Fall of the variance of a model's score by one more item, per unit; shape (n_tasks,)."""
+    def _gain(self, models: Sequence[int], pending: Sequence[Sequence[int]]) -> Floats:
+        """Fall of the variance of a model's score by one more item of each task, per unit.
+
+        Shape (n_tasks, len(models)); 0 where a model has every item of a task.
+        """
         self._refresh()
-        n = self._seen[:, model].copy()
-        for item in pending:
-            n += [p.where.start <= item < p.where.stop for p in self._parts]
-        per_item = (n + 1) * np.maximum(self._units, _NEARLY_FREE)
-        return np.asarray(self._curable[:, model] / per_item)
+        n = self._seen[:, models]
+        gain = self._curable[:, models] * (n < self._n_kept[:, None])
+        if any(pending):
+            n += np.array([[p.among(items) for items in pending] for p in self._parts])
+        n += 1
+        return np.asarray(gain / (n * self._units[:, None]))
 
     def priority(self, model: int, pending: Sequence[int], price: float) -> float:
-        self._refresh()
-        left = np.array([p.n_kept for p in self._parts]) > self._seen[:, model]
+        return float(self.priorities([model], [pending], [price])[0])
+
+    def priorities(
+        self, models: Sequence[int], pending: Sequence[Sequence[int]], prices: Sequence[float]
+    ) -> Floats:
         # All models that are open count alike. To prefer those whose order looks least clear made
         # replays err more and decide no more: one that looks clear after few items of each task may
         # not be, and would hardly be asked again.
-        return float(np.max(self._gain(model, pending), where=left, initial=0.0)) / price
+        best = np.maximum.reduce(self._gain(models, pending), 0)
+        return np.asarray(best / np.asarray(prices))
 
     def select(
         self, model: int, available: NDArray[np.bool_], pending: Sequence[int], price: Floats
@@ -276,8 +286,14 @@ class WeightedPolicy(Policy):
         self, model: int, available: NDArray[np.bool_], pending: Sequence[int]
     ) -> tuple[_Part, Outcome]:
         """The task whose next item helps most, and the outcome whose policy chooses it."""
-        there = [bool(available[p.where].any()) for p in self._parts]
-        part = self._parts[int(np.argmax(np.where(there, self._gain(model, pending), -np.inf)))]
+        some = np.logical_or.reduceat(available, self._contents.starts)
+        there = np.flatnonzero(some[[p.task for p in self._parts]])
+        at = there[0]
+        if len(there) > 1:
+            at = there[np.argmax(self._gain([model], [pending])[there, 0])]
+        part = self._parts[int(at)]
+        if len(part.outcomes) == 1:
+            return part, part.outcomes[0]
         here = available[part.where]
         worth = [
             w * w * o.policy.curable(model) if (here & o.bank.kept).any() else -1.0
@@ -305,6 +321,10 @@ class _Part:
         if len(self._of) == 1:
             return np.ones((1, 1))
         return self._all.correlation(self.task)[np.ix_(self._of, self._of)]
+
+    def among(self, items: Sequence[int]) -> int:
+        """How many of these are items of this task."""
+        return sum(self.where.start <= i < self.where.stop for i in items)
 
     def within(
         self, leader: Outcome, available: NDArray[np.bool_], pending: Sequence[int], price: Floats

@@ -86,7 +86,9 @@ def whole(*tasks: dict[str, Given], weights=None, units=1.0, correlation=0.5, ke
     ]
     outcomes = SimpleNamespace(
         contents=SimpleNamespace(
-            tasks=[SimpleNamespace(where=w) for w in TASKS[: len(tasks)]], n_kept=np.array([4, 6])
+            tasks=[SimpleNamespace(where=w) for w in TASKS[: len(tasks)]],
+            n_kept=np.array([4, 6]),
+            starts=[w.start for w in TASKS[: len(tasks)]],
         ),
         of_task=of_task,
         n_models=n_models,

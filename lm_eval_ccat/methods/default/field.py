@@ -65,6 +65,7 @@ class Field:
         self.sequence = Sequence(model.items.n_items, seed)
         self.members: list[Member] = []
         self._item_price, self._draws = item_price, draws
+        self.n_told = np.zeros(0, dtype=np.intp)  # scores of each model
         self._joint = Joint(model.departures)
         # Models that it does not know as they are, in the order of their last scores.
         self._changed: dict[int, None] = {}
@@ -79,6 +80,7 @@ class Field:
         """One more model joins; it gets the sequence from its beginning."""
         self._changed[len(self.members)] = None
         self.members.append(Member(self.model))
+        self.n_told = np.append(self.n_told, 0)
         self._joint.add_model()
         self._forget()
 
@@ -101,6 +103,7 @@ class Field:
     def learn(self, a: int, items: Several[int], scores: Several[float]) -> None:
         """Model `a` has scores on `items`, asked or at hand."""
         self.members[a].learn(items, scores)
+        self.n_told[a] += len(items)
         self._changed.pop(a, None)
         self._changed[a] = None
         self._forget()

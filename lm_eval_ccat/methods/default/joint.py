@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,22 @@ class Result:
     df: Floats
     spread: Floats
     df_of_pairs: Floats
+
+    @cached_property
+    def loss(self) -> Floats:
+        """Expected loss by each model's being ordered wrongly, by its variance; shape (n_models,).
+
+        Up to a factor, the derivative of ``sum over b of E |t_a - t_b| 1(order wrong)``.
+        """
+        sd = np.sqrt(self.spread)
+        z = self.estimate[:, None] - self.estimate
+        z /= sd
+        z *= z
+        z *= -0.5
+        loss = np.exp(z, out=z)
+        loss /= sd
+        loss.flat[:: len(loss) + 1] = 0.0
+        return np.asarray(np.add.reduce(loss, 1))
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ class ScorePosterior:
         # Gradients of the linear predictors; only that in the ability ever changes.
         self._slopes = np.empty((items.n_dimensions, items.n_items))
         self._slopes[1:] = items.loadings.T
+        self._slope: float | None = None
         self.z = np.zeros(items.n_dimensions)
         self.covariance = np.diag(1.0 / self._prior)
         self._predict()
@@ -77,8 +78,10 @@ class ScorePosterior:
     @property
     def slope(self) -> float:
         """What the estimate moves by when the ability moves by 1, and the factors with it."""
-        along = self._gradient @ self.covariance[:, 0]
-        return float(along) / (float(self.covariance[0, 0]) * self.n_items)
+        if self._slope is None:
+            along = float(self._gradient.dot(self.covariance[:, 0]))
+            self._slope = along / (float(self.covariance[0, 0]) * self.n_items)
+        return self._slope
 
     @property
     def variance(self) -> float:
@@ -168,6 +171,7 @@ class ScorePosterior:
         left = self._unseen * self.w
         self._gradient = self._slopes.dot(left)
         self._own = float(self.kappa.dot(left))
+        self._slope = None
         n = self.n_items
         self.estimate = (sum(self.scores) + float(self._unseen.dot(self.mu))) / n
         self.unseen_noise = self._own / max(n - len(self.seen), 1)

@@ -100,7 +100,7 @@ class SharedDraws:
         quartics -= 4.0 * self.cross[at]
         squares /= np.maximum(quartics, least)
         squares[on_diagonal(at)] = own[at] ** 2 / np.maximum(even[at], 1e-300)
-        return squares
+        return np.asarray(squares)
 
 
 def on_diagonal(at: Models) -> Any:

@@ -1,0 +1,105 @@
+"""With many models turns are decided on a look at all of them that is some answers old."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from boards import bank_of, draw
+
+from lm_eval_ccat import Ranker
+from lm_eval_ccat.methods.default import policy
+from lm_eval_ccat.methods.default.joint import Look
+
+NAMES = "abcdefgh"
+SCORES = draw(np.linspace(-1, 1, 8), 80, 5, noise=0.8)
+
+
+@pytest.fixture(autouse=True)
+def eight_are_many(monkeypatch):
+    monkeypatch.setattr(policy, "FEW", 5)
+    monkeypatch.setattr(policy, "SHARE_PER_LOOK", 2)  # a look after each fourth answer
+
+
+def ranker(names: str = NAMES, **more) -> Ranker:
+    return Ranker(bank_of("default"), dict.fromkeys(names, 1.0), warmup=4, seed=2, **more)
+
+
+def told(made: Ranker, model: str, item: int) -> None:
+    made.tell(model, item, float(SCORES[NAMES.index(model), item]))
+
+
+def look_at(made: Ranker) -> None:
+    assert made.done in (False, True)
+    made.result(), made.estimate("a"), made.differences()
+
+
+def test_a_look_is_taken_after_so_many_answers(monkeypatch):
+    made, answers = ranker(stop_when_decided=False, budget=80), 0
+    taken, result = [], Look.result
+    monkeypatch.setattr(Look, "result", lambda *given: taken.append(1) or result(*given))
+    while not made.done:
+        for model, item in made.ask():
+            told(made, model, item)
+            answers += 1
+    assert answers == 80 and len(taken) == 1 + (80 - 32) // 4
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_turns_are_the_same_whoever_looks_and_in_a_ranking_rebuilt(n):
+    """Results are read at other times, and a rebuilt ranking is told what was asked."""
+    plain, watched = ranker(), ranker()
+    history = []
+    for step in range(60):
+        if step == 25:
+            for made in (plain, watched):
+                made.change(add={"x": 1.0}, elapsed=3.0)
+        pairs = plain.ask(n)
+        look_at(watched)
+        assert watched.ask(n) == pairs
+        if not pairs:
+            break
+        asked = [(m, i, plain.probability(m, i)) for m, i in pairs]
+        history.append((step == 25, asked))
+        for model, item in reversed(pairs):
+            for made in (plain, watched):
+                made.tell(model, item, float(SCORES["abcdefghx".index(model) % 8, item]))
+            look_at(watched)
+    again = ranker()
+    for joined, asked in history:
+        if joined:
+            again.change(add={"x": 1.0}, elapsed=3.0)
+        again.impose(asked)
+        for model, item, _ in reversed(asked):
+            again.tell(model, item, float(SCORES["abcdefghx".index(model) % 8, item]))
+    assert again.ask(5) == plain.ask(5)
+    assert again.result().estimates == plain.result().estimates == watched.result().estimates
+
+
+def test_what_is_reported_is_never_old(monkeypatch):
+    made, history = ranker(stop_when_decided=False, budget=75), []
+    while not made.done:
+        for model, item in made.ask():
+            history.append((model, item, made.probability(model, item)))
+            told(made, model, item)
+    monkeypatch.setattr(policy, "FEW", 50)
+    anew = ranker(stop_when_decided=False, budget=75)
+    for asked in history:
+        anew.impose([asked])
+        told(anew, *asked[:2])
+    assert anew.result().estimates == made.result().estimates
+    assert anew.result().pairwise == made.result().pairwise
+
+
+def test_a_ranking_of_many_ends_when_all_is_decided_by_what_is_known_then():
+    made = Ranker(bank_of("default"), dict.fromkeys("abch", 1.0) | {"g": 1.0, "d": 1.0}, warmup=4)
+    while not made.done:
+        for model, item in made.ask():
+            told(made, model, item)
+    found = made.result()
+    if "decided" in found.stopped_because:
+        order = found.order
+        assert all(found.decisions[pair] != "open" for pair in pairwise(order))
+    else:
+        assert found.stopped_because == "every item was administered"
