@@ -11,6 +11,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 Piece = TypeVar("Piece")
@@ -23,7 +25,8 @@ _inside_worker = False
 _shared_here: Any = None
 
 
-def _enter_worker(shared: Any) -> None:
+def enter_worker(shared: Any = None) -> None:
+    """Say that this process works on one core for another: it starts no workers of its own."""
     global _inside_worker, _shared_here
     _inside_worker = True
     _shared_here = shared
@@ -40,11 +43,27 @@ def usable_cores() -> int:
     return max(1, os.cpu_count() or 1)
 
 
+#: Does the work in place of processes: ``(work, pieces, shared)`` to results in order.
+Spread = Callable[[Callable[[Any, Any], Any], Sequence[Any], Any], Iterator[Any]]
+_SPREAD: ContextVar[Spread | None] = ContextVar("spread", default=None)
+
+
+@contextmanager
+def spreading(spread: Spread) -> Iterator[None]:
+    """While this lasts, `in_processes` gives its pieces to something else (`cluster`)."""
+    token = _SPREAD.set(spread)
+    try:
+        yield
+    finally:
+        _SPREAD.reset(token)
+
+
 def in_processes(
     work: Callable[[Piece, Any], Result],
     pieces: Sequence[Piece],
     shared: Any = None,
     processes: int | None = None,
+    near: bool = False,
 ) -> Iterator[Result]:
     """Yield ``work(piece, shared)`` for every piece, in the order of the pieces.
 
@@ -62,12 +81,18 @@ def in_processes(
         without being copied.
     processes : int, optional
         How many processes; by default one per core this process may use. 1 works in this process.
+    near : bool, optional
+        The work must stay on this machine, whatever is `spreading`: it reads files, say.
 
     Examples
     --------
     >>> list(in_processes(pow, [1, 2, 3], shared=2, processes=1))
     [1, 4, 9]
     """
+    spread = _SPREAD.get()
+    if spread is not None and len(pieces) > 1 and not (near or _inside_worker):
+        yield from spread(work, pieces, shared)
+        return
     count = min(usable_cores() if processes is None else processes, len(pieces))
     if count <= 1 or _inside_worker:  # a worker has one core: it starts no workers of its own
         for piece in pieces:
@@ -78,7 +103,7 @@ def in_processes(
     method = "fork" if sys.platform.startswith("linux") else None
     context = multiprocessing.get_context(method)
     pool = ProcessPoolExecutor(
-        count, mp_context=context, initializer=_enter_worker, initargs=(shared,)
+        count, mp_context=context, initializer=enter_worker, initargs=(shared,)
     )
     try:
         waiting: list[Future[Result]] = []

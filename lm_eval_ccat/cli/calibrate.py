@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .parsing import add_exclude, add_json, names_of, prints_json, warn, write_json
+from .parsing import add_exclude, add_executor, add_json, names_of, prints_json, warn, write_json
 from .reading import add_reading_arguments, progress, read_scores
 
 EPILOG = """\
@@ -67,6 +67,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action="store_true",
         help="skip the self-check, which replays the bank's own models",
     )
+    add_executor(
+        parser,
+        "the tasks of a group, a list or a pattern are calibrated",
+        "here, one after the other",
+        "tasks (each node must find the logs under the same path)",
+    )
     add_json(parser, "the report")
     parser.add_argument(
         "-o",
@@ -80,6 +86,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Calibrate, save, report."""
+    from ..cluster import executing
+
+    with executing(args.executor, args.ray_address):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from ..metrics import check_column
     from ..upkeep.age import dated
     from ..upkeep.calibrate import calibrate, replay, report

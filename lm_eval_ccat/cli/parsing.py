@@ -127,6 +127,19 @@ def write_json(target: str | None, content: Any, out: TextIO | None = None) -> N
         raise UsageError(f"{target}: cannot be written ({error.strerror or error})") from error
 
 
+def add_executor(parser: argparse.ArgumentParser, what: str, near: str, far: str) -> None:
+    """Add ``--executor`` and ``--ray_address``: `what` runs `near` or `far`."""
+    parser.add_argument(
+        "--executor",
+        choices=("local", "ray"),
+        default="local",
+        help=f"where {what}: {near}, or as {far} of a Ray cluster",
+    )
+    parser.add_argument(
+        "--ray_address", metavar="ADDRESS", help="an existing Ray cluster (default: a local one)"
+    )
+
+
 def add_watch(parser: argparse.ArgumentParser, what: str) -> None:
     """Add ``--watch [SECONDS]``."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import CcatError, UsageError
 from ..files import safe_name
-from .parsing import add_json, add_watch, prints_json, write_json
+from .parsing import add_executor, add_json, add_watch, prints_json, write_json
 
 EPILOG = """\
 without any preparation:
@@ -156,15 +156,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action="store_true",
         help="one request in flight in the whole run: slower, and reproducible to the last bit",
     )
-    parser.add_argument(
-        "--executor",
-        choices=("local", "ray"),
-        default="local",
-        help="where the models run: in this process, or as actors of a Ray cluster",
-    )
-    parser.add_argument(
-        "--ray_address", metavar="ADDRESS", help="an existing Ray cluster (default: a local one)"
-    )
+    add_executor(parser, "the models run", "in this process", "actors")
     add_json(parser)
     parser.add_argument(
         "--report", action="store_true", help="write an HTML page, report.html in the run directory"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from .parsing import add_exclude, add_json, names_of, prints_json, warn, write_json
+from .parsing import add_exclude, add_executor, add_json, names_of, prints_json, warn, write_json
 from .reading import add_reading_arguments, progress, read_scores
 
 if TYPE_CHECKING:
@@ -162,12 +162,20 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add_exclude(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the partitions (default: 0)")
     parser.add_argument("--processes", type=int, help="folds at once (default: one per core)")
+    add_executor(parser, "folds are replayed", "in processes of this machine", "tasks")
     add_json(parser, "all runs and the summary")
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Replay and print."""
+    from ..cluster import executing
+
+    with executing(args.executor, args.ray_address):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from ..simulation import simulate
     from ..simulation.run import DEFAULT_METHODS
 

@@ -297,7 +297,8 @@ def _workers(
 ) -> Sequence[HarnessWorker]:
     if executor == "local":
         return make_workers(plan, plan.config.models, observer)
-    from .ray import connect, make_ray_workers
+    from ..cluster import connect
+    from .ray import make_ray_workers
 
     connect(address)
     return make_ray_workers(plan, observer)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CcatError, UsageError
+from ..cluster import cause_of
 from .failures import ModelGone
 from .models import HarnessWorker
 from .observer import Observer
@@ -37,33 +37,6 @@ ACTOR_THREADS = 256
 
 class ActorLost(ConnectionError):
     """The node or process of an actor died; what it was doing can be done again."""
-
-
-def connect(address: str | None) -> None:
-    """Start a local Ray, or connect to a cluster.
-
-    Raises
-    ------
-    UsageError
-        If Ray is not installed, or there is no cluster at the address.
-    """
-    try:
-        import ray
-    except ImportError:
-        raise UsageError(
-            "--executor ray needs Ray; install it with `pip install lm-eval-ccat[ray]`"
-        ) from None
-    if ray.is_initialized():
-        return
-    try:
-        ray.init(
-            address=address,
-            include_dashboard=None if address else False,
-            log_to_driver=False,
-            configure_logging=False,
-        )
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(f"cannot connect to Ray at {address or 'this machine'}: {error}") from None
 
 
 class ModelActor:
@@ -134,7 +107,7 @@ class RayWorker(HarnessWorker):
             ray.kill(actor)
             raise ActorLost(f"{self.name} was not loaded within {OPEN_SECONDS:g} s") from error
         except ray.exceptions.RayTaskError as error:
-            raise _cause(error) from None
+            raise cause_of(error) from None
         except ray.exceptions.RayError as error:
             raise ActorLost(f"the node of {self.name} was lost while it was loading") from error
         self._actor = actor
@@ -177,7 +150,7 @@ class RayWorker(HarnessWorker):
         try:
             answers, administered = ray.get(actor.administer.remote(list(items)))
         except ray.exceptions.RayTaskError as error:
-            raise _cause(error) from None
+            raise cause_of(error) from None
         except ray.exceptions.RayError as error:
             self._replace(actor)
             raise ActorLost(f"the node of {self.name} was lost") from error
@@ -213,12 +186,6 @@ def _free(bundle: Mapping[str, float]) -> str:
     free, there = ray.available_resources(), ray.cluster_resources()
     counts = (f"{free.get(k, 0.0):g} of {there.get(k, 0.0):g} {k}s" for k in bundle)
     return f"free in the cluster: {', '.join(counts)}"
-
-
-def _cause(error: Any) -> BaseException:
-    """What the actor raised, as far as it could be sent here."""
-    cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, Exception) else CcatError(str(error).splitlines()[-1])
 
 
 def make_ray_workers(plan: Plan, observer: Observer) -> list[HarnessWorker]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from ..bank import ItemBank, SuiteBank
 from ..errors import CcatError, UsageError
 from ..metrics import check_column
+from ..parallel import in_processes
 from ..scores import ScoreTable
 from ..scores.readers.reader import Outcome
 from ..scores.readers.registry import reader_of
@@ -32,6 +34,9 @@ def build(
     **options: Any,
 ) -> SuiteBank:
     """Calibrate a bank on every outcome of some logs.
+
+    One after the other; while `cluster.executing` says so, as tasks of a Ray cluster whose nodes
+    find the logs under the same path. The banks are the same.
 
     Parameters
     ----------
@@ -68,19 +73,10 @@ def build(
     wanted = _wanted(path, tasks, metrics, filter)
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
-    for outcome in wanted:
-        table = None
-        try:
-            table = ScoreTable.read(
-                path, outcome.metric, outcome.task, outcome.filter, range, lower_is_better
-            )
-            table = table.without([m for m in exclude if m in table.models])
-            check_column(table.raw, metric=table.metric, task=table.task or "")
-            made: ItemBank | str = dated(calibrate(table, method, **options))
-        except UsageError:
-            raise
-        except CcatError as error:
-            made = why = str(error)
+    asked = _Asked(path, method, tuple(exclude), range, lower_is_better, options)
+    for outcome, (made, table) in zip(wanted, in_processes(_made, wanted, asked, processes=1)):
+        if isinstance(made, str):
+            why = made
         if isinstance(made, ItemBank):
             banks.setdefault(outcome.task or "task", {})[_name(outcome, wanted)] = made
         if on_bank is not None:
@@ -88,6 +84,39 @@ def build(
     if not banks:
         raise UsageError(f"{path}: no outcome could be calibrated; the last because {why}")
     return SuiteBank(banks)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is the same for every outcome."""
+
+    path: Path
+    method: str
+    exclude: tuple[str, ...]
+    range: tuple[float, float] | None
+    lower_is_better: bool | None
+    options: dict[str, Any]
+
+
+def _made(outcome: Outcome, asked: _Asked) -> tuple[ItemBank | str, ScoreTable | None]:
+    """One outcome's bank, or the reason why there is none, and its scores."""
+    table = None
+    try:
+        table = ScoreTable.read(
+            asked.path,
+            outcome.metric,
+            outcome.task,
+            outcome.filter,
+            asked.range,
+            asked.lower_is_better,
+        )
+        table = table.without([m for m in asked.exclude if m in table.models])
+        check_column(table.raw, metric=table.metric, task=table.task or "")
+        return dated(calibrate(table, asked.method, **asked.options)), table
+    except UsageError:
+        raise
+    except CcatError as error:
+        return str(error), table
 
 
 def tables_of(

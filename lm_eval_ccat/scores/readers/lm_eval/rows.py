@@ -304,7 +304,8 @@ def read_parts(
     # Compressed text is about a quarter of its size, and takes as long to unpack as to parse.
     work = sum((end - p.start) * (1 if p.end is not None else 8) for p, end in zip(parts, ends))
     done = 0
-    for rows in in_processes(read_part, parts, processes=None if work >= _WORTH_PROCESSES else 1):
+    processes = None if work >= _WORTH_PROCESSES else 1
+    for rows in in_processes(read_part, parts, processes=processes, near=True):
         done += rows.size
         if on_progress is not None:
             on_progress(done, total)

@@ -1,0 +1,115 @@
+"""Independent pieces of work as tasks of a Ray cluster, in place of processes of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from . import parallel
+from .errors import CcatError, UsageError
+
+#: Pieces on their way for each CPU of the cluster; what waits for its turn holds memory here.
+_AHEAD = 2
+
+
+def connect(address: str | None) -> None:
+    """Start a local Ray, or connect to a cluster.
+
+    Raises
+    ------
+    UsageError
+        If Ray is not installed, or there is no cluster at the address.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise UsageError(
+            "--executor ray needs Ray; install it with `pip install lm-eval-ccat[ray]`"
+        ) from None
+    if ray.is_initialized():
+        return
+    try:
+        ray.init(
+            address=address,
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UsageError(f"cannot connect to Ray at {address or 'this machine'}: {error}") from None
+
+
+@contextmanager
+def executing(executor: str, address: str | None = None) -> Iterator[None]:
+    """While this lasts, what `parallel.in_processes` is given runs where the user said.
+
+    Parameters
+    ----------
+    executor : {"local", "ray"}
+        In processes of this machine, or as tasks of a Ray cluster.
+    address : str, optional
+        An existing cluster; default a local one.
+
+    Raises
+    ------
+    UsageError
+        If the executor is another, has no address, or there is no cluster at the address.
+    """
+    if executor == "local":
+        if address is not None:
+            raise UsageError("--ray_address means nothing without --executor ray")
+        yield
+    elif executor == "ray":
+        connect(address)
+        with parallel.spreading(as_ray_tasks):
+            yield
+    else:
+        raise UsageError(f"executor {executor!r} is neither 'local' nor 'ray'")
+
+
+def as_ray_tasks(
+    work: Callable[[Any, Any], Any], pieces: Sequence[Any], shared: Any = None
+) -> Iterator[Any]:
+    """Yield ``work(piece, shared)`` for every piece, in order; each is a task of one CPU.
+
+    ``shared`` reaches each node once. Ray does a piece again where its node was lost. An exception
+    in a piece is raised here.
+    """
+    import ray
+
+    task = ray.remote(num_cpus=1)(_work_alone)
+    place = ray.put(shared)
+    ahead = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    waiting: list[Any] = []
+    following = iter(pieces)
+    try:
+        while True:
+            while len(waiting) < ahead and (piece := next(following, waiting)) is not waiting:
+                waiting.append(task.remote(work, piece, place))
+            if not waiting:
+                return
+            try:
+                found = ray.get(waiting.pop(0))
+            except ray.exceptions.RayTaskError as error:
+                raise cause_of(error) from None
+            except ray.exceptions.RayError as error:
+                raise CcatError(f"a piece of work was lost in the cluster: {error}") from None
+            yield found
+    finally:
+        for one in waiting:
+            ray.cancel(one)
+
+
+def cause_of(error: Any) -> BaseException:
+    """What the far side raised, as far as it could be sent here."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, Exception) else CcatError(str(error).splitlines()[-1])
+
+
+def _work_alone(work: Callable[[Any, Any], Any], piece: Any, shared: Any) -> Any:
+    """One piece on some node, where it has one CPU."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    parallel.enter_worker()
+    return work(piece, shared)
