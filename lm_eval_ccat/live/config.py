@@ -181,7 +181,12 @@ def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
         with file.open(encoding="utf-8") as stream:  # the stream knows its name, for an error
             content = yaml.safe_load(stream)
     except FileNotFoundError:
-        raise UsageError(f"no configuration file {file}") from None
+        import difflib
+
+        there = [path.name for path in file.parent.glob("*.y*ml")]
+        close = difflib.get_close_matches(file.name, there, n=1)
+        hint = f"; did you mean {file.parent / close[0]}?" if close else ""
+        raise UsageError(f"no configuration file {file}{hint}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the configuration {file}: {error}") from error
     except yaml.YAMLError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -309,7 +310,11 @@ def _listed(name: str, config: Mapping[str, Any] | None) -> str:
     """What the task lists instead, for a name that is mistyped."""
     entries = [e for e in (config or {}).get("metric_list") or () if isinstance(e, Mapping)]
     names = [str(e["metric"]) for e in entries if "metric" in e]
-    return f"; the task itself lists {', '.join(names)}" if names and name not in names else ""
+    if not names or name in names:
+        return ""
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f": did you mean {close[0]}?" if close else ""
+    return f"; the task itself lists {', '.join(names)}{hint}"
 
 
 def _table_scale(name: str, task: str, declared: Declaration) -> Scale | None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.harness.transport import ServerError
-from lm_eval_ccat.live.config import FailureRule, parse_config
+from lm_eval_ccat.live.config import FailureRule, load_config, parse_config
 from lm_eval_ccat.live.failures import Verdict, attempts_for, http_status, judge, pause
 
 
@@ -69,8 +70,6 @@ def test_errors_of_code_are_not_paid_for_again_and_again() -> None:
     )
 )
 def test_no_configuration_makes_more_than_a_usage_error(content: dict) -> None:
-    from lm_eval_ccat.errors import UsageError
-
     try:
         parse_config({"task": "t", "bank": "b", **content})
     except UsageError as error:
@@ -81,3 +80,13 @@ def test_no_configuration_makes_more_than_a_usage_error(content: dict) -> None:
 
 def test_an_address_that_cannot_be_is_no_outage() -> None:
     assert judge(ServerError("request", "the request cannot be sent")) is Verdict.MODEL
+
+
+def test_a_mistyped_file_is_answered_with_the_one_that_is_there(tmp_path) -> None:
+    (tmp_path / "models.yaml").write_text("task: t\n")
+    with pytest.raises(
+        UsageError, match=r"no configuration file .*; did you mean .*models\.yaml\?"
+    ):
+        load_config(tmp_path / "models.yml")
+    with pytest.raises(UsageError, match=r"no configuration file .*other\.yaml$"):
+        load_config(tmp_path / "nothing" / "other.yaml")

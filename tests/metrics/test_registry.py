@@ -258,8 +258,12 @@ def test_unknown_metrics_are_refused_with_both_remedies():
     ):
         find_metric("novelty", task="t")
     listed = {"metric_list": [{"metric": "acc"}, {"metric": "novelty"}]}
-    with pytest.raises(MetricError, match=r"; the task itself lists acc, novelty$"):
+    with pytest.raises(
+        MetricError, match=r"; the task itself lists acc, novelty: did you mean novelty\?$"
+    ):
         find_metric("noveltty", task="t", config=listed)
+    with pytest.raises(MetricError, match=r"; the task itself lists acc, novelty$"):
+        find_metric("xyz", task="t", config=listed)
 
 
 def test_constant_columns_are_refused():
