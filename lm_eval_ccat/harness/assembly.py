@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ import numpy as np
 from ..ranker import Ranking
 from . import internals
 from .outcome import Outcome
-from .scorers import add_scorers
 from .session import Administered, TaskSession
 from .signature import signed
 
@@ -45,6 +43,8 @@ class TaskRun:
         How the bank differs from the task.
     beside : tuple of TaskRun
         Of the same answers, for each further outcome.
+    covariances : dict of str to float
+        Of its error, on [0, 1], with that of other tasks of the ranking; none where independent.
     """
 
     session: TaskSession
@@ -55,6 +55,7 @@ class TaskRun:
     seconds: float
     warnings: tuple[str, ...] = ()
     beside: tuple[TaskRun, ...] = ()
+    covariances: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -344,7 +345,12 @@ def _correct_group(
             if all(key in metrics[name] for name in tasks):
                 weights = sizes if config.weight_by_size else dict.fromkeys(tasks, 1)
                 variance = sum((weights[n] * metrics[n][stderr]) ** 2 for n in estimated)
-                values[stderr] = math.sqrt(variance) / sum(weights.values())
+                variance += sum(
+                    weights[a] * weights[b] * _shared(partial[a], partial[b], key)
+                    for a in estimated
+                    for b in estimated
+                )
+                values[stderr] = math.sqrt(max(variance, 0.0)) / sum(weights.values())
                 kept.append(key)
             else:
                 dropped.append(key)
@@ -376,6 +382,15 @@ def _correct_group(
     }
 
 
+def _shared(one: TaskRun, other: TaskRun, key: str) -> float:
+    """Covariance of the errors of two tasks' estimates, on the metric's own scale."""
+    covariance = one.covariances.get(other.session.name, 0.0)
+    if not covariance or not one.key == other.key == key:
+        return 0.0
+    spans = (run.outcome.metric.scale.restore_error(1.0) for run in (one, other))
+    return float(covariance * math.prod(map(float, spans)))
+
+
 def _filters_of(
     metric: str, partial: Mapping[str, TaskRun], metrics: Mapping[str, Any], tasks: list[str]
 ) -> list[str]:
@@ -385,47 +400,3 @@ def _filters_of(
         keys = [*metrics[name], *(_left_out(partial[name]) if name in partial else ())]
         found.update({k.partition(",")[2]: None for k in keys if k.partition(",")[0] == metric})
     return sorted(found)
-
-
-# -- files ----------------------------------------------------------------------------------------
-
-
-def save_model(
-    folder: Path,
-    name: str,
-    run: TaskRun,
-    model: str,
-    model_args: Mapping[str, Any],
-    hub: Mapping[str, Any],
-    bootstrap_iters: int | None = None,
-) -> None:
-    """Write ``<folder>/<name>/results_<date>.json`` and ``samples_<task>_<date>.jsonl``.
-
-    Parameters
-    ----------
-    folder : Path
-        The run directory.
-    name : str
-        The model's name in the ranking.
-    run : TaskRun
-    model, model_args
-        Type and (masked) arguments for the ``config`` block.
-    hub : mapping
-        The harness's ``hf_hub_log_args``; without them nothing leaves the machine.
-    bootstrap_iters : int, optional
-        For the standard errors of a complete run, as `evaluate` takes it.
-    """
-    task = run.session.name
-    results = assemble(
-        run.session.lm,
-        [task],
-        {},
-        None,
-        {task: run},
-        bootstrap_iters=bootstrap_iters,
-        log_samples=True,
-    )
-    results["config"] = {"model": model, "model_args": dict(model_args), "limit": None}
-    add_scorers(results)
-    samples = results.pop("samples")
-    internals.save_results(str(folder), name, results, samples, run.session.options, hub)

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..errors import RunError, UsageError
 from ..harness import internals
-from ..harness.assembly import TaskRun, save_model
+from ..harness.assembly import TaskRun
+from ..harness.model_files import save_model
 from ..masking import MASK, mask
 from ..runs.directory import RunDirectory
 from ..runs.rebuild import banks_at, rebuild
@@ -160,7 +161,8 @@ def _complete(
     for run in runs.values():
         arguments = mask(entry.model_args)
         folder = directory.path / FOLDER
-        save_model(folder, entry.name, run, str(entry.model), arguments, {}, BOOTSTRAP)
+        runs = {run.session.name: run}
+        save_model(folder, entry.name, runs, {}, str(entry.model), arguments, {}, BOOTSTRAP)
     return runs
 
 

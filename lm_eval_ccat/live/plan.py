@@ -66,6 +66,8 @@ class Plan:
         Groups of tasks whose scores are reported beside it, with their own weights.
     warnings : tuple of str
         Of the banks.
+    of_harness : dict of name to Group
+        Groups of the tasks, as the harness has them.
     """
 
     config: RankConfig
@@ -79,6 +81,7 @@ class Plan:
     weights: dict[str, float] = field(default_factory=dict)
     groups: dict[str, dict[str, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    of_harness: dict[str, Any] = field(default_factory=dict)
 
     @property
     def single(self) -> bool:
@@ -336,7 +339,9 @@ def make_plan(config: RankConfig) -> Plan:
         weights = task_weights(config.weights, measured, groups)
         reported = reported_groups(measured, groups)
     plan = plan_of(config, measured, sessions, None, weights)
-    return replace(plan, groups=reported, known=_known(plan), warnings=tuple(warnings))
+    return replace(
+        plan, groups=reported, known=_known(plan), warnings=tuple(warnings), of_harness=dict(groups)
+    )
 
 
 def _known(plan: Plan) -> dict[str, KnownMean] | None:

@@ -291,7 +291,8 @@ def task_runs(plan: Plan, ranker: JournaledRanker, worker: SessionWorker) -> dic
         found = _runs_of_outcomes(plan, ranking, worker, task, given)
         first = leading(plan.measured[task])
         lead = next(name for name, of in plan.measured[task].items() if of is first)
-        runs[task] = replace(found.pop(lead), beside=tuple(found.values()))
+        shared = ranker.ranker.shared_errors(worker.name).get(task, {})
+        runs[task] = replace(found.pop(lead), beside=tuple(found.values()), covariances=shared)
     return runs
 
 
@@ -326,7 +327,7 @@ def write_model_results(
 ) -> list[str]:
     """Write the harness's results and samples files of each model; what could not be written."""
     from ..harness import internals
-    from ..harness.assembly import save_model
+    from ..harness.model_files import save_model
     from .tracking import HUB
 
     troubles = []
@@ -335,9 +336,9 @@ def write_model_results(
         if not any(name == worker.name for name, _ in ranker.answers):
             continue
         try:
-            for run in task_runs(plan, ranker, worker).values():
-                arguments = mask(worker.entry.model_args)
-                save_model(run_dir, worker.name, run, str(worker.entry.model), arguments, hub)
+            runs, arguments = task_runs(plan, ranker, worker), mask(worker.entry.model_args)
+            model = str(worker.entry.model)
+            save_model(run_dir, worker.name, runs, plan.of_harness, model, arguments, hub)
         except OSError as error:
             troubles.append(f"no results files for {worker.name}: {error}")
         except internals.NotPushed as error:

@@ -182,6 +182,17 @@ class Across:
         together = np.einsum("sm,mst,tm->m", w, self._joint, w)
         return np.asarray(together - (weights**2) @ self._loose)
 
+    def shared_errors(self, model: int) -> dict[str, dict[str, float]]:
+        """Covariances of the errors of one model's tasks, by name of the task and of the other."""
+        self.refresh()
+        hangs = self._hangs[:, model]
+        found = hangs[:, None] * self._joint[model] * hangs
+        names = [self._outcomes.contents.tasks[t].name for t in self.tasks]
+        return {
+            a: {b: float(found[i, j]) for j, b in enumerate(names) if b != a}
+            for i, a in enumerate(names)
+        }
+
 
 def _abilities(bank: ItemBank) -> dict[str, float]:
     """Abilities of the calibration models, as far as the bank states them."""

@@ -183,6 +183,7 @@ class Ranker:
             self._policy = WeightedPolicy(self._outcomes, units, shares, lent)
         self._ledger = Ledger(contents, prices, units, limit, self._policy.affords_mean)
         sampled = flag(known_sampled, "known_sampled")
+        self._across = lent
         self._known: KnownModels | None = None
         if known is not None:
             only = contents.tasks[0].bank if contents.single else None
@@ -446,6 +447,15 @@ class Ranker:
         """Estimated full-benchmark mean of one model and its standard error, on [0, 1]."""
         self._ledger.account(model)
         return self._policy.estimate(self._ledger.position[model])
+
+    def shared_errors(self, model: str) -> dict[str, dict[str, float]]:
+        """Covariances of the errors of one model's tasks, on [0, 1], by task and other task.
+
+        Empty where tasks are independent.
+        """
+        self._ledger.account(model)
+        at = self._ledger.position[model]
+        return {} if self._across is None else self._across.shared_errors(at)
 
     def expected(self, model: str) -> NDArray[np.float64]:
         """Expected score of one model on every item, on [0, 1]; shape (n_items,), bank order.

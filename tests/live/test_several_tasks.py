@@ -89,6 +89,18 @@ def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(
         both = board["pair"]["models"][model]
         assert both["estimate"] == pytest.approx(np.mean([c["estimate"] for c in cells[:2]]))
         assert found["n_items"] == sum(c["items"] for c in cells)
+    # One file of results a model, with the harness's own group table.
+    [file] = (path.with_suffix(".run") / "m05").glob("results_*.json")
+    written = json.loads(file.read_text())
+    assert set(written["groups"]) == {"all_three", "pair"}
+    assert set(written["results"]) == {"all_three", "pair", *NAMES}
+    for group, column in (("all_three", "average"), ("pair", "pair")):
+        scores = written["adaptive"][group]["scores"]
+        [[key, score]] = scores.items()
+        cell = board[column]["models"]["m05"]
+        assert score["estimate"] == pytest.approx(cell["estimate"])
+        assert score["standard_error"] == pytest.approx(cell["standard_error"])
+        assert written["groups"][group][key] == pytest.approx(cell["estimate"])
     assert sum(block["n_items"] for block in content["models"].values()) <= 90
     assert content["order"][0] == "m11"
 
@@ -170,6 +182,35 @@ def test_processes_share_a_ranking_of_several_tasks(
     assert config_of.names == ("first", "second") and config_of.weights == "equal"
     plan = make_plan(config_of)
     assert list(plan.measured) == ["first", "second"] and plan.warmup == 2
+
+
+@pytest.mark.slow
+def test_actors_of_ray_are_asked_for_several_tasks(
+    suite: Bench, server: CompletionsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "local")  # a cluster of its own, whatever else runs here
+    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    ray.shutdown()
+    settings = {"tasks": ["pair", "third"], "weights": {"pair": 1, "third": 1}, "warmup": 2}
+    path = config(suite, server, **settings, budget={"items": 45})
+    content = yaml.safe_load(path.read_text())
+    for entry in content["models"]:
+        entry["num_cpus"] = 0.5
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    try:
+        assert main(["rank", str(path), "--executor", "ray"]) in (0, 3)
+    finally:
+        ray.shutdown()
+    found = result(path)
+    assert found["order"][0] == "m11" and not found["failed_models"]
+    board = {column["name"]: column for column in found["board"]}
+    assert list(board) == ["average", "pair", *NAMES]
+    for model, block in found["models"].items():
+        assert block["n_items"] == sum(board[n]["models"][model]["items"] for n in NAMES)
+        for name in NAMES:
+            assert list((path.with_suffix(".run") / model).glob(f"samples_{name}_*.jsonl"))
+    # What actors answered stands in the journal, and the run can be looked into.
+    assert main(["rank", str(path.with_suffix(".run"))]) in (0, 3)
 
 
 @pytest.mark.parametrize(

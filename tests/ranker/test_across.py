@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat.harness.assembly import _shared
 from lm_eval_ccat.methods.policy import Levers
+from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.across import FEWEST_MODELS, Across, correlation
 from lm_eval_ccat.ranker.outcomes import Outcomes
 
@@ -145,6 +147,31 @@ def test_errors_of_tasks_that_lend_are_correlated(world):
     lent = told(world, True, ("a", "b", "apart"), 4).result()
     alone = math.hypot(*(lent.tasks[t].standard_errors["strong"] / 3.0 for t in world[0]))
     assert lent.standard_errors["strong"] > alone
+
+
+def test_errors_and_what_they_share_make_the_error_of_the_mean(world):
+    ranker = told(world, True, ("a", "b", "apart"), 4)
+    found, shared = ranker.result(), ranker.shared_errors("strong")
+    own = sum(found.tasks[t].standard_errors["strong"] ** 2 for t in world[0])
+    both = sum(c for of in shared.values() for c in of.values())
+    assert found.standard_errors["strong"] == pytest.approx(math.sqrt(own + both) / 3.0)
+    assert shared["a"]["b"] == shared["b"]["a"] > abs(shared["a"]["apart"])
+    assert told(world, False).shared_errors("strong") == {}
+
+
+def test_a_group_of_the_harness_counts_what_errors_share():
+    def run(name: str, **shared: float) -> Any:
+        metric = SimpleNamespace(scale=Scale(low=0.0, high=100.0))
+        return SimpleNamespace(
+            key="acc,none",
+            session=SimpleNamespace(name=name),
+            outcome=SimpleNamespace(metric=metric),
+            covariances=shared,
+        )
+
+    one, other = run("a", b=0.01), run("b", a=0.01)
+    assert _shared(one, other, "acc,none") == pytest.approx(100.0)
+    assert _shared(one, one, "acc,none") == 0.0 == _shared(one, other, "f1,none")
 
 
 def test_the_prior_may_be_left_out_and_needs_banks_that_know_the_same_models(world):
