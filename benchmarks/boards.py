@@ -90,7 +90,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--known", type=int, default=3700)
-    parser.add_argument("--new", type=int, default=200)
+    parser.add_argument("--new", type=int, default=120)
     parser.add_argument("--levels", default="20,40,100")
     parser.add_argument("--draws", type=float, help="option of the calibration")
     parser.add_argument(
