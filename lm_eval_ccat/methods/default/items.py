@@ -24,6 +24,7 @@ from scipy.special import logit
 from .basis import AbilityBasis, bends_for
 from .cells import Cells, Data
 from .fractional import FractionalItems, packed
+from .symmetric import inverted, multiplied
 
 Floats = NDArray[np.float64]
 
@@ -130,12 +131,11 @@ def fit_at(
     basis = AbilityBasis.over(x, bends)
     data = data_at(basis, x)
     curves = _fit_curves(data, options.discrimination)
-    c, inverse, s = curves.coefficients, curves.inverse, curves.model_noise
+    c, covariance, s = curves.coefficients, curves.inverse, curves.model_noise
     rest = data.rest(c, s, options.factors)
     # Degrees of freedom that the curve takes: trace of inverse Hessian x Hessian of the data.
-    row, column, times = packed(basis.size)
-    covariance, count = inverse[:, row, column], data.item_count
-    used = (covariance * rest.hessian * times).sum(axis=1)
+    count = data.item_count
+    used = (covariance * rest.hessian * packed(basis.size)[2]).sum(axis=1)
     df = np.maximum(count - used - rest.loadings.shape[1], 1.0)
     own = rest.squares / np.maximum(rest.mass * df / count, 1e-9)
     usual = _usual_noise(own, rest.mass * df / count, c[:, 0])
@@ -165,7 +165,7 @@ def fit_at(
 @dataclass(frozen=True)
 class _Curves:
     coefficients: Floats  # (n_items, p)
-    inverse: Floats  # (n_items, p, p): inverse Hessian, to be multiplied by the noise
+    inverse: Floats  # (n_items, p (p + 1) / 2): inverse Hessian, to be multiplied by the noise
     model_noise: Floats  # (n_models,)
     slope_variance: float
     bend_variance: float
@@ -182,30 +182,28 @@ def _fit_curves(data: Data, discrimination: bool) -> _Curves:
     easiness_variance = 2.0 * max(float(c[:, 0].var()), 0.1)
     slope_variance, bend_variance = (0.25, 0.05) if discrimination else (1e-6, 1e-6)
     s, noise = np.ones(n_models), 1.0
-    inverse = hessian = np.empty((n_items, p, p))
+    inverse = np.empty((n_items, len(row)))
     for step in range(ITERATIONS):
-        squares, total, packed_hessian, gradient = data.look(c, s)
+        squares, total, hessian, gradient = data.look(c, s)
         if step % 2 == 0:
             freedom = max(n_models - 1.5, 1.0) / n_models
             noise = max((squares / s).sum() / (total / s).sum() / freedom, _LEAST_NOISE)
         precision = noise / np.concatenate(
             [[easiness_variance, slope_variance], np.full(p - 2, bend_variance)]
         )
-        hessian[:, row, column] = packed_hessian
-        hessian[:, column, row] = packed_hessian
-        hessian[:, range(p), range(p)] += precision
-        inverse = np.asarray(np.linalg.inv(hessian))
+        hessian[:, row == column] += precision
+        inverse = inverted(hessian, p)
         gradient -= precision * (c - prior_mean)
-        c = c + np.clip(np.einsum("npq,nq->np", inverse, gradient), -1.0, 1.0)
+        c = c + np.clip(multiplied(inverse, gradient), -1.0, 1.0)
         if step < 3:  # the curves have to settle before anything is learned from their spread
             continue
         if discrimination:
-            spread = noise * np.einsum("npp->np", inverse)
+            spread = noise * inverse[:, row == column]
             slope_variance = float(np.clip(((c[:, 1] - 1.0) ** 2 + spread[:, 1]).mean(), 1e-3, 4.0))
             if p > 2:
                 bend_variance = float(np.clip((c[:, 2:] ** 2 + spread[:, 2:]).mean(), 1e-4, 1.0))
         # What the curves were bent towards a model does not count as its fitting well.
-        leverage = data.leverage(inverse[:, row, column]) / s
+        leverage = data.leverage(inverse) / s
         s = squares / (noise * np.maximum(total - leverage, 0.2 * total))
         s = np.clip(s, 0.2, 5.0)
         s = s / np.exp(np.log(s).mean())
