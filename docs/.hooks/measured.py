@@ -80,11 +80,12 @@ def quality(part: str) -> str:
         kind, what = key.split(", ", 1)
         if kind != part:
             continue
-        last = "tau: default minus it"
-        last = "items of default per item of it (worst table)" if part == "natural" else last
-        head = ["method", *(title for title, _, _ in columns), last]
-        end = _items if part == "natural" else _difference
-        rows = [[_NAMES[m], *_figures(of, columns), end(of)] for m, of in methods.items()]
+        last = ["tau: default minus it", "decided: default minus it"]
+        if part == "natural":
+            last = ["items of default per item of it (worst table)"]
+        head = ["method", *(title for title, _, _ in columns), *last]
+        end = _items if part == "natural" else _differences
+        rows = [[_NAMES[m], *_figures(of, columns), *end(of)] for m, of in methods.items()]
         first = next(iter(methods.values()))
         title = what.replace("items", "items per model").capitalize()
         parts.append(f"{title}, {first['tables']} score tables:\n\n{_table(head, rows)}")
@@ -142,14 +143,17 @@ def _short(measured: dict[str, Any]) -> str:
     return _table(head, rows)
 
 
-def _items(of: dict[str, Any]) -> str:
+def _items(of: dict[str, Any]) -> list[str]:
     found = of.get("items_of_first")
-    return "–" if found is None else f"{found[0]:.2f} ({found[1]:.2f}, {found[2]})"
+    return ["–" if found is None else f"{found[0]:.2f} ({found[1]:.2f}, {found[2]})"]
 
 
-def _difference(of: dict[str, Any]) -> str:
-    found = of.get("tau_minus")
-    return "–" if found is None else f"{found[0]:+.3f} ± {found[1]:.3f}"
+def _differences(of: dict[str, Any]) -> list[str]:
+    tau, decided = of.get("tau_minus"), of.get("decided_minus")
+    return [
+        "–" if not tau else f"{tau[0]:+.3f} ± {tau[1]:.3f}",
+        "–" if not decided else f"{100 * decided[0]:+.0f} ± {100 * decided[1]:.0f} points",
+    ]
 
 
 def _figures(of: dict[str, Any], columns: Any) -> list[str]:
@@ -188,6 +192,8 @@ def keep(path: Path, commit: str, command: str, instead: str | None = None) -> N
                 if by_table is not first:
                     d = difference(list(first.values()), own, "tau")
                     of["tau_minus"] = [round(v, 4) for v in d or ()]
+                    d = difference(list(first.values()), own, "decided")
+                    of["decided_minus"] = [round(v, 4) for v in d or ()]
                     ratio = {t: first[t]["items"] / by_table[t]["items"] for t in by_table}
                     worst = max(ratio, key=lambda t: ratio[t])
                     mean = sum(ratio.values()) / len(ratio)
