@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..errors import CcatError
+from ..errors import CcatError, UsageError
 from .parsing import add_json, prints_json, warn, write_json
 from .reading import add_reading_arguments, read_scores
 
@@ -46,11 +46,14 @@ def add_action(actions: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make forms, write them and the tasks that run them."""
-    from ..bank import ItemBank
+    from ..bank import ItemBank, SuiteBank, is_suite
     from ..harness.documents import task_file
     from ..upkeep.form_files import forms_of, write_tasks
     from .bank_check import as_of_bank
 
+    if is_suite(args.bank):
+        names = ", ".join(str(file) for file in SuiteBank.files(args.bank).values())
+        raise UsageError(f"{args.bank}: a form is of one bank, and this folder has {names}")
     bank = ItemBank.load(args.bank)
     table = read_scores(args.scores, as_of_bank(args, bank)) if args.scores else None
     forms = forms_of(bank, args.items, args.parallel, table)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.upkeep.form_files import Forms, forms_of, score_forms
@@ -143,3 +144,19 @@ def test_a_damaged_form_is_refused(table, tmp_path, damage):
     file.write_text(json.dumps(content))
     with pytest.raises(BankError, match="not a readable form"):
         Forms.load(tmp_path)
+
+
+def test_a_form_of_a_folder_of_banks_is_refused_with_their_names(tmp_path, capsys):
+    x = world(5, 12, 20)
+    banks = {
+        t: {
+            "acc": calibrate(
+                ScoreTable.from_arrays(x, [f"m{j}" for j in range(12)], task=t, metric="acc")
+            )
+        }
+        for t in ("one", "two")
+    }
+    SuiteBank(banks).save(tmp_path / "suite")
+    assert main(["bank", "form", str(tmp_path / "suite"), "--items", "5", "-o", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "a form is of one bank" in error and "one" in error and "two" in error
