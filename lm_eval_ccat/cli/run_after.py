@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,24 +150,30 @@ def update_leaderboards(
     out: str | None,
     output_path: str | None,
 ) -> None:
-    """Write each task's leaderboard with the model's row, and print the row and its place."""
-    placed = {task: block for task, block in blocks.items() if task in known.tables}
-    for task, block in placed.items():
-        from ..report.board import Row
-        from ..report.board_files import update_board
+    """Write each task's and group's board with the model's row, and print the row and its place."""
+    from ..report.board import Row
+    from ..report.board_files import update_board
 
+    boards = {
+        task: (block, full_board(known.tables[task], known.scales[task], block, task))
+        for task, block in blocks.items()
+        if task in known.tables
+    }
+    of_tasks = dict(boards)
+    for name, block in blocks.items():
+        if "scores" in block and (found := group_board(name, block, of_tasks)) is not None:
+            boards[name] = found
+    for task, (block, full) in boards.items():
         row = Row(
             model=known.model or "model",
             score=block["estimate"],
             standard_error=block["standard_error"],
             items=block["items"],
             estimated=block["items"] < block["items_total"],
-            signature=block["signature"],
+            signature=block.get("signature", ""),
         )
-        base = _base(out, output_path, task, several=len(placed) > 1)
-        board = update_board(
-            base, full_board(known.tables[task], known.scales[task], block, task), [row]
-        )
+        base = _base(out, output_path, task, several=len(boards) > 1)
+        board = update_board(base, full, [row])
         row = board.row(row.model)
         place = block.get("place") or {}
         print(f"\n{row.model}: {place.get('in_words', f'rank {row.rank} of {len(board.rows)}')}")
@@ -176,6 +183,41 @@ def update_leaderboards(
             score = f"≈ {r.score:.4g}" if r.estimated else f"  {r.score:.4g}"
             print(f"{mark} {r.rank:>4}  {score:<10}  {r.model}")
         print(f"leaderboard: {base}.html, {base}.md, {base}.csv, {base}.json")
+
+
+def group_board(
+    name: str, block: Mapping[str, Any], of_tasks: Mapping[str, tuple[Mapping[str, Any], Any]]
+) -> tuple[dict[str, Any], Any] | None:
+    """A group's figures and the board of models that have full results on all its tasks.
+
+    None where it has no score of one metric, or a task of it has no leaderboard.
+    """
+    from ..report.board import Row
+
+    if len(block["scores"]) != 1:
+        return None
+    [score] = block["scores"].values()
+    weights = score["weights"]
+    if not set(weights) <= set(of_tasks):
+        return None
+    rows = {task: {r.model: r for r in of_tasks[task][1].rows} for task in weights}
+    first, *others = rows.values()
+    found = [
+        Row(
+            model,
+            sum(w * rows[t][model].score for t, w in weights.items()),
+            sum((w * rows[t][model].standard_error) ** 2 for t, w in weights.items()) ** 0.5,
+            sum(rows[t][model].items for t in weights),
+            estimated=False,
+        )
+        for model in first
+        if all(model in other for other in others)
+    ]
+    if not found:
+        return None
+    board = replace(of_tasks[next(iter(weights))][1], task=name, n_items=block["items_total"])
+    figures = {**block, "estimate": score["estimate"], "standard_error": score["standard_error"]}
+    return figures, replace(board, rows=()).with_rows(found)
 
 
 def full_board(table: Any, scale: Any, block: Mapping[str, Any], task: str) -> Any:

@@ -336,7 +336,8 @@ def _correct_group(
         for name in tasks
     }
     run_in_all = sum(metrics[name]["sample_len"] for name in tasks)
-    kept, dropped = [], []
+    kept: dict[str, dict[str, float]] = {}
+    dropped = []
     for config in group.aggregate_metric_list:
         # A partial task without the metric says nothing of it; a full run would have it.
         filters = config.filter_list or _filters_of(config.metric, partial, metrics, tasks)
@@ -351,7 +352,7 @@ def _correct_group(
                     for b in estimated
                 )
                 values[stderr] = math.sqrt(max(variance, 0.0)) / sum(weights.values())
-                kept.append(key)
+                kept[key] = {n: w / sum(weights.values()) for n, w in weights.items()}
             else:
                 dropped.append(key)
                 values.pop(key, None)
@@ -367,13 +368,14 @@ def _correct_group(
             f"{len(tasks)} tasks, of which {len(estimated)} were run in part; its standard error "
             "is that of the estimates alone"
         ),
-        "estimated": kept,
+        "estimated": list(kept),
         "scores": {
             key: {
                 "estimate": values[key],
                 "standard_error": values["{}_stderr,{}".format(*key.split(",", 1))],
+                "weights": weights,
             }
-            for key in kept
+            for key, weights in kept.items()
         },
         "not_estimated": dropped,
         "tasks": estimated,
