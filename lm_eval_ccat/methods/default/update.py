@@ -65,7 +65,7 @@ def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
     known[:, row, column] = items.covariance
     known[:, column, row] = items.covariance
     scores_of = _Scores(f, s, y, seen, share, shift)
-    c, inverse = scores_of.mode(items.coefficients, np.linalg.inv(known))
+    c, inverse = scores_of.mode(items.coefficients, np.asarray(np.linalg.inv(known)))
     noise = scores_of.noise(c, items.noise, _PRIOR_DF + before)
     abilities = np.concatenate([items.abilities, x])
     made = replace(
