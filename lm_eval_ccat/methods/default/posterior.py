@@ -144,8 +144,13 @@ class ScorePosterior:
         return float(own + along.dot(self.covariance).dot(along))
 
     def _fit(self) -> None:
-        """Newton steps to the mode, from the last one."""
+        """Newton steps to the mode, from the last one.
+
+        The noise of a score depends on the ability, which a step takes as fixed: steps can overshoot
+        and go to and fro between two abilities. Once one turns back they are halved.
+        """
         items, prior, z = self.items, self._prior, self.z
+        share, before = 1.0, np.zeros(len(z))
         at = np.array(self.seen)
         rows, noise, y = self._rows, items.noise[at], self._score[at]
         # Where the last fit ended, everything is known already.
@@ -157,7 +162,10 @@ class ScorePosterior:
             covariance = solved(precision, every)
             step = covariance.dot(g.dot((y - mu) / kappa) - prior * z)
             longest = max(map(abs, step.tolist()))
-            z = z + (step if longest < _LONGEST_STEP else step * (_LONGEST_STEP / longest))
+            if step.dot(before) < -0.25 * before.dot(before):
+                share *= 0.5
+            before = step
+            z = z + step * (share if longest < _LONGEST_STEP else share * _LONGEST_STEP / longest)
             if longest < _TOLERANCE:
                 break
             mu, w, kappa, g[0] = items.curves(z.tolist(), rows, noise)

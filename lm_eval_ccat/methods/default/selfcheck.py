@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from ..trust import FEW_MODELS
 from .departures import PRIOR_DF, VAGUE, Departures, fit_components, fit_noise, fit_scale
 from .field import FIRST, Field
 from .items import MANY, FitOptions, fit_items
@@ -376,7 +377,18 @@ def departures_of(stops: list[Stop], known: Departures, widen: bool) -> tuple[De
     # Models of a group share their draws, and these are most of the error now: groups count.
     one = inflation(judged.model[at], judged.z2[at], len(of))
     two = inflation(judged.pair_key[pair_at], judged.pair_z2[pair_at], len(of))
+    found = replace(found, single=_at_least_vague(found.single, n_models))
     return replace(found, inflation=one, inflation_of_pairs=two), judged
+
+
+def _at_least_vague(single: Floats, n_models: int) -> Floats:
+    """Departures of one model, where fewer than `FEW_MODELS` were there to show them.
+
+    From three models on, of which none can be left out, the vague prior counts less and less. Pairs
+    keep theirs: what so few models do not show is how far a family departs together.
+    """
+    unknown = (FEW_MODELS - n_models) / (FEW_MODELS - 3)
+    return np.maximum(single, min(max(unknown, 0.0), 1.0) * VAGUE.single)
 
 
 def _result(s: Stop, prior: Departures) -> Result:
