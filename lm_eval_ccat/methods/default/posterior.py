@@ -146,8 +146,8 @@ class ScorePosterior:
     def _fit(self) -> None:
         """Newton steps to the mode, from the last one.
 
-        The noise of a score depends on the ability, which a step takes as fixed: steps can overshoot
-        and go to and fro between two abilities. Once one turns back they are halved.
+        The noise of a score depends on the ability, which a step takes as fixed, so that steps can
+        go to and fro between two abilities. Once one turns back they are halved.
         """
         items, prior, z = self.items, self._prior, self.z
         share, before = 1.0, np.zeros(len(z))
