@@ -63,6 +63,25 @@ def test_a_local_ray_is_started_by_the_command(bench: Bench, server: Completions
 
 
 @pytest.mark.slow
+def test_new_models_are_placed_among_known_ones_from_two_nodes(
+    bench: Bench, server: CompletionsServer, cluster: Any
+) -> None:
+    config = bench.config(
+        server.url, TWO, entry={"num_cpus": 1.5}, bank="default.bank.json", known="known.parquet",
+        max_items=20, stop_when_decided=False,
+    )  # fmt: skip
+    arguments = ["--executor", "ray", "--ray_address", cluster.address]
+    assert main(["rank", str(config), *arguments]) in (0, 3)  # one model fits on a node
+    content = json.loads((config.with_suffix(".run") / "result.json").read_text())
+    assert len(content["order"]) == 8 and {m for m, _ in server.asked} == set(TWO)
+    truth = sorted([*[*bench.truth][::2], *TWO], key=lambda m: -bench.truth[m])
+    for name in TWO:
+        assert content["models"][name]["n_items"] == 20
+        low, high = content["models"][name]["place"]["rank_interval"]
+        assert low <= truth.index(name) + 1 <= high
+
+
+@pytest.mark.slow
 def test_a_lost_node_costs_only_what_was_in_flight(bench: Bench, cluster: Any) -> None:
     with CompletionsServer(bench.outputs, latency=0.1) as server:
         config = bench.config(
