@@ -17,7 +17,7 @@ example:
   lm-eval-ccat calibrate harness_logs/ --task mmlu --metric acc -o mmlu.banks
 
 Of a group, a list or a pattern of tasks (mmlu, or a,b, or 'mmlu_*') the result is a suite bank: a
-folder with a bank per task and metric, which every command takes as it takes a bank.
+folder with a bank per task and metric. Every command but `bank form` takes it as it takes a bank.
 """
 
 _SHOWN_ITEMS = 10
