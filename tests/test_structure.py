@@ -15,7 +15,6 @@ ROOT = Path(lm_eval_ccat.__file__).parent
 ROOMS = (  # from the top of the house to its ground; a room imports only from rooms below it
     "cli",
     "report",
-    "experiments",
     "live",
     "upkeep",
     "simulation",

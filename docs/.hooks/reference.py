@@ -144,29 +144,26 @@ def commands() -> str:
     """Every command with its options and examples, from the parsers themselves."""
     parts = [
         "# Commands",
-        "`lm_eval_ccat` is the same programme. Every command takes `--help`, and `--debug` shows "
+        "`lm_eval_ccat` is the same program. Every command takes `--help`, and `--debug` shows "
         "the traceback of an error. Exit codes: 0 done, 1 an error, 2 an invalid command; `rank` "
         "adds 3 (ties left) and 4 (a partial ranking), `compare` 5 (worse).",
     ]
-    for name, command in command_line.available_commands().items():
+    for name, summary in command_line.COMMANDS.items():
         parts.append(f"## {name}")
-        if command.module == "harness_passthrough":
-            parts.append(f"{command.summary[0].upper()}{command.summary[1:]}; takes what it takes.")
-            continue
-        for parser in _parsers(name, command):
+        for parser in _parsers(name):
             words = parser.prog.split()[1:]
             if len(words) > 1:
                 parts.append(f"### {' '.join(words)}")
-            parts.append(_sentence(parser.description or command.summary))
-            parts += list(_options(parser, only_ours=command.raw))
+            parts.append(_sentence(parser.description or summary))
+            parts += list(_options(parser, only_ours=name in command_line.RAW))
             if parser.epilog:
                 parts.append(f"```text\n{inspect.cleandoc(parser.epilog)}\n```")
     return "\n\n".join(parts) + "\n"
 
 
-def _parsers(name: str, command: command_line.Command) -> Iterator[argparse.ArgumentParser]:
+def _parsers(name: str) -> Iterator[argparse.ArgumentParser]:
     top = argparse.ArgumentParser(prog="lm-eval-ccat")
-    module = import_module(f"lm_eval_ccat.cli.{command.module}")
+    module = import_module(f"lm_eval_ccat.cli.{name.replace('-', '_')}")
     module.add_parser(top.add_subparsers())
     [made] = [p for p in _choices(top).items() if p[0] == name]
     inner = _choices(made[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -53,6 +54,8 @@ class CommandParser(argparse.ArgumentParser):
         options["allow_abbrev"] = False
         options["formatter_class"] = Help
         super().__init__(*args, **options)
+        # `--range -1,1`: argparse takes only plain numbers that begin with a minus for values.
+        self._negative_number_matcher = re.compile(r"-[\d.][\d.,e-]*$")
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

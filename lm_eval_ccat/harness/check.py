@@ -156,7 +156,7 @@ def check_tasks(
             found = internals.static_configs(manager, name)
         except KeyError:
             raise UsageError(
-                f"no task, group, tag or file {name!r}; `lm-eval-ccat ls tasks` lists them, "
+                f"no task, group, tag or file {name!r}; `lm_eval ls tasks` lists them, "
                 "--include_path adds a folder"
             ) from None
         configs.update(found)

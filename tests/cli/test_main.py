@@ -1,4 +1,4 @@
-"""The command line itself: quick, lazy, one line per error."""
+"""The command line itself: quick, lazy, one line per error, and successors of what has left."""
 
 from __future__ import annotations
 
@@ -10,55 +10,40 @@ import sys
 import pytest
 
 from lm_eval_ccat import __version__
-from lm_eval_ccat.cli.main import COMMANDS, available_commands, command_parser, main
+from lm_eval_ccat.cli.main import COMMANDS, RAW, command_parser, main
+from lm_eval_ccat.cli.parsing import CommandParser
+from lm_eval_ccat.cli.removed import REMOVED, refuse_removed_keys
+from lm_eval_ccat.errors import UsageError
 
 HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers")
 
 
-def fresh(code: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
-
-def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
-    done = fresh(
-        "import sys\n"
-        "from lm_eval_ccat.cli.main import main\n"
-        "assert main(['--help']) == 0\n"
-        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
+def test_help_shows_an_example_and_imports_nothing_heavy() -> None:
+    """One process asks for all of them; what any of them imports would be seen."""
+    code = (
+        "import sys, json, contextlib, io\n"
+        "from lm_eval_ccat.cli.main import COMMANDS, RAW, main\n"
+        "shown = {}\n"
+        "for name in ['', *(n for n in COMMANDS if n not in RAW)]:\n"
+        "    out = io.StringIO()\n"
+        "    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):\n"
+        "        main([*name.split(), '--help'])\n"
+        "    shown[name] = out.getvalue()\n"
+        f"print(json.dumps([shown, [m for m in {HEAVY!r} if m in sys.modules]]))\n"
     )
-    assert done.stderr.strip() == "[]"
-    for name in ("demo", "check", "calibrate", "bank", "rank", "run", "simulate", "ls", "validate"):
-        assert f"\n  {name} " in done.stdout
-
-
-@pytest.mark.parametrize(
-    "command", [n for n, c in COMMANDS.items() if not c.raw and n in available_commands()]
-)
-def test_help_of_each_command_shows_an_example_and_imports_nothing_heavy(command: str) -> None:
-    done = fresh(
-        "import sys\n"
-        "from lm_eval_ccat.cli.main import main\n"
-        "try:\n"
-        f"    main([{command!r}, '--help'])\n"
-        "finally:\n"
-        f"    print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
-    )
-    assert done.returncode == 0
-    assert done.stderr.strip() == "[]"
-    assert "example" in done.stdout and f"lm-eval-ccat {command}" in done.stdout
-    assert done.stderr.strip() == "[]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown, heavy = json.loads(done.stdout)
+    assert heavy == [] and done.stderr == ""
+    overview = shown.pop("")
+    for name, text in shown.items():
+        assert f"\n  {name} " in overview
+        assert "example" in text and f"lm-eval-ccat {name}" in text, name
+    assert all(len(line) <= 80 for line in overview.split("\n"))
 
 
 def test_version(capsys: pytest.CaptureFixture) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == f"lm-eval-ccat {__version__}"
-
-
-def test_unknown_command_is_one_line_and_code_2(capsys: pytest.CaptureFixture) -> None:
-    assert main(["rnak"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("lm-eval-ccat: error: no command 'rnak'; did you mean rank")
-    assert len(error.splitlines()) == 1
 
 
 def test_errors_are_one_line_and_debug_shows_the_traceback(
@@ -74,59 +59,49 @@ def test_errors_are_one_line_and_debug_shows_the_traceback(
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_missing_configuration_is_a_usage_error(capsys: pytest.CaptureFixture) -> None:
-    assert main(["rank", "nowhere.yaml"]) == 2
-    assert "no configuration file nowhere.yaml" in capsys.readouterr().err
-
-
-def test_validate_passes_through_to_the_harness(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "t.yaml").write_text(
-        "task: passthrough_task\ndataset_path: json\ntest_split: test\n"
-        "output_type: generate_until\ndoc_to_text: '{{a}}'\ndoc_to_target: '{{b}}'\n"
-        "metric_list: [{metric: exact_match}]\n"
-    )
-    arguments = ["--tasks", "passthrough_task", "--include_path", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "lm_eval_ccat.cli.main", "validate", *arguments],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "passthrough_task" in done.stdout + done.stderr
-
-
-def test_a_command_far_from_all_lists_them(capsys: pytest.CaptureFixture) -> None:
-    assert main(["zzzzzz"]) == 2
-    assert "there are: demo, check" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
-        (
-            ["simulate", "--scores", "x", "--mehods", "a"],
-            "unknown option --mehods; did you mean --methods",
-        ),
+        (["rnak"], "no command 'rnak'; did you mean rank"),
+        (["zzzzzz"], "choose from demo, check"),
+        (["rank", "nowhere.yaml"], "no configuration file nowhere.yaml"),
+        (["simulate", "--scores", "x", "--mehods", "a"], "--mehods; did you mean --methods"),
         (["bank", "shwo", "x"], "no 'shwo'; did you mean show"),
         (["report", "--scores", "x"], "unknown option --scores"),
+        (["--completion", "fish"], "--completion 'fish': choose from bash"),
+        (["ls", "tasks"], "`ls` has left lm-eval-ccat; use `lm_eval ls` instead"),
     ],
 )
-def test_a_mistyped_word_names_the_closest(
-    argv: list[str], said: str, capsys: pytest.CaptureFixture
-) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(argv)
-    assert left.value.code == 2
+def test_a_mistake_is_one_line_with_the_remedy_and_code_2(argv, message, capsys) -> None:
+    try:
+        code = main(argv)
+    except SystemExit as left:
+        code = left.code
     error = capsys.readouterr().err
-    assert said in error and len(error.splitlines()) == 1
+    assert code == 2 and message in error and len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize("typed", REMOVED)
+def test_what_has_left_is_refused_and_its_successor_exists(typed: str, capsys) -> None:
+    if typed.startswith("key "):
+        with pytest.raises(UsageError, match="instead"):
+            refuse_removed_keys([typed.removeprefix("key ")])
+    else:
+        assert main(typed.split()) == 2
+        error = capsys.readouterr().err
+        assert f"`{typed}` has left" in error and REMOVED[typed] in error
+    program, command, *_ = [*REMOVED[typed].split(), ""]
+    if program == "lm-eval-ccat" and not command.startswith("-"):
+        assert command in COMMANDS
 
 
 def test_completion_knows_commands_and_flags(capsys: pytest.CaptureFixture) -> None:
-    assert main(["completion", "bash"]) == 0
+    assert main(["--completion", "bash"]) == 0
     script = capsys.readouterr().out
     assert "simulate" in script and "--items_per_model" in script
 
 
-def test_json_means_the_same_in_every_command(tmp_path, capsys: pytest.CaptureFixture) -> None:
+def test_json_goes_to_a_file_or_in_place_of_the_text(tmp_path, capsys) -> None:
     from lm_eval_ccat import ItemBank
 
     bank = str(tmp_path / "t.bank.json")
@@ -137,25 +112,11 @@ def test_json_means_the_same_in_every_command(tmp_path, capsys: pytest.CaptureFi
     assert main(["bank", "show", bank, "--json", str(out)]) == 0
     assert json.loads(out.read_text()) == json.loads(printed)
     assert capsys.readouterr().out.startswith(bank)  # with a file the text is printed as well
-    parser = command_parser(c for c in available_commands().values() if not c.raw)
-    for found in every_parser(parser):
-        for action in found._actions:
-            if "--json" in action.option_strings:
-                assert (action.nargs, action.const) == ("?", "-"), found.prog
-
-
-def every_parser(parser: argparse.ArgumentParser):
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for inner in action.choices.values():
-                yield from every_parser(inner)
 
 
 def test_shared_flags_are_written_the_same_in_every_command() -> None:
-    own = [command for command in available_commands().values() if not command.raw]
     seen: dict[str, set] = {"--json": set(), "--exclude": set(), "--watch": set()}
-    parsers = [command_parser(own)]
+    parsers: list[argparse.ArgumentParser] = [command_parser(COMMANDS.keys() - RAW)]
     while parsers:
         for action in parsers.pop()._actions:
             if isinstance(action, argparse._SubParsersAction):
@@ -163,3 +124,10 @@ def test_shared_flags_are_written_the_same_in_every_command() -> None:
             for flag in seen.keys() & set(action.option_strings):
                 seen[flag].add((action.nargs, action.metavar, action.const, action.default))
     assert all(len(ways) == 1 for ways in seen.values()), seen
+
+
+@pytest.mark.parametrize("value", ["-1,1", "-.5", "-1e-3"])
+def test_a_value_may_begin_with_a_minus(value: str) -> None:
+    parser = CommandParser()
+    parser.add_argument("--range")
+    assert parser.parse_args(["--range", value]).range == value

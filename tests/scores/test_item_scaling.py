@@ -108,26 +108,3 @@ def test_a_replay_scales_by_each_folds_calibration_models():
         assert {**a, "seconds": 0} == {**b, "seconds": 0}
     plain = simulate(table, holdouts=[holdout], **arguments)
     assert plain.runs[0]["z_rms"] != one.runs[0]["z_rms"]
-
-
-def test_experiments_scale_the_metrics_they_are_told_to(tmp_path):
-    from lm_eval_ccat.experiments.design import Design
-    from lm_eval_ccat.experiments.run import Setup, run_experiments
-
-    rng = np.random.default_rng(4)
-    skill = np.linspace(0.2, 0.8, 8)[:, None]
-    raw = rng.uniform(5, 15, size=60) + 10 * np.clip(skill + 0.2 * rng.normal(size=(8, 60)), 0, 1)
-    (tmp_path / "tables").mkdir()
-    ScoreTable.from_arrays(
-        raw, models=[f"m{n}" for n in range(8)], scale=FKGL, metric="fkgl"
-    ).write(tmp_path / "tables" / "plos.parquet")
-    design = Design(methods=("paper",), holdout=3, folds=1, seeds=1, levels=(10.0,))
-    found = {}
-    for scaled in (False, True):
-        setup = Setup(scales={"fkgl": {"item_scaling": scaled}})
-        [found[scaled]] = run_experiments(
-            tmp_path / "tables", tmp_path / f"out{scaled}", design, setup
-        ).values()
-        assert found[scaled]["facts"]["item_scaling"] is scaled
-    k = {on: entry["conformance"]["paper"]["discrimination"] for on, entry in found.items()}
-    assert k[True] != k[False]

@@ -1,7 +1,7 @@
 """The paper's design on live models: every pair of task and metric, over HTTP, two temperatures.
 
 The models are a server's, with answers made up from local data of the data sets' real layout. This
-proves the wiring from servers to the tables of `experiments`; no ranking is claimed from it. COMET
+proves the wiring from servers to the tables of `benchmarks/paper`; it claims no ranking. COMET
 needs an environment of its own and is tested with its worker.
 """
 
@@ -18,6 +18,7 @@ from conftest import CONFIGS
 from judge_server import JudgeServer
 from local_data import N
 
+from benchmarks.paper.measure import main as measure_paper
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
 
@@ -147,8 +148,8 @@ def test_the_tables_of_the_paper_are_filled_from_the_logs(http_logs, place):
             parts.append(parquet.read_table(part))
         whole = pa.concat_tables(parts, promote_options="permissive")
         parquet.write_table(whole, place / "tables" / f"{task}.parquet")
-    code = main([
-        "experiments", "--scores", "tables", "--out", "of_the_paper", "--methods", "paper",
+    code = measure_paper([
+        "--scores", "tables", "--out", "of_the_paper", "--methods", "paper",
         "--holdout", "3", "--folds", "2", "--seeds", "2", "--items_per_model", "6",
         "--levels", "5",
     ])  # fmt: skip

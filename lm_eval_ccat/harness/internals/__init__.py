@@ -92,7 +92,6 @@ from .results import (
 from .running import (
     amend_results,
     bind_evaluate,
-    command_line,
     config_file,
     install_evaluate,
     register_model_type,
@@ -138,7 +137,6 @@ __all__ = [
     "certificates",
     "chat_template_text",
     "collect",
-    "command_line",
     "config_file",
     "count_tokens",
     "default_metrics",

@@ -18,7 +18,6 @@ ANY_VERSION = "CCAT_ANY_HARNESS"
 
 #: "module:attribute" of everything used in this folder; names of other releases stand after "|".
 USED = (
-    "lm_eval.__main__:cli_evaluate",
     "lm_eval._cli.run:Run",
     "lm_eval.api.instance:Instance",
     "lm_eval.api.model:CachingLM",

@@ -89,11 +89,6 @@ def run_command() -> Any:
     return resolve("lm_eval._cli.run:Run")
 
 
-def command_line() -> Any:
-    """The harness's own command line, which reads ``sys.argv``."""
-    return resolve("lm_eval.__main__:cli_evaluate")
-
-
 def register_model_type(name: str, target: str) -> None:
     """Make a model type known to the harness; the class is imported when it is used."""
     import_module("lm_eval.models")  # registers the harness's own, without loading them

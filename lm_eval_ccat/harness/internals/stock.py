@@ -45,7 +45,7 @@ def stock_entries(names: Sequence[str]) -> dict[str, Any] | None:
             meant = f"; close names: {', '.join(close)}" if close else ""
             raise UsageError(
                 f"cannot load task {name!r}: no task, group or tag has that name{meant} "
-                "(`lm-eval-ccat ls tasks` lists all, --include_path adds a folder)"
+                "(`lm_eval ls tasks` lists all, --include_path adds a folder)"
             )
     alone = {n: files[n][0] for n in names if len(files.get(n, ())) == 1 and kinds[n] == "task"}
     if len(alone) < len(names) or any(f.suffix != ".yaml" for f in alone.values()):

@@ -1,4 +1,4 @@
-"""The plots of `experiments`; needs matplotlib, the extra ``plot``."""
+"""The plots of the tables; they need matplotlib."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measurements of `experiments`, against computation by hand."""
+"""The studies of `benchmarks/paper`, against computation by hand."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.errors import ScoreTableError
-from lm_eval_ccat.experiments.conformance import (
+from benchmarks.paper.conformance import (
     conformance,
     conformance_study,
     observations,
     r2_of_configs,
 )
-from lm_eval_ccat.experiments.design import Design
-from lm_eval_ccat.experiments.studies import (
+from benchmarks.paper.design import Design, at_temperature
+from benchmarks.paper.studies import (
     break_even,
     families,
     information,
     jaccard,
+    of_runs,
     replay,
     sweep,
+    tie_scores,
 )
-from lm_eval_ccat.experiments.summaries import of_runs, tie_scores
-from lm_eval_ccat.experiments.temperature import at_temperature
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.simulation import Method
 from lm_eval_ccat.simulation.outcome import Outcome
 from lm_eval_ccat.simulation.protocol import drawn_prices

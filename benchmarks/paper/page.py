@@ -1,7 +1,7 @@
-"""Make docs/experiments.md from what `lm-eval-ccat experiments` wrote.
+"""Write what was measured: JSON, CSV, Markdown and plots, and docs/experiments.md, from one document.
 
-    python benchmarks/paper_experiments/page.py [OUT [COMMIT of the code that measured]]
-    python benchmarks/paper_experiments/page.py --beside OUT METHOD COMMIT
+    python benchmarks/paper/run --docs [OUT [COMMIT of the code that measured]]
+    python benchmarks/paper/run --beside OUT METHOD COMMIT
 
 With OUT, its `experiments.json` and plots are copied into docs/ first. With --beside, the rows of
 one method of another run, of fewer seeds, are put under those of `paper`, labelled with its seeds.
@@ -12,27 +12,34 @@ the paper's figures.
 # ruff: noqa: E501
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import shutil
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lm_eval_ccat.experiments.printed import printed
-from lm_eval_ccat.experiments.report import dump, section
-from lm_eval_ccat.experiments.tables import Table
+from lm_eval_ccat import __version__
+from lm_eval_ccat.files import replace_text
+
+from .design import Design
+from .tables import Measured, Table, all_tables, printed
+
+DIGITS = 6  # significant, in JSON
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+PLOTS = DOCS / "experiments"
 MEASURED = DOCS / "measured" / "experiments.json"
 
 HEAD = """\
 # The paper's experiments on published scores
 
-Made by one command, `benchmarks/paper_experiments/run.sh DATA`, with `lm-eval-ccat experiments`.
+Made by one command, `sh benchmarks/paper/published.sh DATA`, with `benchmarks/paper/run`.
 Every figure on this page stands in `docs/measured/experiments.json`, which that command writes, or
-in `lm_eval_ccat/experiments/paper.json`, which holds what the paper prints. Each table has the rows
+in `benchmarks/paper/paper.json`, which holds what the paper prints. Each table has the rows
 that the paper prints first, then ours.
 
 {settings} {measured_by}{beside}
@@ -88,6 +95,163 @@ Where the data differ, plainly:
   change an order; it draws 10,000 bootstrap resamples for the true ties, we draw 1,000.
 
 """
+
+
+def write(
+    measured: Measured, design: Design, folder: Path
+) -> tuple[dict[str, Any], list[Table], list[str]]:
+    """Write every table, the plots, and one page of it all.
+
+    Parameters
+    ----------
+    measured : dict
+        Of :func:`~.measure.run_experiments`.
+    design : Design
+    folder : Path
+
+    Returns
+    -------
+    document : dict
+        What ``experiments.json`` holds: ``settings``, ``tables`` and ``left_out``.
+    tables : list of Table
+    notes : list of str
+        What could not be written.
+    """
+    tables = all_tables(measured, design.methods)
+    document = {
+        "settings": settings_in_words(design),
+        "tables": [_rounded(asdict(table)) for table in tables],
+        "left_out": left_out(measured),
+    }
+    replace_text(folder / "experiments.json", dump(document))
+    notes, drawn = [], []
+    try:
+        from .plots import draw
+
+        drawn = draw(tables, measured, design.methods, folder)
+    except ImportError:
+        notes.append("no plots: matplotlib is not installed")
+    for table in tables:
+        write_csv(table, folder)
+        replace_text(folder / f"{table.name}.md", section(table, drawn))
+    replace_text(folder / "README.md", whole(document, drawn))
+    return document, tables, notes
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """The document as JSON, one row of a table per line."""
+    tables = [{**table, "rows": f"rows {n}"} for n, table in enumerate(document["tables"])]
+    text = json.dumps({**document, "tables": tables}, indent=1, allow_nan=False)
+    for n, table in enumerate(document["tables"]):
+        rows = ",\n".join("    " + json.dumps(row, allow_nan=False) for row in table["rows"])
+        text = text.replace(f'"rows {n}"', f"[\n{rows}\n   ]", 1)
+    return text + "\n"
+
+
+def whole(document: Mapping[str, Any], plots: Sequence[str] = (), at: str = "") -> str:
+    """One Markdown page of what ``experiments.json`` holds.
+
+    Parameters
+    ----------
+    plots : sequence of str
+        Names of the tables that have a plot.
+    at : str
+        Where the plots lie, as a prefix of their file names.
+    """
+    parts = [f"# Experiments\n\n{document['settings']}\n"]
+    parts += [section(Table(**table), plots, at) for table in document["tables"]]
+    if document["left_out"]:
+        parts.append("\n".join(["## Left out", "", *(f"- {t}" for t in document["left_out"]), ""]))
+    return "\n".join(parts)
+
+
+def section(table: Table, plots: Sequence[str] = (), at: str = "") -> str:
+    """One table with its title, note and plot."""
+    picture = f"\n![{table.title}]({at}{table.name}.png)\n" if table.name in plots else ""
+    return f"## {table.title}\n\n{table.note}\n\n{markdown(table)}{picture}"
+
+
+def settings_in_words(design: Design) -> str:
+    """What was run, in one paragraph."""
+    rescale = {
+        "range": "scores told to `paper` are rescaled by the range of the calibration scores",
+        "none": "scores told to `paper` are not rescaled",
+        "holdout": "scores told to `paper` are rescaled by the range of the held-out scores",
+    }[design.rescale]
+    tested = (
+        "the mean of their configs"
+        if design.temperature is None
+        else f"temperature {design.temperature:g} where they have several"
+    )
+    prices = "given" if design.prices else "drawn log-uniformly from 0.1 to 3.2 per seed"
+    return (
+        f"lm-eval-ccat {__version__}. {design.folds} hold-out sets of {design.holdout} models, "
+        f"{design.seeds} seeds each; budget of {design.items_per_model:g} items per model; "
+        f"confidence {design.confidence:g}. Held-out models are tested at {tested}; all configs of "
+        f"the others calibrate. Prices are {prices}; {rescale}."
+    )
+
+
+def left_out(measured: Measured) -> list[str]:
+    """What could not be measured, and why."""
+    said = []
+    for label, entry in measured.items():
+        if "skipped" in entry:
+            said.append(f"{label}: {entry['skipped']}")
+            continue
+        said += [
+            f"{label}: {study}: {found['skipped']}"
+            for study, found in entry.items()
+            if isinstance(found, dict) and "skipped" in found
+        ]
+    return said
+
+
+def write_csv(table: Table, folder: Path) -> Path:
+    """Write one table as CSV, numbers unrounded."""
+    path = folder / f"{table.name}.csv"
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)
+    writer.writerow(table.columns)
+    writer.writerows([["" if v is None else v for v in row] for row in table.rows])
+    replace_text(path, stream.getvalue())
+    return path
+
+
+def markdown(table: Table) -> str:
+    """One table as Markdown; a column "x sd" goes into that of "x", behind +-."""
+    if not table.rows:
+        return "Nothing to show for these tables.\n"
+    at = {c: n for n, c in enumerate(table.columns)}
+    shown = [c for c in table.columns if not (c.endswith(" sd") and c[:-3] in at)]
+    numeric = {c for c in shown if any(isinstance(r[at[c]], (int, float)) for r in table.rows)}
+    lines = [
+        "| " + " | ".join(shown) + " |",
+        "|" + "|".join(" ---: " if c in numeric else " --- " for c in shown) + "|",
+    ]
+    for row in table.rows:
+        cells = []
+        for c in shown:
+            cell = _shown(row[at[c]], table.formats.get(c, "{:.3f}"))
+            sd = row[at[f"{c} sd"]] if f"{c} sd" in at else None
+            cells.append(cell if sd is None else f"{cell} ± {_shown(sd, table.formats[f'{c} sd'])}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: Any, form: str) -> str:
+    if value is None:
+        return "–"
+    return form.format(value) if isinstance(value, (int, float)) else str(value)
+
+
+def _rounded(value: Any) -> Any:
+    """The value with floats cut to the digits that JSON keeps."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    return [_rounded(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def beside(document: dict[str, Any], other: Mapping[str, Any], method: str, commit: str) -> None:
@@ -207,28 +371,26 @@ def page(document: Mapping[str, Any], plots: set[str]) -> str:
     return "\n".join(text)
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["--beside"]:
-        out, method, commit = sys.argv[2:]
+def write_docs(argv: Sequence[str]) -> None:
+    """What ``--docs`` and ``--beside`` do with docs/experiments.md and what it is made from."""
+    kind, *rest = argv
+    if kind == "--beside":
+        out, method, commit = rest
         document = json.loads(MEASURED.read_text(encoding="utf-8"))
         other = json.loads(Path(out, "experiments.json").read_text(encoding="utf-8"))
         beside(document, other, method, commit)
         MEASURED.write_text(dump(document), encoding="utf-8")
-    elif sys.argv[1:]:
-        out = Path(sys.argv[1])
+    elif rest:
+        out = Path(rest[0])
         document = json.loads((out / "experiments.json").read_text(encoding="utf-8"))
-        if sys.argv[2:]:
-            document["measured_by"] = f"Measured by the code of commit {sys.argv[2]}."
+        if rest[1:]:
+            document["measured_by"] = f"Measured by the code of commit {rest[1]}."
         MEASURED.write_text(dump(document), encoding="utf-8")
-        for old in (DOCS / "experiments").glob("*.png"):
+        for old in PLOTS.glob("*.png"):
             old.unlink()
         for plot in out.glob("*.png"):
-            shutil.copy(plot, DOCS / "experiments" / plot.name)
+            shutil.copy(plot, PLOTS / plot.name)
     document = json.loads(MEASURED.read_text(encoding="utf-8"))
-    plots = {p.stem for p in (DOCS / "experiments").glob("*.png")}
+    plots = {p.stem for p in PLOTS.glob("*.png")}
     (DOCS / "experiments.md").write_text(page(document, plots), encoding="utf-8")
     print(DOCS / "experiments.md")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,26 +1,25 @@
-"""The measurements of `experiments`, one score table at a time; each returns JSON values.
+"""The measurements, one score table at a time; each returns JSON values.
 
 They follow the experiments of arXiv:2601.13885 and are made alike for every method with a bank.
+Means are over runs, as the paper averages them: each run counts once, ties of each run by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from ..errors import CcatError
-from ..methods import calibrate
-from ..scores import ScoreTable
-from ..simulation.methods import Method
-from ..simulation.outcome import Outcome
-from ..simulation.protocol import drawn_prices, item_units
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.simulation.methods import Method
+from lm_eval_ccat.simulation.outcome import Outcome
+from lm_eval_ccat.simulation.protocol import drawn_prices, item_units
+
 from .conformance import discrimination
 from .design import BASELINES, Design
-from .summaries import of_runs
 
 
 def replay(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
@@ -40,10 +39,8 @@ def replay(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
         methods.append(
             design.method(name, f"{name}, fixed", kind="fixed", as_long_as=adaptive[name])
         )
-    found = design.simulate(table, methods, units)
-    runs: dict[str, list[Outcome]] = {}
-    for outcome in found.outcomes:
-        runs.setdefault(outcome.method, []).append(outcome)
+    replayed = design.simulate(table, methods, units)
+    runs = by_method(replayed.outcomes)
     sets = design.sets(table)
     return {
         "summary": {name: of_runs(runs[name]) for name in (*design.methods, *BASELINES)},
@@ -56,7 +53,7 @@ def replay(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
         ),
         "cost": _costs(table, design, units, sets, runs[design.methods[0]]),
         "holdout": len(sets[0]),
-        "warnings": found.warnings,
+        "warnings": replayed.warnings,
     }
 
 
@@ -90,12 +87,12 @@ def _costs(
             calibration.append(
                 size * sum(price[m] * configs[m] for m in table.models if m not in held)
             )
-    found = {
+    costs = {
         "calibration": float(np.mean(calibration)),
         "full / model": float(np.mean(full)),
         "adaptive / model": float(np.mean([r.cost / len(r.holdout) for r in runs])),
     }
-    return {**found, "break-even": break_even(*found.values())}
+    return {**costs, "break-even": break_even(*costs.values())}
 
 
 def break_even(calibration: float, full: float, adaptive: float) -> float | None:
@@ -117,35 +114,32 @@ def families(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
     Up to as many sets of three as there are folds, drawn by a fixed seed; the families are drawn
     first, then a member of each. At least four models of other families calibrate.
     """
-    there = {
-        family: [m for m in members if m in table.models]
-        for family, members in (design.families or {}).items()
+    members = {
+        family: present
+        for family, models in (design.families or {}).items()
+        if (present := [m for m in models if m in table.models])
     }
-    there = {family: members for family, members in there.items() if members}
     trios = [
         trio
-        for trio in combinations(there, 3)
-        if len(table.models) - len({m for f in trio for m in there[f]}) >= 4
+        for trio in combinations(members, 3)
+        if len(table.models) - len({m for f in trio for m in members[f]}) >= 4
     ]
     if not trios:
         return {}
     rng = np.random.default_rng(3)
     drawn = rng.permutation(len(trios))[: design.folds]
-    runs: dict[str, list[Outcome]] = {}
+    outcomes: list[Outcome] = []
     sets = []
     for number, n in enumerate(sorted(drawn)):
-        held = [there[f][int(rng.integers(len(there[f])))] for f in trios[n]]
-        relatives = {m for f in trios[n] for m in there[f]} - set(held)
-        rest = table.without(relatives)
-        found = design.simulate(
-            rest, [*map(design.method, design.methods), *BASELINES], units, holdouts=[held]
-        )
-        for outcome in found.outcomes:
-            runs.setdefault(outcome.method, []).append(replace(outcome, fold=number))
+        held = [members[f][int(rng.integers(len(members[f])))] for f in trios[n]]
+        rest = table.without({m for f in trios[n] for m in members[f]} - set(held))
+        methods = [*map(design.method, design.methods), *BASELINES]
+        replayed = design.simulate(rest, methods, units, holdouts=[held])
+        outcomes += [replace(outcome, fold=number) for outcome in replayed.outcomes]
         sets.append(
             {"families": list(trios[n]), "models": held, "calibration": len(rest.models) - 3}
         )
-    return {"sets": sets, "summary": {method: of_runs(own) for method, own in runs.items()}}
+    return {"sets": sets, "summary": {m: of_runs(runs) for m, runs in by_method(outcomes).items()}}
 
 
 def sweep(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
@@ -154,43 +148,35 @@ def sweep(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
     The random baseline goes on to all items; half of them is what a ranker gives a model at most.
     """
     levels = sorted({n for n in design.levels if n <= table.n_items / 2} | {design.levels[0]})
-    further, n = [], levels[-1] * 2
-    while n < table.n_items:
-        further.append(n)
-        n *= 2
-    found: dict[str, list[dict[str, Any]]] = {}
-    for low in (True, False):
-        own = [n for n in levels if (n < 10) == low]
-        if not own:
+    further = [float(table.n_items)]
+    while levels[-1] * 2 ** len(further) < table.n_items:
+        further.insert(-1, levels[-1] * 2 ** len(further))
+    few, many = [n for n in levels if n < 10], [n for n in levels if n >= 10]
+    measured: dict[str, list[dict[str, Any]]] = {}
+    for budgets, warmup in ((few, min(few, default=10)), (many, 10), (further, None)):
+        methods: list[str | Method] = ["random"]
+        if warmup is not None:
+            # A warm-up longer than the budget would be the same run at every level below it.
+            rank = {"stop_when_decided": False, "warmup": int(warmup)}
+            methods[:0] = [design.method(m, rank=rank, own_budget=True) for m in design.methods]
+        if not budgets:
             continue
-        # A warm-up longer than the budget would be the same run at every level below it.
-        rank = {"stop_when_decided": False, "warmup": int(min(10, *own)) if low else 10}
-        methods = [design.method(m, rank=rank, own_budget=True) for m in design.methods]
-        _add(found, design, table, [*methods, "random"], units, own)
-    _add(found, design, table, ["random"], units, [*further, float(table.n_items)])
-    return found
-
-
-def _add(
-    found: dict[str, list[dict[str, Any]]],
-    design: Design,
-    table: ScoreTable,
-    methods: Sequence[str | Method],
-    units: Any,
-    levels: Sequence[float],
-) -> None:
-    replayed = design.simulate(table, methods, units, items_per_model=levels[0], levels=levels)
-    for level in levels:
-        at = [o for o in replayed.outcomes if o.items_per_model == level]
-        for method in dict.fromkeys(o.method for o in at):
-            runs = [o for o in at if o.method == method]
-            found.setdefault(method, []).append(
-                {"budget": level, **of_runs(runs), "holdout": len(runs[0].holdout)}
-            )
+        replayed = design.simulate(
+            table, methods, units, items_per_model=budgets[0], levels=budgets
+        )
+        for budget in budgets:
+            at = [o for o in replayed.outcomes if o.items_per_model == budget]
+            for method, runs in by_method(at).items():
+                measured.setdefault(method, []).append(
+                    {"budget": budget, **of_runs(runs), "holdout": len(runs[0].holdout)}
+                )
+    return measured
 
 
 def information(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
     """Selection by full against first-term information, by the method "paper"."""
+    if "paper" not in design.methods:
+        return {}
     kinds = {"first": {}, "full": {"rank": {"information": "full"}}}
     # One at a time: with both in one replay the second would spend what the first did.
     runs = {
@@ -217,9 +203,52 @@ def jaccard(a: Outcome, b: Outcome) -> float:
     return float(np.mean(shares))
 
 
-def try_study(study: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Run a study; what it cannot do on a table is a note in the results, not the end of them."""
-    try:
-        return study()
-    except CcatError as error:
-        return {"skipped": str(error)}
+def by_method(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """The runs of each method, in the order in which the methods first occur."""
+    runs: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        runs.setdefault(outcome.method, []).append(outcome)
+    return runs
+
+
+def of_runs(runs: Sequence[Outcome]) -> dict[str, Any]:
+    """Summarise the runs of one method.
+
+    Returns
+    -------
+    dict
+        ``tau``, ``asked`` (items over all held-out models) and ``spent``, each also with ``_sd``
+        over runs; ``tied`` and ``truly_tied`` (shares of pairs); ``precision``, ``recall``, ``F1``
+        of ties and ``confident_accuracy``, None for a method that states no confidence.
+    """
+    summary: dict[str, Any] = {"runs": len(runs)}
+    for name, values in (
+        ("tau", [r.tau for r in runs if r.tau is not None]),
+        ("asked", [r.items for r in runs]),
+        ("spent", [r.cost for r in runs]),
+    ):
+        summary[name] = float(np.mean(values)) if values else None
+        summary[f"{name}_sd"] = float(np.std(values)) if values else None
+    summary["truly_tied"] = float(np.mean([r.true_ties / r.pairs for r in runs]))
+    stated = [r for r in runs if r.ties is not None]
+    scores = np.array([tie_scores(r) for r in stated]).reshape(-1, 3)
+    right = [(r.confident_right or 0) / r.confident for r in stated if r.confident]
+    summary |= dict.fromkeys(("tied", "precision", "recall", "F1", "confident_accuracy"))
+    if stated:
+        summary["tied"] = float(np.mean([(r.ties or 0) / r.pairs for r in stated]))
+        summary |= dict(zip(("precision", "recall", "F1"), scores.mean(axis=0).tolist()))
+        summary["confident_accuracy"] = float(np.mean(right)) if right else None
+    return summary
+
+
+def tie_scores(run: Outcome) -> tuple[float, float, float]:
+    """Precision, recall and F1 of the ties of one run.
+
+    As the authors' code has it: recall is 1 where nothing is truly tied; precision is 1 where
+    nothing is tied nor called so, and 0 where all of several ties are missed.
+    """
+    called, true, hits = run.ties or 0, run.true_ties, run.tie_hits or 0
+    precision = hits / called if called else float(true == 0)
+    recall = hits / true if true else 1.0
+    both = precision + recall
+    return precision, recall, 2.0 * precision * recall / both if both else 0.0

@@ -1,14 +1,19 @@
-"""The tables of `experiments`: what the paper prints and what was measured, row by row."""
+"""The tables: what the paper prints and what was measured, row by row.
+
+What the paper prints is data, `paper.json` beside this module: ``headline``, ``design``, ``pairs``,
+and ``tables`` by our names. Each says ``where`` it stands; its rows are in the order of ``pairs``.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from .printed import pair_of, printed
 
 Measured = Mapping[str, Mapping[str, Any]]
 Row = list[Any]
@@ -17,6 +22,28 @@ PRINTED = "printed"
 NO_SCORES = "printed; no scores to be had"
 _FIRST = ("table", "metric", "figures")
 _COUNTS = ("models", "items", "sets", "calibrated on", "share")  # not pooled over tables
+
+
+@cache
+def printed() -> Mapping[str, Any]:
+    """The paper's figures."""
+    content = Path(__file__).with_name("paper.json").read_text(encoding="utf-8")
+    return dict(json.loads(content))
+
+
+def pair_of(table: str, metric: str) -> int | None:
+    """Position among the paper's pairs of a score table of that name and metric, or None.
+
+    Examples
+    --------
+    >>> pair_of("ccat_flores200_tur_eng", "bleu"), pair_of("wmt24_en-de", "bleu")
+    (6, None)
+    """
+    metric = metric.removesuffix("_item_scaled")
+    for number, pair in enumerate(printed()["pairs"]):
+        if table in pair["tables"] and metric in pair["metrics"]:
+            return number
+    return None
 
 
 @dataclass(frozen=True)
@@ -33,7 +60,7 @@ class Table:
         The first are table, metric and whose the figures are: printed in the paper, or the method
         that was measured here. A column "x sd" holds the standard deviation of "x" over runs.
     rows : list of list
-        Numbers unrounded; None where there is nothing to tell.
+        Numbers unrounded; None where there is no figure.
     formats : dict of str to str
         How Markdown shows a column; by default three decimals.
     """

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bank import ItemBank
-from ..methods import calibrate
-from ..methods.registry import method, method_of
-from ..scores import ScoreTable
-from ..scores.item_scaling import ItemScaling
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
+from lm_eval_ccat.methods.registry import method, method_of
+from lm_eval_ccat.scores.item_scaling import ItemScaling
+
 from .design import Design
 
 Floats = NDArray[np.float64]
@@ -19,7 +18,7 @@ Floats = NDArray[np.float64]
 BINS = 10
 
 
-def conformance_study(table: ScoreTable, design: Design) -> dict[str, Any]:
+def conformance_study(table: ScoreTable, design: Design, units: Any = None) -> dict[str, Any]:
     """Calibrate on all models: discrimination, and conformance of the variance."""
     rows: dict[str, Any] = {}
     if design.item_scaling:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The paper's experiments on published scores, and the page docs/experiments.md made from them.
-# Usage: benchmarks/paper_experiments/run.sh DATA [OUT], where DATA holds scores/.
+# Usage: sh benchmarks/paper/published.sh DATA [OUT], where DATA holds scores/.
 # It takes about half an hour of processor time for `paper`, and several times that for `default`,
 # which is therefore run with fewer seeds: SEEDS, BESIDE_SEEDS and ONLY run a part of it.
 set -e
@@ -10,11 +10,11 @@ out=${2:-experiments-of-the-paper}
 only=${ONLY:-wmt24_en-de,wmt24_en-es,wmt23_de-en,alpaca_eval2_weighted,wildbench_v20522_gpt4turbo,zeroeval_gsm,mqm_newstest2021_ende,realsumm_abs:rouge_1_f_score,realsumm_abs:rouge_l_f_score,realsumm_abs:bert_f_score,realsumm_abs:litepyramid_recall,metabench_gsm8k_v1}
 commit=$(git -C "$here" rev-parse --short HEAD)
 measure() {
-    lm-eval-ccat experiments --scores "$data/scores" --only "$only" \
-        --scales "$here/scales.json" --exclude_from "$here/exclude.json" \
+    python "$here/run" --scores "$data/scores" --only "$only" \
+        --scales "$here/scales.json" --exclude "$here/exclude.json" \
         --families "$here/families.json" --drop_duplicates --max_models 100 "$@"
 }
 measure --out "$out" --methods paper --seeds "${SEEDS:-20}"
-python "$here/page.py" "$out" "$commit"
+python "$here/run" --docs "$out" "$commit"
 measure --out "$out-default" --methods paper,default --studies replay,families,conformance --seeds "${BESIDE_SEEDS:-2}"
-python "$here/page.py" --beside "$out-default" default "$commit"
+python "$here/run" --beside "$out-default" default "$commit"

@@ -1,17 +1,19 @@
-"""How the studies of `experiments` replay: the paper's protocol unless told otherwise."""
+"""How the studies replay: the paper's protocol unless its settings are changed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..scores import ScoreTable
-from ..simulation.folds import hold_out_sets
-from ..simulation.methods import Method, named
-from ..simulation.run import Simulation, simulate
-from .temperature import at_temperature
+from lm_eval_ccat import ScoreTable
+from lm_eval_ccat.errors import ScoreTableError
+from lm_eval_ccat.simulation.folds import hold_out_sets
+from lm_eval_ccat.simulation.methods import Method, named
+from lm_eval_ccat.simulation.run import Simulation, simulate
 
+RESCALE = ("range", "none", "holdout")
 BASELINES = ("random", "common", "limit", "static")
 
 
@@ -92,3 +94,44 @@ class Design:
             **changes,
         }
         return simulate(table, methods, **options)
+
+
+_STATED = re.compile(r"(?:^|[^a-z])(?:t|temp|temperature)[\"'\s]*[=:_]?\s*(\d+(?:\.\d+)?)", re.I)
+
+
+def temperature_of(config: str) -> float | None:
+    """The temperature that the name of a config states, or None.
+
+    Examples
+    --------
+    >>> [temperature_of(c) for c in ("temperature=0.7", "t=0", "temp_1.0", "0.4", "greedy")]
+    [0.7, 0.0, 1.0, 0.4, None]
+    """
+    found = _STATED.search(config) or re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*", config)
+    return None if found is None else float(found[1])
+
+
+def at_temperature(table: ScoreTable, temperature: float) -> ScoreTable:
+    """The table with one config of each model: the only one it has, else that at `temperature`.
+
+    Raises
+    ------
+    ScoreTableError
+        A model has several configs and not exactly one of them at that temperature.
+    """
+    rows: list[int] = []
+    for model, configs in table.rows_of.items():
+        cold = [int(r) for r in configs if temperature_of(table.row_config[r]) == temperature]
+        if len(configs) > 1 and len(cold) != 1:
+            listed = ", ".join(repr(table.row_config[r]) for r in configs)
+            raise ScoreTableError(
+                f"model {model!r} has {len(cold)} configs at temperature {temperature:g} "
+                f"({listed}); name another --temperature, or 'all' for the mean of the configs"
+            )
+        rows += [int(configs[0])] if len(configs) == 1 else cold
+    return replace(
+        table,
+        raw=table.raw[rows],
+        row_model=tuple(table.row_model[r] for r in rows),
+        row_config=tuple(table.row_config[r] for r in rows),
+    )

@@ -1,0 +1,1 @@
+"""The studies and tables of arXiv:2601.13885, measured with the package."""

@@ -1,0 +1,58 @@
+"""What left the command line and the configuration, and what to use instead.
+
+The one table of all that; an entry stays for one release after the thing itself went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..errors import UsageError
+
+#: A command, an action, a command's flag or (after ``key``) a key of a configuration, as typed,
+#: and its successor.
+REMOVED: dict[str, str] = {
+    "completion": "lm-eval-ccat --completion SHELL",
+    "experiments": "python benchmarks/paper/run, in the source distribution",
+    "ls": "lm_eval ls",
+    "validate": "lm_eval validate",
+}
+
+
+def refuse_removed(argv: Sequence[str]) -> None:
+    """Refuse what is typed as it was before it left.
+
+    Raises
+    ------
+    UsageError
+        The command, its action or one of its flags is in the table; the message names what to use.
+
+    Examples
+    --------
+    >>> refuse_removed(["rank", "models.yaml"])
+    >>> refuse_removed(["ls", "tasks"])
+    Traceback (most recent call last):
+        ...
+    lm_eval_ccat.errors.UsageError: `ls` has left lm-eval-ccat; use `lm_eval ls` instead
+    """
+    for command in (argv[0], " ".join(argv[:2])):
+        flags = (f"{command} {part.split('=', 1)[0]}" for part in argv if part[:2] == "--")
+        for typed in (command, *flags):
+            _refuse(typed)
+
+
+def refuse_removed_keys(keys: Iterable[str]) -> None:
+    """Refuse the keys of a configuration that have left.
+
+    Raises
+    ------
+    UsageError
+        The message names what to use.
+    """
+    for key in keys:
+        _refuse(f"key {key}")
+
+
+def _refuse(typed: str) -> None:
+    if typed in REMOVED:
+        raise UsageError(f"`{typed}` has left lm-eval-ccat; use `{REMOVED[typed]}` instead")

@@ -1,1 +1,0 @@
-"""The studies of the paper and of this project, on top of replay."""
