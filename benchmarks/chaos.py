@@ -2,7 +2,7 @@
 
 Each sequence is drawn by its seed: sessions in which a server misbehaves and a process is killed,
 fills the disk, is interrupted or runs out of time, edits of the configuration between them, and a
-calm session at the end. `lm_eval_ccat.testing.chaos` says what is checked after each session.
+calm session at the end. `tests/worlds/chaos.py` says what is checked after each session.
 
     python benchmarks/chaos.py --data ../shared/data --sequences 200
     python benchmarks/chaos.py --data ../shared/data --first 17 --sequences 1      # one again
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -22,8 +23,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ["TQDM_DISABLE"] = "1"
 
-from lm_eval_ccat.testing.chaos import EDITS, ENDINGS, SERVER_FAULTS, Night
-from lm_eval_ccat.testing.stages import made_stage, real_stage
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from worlds.chaos import EDITS, ENDINGS, SERVER_FAULTS, Night
+from worlds.stages import made_stage, real_stage
 
 
 def main() -> None:

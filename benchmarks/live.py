@@ -36,12 +36,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ["TQDM_DISABLE"] = "1"
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
 import loopback
+from worlds.bench import Bench, make_bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.transport import Transport
-from lm_eval_ccat.testing.bench import Bench, make_bench
-from lm_eval_ccat.testing.server import CompletionsServer
 
 MODELS = ["m01", "m05", "m07", "m11"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from worlds.weights import tiny_model
 
 from lm_eval_ccat import adaptive_evaluate
 from lm_eval_ccat.harness import TaskSession, internals
-from lm_eval_ccat.testing.weights import tiny_model
 
 
 @pytest.fixture(scope="module")

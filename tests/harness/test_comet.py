@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from worlds import comet_checkpoint
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import MetricError
 from lm_eval_ccat.harness import comet
 from lm_eval_ccat.harness.comet import comet_scores
-from lm_eval_ccat.testing import comet_checkpoint
 
 # What unbabel-comet offers to the worker: the length of a translation over 100.
 COMET = """\

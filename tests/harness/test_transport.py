@@ -9,10 +9,10 @@ from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 
 import pytest
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.harness.transport import ServerError, Transport, pooled, seconds_to_wait
-from lm_eval_ccat.testing.server import CompletionsServer
 
 SETTINGS = [{"until": ["\n"], "max_gen_toks": 8}, {"until": ["."], "temperature": 0.7}]
 

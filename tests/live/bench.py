@@ -1,5 +1,5 @@
 """The small benchmark, where the tests of this folder look for it."""
 
-from lm_eval_ccat.testing.bench import HELD_OUT, TASK, Bench, make_bench
+from worlds.bench import HELD_OUT, TASK, Bench, make_bench
 
 __all__ = ["HELD_OUT", "TASK", "Bench", "make_bench"]

@@ -6,9 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
-from lm_eval_ccat.testing.chaos import ENDINGS, SERVER_FAULTS, Night
-from lm_eval_ccat.testing.stages import made_stage, real_stage
+from worlds.chaos import ENDINGS, SERVER_FAULTS, Night
+from worlds.stages import made_stage, real_stage
 
 
 def test_a_night_in_which_writing_breaks_off_and_servers_fail(tmp_path: Path) -> None:

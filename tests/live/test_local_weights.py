@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from bench import Bench
+from worlds.weights import tiny_model
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.testing.weights import tiny_model
 
 
 def test_models_that_do_not_fit_are_loaded_one_at_a_time(

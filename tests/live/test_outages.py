@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from worlds.bench import Bench, make_bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live import rank
-from lm_eval_ccat.testing.bench import Bench, make_bench
-from lm_eval_ccat.testing.server import CompletionsServer
 
 THREE = ["m01", "m05", "m11"]
 

@@ -19,11 +19,11 @@ import pytest
 import yaml
 from conftest import CONFIGS
 from local_data import N
+from worlds import comet_checkpoint
 
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.harness import comet
-from lm_eval_ccat.testing import comet_checkpoint
 
 TASK = "ccat_flores200_tur_eng_comet"
 RANKED = ("m1", "m3", "m5")

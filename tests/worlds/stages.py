@@ -94,7 +94,7 @@ def real_stage(folder: Path, data: Path, n_items: int = 150) -> Stage:
     """
     import sacrebleu
 
-    from .. import ScoreTable, calibrate
+    from lm_eval_ccat import ScoreTable, calibrate
 
     with gzip.open(data / "texts" / "wmt24_en-de.jsonl.gz", "rt", encoding="utf-8") as stream:
         rows = {r["source"]: r for r in map(json.loads, stream) if "\n" not in r["source"].strip()}

@@ -23,13 +23,14 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
-from ..errors import RunError
-from ..live.observer import Observer
-from ..live.ranking import rank
-from ..live.results import state
-from ..runs import journal as journal_module
-from ..runs.journal import JournalFile
-from ..runs.journaled import CUT_OFF
+from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.live.observer import Observer
+from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.live.results import state
+from lm_eval_ccat.runs import journal as journal_module
+from lm_eval_ccat.runs.journal import JournalFile
+from lm_eval_ccat.runs.journaled import CUT_OFF
+
 from .server import CompletionsServer
 from .stages import Stage
 
@@ -420,6 +421,6 @@ class Night:
 
 def rebuilt(run_dir: Path) -> Any:
     """The ranker of a run directory, from its journal alone."""
-    from ..runs.rebuild import rebuild
+    from lm_eval_ccat.runs.rebuild import rebuild
 
     return rebuild(run_dir)[0]

@@ -1,0 +1,1 @@
+"""Small worlds that tests and benchmarks play in: a task, models behind a server, bad nights."""
