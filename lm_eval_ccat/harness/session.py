@@ -18,9 +18,11 @@ from typing import Any
 from ..errors import HarnessError
 from . import internals
 from .judge.active import announce
+from .noting import note_served, noting
+from .prices import Tokens, estimate_tokens
 from .requests import requests_of
 from .scorers import scorers
-from .unscored import noting_failures
+from .served import Served
 
 #: Documents looked at for the longest prompt.
 _LOOKED_AT = 256
@@ -41,12 +43,17 @@ class Administered:
         The rows that the harness logs, one per filter pipeline.
     prompts, responses : tuple of str
         Text of each request, and of each response to it (repeats included).
-    input_tokens, output_tokens : int or None
-        By the model's own tokenizer; None where it has none.
+    tokens : Tokens or None
+        Its share of what the server bills for the call, else by the model's own tokenizer, else
+        estimated; None where the session does not count.
     seconds : float
         Measured time of the model's answers, an equal share for each request of the call.
     unscored : tuple of str
         Why scores are missing, where a judge failed.
+    served : tuple of Served
+        What the server said of the requests of the call; none of a model without one.
+    judge_usd : float
+        Dollars that judging the answer cost.
     """
 
     doc_id: int
@@ -54,10 +61,11 @@ class Administered:
     samples: dict[str, dict[str, Any]]
     prompts: tuple[str, ...]
     responses: tuple[str, ...]
-    input_tokens: int | None
-    output_tokens: int | None
+    tokens: Tokens | None
     seconds: float
     unscored: tuple[str, ...] = ()
+    served: tuple[Served, ...] = ()
+    judge_usd: float = 0.0
 
 
 @dataclass
@@ -237,42 +245,79 @@ class TaskSession:
             return []
         if lm is None:
             self.settle_batch()
+            internals.hear_answers(self.lm, _note_bodies)
         started = time.perf_counter()
-        internals.send(self.lm if lm is None else lm, requests)
+        with noting() as call:
+            internals.send(self.lm if lm is None else lm, requests)
         share = (time.perf_counter() - started) / sum(map(internals.repeats, requests))
+        tokens = self._tokens_of(groups, call.served) if self.count_tokens else [None] * len(groups)
+        answered = []
         with self._scoring:  # metric objects of HF `evaluate` are not for several threads
             filters = internals.apply_filters(self.task, requests)
-            return [
-                self._score(doc_id, group, filters, share) for doc_id, group in zip(doc_ids, groups)
-            ]
+            for doc_id, group, counted in zip(doc_ids, groups, tokens):
+                with noting() as notes:
+                    values, samples = self._scored(doc_id, group, filters)
+                answers = tuple(text for one in group for text in internals.answers(one))
+                if any(s.null and "content_filter" in s.finish for s in call.served):
+                    if not all(answers):
+                        values = {}
+                        notes.unscored.insert(0, "the server's filter withheld the answer")
+                answered.append(
+                    Administered(
+                        doc_id,
+                        values,
+                        samples,
+                        tuple(map(internals.prompt, group)),
+                        answers,
+                        counted,
+                        share * sum(map(internals.repeats, group)),
+                        tuple(dict.fromkeys(notes.unscored)),
+                        tuple(call.served),
+                        notes.judge_usd,
+                    )
+                )
+        return answered
 
-    def _score(
-        self, doc_id: int, group: list[Any], filters: Iterable[str], share: float
-    ) -> Administered:
+    def _scored(
+        self, doc_id: int, group: list[Any], filters: Iterable[str]
+    ) -> tuple[dict[tuple[str, str], Any], dict[str, dict[str, Any]]]:
         values: dict[tuple[str, str], Any] = {}
         samples: dict[str, dict[str, Any]] = {}
-        with noting_failures() as unscored:
-            for name in filters:
-                # A fresh row for each pipeline, as the harness reads it: tasks may write into it.
-                doc, doc_hash = self._docs[doc_id], self._hash_of[doc_id]
-                row, metrics = internals.sample_row(self.task, doc_id, doc, group, name, doc_hash)
-                samples[name] = row
-                values.update({(metric, name): value for metric, value in metrics.items()})
-        read = written = None
-        if self._tokens is not None:
-            counts = [internals.count_tokens(request, self._tokens) for request in group]
-            read, written = (sum(part) for part in zip(*counts))
-        return Administered(
-            doc_id,
-            values,
-            samples,
-            tuple(map(internals.prompt, group)),
-            tuple(answer for request in group for answer in internals.answers(request)),
-            read,
-            written,
-            share * sum(map(internals.repeats, group)),
-            tuple(dict.fromkeys(unscored)),
-        )
+        for name in filters:
+            # A fresh row for each pipeline, as the harness reads it: tasks may write into it.
+            doc, doc_hash = self._docs[doc_id], self._hash_of[doc_id]
+            row, metrics = internals.sample_row(self.task, doc_id, doc, group, name, doc_hash)
+            samples[name] = row
+            values.update({(metric, name): value for metric, value in metrics.items()})
+        return values, samples
+
+    def _tokens_of(self, groups: Sequence[list[Any]], served: Sequence[Served]) -> list[Tokens]:
+        """Tokens of each document of one call, by the best that is known of them."""
+        count = self._tokens or estimate_tokens
+        source = "estimate" if self._tokens is None else "tokenizer"
+        texts = []
+        for group in groups:
+            parts = [internals.count_tokens(request, count) for request in group]
+            texts.append(Tokens(sum(r for r, _ in parts), sum(w for _, w in parts), source))
+        bills = [one.usage for one in served if one.usage is not None]
+        if not bills or len(bills) < len(served):  # a sum with gaps is no sum
+            return texts
+        bill = sum(bills[1:], bills[0])
+        # The server bills the call; a document's share follows the length of its texts.
+        read, written = (sum(getattr(t, k) for t in texts) for k in ("input", "output"))
+        return [
+            Tokens(
+                bill.input * (t.input / read if read else 1 / len(texts)),
+                bill.output * (t.output / written if written else 1 / len(texts)),
+                "usage",
+            )
+            for t in texts
+        ]
+
+
+def _note_bodies(outputs: Any) -> None:
+    """Note the answers of a model that sends its requests itself: their bodies are all there is."""
+    note_served([Served.of(one) for one in (outputs if isinstance(outputs, list) else [outputs])])
 
 
 def refuse_unsupported(task: Any, lm: Any) -> None:

@@ -2,7 +2,7 @@
 
 A connection (and its TLS handshake) is made once and used again, requests of several threads share
 it, and all that is in flight can be cancelled at once. Nothing is repeated here: whoever asks
-decides, and learns from `ServerError` what the server said.
+decides, and learns from `ServerError` what the server said and whether the request was sent.
 """
 
 from __future__ import annotations
@@ -16,18 +16,29 @@ import threading
 import urllib.request
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
+from types import SimpleNamespace
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 from . import internals
 from .internals.api import ServerCall
+from .noting import note_served
+from .served import Served, pause_of, seconds_to_wait
+
+__all__ = ["ServerError", "Transport", "pooled", "seconds_to_wait"]
 
 T = TypeVar("T")
 
 #: Characters of a server's own words that are kept.
 WORDS = 500
+#: Bytes of an answer that are read; likelihoods of a large batch take some ten million.
+LARGEST_BODY = 128 * 1024 * 1024
+#: Times that one request is passed on within its origin.
+_REDIRECTS = 5
+#: Codes of errors after which no request of this account is answered, however long one waits.
+_FINAL = frozenset(
+    "insufficient_quota billing_hard_limit_reached billing_not_active account_deactivated".split()
+)
 
 
 class ServerError(ConnectionError):
@@ -38,13 +49,20 @@ class ServerError(ConnectionError):
     kind : str
         ``"status"`` (refused by an HTTP status), ``"answer"`` (an answer that says it is an error,
         or cannot be read), ``"request"`` (it could not even be sent: a wrong address, say),
-        ``"timeout"``, ``"connection"`` or ``"cancelled"``.
+        ``"timeout"``, ``"connection"`` (none, one that broke, or one that speaks no HTTP) or
+        ``"cancelled"``.
     status : int or None
         The HTTP status; also where the answer names one.
     words : str
         What the server said, on one line.
     headers : mapping
         The answer's headers.
+    code : str
+        The server's name of the error, such as ``"insufficient_quota"``; else "".
+    sent : bool
+        Whether the request may have reached the server, which may then bill it.
+    served : tuple of Served
+        Requests of the same call that were answered all the same.
     """
 
     def __init__(
@@ -55,40 +73,27 @@ class ServerError(ConnectionError):
         status: int | None = None,
         words: str = "",
         headers: Mapping[str, str] | None = None,
+        code: str = "",
+        sent: bool = True,
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.status = status
         self.words = words
         self.headers: Mapping[str, str] = headers or {}
+        self.code = code
+        self.sent = sent
+        self.served: tuple[Served, ...] = ()
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds that the server asks to wait, from either form of ``Retry-After``."""
-        return seconds_to_wait(self.headers.get("Retry-After"))
+        """Seconds that the server asks to wait, in whichever of its headers."""
+        return pause_of({name.lower(): value for name, value in self.headers.items()})
 
-
-def seconds_to_wait(header: str | None) -> float | None:
-    """Seconds from now that a ``Retry-After`` header asks for: a number, or a date.
-
-    >>> seconds_to_wait("120")
-    120.0
-    >>> seconds_to_wait("soon") is None
-    True
-    """
-    if header is None:
-        return None
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        pass
-    try:
-        then = parsedate_to_datetime(header)
-    except ValueError:
-        return None
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=timezone.utc)
-    return max(0.0, (then - datetime.now(timezone.utc)).total_seconds())
+    @property
+    def final(self) -> bool:
+        """Whether the account can ask nothing more (its quota is spent), however long one waits."""
+        return self.code in _FINAL
 
 
 class Transport:
@@ -123,8 +128,10 @@ class Transport:
         self._cancelled = False
         internals.route(lm, self.ask)
 
-    def submit(self, calls: Sequence[ServerCall]) -> Future[list[Any]]:
-        """Send some requests; a future of the JSON of their answers, in order.
+    def submit(
+        self, calls: Sequence[ServerCall], flags: Sequence[Any] | None = None
+    ) -> Future[list[tuple[Any, Served]]]:
+        """Send some requests; a future of (the JSON of an answer, what came with it), in order.
 
         Raises
         ------
@@ -132,8 +139,11 @@ class Transport:
             The transport was cancelled. The future raises the first error of the requests.
         """
         if self._cancelled:
-            raise ServerError("cancelled", "the run has ended; no more requests are sent")
-        future = _on_the_loop(self._all(calls))
+            raise ServerError(
+                "cancelled", "the run has ended; no more requests are sent", sent=False
+            )
+        flags = flags or [SimpleNamespace(sent=False) for _ in calls]
+        future = _on_the_loop(self._all(calls, flags))
         with self._lock:
             self._waiting.add(future)
         future.add_done_callback(self._forget)
@@ -149,12 +159,15 @@ class Transport:
         ServerError
             With the server's own words.
         """
+        flags = [SimpleNamespace(sent=False) for _ in calls]
         try:
-            answers = self.submit(calls).result()
+            answers = self.submit(calls, flags).result()
         except CancelledError:
-            raise ServerError("cancelled", "the request was cancelled") from None
+            sent = any(flag.sent for flag in flags)
+            raise ServerError("cancelled", "the request was cancelled", sent=sent) from None
+        note_served([served for _, served in answers])
         responses: list[Any] = [None] * n
-        for call, answer in zip(calls, answers):
+        for call, (answer, _) in zip(calls, answers):
             for position, response in zip(call.positions, self._read(call, answer)):
                 responses[position] = response
         return responses
@@ -184,34 +197,32 @@ class Transport:
             self._waiting.discard(future)
 
     def _read(self, call: ServerCall, answer: Any) -> list[Any]:
+        trouble = ""
         try:
             read = call.read(answer)
+            if len(read) < len(call.positions):
+                trouble = f"the server answered {len(read)} of {len(call.positions)} prompts"
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            trouble = f"the server's answer does not have the expected form ({error!r})"
+        if trouble:
             words = _one_line(json.dumps(answer, ensure_ascii=False))
-            raise ServerError(
-                "answer",
-                f"the server's answer does not have the expected form ({error!r}): {words}",
-                words=words,
-            ) from error
-        if len(read) < len(call.positions):
-            words = _one_line(json.dumps(answer, ensure_ascii=False))
-            raise ServerError(
-                "answer",
-                f"the server answered {len(read)} of {len(call.positions)} prompts: {words}",
-                words=words,
-            )
+            raise ServerError("answer", f"{trouble}: {words}", words=words)
         return read
 
     # -- on the loop -----------------------------------------------------------------------
 
-    async def _all(self, calls: Sequence[ServerCall]) -> list[Any]:
+    async def _all(self, calls: Sequence[ServerCall], flags: Sequence[Any]) -> list[Any]:
         if self._session is None:
             self._open()
         if len(calls) == 1:
-            return [await self._one(calls[0].payload)]
-        tasks = [asyncio.ensure_future(self._one(call.payload)) for call in calls]
+            return [await self._one(calls[0].payload, flags[0])]
+        tasks = [asyncio.ensure_future(self._one(c.payload, flag)) for c, flag in zip(calls, flags)]
         try:
             return list(await asyncio.gather(*tasks))
+        except ServerError as error:
+            done = [t for t in tasks if t.done() and not t.cancelled() and t.exception() is None]
+            error.served = tuple(task.result()[1] for task in done)
+            raise
         finally:
             for task in tasks:  # one that failed leaves the others no one to wait for them
                 task.cancel()
@@ -219,41 +230,89 @@ class Transport:
     def _open(self) -> None:
         import aiohttp
 
+        async def note(session: Any, context: Any, _: Any) -> None:
+            context.trace_request_ctx.sent = True
+
+        trace = aiohttp.TraceConfig()
+        trace.on_request_headers_sent.append(note)
         verify, file = internals.certificates(self._lm)
         trust: Any = verify
         if verify and file:
             trust = ssl.create_default_context(cafile=file)
         connector = aiohttp.TCPConnector(limit=0, ssl=trust, ttl_dns_cache=300)
-        self._session = aiohttp.ClientSession(connector=connector)
+        self._session = aiohttp.ClientSession(connector=connector, trace_configs=[trace])
         self._slots = asyncio.Semaphore(self._limit)
         self._proxy = _proxy_of(self._url)
 
-    async def _one(self, payload: Mapping[str, Any]) -> Any:
+    async def _one(self, payload: Mapping[str, Any], flag: Any) -> tuple[Any, Served]:
         import aiohttp
 
         assert self._slots is not None
-        url, headers = _authorized(*internals.address(self._lm))
         limit = internals.time_limit(self._lm)
+        try:
+            url, headers = _authorized(*internals.address(self._lm))
+            data = json.dumps(payload).encode()
+        except (ValueError, TypeError) as error:
+            raise ServerError(
+                "request", f"the request cannot be sent: {_said(error)}", sent=False
+            ) from error
+        headers = {"Content-Type": "application/json", **headers}
+        kind, message = "connection", ""
         async with self._slots:
             try:
-                async with self._session.post(
-                    url,
-                    json=payload,
-                    headers=headers,
-                    proxy=self._proxy,
-                    timeout=aiohttp.ClientTimeout(total=limit),
-                ) as response:
-                    body = await response.read()
-                    status, said = response.status, response.headers
-            except asyncio.TimeoutError as error:
-                raise ServerError("timeout", f"no answer within {limit:g} s") from error
-            except ValueError as error:  # of what was to be sent; no repetition mends it
-                text = _one_line(str(error)) or type(error).__name__
-                raise ServerError("request", f"the request cannot be sent: {text}") from error
-            except (aiohttp.ClientError, OSError) as error:
-                text = _one_line(str(error)) or type(error).__name__
-                raise ServerError("connection", f"the connection failed: {text}") from error
-        return _checked(status, said, body)
+                status, said, body = await self._post(url, data, headers, limit, flag)
+            except ServerError:
+                raise
+            except asyncio.TimeoutError:
+                kind, message = "timeout", f"no answer within {limit:g} s"
+            except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+                kind, message = "request", f"the request cannot be sent: {_said(error)}"
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                message = f"the connection failed: {_said(error)}"
+        # Not from the error: aiohttp gives one that is no HTTP at all a status of its own.
+        if message:
+            raise ServerError(kind, message, sent=flag.sent)
+        answer = _checked(status, said, body)
+        return answer, Served.of(answer, said, payload)
+
+    async def _post(
+        self, url: str, data: bytes, headers: Mapping[str, str], limit: float, flag: Any
+    ) -> tuple[int, dict[str, str], bytes]:
+        """(status, headers, body) of an answer; passed on only within the server's own origin."""
+        import aiohttp
+
+        for _ in range(_REDIRECTS + 1):
+            async with self._session.post(
+                url,
+                data=data,
+                headers=headers,
+                proxy=self._proxy,
+                timeout=aiohttp.ClientTimeout(total=limit),
+                allow_redirects=False,
+                trace_request_ctx=flag,
+            ) as response:
+                status, said = response.status, dict(response.headers)
+                body = bytearray()
+                async for piece in response.content.iter_any():
+                    body += piece
+                    if len(body) > LARGEST_BODY:
+                        raise ServerError(
+                            "answer", f"the answer is larger than {LARGEST_BODY >> 20} MiB"
+                        )
+            # Others of these would be asked again by GET, without the question.
+            if status not in (307, 308) or "Location" not in said:
+                break
+            target = urljoin(url, said["Location"])
+            if _origin(target) != _origin(url):
+                there = urlsplit(target)
+                raise ServerError(
+                    "request",
+                    "the server passes requests on to another origin, which would get prompts and "
+                    f"key: {there.scheme}://{there.netloc.rpartition('@')[2]} (if it is meant, "
+                    "name it as base_url)",
+                )
+            url = target
+        return status, said, bytes(body)
 
 
 def pooled(lm: Any) -> bool:
@@ -268,13 +327,18 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
     except ValueError:
         answer = None
     words = _words(answer, body)
-    if status >= 400:
+    error = answer.get("error") if isinstance(answer, dict) else None
+    named = [error.get(k) for k in ("code", "type")] if isinstance(error, dict) else []
+    final = [name for name in named if name in _FINAL]
+    code = str((final or [name for name in named if isinstance(name, str)] or [""])[0])
+    if status >= 300:
         raise ServerError(
             "status",
             f"HTTP {status}: {words or 'no words'}",
             status=status,
             words=words,
             headers=headers,
+            code=code,
         )
     trouble = ""
     if answer is None:
@@ -284,19 +348,11 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
     elif isinstance(answer, dict) and answer.get("choices") == []:
         trouble = "the server's answer holds no choices"
     if trouble:
-        code = answer["error"].get("code") if _has_error(answer) else None
+        stated = next((n for n in named if isinstance(n, int) and 400 <= n < 600), None)
         raise ServerError(
-            "answer",
-            f"{trouble}: {words}",
-            status=code if isinstance(code, int) and 400 <= code < 600 else None,
-            words=words,
-            headers=headers,
+            "answer", f"{trouble}: {words}", status=stated, words=words, headers=headers, code=code
         )
     return answer
-
-
-def _has_error(answer: Any) -> bool:
-    return isinstance(answer, dict) and isinstance(answer.get("error"), dict)
 
 
 def _words(answer: Any, body: bytes) -> str:
@@ -305,6 +361,16 @@ def _words(answer: Any, body: bytes) -> str:
     if isinstance(said, dict):
         said = said.get("message") or said.get("detail") or json.dumps(said, ensure_ascii=False)
     return _one_line(str(said) if said else body[: 4 * WORDS].decode(errors="replace"))
+
+
+def _said(error: Exception) -> str:
+    return _one_line(str(error)) or type(error).__name__
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, port
 
 
 def _one_line(text: str) -> str:

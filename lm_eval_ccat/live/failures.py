@@ -48,6 +48,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def http_status(error: BaseException) -> int | None:
     """The HTTP status behind an exception of aiohttp, requests, httpx or a vendor's client."""
+    if isinstance(error, ServerError):
+        return error.status
     for link in _chain(error):
         response = getattr(link, "response", None)
         for holder in (link, response):
@@ -60,6 +62,8 @@ def http_status(error: BaseException) -> int | None:
 
 def retry_after(error: BaseException) -> float | None:
     """Seconds that the server asked to wait, from a ``Retry-After`` header in either form."""
+    if isinstance(error, ServerError):
+        return error.retry_after
     for link in _chain(error):
         for holder in (link, getattr(link, "response", None)):
             headers: Any = getattr(holder, "headers", None)
@@ -79,7 +83,7 @@ def judge(error: BaseException) -> Verdict:
     if isinstance(error, ServerError) and error.kind == "cancelled":
         return Verdict.CANCELLED
     status = http_status(error)
-    impossible = isinstance(error, ServerError) and error.kind == "request"
+    impossible = isinstance(error, ServerError) and (error.kind == "request" or error.final)
     if status in MODEL_STATUSES or impossible or isinstance(error, ModelGone):
         return Verdict.MODEL
     if status in DOCUMENT_STATUSES or isinstance(error, CcatError):

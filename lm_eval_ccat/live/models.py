@@ -12,7 +12,6 @@ from ..demo import register_models
 from ..files import safe_name
 from ..harness import TaskSession, internals
 from ..harness.outcome import Outcome
-from ..harness.usage import UsageMeter
 from .config import ModelConfig, RankConfig
 from .money import Till
 from .tasks import PlaceholderLM, open_tasks
@@ -56,7 +55,6 @@ class HarnessWorker(SessionWorker):
             # Retries belong to one place, which journals them and knows when to give up.
             internals.own_retries(lm, 1)
         self._connect(lm, self.entry.concurrency)
-        self._meter = UsageMeter(lm)
         cache = self._config.harness.get("use_cache")
         if cache:
             lm = internals.with_cache(lm, f"{cache}_{safe_name(self.name)}.db")
@@ -89,7 +87,6 @@ class HarnessWorker(SessionWorker):
         super().close()
         for session in self.sessions.values():
             session.lm = None
-        self._meter = None
         if not weights:
             return
         gc.collect()

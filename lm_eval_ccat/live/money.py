@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..harness import internals
-from ..harness.judge import take_cost
 from ..harness.prices import Price, Tokens, estimate_tokens
 from .config import ModelConfig, RankConfig
 
@@ -36,21 +35,19 @@ class Till:
     judge: float | None
     currency: str
 
-    def charge(self, tokens: Tokens | None, seconds: float) -> tuple[float, float | None]:
-        """(cost in the currency, dollars or None) of one document.
-
-        To be called in the thread that scored it: a judge counts by thread.
-        """
-        measured = take_cost()
+    def charge(
+        self, tokens: Tokens | None, seconds: float, judged: float = 0.0
+    ) -> tuple[float, float | None]:
+        """(cost in the currency, dollars or None) of one document, for whose judging was paid."""
         usd = None
         if self.price.known:
-            judge = measured if self.judge is None else self.judge
+            judge = judged if self.judge is None else self.judge
             usd = self.price.cost(tokens, seconds) + judge
         return (1.0 if self.currency == "items" or usd is None else usd), usd
 
-    def charge_judge(self) -> tuple[float, float | None]:
+    def charge_judge(self, judged: float) -> tuple[float, float | None]:
         """As `charge`, of an answer that was paid for before: what judging it cost just now."""
-        usd = take_cost() if self.price.known else None
+        usd = judged if self.price.known else None
         return (usd or 0.0) if self.currency == "usd" else 0.0, usd
 
 
@@ -132,40 +129,3 @@ def sizes_of(config: RankConfig, expected: Mapping[Any, Tokens]) -> dict[Any, fl
     if mean <= 0.0:
         return None
     return {doc: max(size / mean, 1e-3) for doc, size in sizes.items()}
-
-
-def tokens_of(
-    texts: Sequence[tuple[Sequence[str], Sequence[str]]],
-    counted: tuple[int | None, int | None],
-    used: tuple[int, int] | None,
-    one: int,
-) -> Tokens:
-    """Tokens of one document of a call.
-
-    Parameters
-    ----------
-    texts : sequence of (prompts, responses)
-        Of every document of the call.
-    counted : (int or None, int or None)
-        By the model's own tokenizer.
-    used : (int, int) or None
-        What the server bills for the whole call.
-    one : int
-        Which of the documents is meant.
-    """
-    prompts, responses = texts[one]
-    if used is not None:
-        if len(texts) == 1:
-            return Tokens(used[0], used[1], "usage")
-        # The server bills the call; a document's share follows the length of its texts.
-        read = sum(len("".join(p)) for p, _ in texts) or 1
-        written = sum(len("".join(r)) for _, r in texts) or 1
-        return Tokens(
-            used[0] * len("".join(prompts)) / read,
-            used[1] * len("".join(responses)) / written,
-            "usage",
-        )
-    if counted[0] is not None and counted[1] is not None:
-        return Tokens(counted[0], counted[1], "tokenizer")
-    guessed = [sum(map(estimate_tokens, some)) for some in (prompts, responses)]
-    return Tokens(guessed[0], guessed[1], "estimate")

@@ -11,9 +11,8 @@ from ..harness import Administered, TaskSession, internals
 from ..harness.outcome import Outcome, leading
 from ..harness.prices import Tokens
 from ..harness.transport import Transport, pooled
-from ..harness.usage import UsageMeter
 from ..scores.earlier import EarlierAnswer
-from .money import Till, tokens_of
+from .money import Till
 
 #: A document as the ranking names it: its doc_id, or (task, doc_id) where there are several tasks.
 Item = Any
@@ -138,8 +137,6 @@ class SessionWorker:
         #: Answers given before, which are not asked for again.
         self.at_hand: dict[Item, EarlierAnswer] = {}
         self._till = till
-        self._meter: UsageMeter | None = None
-        self._requests_per_call = 1
         self._scored: set[tuple[str, str]] = set()
         self._transport: Transport | None = None
 
@@ -147,7 +144,6 @@ class SessionWorker:
         """Find out how many documents the model takes at once."""
         lm = next(iter(self.sessions.values())).lm
         self._connect(lm)
-        self._meter = UsageMeter(lm)
         self.set_width(lm)
 
     def set_width(
@@ -164,7 +160,6 @@ class SessionWorker:
             Documents of one call, which then has the model to itself.
         """
         calls, size = internals.requests_at_once(lm)
-        self._requests_per_call = size
         if documents is not None:
             self.slots, self.batch = 1, documents
             return
@@ -218,32 +213,14 @@ class SessionWorker:
         task = self.place(items[0])[0]
         session = self.sessions[task]
         docs = [self.place(item)[1] for item in items]
-        by_tokens = self._till.price.by_tokens
-        if self._meter is not None:
-            self._meter.reset()
-        given = session.administer(docs)
-        used = None
-        if by_tokens and self._meter is not None:
-            requests = sum(session.n_requests(d) for d in docs)
-            used = self._meter.read(-(-requests // self._requests_per_call))
-        texts = [(one.prompts, one.responses) for one in given]
         answers = []
-        for n, (item, one) in enumerate(zip(items, given)):
-            counted = (one.input_tokens, one.output_tokens)
-            tokens = tokens_of(texts, counted, used, n) if by_tokens else None
-            answers.append(self._answer(item, one, task, tokens))
+        for item, one in zip(items, session.administer(docs)):
+            answers.append(self._answer(item, one, task))
             self.administered[item] = one
         self._require_scores(task)
         return answers
 
-    def _answer(
-        self,
-        item: Item,
-        one: Administered,
-        task: str,
-        tokens: Tokens | None,
-        prior: str | None = None,
-    ) -> Answer:
+    def _answer(self, item: Item, one: Administered, task: str, prior: str | None = None) -> Answer:
         outcomes = self.measured[task]
         found = _scores(outcomes, one)
         self._scored.update((task, name) for name in found)
@@ -254,10 +231,10 @@ class SessionWorker:
         if len(outcomes) == 1 and found:
             [(raw, score)] = found.values()
         if prior is not None:
-            cost, usd = self._till.charge_judge()
+            cost, usd = self._till.charge_judge(one.judge_usd)
         else:
             # Documents that run at the same time share the hour that is paid for.
-            cost, usd = self._till.charge(tokens, one.seconds / self.slots)
+            cost, usd = self._till.charge(one.tokens, one.seconds / self.slots, one.judge_usd)
         sample = one.samples[leading(outcomes).filter]
         return Answer(
             item=item,
@@ -266,7 +243,7 @@ class SessionWorker:
             cost=cost,
             usd=usd,
             seconds=one.seconds if prior is None else 0.0,
-            tokens=tokens,
+            tokens=one.tokens if prior is None else None,
             prompt_hash=sample["prompt_hash"],
             responses=_plain(sample["resps"]),
             empty=bool(one.responses) and all(not r.strip() for r in one.responses),
@@ -321,7 +298,7 @@ class SessionWorker:
             if earlier is None or earlier.prompt_hash != self.sessions[task].prompt_hash(doc):
                 continue
             one = self._replay(item, earlier.responses)
-            found.append(self._answer(item, one, task, None, earlier.source))
+            found.append(self._answer(item, one, task, earlier.source))
         return found
 
 

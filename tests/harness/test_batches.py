@@ -6,6 +6,7 @@ import pytest
 from worlds.weights import tiny_model
 
 from lm_eval_ccat import adaptive_evaluate
+from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.harness import TaskSession, internals
 
 
@@ -17,7 +18,7 @@ def weights(tmp_path_factory):
 
 def load(weights, batch_size):
     arguments = {"pretrained": weights, "dtype": "float32"}
-    return internals.make_lm("hf", arguments, {"batch_size": batch_size, "device": "cpu"})
+    return internals.make_lm("hf", arguments, {"batch_size": batch_size})
 
 
 @pytest.fixture
@@ -32,6 +33,31 @@ def detections(monkeypatch):
 
     monkeypatch.setattr(kind, "_detect_batch_size", detect)
     return found
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [[], ["--batch_size", "auto"], ["--device", "cpu"]],
+)
+def test_a_model_is_made_as_the_harness_s_command_makes_it(bench, weights, flags, monkeypatch):
+    """On a machine without a card as on one with: the very same arguments reach the model type."""
+    kind = internals.resolve("lm_eval.models.huggingface:HFLM")
+    given, genuine = [], kind.__init__
+
+    def init(self, **arguments):
+        given.append(arguments)
+        genuine(self, **arguments)
+
+    monkeypatch.setattr(kind, "__init__", init)
+    common = ["--tasks", "choices", "--include_path", str(bench.tasks), "--limit", "1", *flags]
+    arguments = ["--model", "hf", "--model_args", f"pretrained={weights},dtype=float32"]
+    assert main(["run", *arguments, *common]) == 0
+    additional = {flags[0][2:]: flags[1]} if flags else None
+    lm = internals.make_lm("hf", {"pretrained": weights, "dtype": "float32"}, additional)
+    assert given[0] == given[1] and lm.device.type in ("cpu", "cuda")
+    # What stands among the model's own arguments counts, and is not given twice.
+    internals.make_lm("hf", {"pretrained": weights, "device": "cpu", "batch_size": 3}, additional)
+    assert (given[2]["device"], given[2]["batch_size"]) == ("cpu", 3)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat.errors import CcatError, HarnessError
 from lm_eval_ccat.harness import TaskSession, open_session
+from lm_eval_ccat.harness.prices import Tokens
 
 
 def session(bench, task="texts", lm=None, **options):
@@ -89,15 +90,16 @@ class WithTokenizer(Copyist):
         return text.split()
 
 
-def test_tokens_are_counted_by_the_models_tokenizer_or_not_at_all(bench):
+def test_tokens_are_counted_by_the_models_tokenizer_or_estimated(bench):
+    assert session(bench).administer([0])[0].tokens is None
     [plain] = session(bench, count_tokens=True).administer([0])
-    assert (plain.input_tokens, plain.output_tokens) == (None, None)
+    assert plain.tokens.source == "estimate" and plain.tokens.input > 10
     [counted] = session(bench, lm=WithTokenizer(), count_tokens=True).administer([0])
-    assert counted.input_tokens == len(counted.prompts[0].split())
-    assert counted.output_tokens == len(counted.responses[0].split())
+    words = len(counted.prompts[0].split()), len(counted.responses[0].split())
+    assert counted.tokens == Tokens(*words, "tokenizer")
     [choice] = session(bench, "choices", WithTokenizer(), count_tokens=True).administer([0])
-    assert choice.output_tokens == 0
-    assert choice.input_tokens > sum(len(p.split()) for p in choice.prompts)
+    assert choice.tokens.output == 0
+    assert choice.tokens.input > sum(len(p.split()) for p in choice.prompts)
 
 
 def test_overrides_are_those_of_the_harness(bench):

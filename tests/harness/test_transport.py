@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
 import time
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
+from itertools import chain, repeat
+from types import SimpleNamespace
 
 import pytest
 from worlds.server import CompletionsServer
 
-from lm_eval_ccat.harness import internals
-from lm_eval_ccat.harness.transport import ServerError, Transport, pooled, seconds_to_wait
+from lm_eval_ccat.harness import internals, open_session
+from lm_eval_ccat.harness import transport as transport_module
+from lm_eval_ccat.harness.prices import Tokens
+from lm_eval_ccat.harness.transport import ServerError, Transport, pooled
+from lm_eval_ccat.live.failures import Verdict, judge
 
 SETTINGS = [{"until": ["\n"], "max_gen_toks": 8}, {"until": ["."], "temperature": 0.7}]
 
@@ -130,20 +137,174 @@ def test_the_servers_own_words_come_with_the_error(mood, kind, status, words):
     assert words in caught.value.words and words in str(caught.value)
 
 
-def test_retry_after_is_read_in_both_its_forms():
-    then = datetime.now(timezone.utc) + timedelta(seconds=90)
-    with CompletionsServer(
-        {}, mood=lambda *_: ("say", 429, "{}", {"Retry-After": format_datetime(then, usegmt=True)})
-    ) as server:
-        lm = make(server)
-        transport = Transport(lm)
-        with pytest.raises(ServerError) as caught:
-            internals.send(lm, instances("generate_until", ["text"]))
+def refusal(server, **arguments):
+    """The error of one request to a server, and how long it took."""
+    transport = Transport(lm := make(server, **arguments))
+    started = time.monotonic()
+    with pytest.raises(ServerError) as caught:
+        internals.send(lm, instances("generate_until", ["text"]))
+    transport.close()
+    return caught.value, time.monotonic() - started
+
+
+def speaks(raw):
+    """A server that says some bytes to each connection, and its address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(65536)
+                for piece in raw:
+                    try:
+                        connection.sendall(piece)
+                    except OSError:
+                        break
+
+    threading.Thread(target=serve, daemon=True).start()
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/completions"
+    return contextlib.closing(listener), SimpleNamespace(url=url)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 banana\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_a_broken_connection(raw):
+    closing, server = speaks([raw])
+    with closing:
+        error, _ = refusal(server)
+    assert (error.kind, error.status, error.sent) == ("connection", None, True)
+    assert judge(error) is Verdict.AWAY  # the server's trouble, not the document's
+
+
+def test_an_answer_without_an_end_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(transport_module, "LARGEST_BODY", 1 << 20)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n"
+    closing, server = speaks(chain([head], repeat(b"x" * 65536)))
+    with closing:
+        error, seconds = refusal(server, timeout=60)
+    assert error.kind == "answer" and "larger than 1 MiB" in str(error) and seconds < 10
+
+
+@pytest.mark.parametrize("status", [307, 308])
+def test_requests_are_passed_on_within_the_servers_origin_only(status):
+    with CompletionsServer({}) as other:
+        elsewhere = {"Location": other.url}
+        with CompletionsServer({}, mood=lambda *_: ("say", status, "{}", elsewhere)) as server:
+            error, _ = refusal(server)
+        assert error.kind == "request" and other.url.split("/v1")[0] in str(error)
+        assert not other.bodies and judge(error) is Verdict.MODEL
+    once = iter([("say", status, "{}", {"Location": "/v1/completions"}), None])
+    with CompletionsServer({}, mood=lambda *_: next(once)) as server:
+        transport = Transport(lm := make(server))
+        [request] = instances("generate_until", ["text"])
+        internals.send(lm, [request])
         transport.close()
-    assert caught.value.retry_after == pytest.approx(90, abs=5)
-    assert seconds_to_wait("7") == 7.0
-    assert seconds_to_wait("Thu, 01 Jan 1970 00:00:00 GMT") == 0.0
-    assert seconds_to_wait("soon") is None
+    assert request.resps == ["text"] and server.bodies[0] == server.bodies[1]
+    with CompletionsServer({}, mood=lambda *_: ("say", 302, "", {"Location": "/x"})) as server:
+        assert refusal(server)[0].status == 302 and len(server.bodies) == 1
+
+
+def test_the_pause_that_a_server_asks_for_is_read_in_all_its_forms():
+    then = datetime.now(timezone.utc) + timedelta(seconds=90)
+    quota = '{"error": {"message": "pay", "type": "insufficient_quota", "code": null}}'
+    for headers, pause in (
+        ({"Retry-After": format_datetime(then, usegmt=True)}, 90),
+        ({"Retry-After": "7"}, 7),
+        ({"retry-after-ms": "1500", "Retry-After": "2"}, 1.5),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 360),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(then.timestamp()))}, 90),
+        (
+            {
+                "anthropic-ratelimit-tokens-remaining": "0",
+                "anthropic-ratelimit-tokens-reset": then.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            },
+            90,
+        ),
+        ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "1s"}, None),
+        ({"Retry-After": "soon"}, None),
+    ):
+        mood = ("say", 429, "{}", headers)
+        with CompletionsServer({}, mood=lambda *_, mood=mood: mood) as server:
+            error, _ = refusal(server)
+        assert error.retry_after == (pause and pytest.approx(pause, abs=5)), headers
+        assert not error.final and judge(error) is Verdict.AWAY
+    with CompletionsServer({}, mood=lambda *_: ("say", 429, quota)) as server:
+        error, _ = refusal(server)
+    assert error.final and error.code == "insufficient_quota" and judge(error) is Verdict.MODEL
+
+
+def test_a_request_that_cannot_have_arrived_is_known():
+    nobody = SimpleNamespace(url="http://127.0.0.1:9/v1/completions")
+    error, _ = refusal(nobody)
+    assert (error.kind, error.sent) == ("connection", False)
+    for mood, kind in ((("drop",), "connection"), (("hang", 3.0), "timeout")):
+        with CompletionsServer({}, mood=lambda *_, mood=mood: mood) as server:
+            error, _ = refusal(server, timeout=1)
+        assert (error.kind, error.sent) == (kind, True)
+    error, _ = refusal(SimpleNamespace(url="gopher://127.0.0.1:9/"))
+    assert (error.kind, error.sent) == ("request", False)
+
+
+def test_each_answer_carries_what_the_server_said_of_it(bench):
+    def answer(text, reason, usage, **more):
+        choice = {"index": 0, "text": text, "finish_reason": reason}
+        body = {"id": "b", "model": "m-2", "choices": [choice], "usage": usage, **more}
+        return ("say", 200, json.dumps(body), {"x-request-id": "r-7"})
+
+    fair = {"prompt_tokens": 11, "completion_tokens": 3}
+    moods = iter(
+        [
+            answer("one", "length", fair, system_fingerprint="fp-1"),
+            answer("two", "stop", {"prompt_tokens": -5, "completion_tokens": 10**30}),
+            answer(None, "content_filter", fair),
+        ]
+    )
+    with CompletionsServer({}, mood=lambda *_: next(moods)) as server:
+        transport = Transport(lm := make(server))
+        session = open_session("texts", lm, include_path=str(bench.tasks), count_tokens=True)
+        first, second, third = (session.administer([d])[0] for d in range(3))
+        transport.close()
+    [served] = first.served
+    assert served.to_dict() == {
+        "request_id": "r-7",
+        "model": "m-2",
+        "fingerprint": "fp-1",
+        "finish": ["length"],
+        "sent": {"max_tokens": 256, "seed": 1234, "stop": ["\n\n"], "temperature": 0.0},
+    }
+    assert first.tokens == Tokens(11, 3, "usage") and first.responses == ("one",)
+    assert second.tokens.source == "estimate"
+    assert "-5 tokens read" in second.served[0].refused_usage
+    assert third.values == {} and "filter" in third.unscored[0] and third.tokens.source == "usage"
+
+
+def test_a_model_that_sends_by_itself_is_heard_too(bench):
+    with CompletionsServer({}) as server:
+        lm = make(server)
+        session = open_session("texts", lm, include_path=str(bench.tasks), count_tokens=True)
+        for _ in range(2):  # heard once, however often it is asked
+            [answer] = session.administer([0])
+            assert len(answer.served) == 1 and answer.tokens.source == "usage"
+        transport = Transport(lm)
+        [answer] = session.administer([0])
+        assert len(answer.served) == 1 and answer.served[0].sent["seed"] == 1234
+        both = session.administer([1, 2])
+        bill = sum(one.usage.input for one in both[0].served)
+        assert sum(one.tokens.input for one in both) == pytest.approx(bill)
+        transport.close()
 
 
 def test_what_is_in_flight_is_cancelled_at_once_and_further_requests_are_refused():

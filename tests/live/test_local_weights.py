@@ -32,7 +32,6 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(
                 "name": n,
                 "model": "hf",
                 "model_args": {"pretrained": str(tmp_path / n), "dtype": "float32"},
-                "device": "cpu",
                 "batch_size": 5,
                 "memory": 8,
                 "price": {"input": 0.1, "output": 0.2},
@@ -142,7 +141,6 @@ def test_multiple_choice_by_local_weights(tmp_path: Path) -> None:
                         "name": n,
                         "model": "hf",
                         "model_args": {"pretrained": str(tmp_path / n), "dtype": "float32"},
-                        "device": "cpu",
                         "batch_size": 6,
                         "price": {"input": 1.0, "output": 1.0},
                     }

@@ -84,6 +84,8 @@ def route(lm: Any, ask: Callable[[list[ServerCall], int], list[Any]]) -> None:
     def loglikelihood_tokens(requests: Sequence[Any], **_: Any) -> list[Any]:
         return ask(list(_likelihoods(inner, payload, requests)), len(requests))
 
+    for name in ("parse_generations", "parse_logprobs"):  # nobody hears the answers twice
+        vars(inner).pop(name, None)
     inner.generate_until = generate_until
     inner._loglikelihood_tokens = loglikelihood_tokens
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import loaded
@@ -43,7 +43,7 @@ def answers(instance: Any) -> list[str]:
     return [_text(answer) for answer in instance.resps]
 
 
-def count_tokens(instance: Any, count: Any) -> tuple[int, int]:
+def count_tokens(instance: Any, count: Callable[[str], float]) -> tuple[float, float]:
     """(read, written) tokens of a request by a function that counts a text's."""
     if instance.request_type == "generate_until":
         written = sum(count(answer) for answer in answers(instance))

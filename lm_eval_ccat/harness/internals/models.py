@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -17,6 +19,7 @@ _EXTRAS = {
     "hf": ("torch", "transformers", "accelerate", "peft"),
     "api": ("aiohttp", "tenacity", "requests", "tiktoken"),
 }
+_CONFIG = "lm_eval.config.evaluate_config:EvaluatorConfig"
 #: What every model type behind a server needs; the harness finds out when a model is made.
 _API_PACKAGES = ("aiohttp", "tenacity", "requests")
 
@@ -71,10 +74,28 @@ def require_backends(models: Iterable[str]) -> None:
 def make_lm(
     model: str, model_args: Mapping[str, Any] | None, additional: Mapping[str, Any] | None = None
 ) -> Any:
-    """Instantiate a registered model type as the harness's own command does."""
+    """Instantiate a registered model type as the harness's own command does.
+
+    Parameters
+    ----------
+    model : str
+        The model type.
+    model_args : mapping or None
+        What the type takes; a batch size or device among them counts.
+    additional : mapping, optional
+        ``batch_size``, ``max_batch_size`` and ``device``. What is None or missing is as in the
+        harness's command, whose ``device`` is the first card where there is one, and else the CPU.
+        (A model type left to its own default may insist on a card.)
+    """
+    arguments = dict(model_args or {})
+    default = {f.name: f.default for f in fields(resolve(_CONFIG))}
+    wanted = {
+        name: default[name] if (additional or {}).get(name) is None else (additional or {})[name]
+        for name in ("batch_size", "max_batch_size", "device")
+        if name not in arguments
+    }
     with naming_extras():
-        model_class = _model_class(model)
-        return model_class.create_from_arg_obj(dict(model_args or {}), dict(additional or {}))
+        return _model_class(model).create_from_arg_obj(arguments, wanted)
 
 
 def model_types() -> list[str]:
@@ -171,21 +192,26 @@ def model_name(lm: Any) -> str:
 
 
 def hear_answers(lm: Any, listen: Callable[[Any], None]) -> None:
-    """Have a function, and no other, told of each answer of a server before the model reads it."""
+    """Have a function told of each answer of a server before the model reads it, once.
+
+    A model whose requests are routed (see `route`) is left alone.
+    """
 
     def listening(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
         def heard(*args: Any, **kwargs: Any) -> Any:
             listen(kwargs.get("outputs", args[0] if args else None))
             return function(*args, **kwargs)
 
-        heard._ccat = function  # type: ignore[attr-defined]
         return heard
 
     inner = unwrapped(lm)
+    if "generate_until" in vars(inner):
+        return
     for name in ("parse_generations", "parse_logprobs"):
         function = getattr(inner, name, None)
-        if callable(function):
-            setattr(inner, name, listening(getattr(function, "_ccat", function)))
+        if callable(function) and name not in vars(inner):
+            setattr(inner, name, listening(function))
 
 
 def own_retries(lm: Any, attempts: int) -> int | None:

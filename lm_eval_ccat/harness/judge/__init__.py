@@ -1,12 +1,12 @@
 """Language models as judges: ratings from 1 to 10, cached, their cost counted."""
 
-from ..unscored import unscored
+from ..noting import unscored
 from .active import active_judge, announce, watch_judged_models
 from .agreement import Agreement, agreement
 from .judge import Judge, Rating
 from .rating import parse_rating
 from .settings import JudgeSettings
-from .usage import Usage, take_cost
+from .usage import Usage
 
 __all__ = [
     "Agreement",
@@ -18,7 +18,6 @@ __all__ = [
     "agreement",
     "announce",
     "parse_rating",
-    "take_cost",
     "unscored",
     "watch_judged_models",
 ]

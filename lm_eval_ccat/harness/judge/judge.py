@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...errors import HarnessError, UsageError
-from ..unscored import unscored
+from ..noting import unscored
 from .agreement import Agreement, agreement
 from .backends import Backend, Refusal
 from .identity import relatives, same_models

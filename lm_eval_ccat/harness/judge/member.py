@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from threading import Lock
 
 from ...errors import HarnessError, UsageError
+from ..noting import spend
 from .backends import Backend, Messages, Refusal, Reply, backend_of
 from .cache import ReplyCache
 from .rating import grade
 from .settings import JudgeSettings
-from .usage import Usage, spend
+from .usage import Usage
 
 _REMINDER = (
     "Your reply held no rating that could be read. Reply with nothing but the rating, a number "

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from threading import local
 
 from ..prices import Tokens
-
-#: Dollars that judges have cost in this thread since `take_cost` was last called.
-_SPENT = local()
 
 
 @dataclass
@@ -62,15 +58,3 @@ class Usage:
             f"{about}{self.tokens.input:.0f} + {self.tokens.output:.0f} tokens, {cost}; "
             f"{self.unrated} answers without a rating{refused}"
         )
-
-
-def spend(usd: float) -> None:
-    """Add to what judges have cost in this thread."""
-    _SPENT.usd = getattr(_SPENT, "usd", 0.0) + usd
-
-
-def take_cost() -> float:
-    """Dollars that judges have cost in this thread since the last call, for the run's budget."""
-    usd = float(getattr(_SPENT, "usd", 0.0))
-    _SPENT.usd = 0.0
-    return usd

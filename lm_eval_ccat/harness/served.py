@@ -1,0 +1,193 @@
+"""What a server says beside an answer: the model that gave it, how it ended, the bill, the limits.
+
+Scores alone do not show that a server swapped the model, cut half of the answers short or filtered
+them. So each answer of a session carries what came with it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from .prices import Tokens
+
+#: Tokens of one request beyond which a count is a mistake of the server, not a bill.
+MOST_TOKENS = 50_000_000
+#: Parts of a request's body that are what is asked, not how.
+_ASKED = frozenset({"messages", "prompt", "input", "model", "stream", "user"})
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_EPOCH = 1_000_000_000.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a server said of one request that it answered.
+
+    Attributes
+    ----------
+    request_id : str or None
+        By which the server's operator finds the request.
+    model, fingerprint : str or None
+        What answered: the ``model`` and ``system_fingerprint`` of the answer.
+    finish : tuple of str
+        ``finish_reason`` of each choice (``"stop"``, ``"length"``, ``"content_filter"`` ...).
+    null : bool
+        Whether a choice has no content at all, as under a filter.
+    usage : Tokens or None
+        What the server bills for the request; None where it does not say, or cannot be right.
+    refused_usage : str
+        The statement of usage that cannot be right, in the server's words; else "".
+    pause : float or None
+        Seconds after which the server takes another request, where it says that none is left.
+    sent : dict
+        Settings of the request as they were sent: its body without the question and the model.
+
+    Examples
+    --------
+    >>> answer = {"model": "m-0613", "choices": [{"finish_reason": "length", "text": "a"}],
+    ...           "usage": {"prompt_tokens": 7, "completion_tokens": -1}}
+    >>> served = Served.of(answer, {"X-Request-Id": "r1"})
+    >>> served.model, served.finish, served.request_id, served.usage
+    ('m-0613', ('length',), 'r1', None)
+    """
+
+    request_id: str | None = None
+    model: str | None = None
+    fingerprint: str | None = None
+    finish: tuple[str, ...] = ()
+    null: bool = False
+    usage: Tokens | None = None
+    refused_usage: str = ""
+    pause: float | None = None
+    sent: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        answer: Any,
+        headers: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Served:
+        """Read an answer's JSON, its headers, and the body of the request that it answers."""
+        said = answer if isinstance(answer, Mapping) else {}
+        heard = {name.lower(): value for name, value in (headers or {}).items()}
+        usage, refused = _usage(said.get("usage"))
+        choices = [c for c in said.get("choices") or () if isinstance(c, Mapping)]
+        reasons = [c.get("finish_reason") for c in choices] or [said.get("stop_reason")]
+        identity = heard.get("x-request-id") or heard.get("request-id") or said.get("id")
+        return cls(
+            request_id=_text(identity),
+            model=_text(said.get("model")),
+            fingerprint=_text(said.get("system_fingerprint")),
+            finish=tuple(str(reason) for reason in reasons if reason is not None),
+            null=any(_content(choice) is None for choice in choices),
+            usage=usage,
+            refused_usage=refused,
+            pause=pause_of(heard),
+            sent={k: v for k, v in (body or {}).items() if k not in _ASKED},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What of it is worth keeping, as JSON values; no key for what the server did not say."""
+        kept = {k: v for k, v in asdict(self).items() if k not in ("usage", "pause") and v}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()}
+
+
+def pause_of(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait that an answer's headers ask for: ``Retry-After`` or an empty allowance.
+
+    Parameters
+    ----------
+    headers : mapping
+        Names in lower case.
+
+    Returns
+    -------
+    float or None
+        At least 0; None where nothing asks for a pause.
+
+    Examples
+    --------
+    >>> pause_of({"retry-after-ms": "250", "retry-after": "1"})
+    0.25
+    >>> pause_of({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m6s"})
+    66.0
+    >>> pause_of({"x-ratelimit-remaining-tokens": "12", "x-ratelimit-reset-tokens": "1m6s"}) is None
+    True
+    """
+    exact = seconds_to_wait(headers.get("retry-after-ms"))
+    if exact is not None:
+        return exact / 1000.0
+    stated = seconds_to_wait(headers.get("retry-after"))
+    if stated is not None:
+        return stated
+    resets = []
+    for name, value in headers.items():
+        if "ratelimit" in name and "remaining" in name and _number(value) == 0.0:
+            resets.append(seconds_to_wait(headers.get(name.replace("remaining", "reset"))))
+    return max((seconds for seconds in resets if seconds is not None), default=None)
+
+
+def seconds_to_wait(header: str | None) -> float | None:
+    """Seconds from now that a header means: a number, a duration, a time of the epoch or a date.
+
+    >>> seconds_to_wait("120"), seconds_to_wait("6m0.5s")
+    (120.0, 360.5)
+    >>> seconds_to_wait("soon") is None
+    True
+    """
+    if header is None:
+        return None
+    text = header.strip()
+    number = _number(text)
+    if number is not None:
+        return max(0.0, number - time.time() if number > _EPOCH else number)
+    parts = _DURATION.findall(text)
+    if parts and "".join(a + b for a, b in parts) == text:
+        return sum(float(amount) * _UNITS[unit] for amount, unit in parts)
+    for read in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            then = read(text.replace("Z", "+00:00") if read is datetime.fromisoformat else text)
+        except (ValueError, TypeError):
+            continue
+        then = then if then.tzinfo else then.replace(tzinfo=timezone.utc)
+        return max(0.0, (then - datetime.now(timezone.utc)).total_seconds())
+    return None
+
+
+def _usage(stated: Any) -> tuple[Tokens | None, str]:
+    if not isinstance(stated, Mapping):
+        return None, ""
+    read = stated.get("prompt_tokens", stated.get("input_tokens"))
+    written = stated.get("completion_tokens", stated.get("output_tokens"))
+    if read is None or written is None:
+        return None, ""
+    for count in (read, written):
+        if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_TOKENS:
+            return None, f"{read!r} tokens read, {written!r} written"[:200]
+    return Tokens(read, written, "usage"), ""
+
+
+def _content(choice: Mapping[str, Any]) -> Any:
+    message = choice.get("message")
+    if isinstance(message, Mapping):
+        return message.get("content")
+    return choice.get("text", "")
+
+
+def _text(value: Any) -> str | None:
+    return value[:200] if isinstance(value, str) and value else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if number == number and abs(number) != float("inf") else None
