@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from pathlib import Path
 
 import pytest
 import yaml
+from local_data import CONFIGS, SKILLS, TASKS, write_data
 
 from lm_eval_ccat.harness import internals
 
 os.environ["DISABLE_MULTIPROC"] = "1"  # the harness bootstraps in as many processes as cores
-
-CONFIGS = Path(__file__).resolve().parents[2] / "task_configs"
-SKILLS = {"m1": 0.15, "m2": 0.35, "m3": 0.55, "m4": 0.75, "m5": 0.95}
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +21,6 @@ def data(tmp_path_factory):
     pytest.importorskip("lm_eval")
     import copyist  # noqa: F401  (registers the model type)
     import datasets.config
-    from local_data import write_data
 
     folder = tmp_path_factory.mktemp("place")
     (folder / "answers.json").write_text(json.dumps(write_data(folder)))
@@ -71,7 +67,6 @@ def logs(place, model_args):
     from lm_eval.evaluator import simple_evaluate
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
-    from local_data import TASKS
 
     manager = TaskManager(include_path=str(CONFIGS), include_defaults=False)
     for name in SKILLS:
@@ -94,8 +89,6 @@ def logs(place, model_args):
 @pytest.fixture(scope="session")
 def banks(place, logs):
     """A directory of one bank per shipped task, calibrated on the logs of all models."""
-    from local_data import TASKS
-
     from lm_eval_ccat import ScoreTable, calibrate
 
     (place / "banks").mkdir()

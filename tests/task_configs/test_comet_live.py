@@ -17,8 +17,7 @@ from pathlib import Path
 import lm_eval.tasks
 import pytest
 import yaml
-from conftest import CONFIGS
-from local_data import N
+from local_data import CONFIGS, N
 from worlds import comet_checkpoint
 
 from lm_eval_ccat import ItemBank, ScoreTable

@@ -14,9 +14,8 @@ import re
 
 import pytest
 import yaml
-from conftest import CONFIGS
 from judge_server import JudgeServer
-from local_data import N
+from local_data import CONFIGS, N
 
 from benchmarks.paper.measure import main as measure_paper
 from lm_eval_ccat import ScoreTable

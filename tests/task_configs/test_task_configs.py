@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 import yaml
-from conftest import CONFIGS, SKILLS
-from local_data import TASKS, N
+from local_data import CONFIGS, SKILLS, TASKS, N
 
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.cli.main import main
