@@ -11,7 +11,9 @@ from typing import Any
 from ..errors import BankError
 from ..files import replace_text
 from .bank import ItemBank
+from .places import located
 from .reading import bounded_text, parsed
+from .versions import FORMAT as BANK_FORMAT
 
 FORMAT, VERSION, NAME = "lm-eval-ccat/suite", 1, "suite.json"
 _MAX_BYTES = 16 << 20
@@ -35,6 +37,8 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
     >>> suite = SuiteBank({"t": ItemBank.blank(range(3)), "u": ItemBank.blank(range(2))})
     >>> list(suite), list(suite["t"]), suite.method
     (['t', 'u'], ['score'], 'sample')
+    >>> suite
+    <SuiteBank: 2 banks of 2 tasks, method sample>
     """
 
     def __init__(self, tasks: Mapping[str, ItemBank | Mapping[str, ItemBank]]) -> None:
@@ -55,6 +59,10 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+    def __repr__(self) -> str:
+        n = len(list(self.banks()))
+        return f"<SuiteBank: {n} banks of {len(self)} tasks, method {self.method}>"
 
     def banks(self) -> Iterator[tuple[str, str, ItemBank]]:
         """Every (task, outcome, bank)."""
@@ -85,27 +93,37 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
             raise BankError(f"{folder / NAME}: cannot be written ({e.strerror or e})") from e
 
     @classmethod
-    def load(cls, folder: str | Path, only: Collection[str] | None = None) -> SuiteBank:
-        """Read a suite bank; files that ``suite.json`` does not name are left alone.
+    def load(cls, path: str | Path, only: Collection[str] | None = None) -> SuiteBank:
+        """Read the banks at a path.
 
         Parameters
         ----------
-        folder : path
+        path : path or str
+            A suite's folder, where files that ``suite.json`` does not name are left alone; a folder
+            of bank files without ``suite.json``; the file of one bank, which is a suite of one; or
+            any of these by its name in another place (``hub:owner/name``).
         only : collection of str, optional
             Tasks whose banks are wanted; default all.
 
         Raises
         ------
         BankError
-            ``suite.json`` or a bank is missing, damaged or another one than it was.
+            There is no bank, or ``suite.json`` or a bank is missing, damaged or another one than it
+            was.
         """
+        place = located(path)
+        if not place.is_dir():
+            bank = ItemBank.load(place)
+            return cls({bank.task or "task": bank})
+        if not is_suite(place):
+            return cls(_loose(place, only))
         tasks: dict[str, dict[str, ItemBank]] = {}
-        for task, outcome, path, checksum in _entries(Path(folder)):
+        for task, outcome, file, checksum in _entries(place):
             if only is not None and task not in only:
                 continue
-            bank = tasks.setdefault(task, {})[outcome] = ItemBank.load(path)
+            bank = tasks.setdefault(task, {})[outcome] = ItemBank.load(file)
             if checksum != bank.sha256:
-                raise BankError(f"{path}: another bank than suite.json names; save it anew")
+                raise BankError(f"{file}: another bank than suite.json names; save it anew")
         return cls(tasks)
 
     @staticmethod
@@ -123,6 +141,30 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
 def is_suite(path: str | Path) -> bool:
     """Whether a path is the folder of a suite bank."""
     return (Path(path) / NAME).is_file()
+
+
+def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, ItemBank]]:
+    """Banks of a folder without ``suite.json``, by task and metric (and filter, where needed)."""
+    banks = []
+    for file in sorted(folder.glob("*.json")):
+        with file.open("rb") as stream:
+            if BANK_FORMAT.encode() not in stream.read(256):
+                continue
+        bank = ItemBank.load(file)
+        if only is None or bank.task in only:
+            banks.append(bank)
+    if not banks:
+        raise BankError(f"{folder}: no item bank in this folder")
+    tasks: dict[str, dict[str, ItemBank]] = {}
+    for bank in banks:
+        alike = [b for b in banks if (b.task, b.metric) == (bank.task, bank.metric)]
+        name = bank.metric if len(alike) == 1 else f"{bank.metric},{bank.filter or 'none'}"
+        if name in tasks.setdefault(bank.task or "task", {}):
+            raise BankError(
+                f"{folder}: two banks of task {bank.task}, {name}; name the file that is meant"
+            )
+        tasks[bank.task or "task"][name] = bank
+    return tasks
 
 
 def _entries(folder: Path) -> list[tuple[str, str, Path, Any]]:

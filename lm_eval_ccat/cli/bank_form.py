@@ -1,33 +1,36 @@
-"""``lm-eval-ccat bank form``: the few items from which a score is told best, for all models."""
+"""``lm-eval-ccat bank form``: a fixed subset chosen to predict the full score, and its scoring."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
-from ..errors import CcatError, UsageError
+from ..errors import UsageError
 from .parsing import add_json, prints_json, warn, write_json
-from .reading import add_reading_arguments, read_scores
+from .reading import add_reading_arguments, by_task, is_folder, scores_for
 
 EPILOG = """\
 examples:
   lm-eval-ccat bank form gsm8k.bank.json --items 40 --scores logs/ -o gsm8k.form
   lm_eval run --model hf --model_args pretrained=gpt2 --tasks gsm8k_form1_40 \\
       --include_path gsm8k.form --log_samples --output_path out
-  lm-eval-ccat score-form gsm8k.form out
+  lm-eval-ccat bank form gsm8k.form --score out
 
-For those who cannot ask a model one item after the other.  With few known models an adaptive
-test tells more with as many items.  A form's score is a regression on the scores of its items,
-not their mean.
+If you cannot run adaptively, use a form: a fixed subset chosen to predict the full score.  Its
+estimate is a regression on the scores of its items, not their mean.  With few known models an
+adaptive test tells more with as many items.
 """
 
 
 def add_action(actions: argparse._SubParsersAction) -> None:
     """Add ``form``."""
     parser = actions.add_parser(
-        "form", help="choose a fixed list of items, and how to score it", epilog=EPILOG
+        "form", help="choose a fixed subset of items, or score the logs of one", epilog=EPILOG
     )
-    parser.add_argument("bank", metavar="BANK", help="a bank file made by `calibrate`")
+    parser.add_argument(
+        "bank", metavar="BANK", help="a bank or the folder of a suite; with --score a form's folder"
+    )
     parser.add_argument("--items", type=int, default=40, metavar="N", help="of each form")
     parser.add_argument(
         "--parallel", type=int, default=1, metavar="K", help="so many forms without a common item"
@@ -39,52 +42,90 @@ def add_action(actions: argparse._SubParsersAction) -> None:
     )
     add_reading_arguments(parser)
     parser.add_argument("--include_path", metavar="DIR", help="folder with further task files")
-    add_json(parser, "the doc_ids of each form and its expected error")
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder to write")
+    parser.add_argument("-o", "--output", metavar="DIR", help="folder to write")
+    parser.add_argument("--score", metavar="LOGS", help="estimate full scores from a form's logs")
+    parser.add_argument(
+        "--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)"
+    )
+    add_json(parser, "the doc_ids of each form, or the estimates,")
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make forms, write them and the tasks that run them."""
-    from ..bank import ItemBank, SuiteBank, is_suite
-    from ..harness.documents import task_file
-    from ..upkeep.form_files import forms_of, write_tasks
-    from .bank_check import as_of_bank
+    """Make forms, or score the logs of one."""
+    if args.score is not None:
+        return _score(args)
+    if args.output is None:
+        raise UsageError("state the folder that the form goes to (-o DIR)")
+    from ..bank import SuiteBank
 
-    if is_suite(args.bank):
-        names = ", ".join(str(file) for file in SuiteBank.files(args.bank).values())
-        raise UsageError(f"{args.bank}: a form is of one bank, and this folder has {names}")
-    bank = ItemBank.load(args.bank)
-    table = read_scores(args.scores, as_of_bank(args, bank)) if args.scores else None
+    suite = SuiteBank.load(args.bank)
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for task, outcome, bank in suite.banks():
+        folder = f"{args.output}/{task}.{outcome}" if is_folder(args.bank) else args.output
+        table = scores_for(bank, args.scores, args) if args.scores else None
+        found[task, outcome] = _made(bank, table, folder, args)
+    content: Any = {"suite": args.output, "tasks": by_task(found)}
+    write_json(args.json, content if is_folder(args.bank) else next(iter(found.values())))
+    return 0
+
+
+def _made(bank: Any, table: Any, folder: str, args: argparse.Namespace) -> dict[str, Any]:
+    """One bank's forms, written; as JSON values."""
+    from ..upkeep.form_files import facts_of_forms, forms_of, write_forms
+
     forms = forms_of(bank, args.items, args.parallel, table)
-    forms.save(args.output)
-    tasks = [forms.name(n + 1) for n in range(len(forms.forms))]
-    try:
-        if not bank.task:
-            raise CcatError("the bank does not name its task")
-        write_tasks(forms, args.output, *task_file(bank.task, args.include_path))
-    except CcatError as error:
-        warn(f"no task for lm_eval: {error}; run the doc_ids by other means")
-        tasks = []
-    facts: list[dict[str, Any]] = [
-        {
-            "task": tasks[n] if tasks else None,
-            "doc_ids": list(form.items),
-            "error": float(bank.scale.restore_error(form.error)),
-            "models": form.models,
-        }
-        for n, form in enumerate(forms.forms)
-    ]
-    write_json(args.json, {"folder": args.output, "forms": facts})
+    lacking = write_forms(forms, folder, args.include_path)
+    if lacking:
+        warn(f"no task for lm_eval: {lacking}; run the doc_ids by other means")
+    facts = facts_of_forms(forms, folder, with_tasks=not lacking)
     if prints_json(args.json):
-        return 0
-    for n, one in enumerate(facts, start=1):
+        return facts
+    for n, one in enumerate(facts["forms"], start=1):
         print(
-            f"form {n}: {len(one['doc_ids'])} of {bank.n_items} items; models left out were told "
-            f"to {one['error']:.3g} (root mean squared error, {one['models']} models)"
+            f"form {n}: {len(one['doc_ids'])} of {bank.n_items} items; root mean squared error "
+            f"{one['error']:.3g} over models left out ({one['models']} models)"
         )
         print(f"  doc_ids {','.join(map(str, one['doc_ids']))}")
-    if tasks:
-        print(f"{args.output}: run with lm_eval --tasks {','.join(tasks)} --include_path "
-              f"{args.output} --log_samples, then lm-eval-ccat score-form")  # fmt: skip
+    if not lacking:
+        tasks = ",".join(one["task"] for one in facts["forms"])
+        print(f"{folder}: run with lm_eval --tasks {tasks} --include_path {folder} --log_samples, "
+              f"then lm-eval-ccat bank form {folder} --score LOGS")  # fmt: skip
+    return facts
+
+
+def _score(args: argparse.Namespace) -> int:
+    """Estimate and print."""
+    from ..upkeep.form_files import load_forms, score_suite
+
+    if not 0.5 <= args.confidence < 1.0:
+        raise UsageError(f"--confidence {args.confidence:g} is not in [0.5, 1)")
+    if not Path(args.score).exists():
+        raise UsageError(f"{args.score}: no such file or directory of scores")
+    scored = score_suite(load_forms(args.bank), args.score, args.confidence)
+    content: list[dict[str, Any]] = [
+        {
+            "estimand": f"mean {f.metric} over all {f.n_items} documents of {f.task}",
+            "metric": f.metric,
+            "filter": f.filter,
+            "scale": f.scale.describe(),
+            "confidence": args.confidence,
+            "models": models,
+        }
+        for f, models in scored
+    ]
+    write_json(args.json, content[0] if len(content) == 1 else {"forms": content})
+    if prints_json(args.json):
+        return 0
+    for facts in content:
+        models = facts["models"]
+        print(f"{facts['estimand']}, estimated; intervals at {100 * args.confidence:g}%")
+        width = max(map(len, models))
+        for model, entries in models.items():
+            for one in entries:
+                low, high = one["interval"]
+                print(
+                    f"  {model:<{width}}  {one['estimate']:.4g} ± {one['standard_error']:.2g}  "
+                    f"({low:.4g} to {high:.4g})  form {one['form']}, {one['items']} items"
+                )
     return 0

@@ -42,11 +42,8 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "reuse the logs of other models": {
         "score": "score harness logs by COMET, a judge, BERTScore ...",
-        "setup": "make the environment that COMET needs",
-        "scale": "scale each item's scores over the calibration configs",
         "calibrate": "make an item bank from logs or a score table",
         "bank": "show, check, update, build and push item banks",
-        "score-form": "the whole score from the logs of a fixed form",
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}

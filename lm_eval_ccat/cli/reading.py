@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .streams import to_draw
 
 if TYPE_CHECKING:
+    from ..bank import ItemBank
     from ..scores import ScoreTable
 
 
@@ -46,23 +47,54 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_READING = ("metric", "task", "filter", "range", "lower_is_better")
+
+
 def read_scores(path: str, args: argparse.Namespace, partial: bool = False) -> ScoreTable:
     """Read a score table or logs as the arguments say, showing progress on long reads."""
     from ..scores import ScoreTable
 
     if not Path(path).exists():
         raise UsageError(f"{path}: no such file or directory of scores")
+    reading = {name: getattr(args, name) for name in _READING}
     with progress("reading logs", "MB", 1e-6) as show:
-        return ScoreTable.read(
-            path,
-            args.metric,
-            args.task,
-            args.filter,
-            args.range,
-            args.lower_is_better,
-            partial=partial,
-            on_progress=show,
-        )
+        return ScoreTable.read(path, **reading, partial=partial, on_progress=show)
+
+
+def scores_for(
+    bank: ItemBank, path: str, args: argparse.Namespace, partial: bool = False
+) -> ScoreTable:
+    """Read scores for a bank: its own metric, task, filter and scale where none are given."""
+    from ..upkeep.scores_for import scores_for
+
+    if not Path(path).exists():
+        raise UsageError(f"{path}: no such file or directory of scores")
+    reading = {name: getattr(args, name) for name in _READING}
+    with progress("reading logs", "MB", 1e-6) as show:
+        return scores_for(bank, path, **reading, partial=partial, on_progress=show)
+
+
+def leave_out(table: ScoreTable, models: Sequence[str]) -> ScoreTable:
+    """The table without some models; an unknown name is an error, not a silent nothing."""
+    if not models:
+        return table
+    if set(models) >= set(table.models):
+        raise UsageError("--exclude leaves no model")
+    table.select(models)
+    return table.without(models)
+
+
+def is_folder(bank: str) -> bool:
+    """Whether a bank that was named is the folder of a suite."""
+    return Path(bank).is_dir()
+
+
+def by_task(facts: Mapping[tuple[str, str], Any]) -> dict[str, dict[str, Any]]:
+    """What is known of the banks of a suite as JSON has it: by task, then by outcome."""
+    tasks: dict[str, dict[str, Any]] = {}
+    for (task, outcome), one in facts.items():
+        tasks.setdefault(task, {})[outcome] = one
+    return tasks
 
 
 @contextmanager

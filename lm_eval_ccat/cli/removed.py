@@ -12,9 +12,16 @@ from ..errors import UsageError
 #: A command, an action, a command's flag or (after ``key``) a key of a configuration, as typed,
 #: and its successor.
 REMOVED: dict[str, str] = {
+    "bank card": "bank push, which prints the page before it asks",
+    "bank diff": "bank check OLD NEW",
+    "bank show --count": "board, whose ledger records every test",
+    "bank simulate": "simulate",
     "completion": "lm-eval-ccat --completion SHELL",
     "experiments": "python benchmarks/paper/run, in the source distribution",
     "ls": "lm_eval ls",
+    "scale": "calibrate --scale_items, which keeps the ends in the bank",
+    "score-form": "bank form FORM --score LOGS",
+    "setup": "score comet --setup",
     "validate": "lm_eval validate",
 }
 

@@ -182,9 +182,9 @@ def _run(args: argparse.Namespace) -> int:
     if (args.items is None) != (args.units_column is None):
         raise UsageError("--items and --units_column go together")
     if args.task and Path(args.scores).exists():
-        from ..upkeep.tasks import is_one_task
+        from ..upkeep.tasks import names_one_task
 
-        if not is_one_task(args.scores, args.task):
+        if not names_one_task(args.scores, args.task):
             return _run_suite(args)
     if args.weights is not None:
         raise UsageError("--weights is of several tasks (--task GROUP or A,B)")

@@ -20,7 +20,10 @@ from ..errors import MetricError
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 #: Environment variables: Python of the environment, the checkpoint, graphics cards to use.
 VARIABLE, MODEL_VARIABLE, GPUS_VARIABLE = "CCAT_COMET_PYTHON", "CCAT_COMET_MODEL", "CCAT_COMET_GPUS"
-RECIPE = f"make it with `lm-eval-ccat setup comet`, or name one's Python by --python or {VARIABLE}"
+RECIPE = (
+    "make it with `lm-eval-ccat score comet --setup`, or name one's Python by --python or "
+    f"{VARIABLE}"
+)
 #: What goes together; setuptools from 81 on lacks pkg_resources, which torchmetrics 0.10 imports.
 PINS = ("unbabel-comet==2.2.7", "setuptools<81")
 #: Pythons for which numpy 1.26, which COMET needs, has wheels.
@@ -123,7 +126,7 @@ def comet_scores(
         Equally many. An empty translation scores 0 without being asked for.
     python : str, optional
         Python of an environment with unbabel-comet; else the variable ``CCAT_COMET_PYTHON``, else
-        the environment that ``lm-eval-ccat setup comet`` made.
+        the environment that ``lm-eval-ccat score comet --setup`` made.
     model : str, optional
         Hub name, or path of a checkpoint; else ``CCAT_COMET_MODEL``, else `DEFAULT_MODEL`.
     batch_size : int
@@ -164,7 +167,7 @@ def checkpoint() -> str:
 
 
 def environment() -> Path:
-    """Where ``lm-eval-ccat setup comet`` makes COMET's environment.
+    """Where ``lm-eval-ccat score comet --setup`` makes COMET's environment.
 
     Raises
     ------
@@ -176,7 +179,7 @@ def environment() -> Path:
     except RuntimeError:
         raise MetricError(
             "there is no home directory that COMET's environment could be in: state one with "
-            f"`lm-eval-ccat setup comet --folder DIR`, and its Python by {VARIABLE}"
+            f"`lm-eval-ccat score comet --setup DIR`, and its Python by {VARIABLE}"
         ) from None
     return Path(cache) / "lm-eval-ccat" / "comet"
 

@@ -1,7 +1,8 @@
 """Banks by name on the Hugging Face hub: ``hub:owner/name[@revision]``.
 
-A bank is the file ``bank.json`` of a data set repository, with its card as ``README.md``. What was
-fetched is kept in huggingface_hub's cache; the bank's own checksum is verified as any file's is.
+A bank is the file ``bank.json`` of a data set repository, and a suite its ``suite.json`` with the
+files that it names; the page is ``README.md``. What was fetched is kept in huggingface_hub's cache;
+the bank's own checksum is verified as any file's is.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..bank import ItemBank
+from ..bank import SuiteBank, is_suite
 from ..bank.places import Place
+from ..bank.suite import NAME as SUITE
 from ..errors import BankError, UsageError
-from ..upkeep.card import bank_card
+from ..upkeep.words import page_of
 
 FILE = "bank.json"
 #: Files of a data set that readers of logs look at.
@@ -27,7 +29,7 @@ _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 
 
 def fetch(name: str) -> Path:
-    """The local copy of a bank.
+    """The local copy of a bank, or the folder of a suite.
 
     Parameters
     ----------
@@ -45,6 +47,11 @@ def fetch(name: str) -> Path:
         found = hub.hf_hub_download(
             repo, FILE, repo_type="dataset", revision=revision, endpoint=_endpoint()
         )
+    except hub.errors.EntryNotFoundError:
+        folder = _data_set(f"hub:{name}")
+        if not is_suite(folder):
+            raise BankError(f"hub:{name}: it holds neither {FILE} nor {SUITE}") from None
+        return folder
     except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
         reason = " ".join(str(error).split())[:200]
         raise BankError(f"hub:{name}: the bank cannot be fetched ({reason})") from None
@@ -97,12 +104,12 @@ def _data_set(name: str) -> Path:
 
 
 def push(path: str | Path, name: str, licence: str | None = None, *, private: bool = False) -> str:
-    """Put a bank and its card on the hub.
+    """Put a bank, or a suite, and its page on the hub.
 
     Parameters
     ----------
     path : path
-        Of the bank.
+        Of the bank, or the folder of the suite.
     name : str
         ``owner/name``.
     licence : str, optional
@@ -121,20 +128,27 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
     repo, revision = _parts(name)
     if revision is not None:
         raise UsageError(f"{name}: a bank is pushed to a repository, not to a revision")
-    bank = ItemBank.load(path)
+    suite, place = SuiteBank.load(path), Path(path)
+    uploads = {"README.md": page_of(suite, licence).encode()}
+    if place.is_dir():
+        files = [*SuiteBank.files(place).values(), place / SUITE]
+        uploads |= {file.name: file.read_bytes() for file in files}
+    else:
+        uploads[FILE] = place.read_bytes()
+    hashes = [bank.short_hash for _, _, bank in suite.banks()]
+    message = f"Item bank {hashes[0]}" if len(hashes) == 1 else f"{len(hashes)} item banks"
     hub = _library()
     api = hub.HfApi(endpoint=_endpoint())
     try:
         api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True)
-        card = bank_card(bank, licence).encode()
         done: Any = None
-        for where, what in (("README.md", card), (FILE, Path(path).read_bytes())):
+        for where, what in uploads.items():
             done = api.upload_file(
                 path_or_fileobj=what,
                 path_in_repo=where,
                 repo_id=repo,
                 repo_type="dataset",
-                commit_message=f"Item bank {bank.short_hash}",
+                commit_message=message,
             )
     except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
         reason = " ".join(str(error).split())[:200]

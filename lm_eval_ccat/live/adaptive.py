@@ -21,12 +21,12 @@ from ..harness.assembly import TaskRun
 from ..harness.outcome import Outcome, leading
 from ..harness.session import TaskSession
 from ..runs.directory import RunDirectory
-from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory
+from .engine import conduct, open_ranker, refuse_wrong_directory
 from .forecast import target_in_words
 from .keep import growing, keep, refuse_file
 from .known import KnownMean, known_means
 from .observer import Observer
-from .options import MODEL, AdaptiveOptions, bank_file
+from .options import MODEL, AdaptiveOptions
 from .outcomes import Bank, apart_from, measure
 from .plan import Plan, check_session, plan_of
 from .prior import answers_at_hand
@@ -196,20 +196,8 @@ def _run(
             say = log.warning if options.unbounded else log.info
             say("%s: %s", "+".join(outcomes), target_in_words(plan, options.unbounded))
         ranker = open_ranker(plan, directory, resume, observer)
-        before = set(ranker.answers)
         with _sole_retries(worker), closing(worker):
             ended = conduct(plan, ranker, [worker], observer, beyond=_beyond(plan, options))
-        for task, outcome in plan.outcomes.items():
-            asked = [
-                worker.place(item)[1]
-                for name, item in ranker.answers
-                if (name, item) not in before and worker.place(item)[0] == task
-            ]
-            count_usage(
-                bank_file(options.bank, task),
-                [[d for d in asked if d in outcome.bank.index]],
-                observer,
-            )
         if directory is not None:
             result = result_of(plan, ranker, directory.path, interrupted=not ended)
             directory.write_json("result.json", result.content)

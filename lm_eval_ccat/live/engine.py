@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import BankError, RunError, UsageError
+from ..errors import RunError, UsageError
 from ..runs.directory import RunDirectory
 from ..runs.identity import NO_LIMIT, Differences
 from ..runs.journal import JournalFile, MemoryJournal
 from ..runs.journaled import CUT_OFF, JournaledRanker
 from ..runs.rebuild import BANK_FILE, BANKS_FOLDER, make_ranker, save_banks
-from ..upkeep.usage import record_usage, usage_path
 from .observer import Observer, Progress
 from .plan import Plan
 from .scheduler import Scheduler
@@ -209,16 +208,6 @@ def conduct(
     finally:
         observer.end()
     return True
-
-
-def count_usage(bank_file: Any, tests: Sequence[Sequence[Any]], observer: Observer) -> None:
-    """Count the items that each test asked, where a bank's counts were begun; warn of failure."""
-    if not isinstance(bank_file, str | Path) or not usage_path(bank_file).is_file():
-        return
-    try:
-        record_usage(bank_file, [test for test in tests if test])
-    except BankError as error:
-        observer.warn(str(error))
 
 
 class TerminateAsInterrupt:

@@ -2,8 +2,8 @@
 
 A task's ``process_results`` is given a document and not its number, so the task remembers the order
 of its documents when the harness loads them (`LiveScaling.remember` in ``process_docs``, which
-leaves them unchanged) and looks the document up when it is scored. The ends come from the files
-that ``lm-eval-ccat scale --write_scaling`` wrote, in the folder that ``CCAT_ITEM_SCALING`` names.
+leaves them unchanged) and looks the document up when it is scored. The ends come from banks that
+``lm-eval-ccat calibrate --scale_items`` wrote, in the folder that ``CCAT_ITEM_SCALING`` names.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..bank import ItemBank
 from ..errors import UsageError
 from ..scores.item_scaling import SUFFIX, ItemScaling
 
@@ -78,7 +79,7 @@ class LiveScaling:
         if not known:
             raise UsageError(
                 f"{os.environ[VARIABLE]} holds no scaling of {', '.join(scores)}; write one with "
-                "`lm-eval-ccat scale ... --write_scaling`"
+                "`lm-eval-ccat calibrate ... --scale_items`"
             )
         number = self._number[doc[self.column]]
         return {metric + SUFFIX: ends[metric].score(number, scores[metric]()) for metric in known}
@@ -87,10 +88,11 @@ class LiveScaling:
         folder = os.environ.get(VARIABLE)
         if not folder:
             raise UsageError(
-                f"this task scales its items: set {VARIABLE} to a folder of files that "
-                "`lm-eval-ccat scale ... --write_scaling` wrote"
+                f"this task scales its items: set {VARIABLE} to a folder of banks that "
+                "`lm-eval-ccat calibrate ... --scale_items` wrote"
             )
         if self._loaded is None or self._loaded[0] != folder:
-            found = [ItemScaling.load(path) for path in sorted(Path(folder).glob("*.json"))]
-            self._loaded = folder, {scaling.metric: scaling for scaling in found}
+            banks = map(ItemBank.load, sorted(Path(folder).glob("*.json")))
+            scalings = [ItemScaling.of_bank(bank.constants) for bank in banks]
+            self._loaded = folder, {one.metric: one for one in scalings if one is not None}
         return self._loaded[1]

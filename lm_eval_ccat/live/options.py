@@ -325,22 +325,6 @@ def parse_banks(values: list[str]) -> str | dict[str, str]:
     return banks
 
 
-def bank_file(bank: Any, task: str) -> Path | None:
-    """The file of a task's bank, where `bank` (as `AdaptiveOptions` takes it) is of files.
-
-    >>> bank_file({"a": "x/a.json"}, "a").name
-    'a.json'
-    """
-    if isinstance(bank, Mapping):
-        bank = bank.get(task)
-    if not isinstance(bank, (str, Path)):
-        return None
-    path = Path(bank)
-    if not path.is_dir():
-        return path
-    return next((file for file in sorted(path.glob("*.json")) if task_of(file) == task), None)
-
-
 def _require_banks(folder: Path) -> None:
     if not any(task_of(file) for file in folder.glob("*.json")):
         raise BankError(

@@ -94,17 +94,6 @@ def banks_of(bank: Bank, task: str) -> dict[str, ItemBank]:
     return named
 
 
-def bank_files(bank: Any, task: str) -> list[Any]:
-    """The files of a task's banks, where `bank` names files."""
-    if isinstance(bank, Mapping):
-        return list(bank.values())
-    if not bank or not Path(bank).is_dir():
-        return [bank] if bank else []
-    if is_suite(bank):
-        return [file for (of, _), file in SuiteBank.files(bank).items() if of == task]
-    return [file for file in sorted(Path(bank).glob("*.json")) if task_of(file) == task]
-
-
 def tasks_of_suite(folder: str | Path) -> list[str]:
     """Tasks of a suite bank; none of its banks is read."""
     return list(dict.fromkeys(task for task, _ in SuiteBank.files(folder)))

@@ -16,13 +16,12 @@ from ..runs.journaled import JournaledRanker
 from ..runs.rebuild import banks_at
 from ..scores.earlier import EarlierAnswer
 from .config import ModelConfig, RankConfig, load_config, parse_config
-from .engine import conduct, count_usage, open_ranker, refuse_wrong_directory, start
+from .engine import conduct, open_ranker, refuse_wrong_directory, start
 from .forecast import at_most, forecast, most_money, need_in_words
 from .keep import growing, keep
 from .models import HarnessWorker
 from .observer import Observer
-from .outcomes import bank_files
-from .plan import Plan, bank_of_task, check_session, make_plan
+from .plan import Plan, check_session, make_plan
 from .prior import answers_at_hand, in_words
 from .probe import probe as probe_models
 from .quiet import quiet_harness
@@ -123,21 +122,11 @@ def rank(
             _ask_first(plan, watcher)
         at_hand = _earlier_answers(plan, executor, watcher) if settings.prior else {}
         ranker = open_ranker(plan, directory, resume, watcher, retry)
-        before = ranker.ranker.result().items
         workers = _workers(plan, executor, ray_address, watcher)
         for worker in workers:  # connections, weights, and GPUs that actors hold
             stack.callback(worker.close)
             worker.at_hand = at_hand.get(worker.name, {})
         ended = conduct(plan, ranker, workers, watcher)
-        after = ranker.ranker.result().items
-        for task in plan.measured:
-            new = [
-                [worker.place(d)[1] for d in after[worker.name]
-                 if d not in set(before.get(worker.name, ())) and worker.place(d)[0] == task]
-                for worker in workers
-            ]  # fmt: skip
-            for file in bank_files(bank_of_task(settings.bank, task, len(plan.measured)), task):
-                count_usage(file, new, watcher)
         if settings.save_bank and any("score" in a for a in ranker.answers.values()):
             _keep(plan, ranker, workers, settings.save_bank, watcher)
         path = None if directory is None else directory.path

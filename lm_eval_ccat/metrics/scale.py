@@ -80,6 +80,11 @@ class Scale:
         """Width of the raw range (raw units)."""
         return self.high - self.low
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Lowest and highest raw score."""
+        return self.low, self.high
+
     def normalise(self, raw: ArrayLike) -> NDArray[np.float64]:
         """Map raw scores to [0, 1], higher is better.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..bank import ItemBank
-from ..upkeep.told import origin, reach, tried
+from ..upkeep.words import origin, reach, tried
 from .decision import pairs_decided
 from .run import Run
 from .words import listed

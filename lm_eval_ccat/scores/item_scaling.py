@@ -11,22 +11,20 @@ but is not the metric's mean, so tables of scaled scores have a metric name of t
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ScoreTableError
-from ..files import replace_text
 from ..metrics import Scale
 from .table import ScoreTable
 
 SUFFIX = "_item_scaled"
-FORMAT = "lm-eval-ccat item scaling"
+CONSTANT = "item_scaling"
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,56 +137,35 @@ class ItemScaling:
     def _position(self) -> dict[Any, int]:
         return {doc_id: n for n, doc_id in enumerate(self.doc_ids)}
 
-    def save(self, path: str | Path) -> None:
-        """Write the scaling as JSON, making its folder if need be.
-
-        Raises
-        ------
-        ScoreTableError
-            If it cannot be written.
-        """
-
-        def plain(values: NDArray[np.float64]) -> list[float | None]:
-            return [None if np.isnan(value) else float(value) for value in values]
-
-        content = {
-            "format": FORMAT,
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, as a bank of scaled scores keeps them among its constants."""
+        return {
             "metric": self.metric,
             "scale": self.scale.to_dict(),
             "rows": self.rows,
             "doc_ids": list(self.doc_ids),
-            "low": plain(self.low),
-            "high": plain(self.high),
+            "low": [None if np.isnan(v) else v for v in self.low.tolist()],
+            "high": [None if np.isnan(v) else v for v in self.high.tolist()],
         }
-        try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            replace_text(Path(path), json.dumps(content) + "\n")
-        except OSError as error:
-            raise ScoreTableError(f"cannot write the scaling {path}: {error.strerror}") from error
 
     @classmethod
-    def load(cls, path: str | Path) -> ItemScaling:
-        """Read what `save` wrote.
+    def of_bank(cls, constants: Mapping[str, Any]) -> ItemScaling | None:
+        """The scaling among a bank's constants; None where its scores were not scaled by item.
 
         Raises
         ------
         ScoreTableError
-            If the file is missing or something else.
+            The bank's scaling is damaged.
         """
+        content = constants.get(CONSTANT)
+        if content is None:
+            return None
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-            if content["format"] != FORMAT:
-                raise KeyError("format")
-            low, high = (
-                np.array([np.nan if value is None else value for value in content[name]], float)
-                for name in ("low", "high")
-            )
-            scale = Scale.from_dict(content["scale"])
+            low, high = (np.array(content[name], dtype=np.float64) for name in ("low", "high"))
             doc_ids = tuple(content["doc_ids"])
-            if not len(low) == len(high) == len(doc_ids):
+            if not low.shape == high.shape == (len(doc_ids),):
                 raise ValueError("lengths")
+            scale = Scale.from_dict(content["scale"])
             return cls(doc_ids, low, high, content["metric"], scale, content["rows"])
-        except OSError as error:
-            raise ScoreTableError(f"cannot read the scaling {path}: {error.strerror}") from error
         except (KeyError, TypeError, ValueError) as error:
-            raise ScoreTableError(f"{path} is not an item scaling; `scale` writes one") from error
+            raise ScoreTableError(f"the bank's item scaling is damaged ({error})") from error

@@ -16,21 +16,24 @@ def choose_scale(
     *,
     where: str,
     stated: Scale | None = None,
+    scale: Scale | None = None,
     range: tuple[float, float] | None = None,
     lower_is_better: bool | None = None,
 ) -> tuple[Scale, list[str]]:
     """The scale of raw scores, by the rules of the format, and what to tell the reader.
 
-    In this order: what the user gave; what the file states (`stated`: its columns, or for
-    harness logs the metric table); [0, 1] if all values lie in it; for a metric known to be
-    unbounded above (ter, wer) the cap 1; the metric table, if all values lie in the range that it
-    has for the metric; else an error that says how to state it.
+    In this order: what the user gave (a whole scale, a range, a direction); what the file states
+    (`stated`: its columns, or for harness logs the metric table); [0, 1] if all values lie in it;
+    for a metric known to be unbounded above (ter, wer) the cap 1; the metric table, if all values
+    lie in the range that it has for the metric; else an error that says how to state it.
 
     Raises
     ------
     ScaleError
         No scale could be found.
     """
+    if scale is not None:
+        return scale, []
     known = known_scale(metric)
     unbounded = (stated is not None and stated.cap is not None) or (
         known is not None and known.cap is not None

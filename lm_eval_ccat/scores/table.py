@@ -99,6 +99,7 @@ class ScoreTable:
         range: tuple[float, float] | None = None,
         lower_is_better: bool | None = None,
         *,
+        scale: Scale | None = None,
         partial: bool = False,
         on_progress: Progress = None,
     ) -> ScoreTable:
@@ -120,6 +121,8 @@ class ScoreTable:
             highest is the cap. Overrides what the file says.
         lower_is_better : bool, optional
             Direction of the raw score. Overrides what the file says.
+        scale : Scale, optional
+            Range, direction and cap in one, in place of `range` and `lower_is_better`.
         partial : bool, optional
             Take adaptive runs, too, whose items were chosen by what the model had scored before;
             `chosen` names them. Only `update` knows what to make of them.
@@ -139,7 +142,7 @@ class ScoreTable:
             The scale is not known, or a score lies outside it.
         """
         path = Path(path)
-        wanted = Wanted(metric, task, filter, range, lower_is_better, partial)
+        wanted = Wanted(metric, task, filter, range, lower_is_better, partial, scale)
         return cls.from_arrays(**vars(reader_of(path).read(path, wanted, on_progress)), copy=False)
 
     @classmethod

@@ -10,14 +10,14 @@ from typing import Any
 
 from ..bank import ItemBank, SuiteBank
 from ..errors import CcatError, UsageError
-from ..metrics import check_column
 from ..parallel import in_processes
 from ..scores import ScoreTable
 from ..scores.readers.reader import Outcome
 from ..scores.readers.registry import reader_of
-from .age import dated
-from .calibrate import calibrate
+from .calibrate import make_bank, report
 from .tasks import tasks_meant
+
+Facts = dict[str, Any]
 
 
 def build(
@@ -30,13 +30,14 @@ def build(
     exclude: Sequence[str] = (),
     range: tuple[float, float] | None = None,
     lower_is_better: bool | None = None,
-    on_bank: Callable[[Outcome, ItemBank | str, ScoreTable | None], None] | None = None,
+    processes: int | None = None,
+    on_bank: Callable[[Outcome, ItemBank | str, Facts], None] | None = None,
     **options: Any,
 ) -> SuiteBank:
     """Calibrate a bank on every outcome of some logs.
 
-    One after the other; while `cluster.executing` says so, as tasks of a Ray cluster whose nodes
-    find the logs under the same path. The banks are the same.
+    In one process per core; while `cluster.executing` says so, as tasks of a Ray cluster whose
+    nodes find the logs under the same path. The banks are the same.
 
     Parameters
     ----------
@@ -53,10 +54,13 @@ def build(
         Models to leave out.
     range, lower_is_better : optional
         As `ScoreTable.read` takes them.
+    processes : int, optional
+        Default one per core that this process may use.
     on_bank : callable, optional
-        Called with each outcome, its bank or the reason why there is none, and its scores.
+        Called with each outcome, its bank or the reason why there is none, and what `report` says
+        of it.
     **options
-        Of `calibrate`.
+        Of `make_bank`.
 
     Returns
     -------
@@ -70,17 +74,17 @@ def build(
         calibrated.
     """
     path = Path(path)
-    wanted = _wanted(path, tasks, metrics, filter)
+    wanted = outcomes_meant(path, tasks, metrics, filter)
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
     asked = _Asked(path, method, tuple(exclude), range, lower_is_better, options)
-    for outcome, (made, table) in zip(wanted, in_processes(_made, wanted, asked, processes=1)):
+    for outcome, (made, facts) in zip(wanted, in_processes(_made, wanted, asked, processes)):
         if isinstance(made, str):
             why = made
-        if isinstance(made, ItemBank):
+        else:
             banks.setdefault(outcome.task or "task", {})[_name(outcome, wanted)] = made
         if on_bank is not None:
-            on_bank(outcome, made, table)
+            on_bank(outcome, made, facts)
     if not banks:
         raise UsageError(f"{path}: no outcome could be calibrated; the last because {why}")
     return SuiteBank(banks)
@@ -98,9 +102,8 @@ class _Asked:
     options: dict[str, Any]
 
 
-def _made(outcome: Outcome, asked: _Asked) -> tuple[ItemBank | str, ScoreTable | None]:
-    """One outcome's bank, or the reason why there is none, and its scores."""
-    table = None
+def _made(outcome: Outcome, asked: _Asked) -> tuple[ItemBank | str, Facts]:
+    """One outcome's bank, or the reason why there is none, and its report."""
     try:
         table = ScoreTable.read(
             asked.path,
@@ -111,12 +114,12 @@ def _made(outcome: Outcome, asked: _Asked) -> tuple[ItemBank | str, ScoreTable |
             asked.lower_is_better,
         )
         table = table.without([m for m in asked.exclude if m in table.models])
-        check_column(table.raw, metric=table.metric, task=table.task or "")
-        return dated(calibrate(table, asked.method, **asked.options)), table
+        bank = make_bank(table, asked.method, **asked.options)
     except UsageError:
         raise
     except CcatError as error:
-        return str(error), table
+        return str(error), {}
+    return bank, report(table, bank)
 
 
 def tables_of(
@@ -134,41 +137,41 @@ def tables_of(
     UsageError
         A task reports none or several of the metrics.
     """
-    found: dict[str, ScoreTable] = {}
-    for outcome in _wanted(Path(path), tasks, metrics, filter):
+    tables: dict[str, ScoreTable] = {}
+    for outcome in outcomes_meant(Path(path), tasks, metrics, filter):
         task = outcome.task or "task"
-        if task in found:
+        if task in tables:
             raise UsageError(f"{path}: task {task} reports several of the metrics; name one")
-        found[task] = ScoreTable.read(
+        tables[task] = ScoreTable.read(
             path, outcome.metric, outcome.task, outcome.filter, range, lower_is_better
         )
-    return found
+    return tables
 
 
-def _wanted(
+def outcomes_meant(
     path: Path, tasks: Sequence[str], metrics: Sequence[str] | None, filter: str | None
 ) -> list[Outcome]:
-    """The outcomes asked for."""
+    """The outcomes that some names mean; see `build`."""
     every = reader_of(path).outcomes(path)
     names = [o.task or "" for o in every] if list(tasks) == ["*"] else tasks_meant(path, tasks)
-    found: list[Outcome] = []
+    meant: list[Outcome] = []
     for task in dict.fromkeys(names):
-        there = [
+        own = [
             o
             for o in every
             if (o.task or "") == task
             and (metrics is None or any(fnmatchcase(o.metric, m) for m in metrics))
         ]
-        there = [o for o in there if o.filter == filter] or there
-        if metrics is None and len(there) > 1:
-            kinds = list(dict.fromkeys(o.metric for o in there))
+        own = [o for o in own if o.filter == filter] or own
+        if metrics is None and len(own) > 1:
+            kinds = list(dict.fromkeys(o.metric for o in own))
             flag, shown = ("--metric", kinds) if len(kinds) > 1 else (
-                "--filter", [str(o.filter) for o in there])  # fmt: skip
+                "--filter", [str(o.filter) for o in own])  # fmt: skip
             raise UsageError(f"{path}: task {task} reports {', '.join(shown)}; name one ({flag})")
-        found += there
-    if not found:
+        meant += own
+    if not meant:
         raise UsageError(f"{path}: no task and metric match; there may be others, or no results")
-    return found
+    return meant
 
 
 def _name(outcome: Outcome, among: Sequence[Outcome]) -> str:

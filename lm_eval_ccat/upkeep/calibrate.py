@@ -1,7 +1,8 @@
-"""What there is to say of a calibration: the self-check by replay, the figures, the trust."""
+"""A calibration and what there is to say of it: self-check by replay, figures, trust."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,14 +12,54 @@ import numpy as np
 from ..bank import ItemBank
 from ..methods.calibration import calibrate as calibrate
 from ..methods.registry import method_of
+from ..metrics import check_column
 from ..scores import ScoreTable
+from ..scores.item_scaling import CONSTANT, ItemScaling
 from ..simulation import simulate
 from ..simulation.methods import named
+from .age import dated
+from .words import facts_of
 
 # Beyond this the replay of the bank's own models takes longer than the calibration.
 _REPLAY_CELLS = 1_500_000
 _REPLAY_FOLDS = 10
 _REPLAY_MODELS = 6
+
+
+def make_bank(
+    table: ScoreTable, method: str = "default", *, scale_items: bool = False, **options: Any
+) -> ItemBank:
+    """Calibrate a bank, dated today.
+
+    Parameters
+    ----------
+    table : ScoreTable
+    method : str, optional
+    scale_items : bool, optional
+        Scale each item's scores to [0, 1] over the calibration rows first; the bank keeps the ends
+        (`lm_eval_ccat.scores.item_scaling`).
+    **options
+        Of `calibrate`.
+
+    Raises
+    ------
+    MetricError
+        Every score is the same.
+    BankError
+        As `calibrate`.
+
+    Examples
+    --------
+    >>> table = ScoreTable.from_arrays([[0.1, 0.5, 0.9], [0.2, 0.4, 0.8]], models=["a", "b"])
+    >>> make_bank(table, "paper", scale_items=True).metric
+    'score_item_scaled'
+    """
+    check_column(table.raw, metric=table.metric, task=table.task or "")
+    if not scale_items:
+        return dated(calibrate(table, method, **options))
+    scaling = ItemScaling.fit(table)
+    bank = calibrate(scaling.apply(table), method, **options)
+    return dated(replace(bank, constants={**bank.constants, CONSTANT: scaling.to_dict()}))
 
 
 def replay(
@@ -42,49 +83,34 @@ def replay(
     """
     if bank.self_check or len(table.models) < _REPLAY_MODELS or table.raw.size > _REPLAY_CELLS:
         return None
-    found = simulate(
+    replayed = simulate(
         table,
         [replace(named(bank.method), calibrate=bank.provenance.get("options", {}))],
         holdout=min(4, len(table.models) // 3),
         folds=_REPLAY_FOLDS,
         on_progress=on_progress,
     )
-    return found.summary[bank.method]
+    return replayed.summary[bank.method]
 
 
 def report(
     table: ScoreTable, bank: ItemBank, replayed: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Collect what there is to say of a calibration, as JSON values on the metric's own scale."""
-    rows = (table.model_scores(unit=False, models=np.array([j])) for j in range(len(table.models)))
-    means = np.array([np.nanmean(row) for row in rows])
+    means = np.array(
+        [np.nanmean(table.model_scores(unit=False, models=np.array([j])))
+         for j in range(len(table.models))]
+    )  # fmt: skip
     order = np.argsort(-means if table.scale.higher_is_better else means, kind="stable")
-    missing = sum(int(np.isnan(row).sum()) for row in table.raw)
-    found = bank.provenance.get("report", {})
+    removed = (bank.provenance.get("report") or {}).get("removed", {})
     return {
-        "task": bank.task,
-        "metric": bank.metric,
-        "filter": bank.filter,
-        "scale": bank.scale.describe(),
-        "method": bank.method,
-        "sha256": bank.sha256,
+        **facts_of(bank),
         "models": {table.models[i]: float(means[i]) for i in order},
         "configs": len(table.row_model),
-        "items": bank.n_items,
-        "items_kept": int(bank.kept.sum()),
-        "removed": {str(doc_id): why for doc_id, why in found.get("removed", {}).items()},
-        "missing_scores": missing,
+        "removed": {str(doc_id): why for doc_id, why in removed.items()},
+        "missing_scores": int(np.isnan(table.raw).sum()),
         **_noise(bank),
-        "constants": {
-            name: value
-            for name, value in bank.constants.items()
-            if isinstance(value, (int, float)) and name not in ("k", "discrimination")
-        },
-        "parameters": _spread(bank),
-        "settings": bank.settings,
-        "self_check": bank.self_check,
         "replay": replayed,
-        "warnings": list(bank.warnings),
         "trust": trust(bank, replayed),
     }
 
@@ -100,16 +126,6 @@ def _noise(bank: ItemBank) -> dict[str, float]:
         "k": float(np.nanmedian(curves.noise)),
         "discrimination": float(np.nanmedian(discrimination)),
     }
-
-
-def _spread(bank: ItemBank) -> dict[str, dict[str, float]]:
-    spread = {}
-    for name, values in bank.parameters.items():
-        finite = values[np.isfinite(values)]
-        if values.ndim == 1 and finite.size:
-            low, middle, high = np.quantile(finite, [0.05, 0.5, 0.95]).tolist()
-            spread[name] = {"p05": low, "median": middle, "p95": high}
-    return spread
 
 
 def trust(bank: ItemBank, replayed: dict[str, Any] | None) -> str:
@@ -134,13 +150,45 @@ def trust(bank: ItemBank, replayed: dict[str, Any] | None) -> str:
             f"{replayed['confident_accuracy']:.1%} of {replayed['confident_pairs']} decided pairs "
             "right"
         )
-    wide = (replayed["z_rms"] or 0.0) > 1.5
     if replayed["coverage"] is not None:
         parts.append(f"{replayed['coverage']:.0%} of 95% intervals true")
+    narrow = (replayed["z_rms"] or 0.0) > 1.5
     ending = (
         f"; its intervals are too narrow to be relied on (the method {bank.method!r} knows "
         "nothing of misfit)"
-        if wide
+        if narrow
         else ""
     )
     return f"{opening}; its own models, held out, are ranked with {', '.join(parts)}{ending}"
+
+
+def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """A calibration's report as pairs of a name and a text; `report` makes the facts."""
+    means, removed = list(facts["models"].items()), list(facts["removed"].items())
+    several = f" in {facts['configs']} configs" if facts["configs"] > len(means) else ""
+    missing = f"; {facts['missing_scores']} scores missing" if facts["missing_scores"] else ""
+    lines = [
+        ("trust", facts["trust"]),
+        ("task", f"{facts['task'] or 'not stated'}, filter {facts['filter'] or 'not stated'}"),
+        ("metric", f"{facts['metric']} ({facts['scale']})"),
+        ("method", facts["method"]),
+        ("models", f"{len(means)}{several}, from {means[0][0]} ({means[0][1]:.4g}) to "
+                   f"{means[-1][0]} ({means[-1][1]:.4g})"),
+        ("items", f"{facts['items_kept']} kept of {facts['items']}{missing}"),
+    ]  # fmt: skip
+    lines += [("  removed", f"doc_id {d}: {why}") for d, why in removed[:_SHOWN]]
+    if len(removed) > _SHOWN:
+        lines.append(("  removed", f"{len(removed) - _SHOWN} more, listed in the bank"))
+    of_items = " (median item)" if "noise" in facts["parameters"] else ""
+    for name in ("k", "discrimination"):
+        if name in facts:
+            lines.append((name, f"{facts[name]:.4g}{of_items}"))
+    settings = {k: v for k, v in facts["settings"].items() if v is not None}
+    if settings:
+        lines.append(("settings", ", ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())))
+    check = facts["self_check"].items()
+    lines += [(f"check: {k}", f"{v:.4g}") for k, v in check if isinstance(v, (int, float))]
+    return lines
+
+
+_SHOWN = 10

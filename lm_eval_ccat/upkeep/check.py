@@ -46,7 +46,10 @@ MIN_MODELS = 4  # below this many models a correlation is not tested
 
 
 def check_documents(
-    bank: ItemBank, doc_ids: Sequence[Any], doc_hashes: Sequence[str | None] | None
+    bank: ItemBank,
+    doc_ids: Sequence[Any],
+    doc_hashes: Sequence[str | None] | None,
+    filters: Sequence[str] | None = None,
 ) -> list[Finding]:
     """Compare a bank's documents with those of a task or of new results.
 
@@ -57,11 +60,14 @@ def check_documents(
         Documents there are.
     doc_hashes : sequence of (str or None), or None
         The hash of each.
+    filters : sequence of str, optional
+        Those of the task.
 
     Returns
     -------
     list of Finding
-        ``missing_documents``, ``changed_documents``, ``new_documents``, ``unverified_documents``.
+        ``missing_documents``, ``changed_documents``, ``new_documents``, ``unverified_documents``,
+        ``other_filter``.
     """
     found: list[Finding] = []
     there = dict(zip(doc_ids, doc_hashes or [None] * len(doc_ids)))
@@ -107,6 +113,10 @@ def check_documents(
                 "no document hashes to compare: that the documents are the same is not verified",
             )
         )
+    if bank.filter is not None and filters is not None and bank.filter not in filters:
+        names = ", ".join(map(repr, filters))
+        message = f"the task has no filter {bank.filter!r}, it has {names}"
+        found.append(Finding("other_filter", "problem", message))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from ..bank.bank import ItemBank
 from ..bank.suite import SuiteBank
 
 _BLOCKS = ("settings", "constants", "provenance", "self_check")
+_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -22,56 +24,50 @@ class BankDiff:
     ----------
     fields : dict of str to (old, new)
         Facts that differ, by dotted name (``settings.num_fewshot``); None where one has none.
-    items_added, items_removed : tuple of doc_id
-    documents_changed : tuple of doc_id
-        Items whose document hash differs.
-    kept_now, removed_now : tuple of doc_id
-        Items that only the new bank administers, and that only the old one does.
-    models_added, models_removed : tuple of str
+    lists : dict of str to tuple
+        ``items_added``, ``items_removed``, ``documents_changed`` (items whose document hash
+        differs), ``kept_now``, ``removed_now`` (items that only the new bank asks, and that only
+        the old one does), ``models_added`` and ``models_removed``.
     parameters : dict of str to dict
         For each parameter of both: largest and root mean square change over common items, and the
         correlation.
     """
 
     fields: dict[str, tuple[Any, Any]]
-    items_added: tuple[Any, ...]
-    items_removed: tuple[Any, ...]
-    documents_changed: tuple[Any, ...]
-    kept_now: tuple[Any, ...]
-    removed_now: tuple[Any, ...]
-    models_added: tuple[str, ...]
-    models_removed: tuple[str, ...]
+    lists: dict[str, tuple[Any, ...]]
     parameters: dict[str, dict[str, float | None]]
 
     @property
     def same(self) -> bool:
         """Whether nothing differs."""
-        lists = (
-            self.fields,
-            self.items_added,
-            self.items_removed,
-            self.documents_changed,
-            self.kept_now,
-            self.removed_now,
-            self.models_added,
-            self.models_removed,
-        )
-        return not any(lists) and not any(p["largest_change"] for p in self.parameters.values())
+        moved = any(p["largest_change"] for p in self.parameters.values())
+        return not (self.fields or any(self.lists.values()) or moved)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
         return {
             "same": self.same,
             "fields": {k: {"old": a, "new": b} for k, (a, b) in self.fields.items()},
-            "items_added": list(self.items_added),
-            "items_removed": list(self.items_removed),
-            "documents_changed": list(self.documents_changed),
-            "kept_now": list(self.kept_now),
-            "removed_now": list(self.removed_now),
-            "models_added": list(self.models_added),
-            "models_removed": list(self.models_removed),
+            **{name: list(values) for name, values in self.lists.items()},
             "parameters": self.parameters,
         }
+
+    def in_words(self) -> list[str]:
+        """One difference a line."""
+        lines = []
+        for name, values in self.lists.items():
+            if values:
+                shown = ", ".join(map(str, values[:_SHOWN]))
+                more = ", ..." if len(values) > _SHOWN else ""
+                lines.append(f"{name.replace('_', ' ')}: {len(values)} ({shown}{more})")
+        for name, p in self.parameters.items():
+            if p["largest_change"]:
+                r = p["correlation"]
+                lines.append(
+                    f"{name}: changed by at most {p['largest_change']:.4g}, "
+                    f"rms {p['rms_change']:.4g}" + ("" if r is None else f", correlation {r:.4f}")
+                )
+        return lines + [f"{k}: {_short(a)} -> {_short(b)}" for k, (a, b) in self.fields.items()]
 
 
 @dataclass(frozen=True)
@@ -97,14 +93,22 @@ class SuiteDiff:
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
         tasks: dict[str, dict[str, Any]] = {}
-        for (task, outcome), found in self.banks.items():
-            tasks.setdefault(task, {})[outcome] = found.to_dict()
+        for (task, outcome), one in self.banks.items():
+            tasks.setdefault(task, {})[outcome] = one.to_dict()
         return {
             "same": self.same,
             "banks_added": [list(name) for name in self.added],
             "banks_removed": [list(name) for name in self.removed],
             "tasks": tasks,
         }
+
+    def in_words(self) -> list[str]:
+        """One difference a line."""
+        return [
+            *(f"{task} {outcome}: added" for task, outcome in self.added),
+            *(f"{task} {outcome}: removed" for task, outcome in self.removed),
+            *(f"{t} {o}: {line}" for (t, o), one in self.banks.items() for line in one.in_words()),
+        ]
 
 
 def diff_suites(old: SuiteBank, new: SuiteBank) -> SuiteDiff:
@@ -114,9 +118,8 @@ def diff_suites(old: SuiteBank, new: SuiteBank) -> SuiteDiff:
     --------
     >>> one = SuiteBank({"t": ItemBank.blank(range(3)), "u": ItemBank.blank(range(2))})
     >>> two = SuiteBank({"t": ItemBank.blank(range(4))})
-    >>> found = diff_suites(one, two)
-    >>> found.removed, found.banks["t", "score"].items_added
-    ((('u', 'score'),), (3,))
+    >>> diff_suites(one, two).in_words()
+    ['u score: removed', 't score: items added: 1 (3)']
     """
     before = {(task, outcome): bank for task, outcome, bank in old.banks()}
     after = {(task, outcome): bank for task, outcome, bank in new.banks()}
@@ -130,22 +133,10 @@ def diff_suites(old: SuiteBank, new: SuiteBank) -> SuiteDiff:
 def diff_banks(old: ItemBank, new: ItemBank) -> BankDiff:
     """Compare two banks.
 
-    Parameters
-    ----------
-    old, new : ItemBank
-
-    Returns
-    -------
-    BankDiff
-
     Examples
     --------
-    >>> from lm_eval_ccat import ScoreTable, calibrate
-    >>> bank = calibrate(ScoreTable.from_arrays(
-    ...     [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.0, 0.3, 1.0]], models=["a", "b", "c"]
-    ... ), method="paper")
-    >>> diff_banks(bank, bank).same
-    True
+    >>> diff_banks(ItemBank.blank(range(3)), ItemBank.blank(range(2))).in_words()
+    ['items removed: 1 (2)']
     """
     common = [d for d in old.doc_ids if d in new.index]
     hashes_old = dict(zip(old.doc_ids, old.doc_hashes or ()))
@@ -162,21 +153,23 @@ def diff_banks(old: ItemBank, new: ItemBank) -> BankDiff:
         fields |= {k: (a.get(k), b.get(k)) for k in dict.fromkeys([*a, *b]) if a.get(k) != b.get(k)}
     if old.warnings != new.warnings:
         fields["warnings"] = (list(old.warnings), list(new.warnings))
+    moved = [(d, bool(old.kept[old.index[d]]), bool(new.kept[new.index[d]])) for d in common]
     return BankDiff(
         fields=fields,
-        items_added=tuple(d for d in new.doc_ids if d not in old.index),
-        items_removed=tuple(d for d in old.doc_ids if d not in new.index),
-        documents_changed=tuple(
-            d
-            for d in common
-            if None not in (hashes_old.get(d), hashes_new.get(d)) and hashes_old[d] != hashes_new[d]
-        ),
-        kept_now=tuple(d for d in common if new.kept[new.index[d]] and not old.kept[old.index[d]]),
-        removed_now=tuple(
-            d for d in common if old.kept[old.index[d]] and not new.kept[new.index[d]]
-        ),
-        models_added=tuple(m for m in new.models if m not in set(old.models)),
-        models_removed=tuple(m for m in old.models if m not in set(new.models)),
+        lists={
+            "items_added": tuple(d for d in new.doc_ids if d not in old.index),
+            "items_removed": tuple(d for d in old.doc_ids if d not in new.index),
+            "documents_changed": tuple(
+                d
+                for d in common
+                if None not in (hashes_old.get(d), hashes_new.get(d))
+                and hashes_old[d] != hashes_new[d]
+            ),
+            "kept_now": tuple(d for d, before, now in moved if now and not before),
+            "removed_now": tuple(d for d, before, now in moved if before and not now),
+            "models_added": tuple(m for m in new.models if m not in set(old.models)),
+            "models_removed": tuple(m for m in old.models if m not in set(new.models)),
+        },
         parameters=_parameters(old, new, common),
     )
 
@@ -193,11 +186,11 @@ def _parameters(
             continue
         both = np.isfinite(a) & np.isfinite(b)
         change = np.abs(b - a)[both]
-        moves = both.any() and a[both].std() > 0 and b[both].std() > 0
+        varies = both.any() and a[both].std() > 0 and b[both].std() > 0
         out[name] = {
             "largest_change": float(change.max(initial=0.0)),
             "rms_change": float(np.sqrt(np.mean(change**2))) if change.size else 0.0,
-            "correlation": float(np.corrcoef(a[both], b[both])[0, 1]) if moves else None,
+            "correlation": float(np.corrcoef(a[both], b[both])[0, 1]) if varies else None,
         }
     return out
 
@@ -211,3 +204,8 @@ def _flat(value: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         else:
             out[name] = item
     return out
+
+
+def _short(value: Any, width: int = 60) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else json.dumps(value, default=str)
+    return text if len(text) <= width else text[: width - 3] + "..."

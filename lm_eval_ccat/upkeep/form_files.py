@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from .. import __version__
 from ..bank import ItemBank
 from ..bank.reading import bounded_text, parsed
-from ..errors import BankError, BankMismatchError, ScaleError, UsageError
+from ..errors import BankError, BankMismatchError, CcatError, UsageError
 from ..files import replace_text
 from ..metrics.scale import Scale
 from ..scores import ScoreTable
@@ -107,6 +107,18 @@ class Forms:
             raise BankError(f"{file}: not a readable form ({e})") from None
 
 
+def load_forms(folder: str | Path) -> list[Forms]:
+    """The forms of a folder: its own, or those of the folders in it, one for each bank of a suite.
+
+    Raises
+    ------
+    BankError
+        There are none, or some are damaged.
+    """
+    inner = sorted(file.parent for file in Path(folder).glob(f"*/{NAME}"))
+    return [Forms.load(one) for one in inner] or [Forms.load(folder)]
+
+
 def forms_of(
     bank: ItemBank, n_items: int, parallel: int = 1, table: ScoreTable | None = None
 ) -> Forms:
@@ -153,6 +165,58 @@ def forms_of(
     )
 
 
+def facts_of_forms(forms: Forms, folder: str | Path, with_tasks: bool) -> dict[str, Any]:
+    """Forms as JSON values, errors on the metric's own scale.
+
+    Parameters
+    ----------
+    forms : Forms
+    folder : path
+        Where they were written.
+    with_tasks : bool
+        Whether tasks of the plain harness were, too.
+    """
+    return {
+        "folder": str(folder),
+        "forms": [
+            {
+                "task": forms.name(number) if with_tasks else None,
+                "doc_ids": list(form.items),
+                "error": float(forms.scale.restore_error(form.error)),
+                "models": form.models,
+            }
+            for number, form in enumerate(forms.forms, start=1)
+        ],
+    }
+
+
+def write_forms(forms: Forms, folder: str | Path, include_path: Any = None) -> str:
+    """Write forms, and where that can be done tasks of the plain harness for them.
+
+    Parameters
+    ----------
+    forms : Forms
+    folder : path
+    include_path : path, optional
+        Folder with further task files.
+
+    Returns
+    -------
+    str
+        Why there are no tasks; empty where there are.
+    """
+    from ..harness.documents import task_file
+
+    forms.save(folder)
+    if not forms.task:
+        return "the bank does not name its task"
+    try:
+        write_tasks(forms, folder, *task_file(forms.task, include_path))
+    except CcatError as error:
+        return str(error)
+    return ""
+
+
 def write_tasks(forms: Forms, folder: str | Path, config: Mapping[str, Any], base: Path) -> None:
     """Write a task of the plain harness for each form.
 
@@ -190,6 +254,27 @@ def write_tasks(forms: Forms, folder: str | Path, config: Mapping[str, Any], bas
         )  # fmt: skip
 
 
+def score_suite(
+    every: Sequence[Forms], logs: str | Path, confidence: float = 0.95
+) -> list[tuple[Forms, dict[str, list[dict[str, Any]]]]]:
+    """`score_forms` of each bank's forms that the logs are of.
+
+    Raises
+    ------
+    UsageError
+        The logs are of none.
+    """
+    scored, why = [], None
+    for forms in every:
+        try:
+            scored.append((forms, score_forms(forms, logs, confidence)))
+        except UsageError as error:
+            why = error
+    if not scored and why is not None:
+        raise why
+    return scored
+
+
 def score_forms(
     forms: Forms, logs: str | Path, confidence: float = 0.95
 ) -> dict[str, list[dict[str, Any]]]:
@@ -217,18 +302,15 @@ def score_forms(
         The logs hold neither a form nor the task.
     """
     path = Path(logs)
-    there = {o.task for o in reader_of(path).outcomes(path)}
-    found: dict[str, list[dict[str, Any]]] = {}
-    used = False
+    tasks = {o.task for o in reader_of(path).outcomes(path)}
+    estimates: dict[str, list[dict[str, Any]]] = {}
     for number, form in enumerate(forms.forms, start=1):
         name = forms.name(number)
-        own = name in there
-        task = name if own else forms.task if forms.task in there else None
-        if task is None and there != {None}:
+        task = name if name in tasks else forms.task if forms.task in tasks else None
+        if task is None and tasks != {None}:
             continue
-        used = True
-        table = _table(forms, path, task)
-        ids = _doc_ids(form, table, name) if own else table.doc_ids
+        table = ScoreTable.read(path, forms.metric, task, forms.filter, scale=forms.scale)
+        ids = _doc_ids(form, table, name) if task == name else table.doc_ids
         for model, row in zip(table.models, table.model_scores()):
             scores = dict(zip(ids, row.tolist()))
             n = int(np.isfinite([scores.get(d, np.nan) for d in form.items]).sum())
@@ -236,7 +318,7 @@ def score_forms(
                 continue
             estimate, error = form.estimate(scores)
             ends = form.interval(estimate, error, confidence)
-            found.setdefault(model, []).append(
+            estimates.setdefault(model, []).append(
                 {
                     "form": number,
                     "estimate": float(forms.scale.restore(estimate)),
@@ -245,21 +327,10 @@ def score_forms(
                     "items": n,
                 }
             )
-    if not used or not found:
+    if not estimates:
         names = ", ".join(forms.name(n + 1) for n in range(len(forms.forms)))
         raise UsageError(f"{path}: no scores of {names} nor of {forms.task}")
-    return found
-
-
-def _table(forms: Forms, path: Path, task: str | None) -> ScoreTable:
-    scale = forms.scale
-    ends, lower = (scale.low, scale.high), not scale.higher_is_better
-    try:
-        return ScoreTable.read(path, forms.metric, task, forms.filter, ends, lower)
-    except ScaleError:
-        if scale.cap is None:
-            raise
-        return replace(ScoreTable.read(path, forms.metric, task, forms.filter), scale=scale)
+    return estimates
 
 
 def _doc_ids(form: Form, table: ScoreTable, name: str) -> list[Any]:
@@ -286,7 +357,7 @@ def _function(text: str) -> dict[str, str]:
 
 _YAML = """\
 # A fixed form of {task}. Its own score is that of these documents alone:
-# `lm-eval-ccat score-form` makes the estimate of the whole task of it.
+# `lm-eval-ccat bank form FORM --score LOGS` makes the estimate of the whole task of it.
 include: {base}
 task: {name}
 process_docs: !function {module}.process_docs

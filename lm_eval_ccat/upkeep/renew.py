@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from ..bank.bank import ItemBank
 from ..bank.observations import Observation
+from ..bank.suite import SuiteBank
 from ..errors import BankError, BankMismatchError, UsageError
 from ..methods.registry import method_of
 from ..scores.table import ScoreTable, sorted_ids
@@ -18,6 +19,42 @@ from .findings import plural, some
 
 #: Models with a score on a new document from which on the bank takes it in.
 FEWEST = 5
+
+
+def to_retire(suite: SuiteBank, texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Which items leave each task's banks, as ``--retire [TASK=]IDS`` names them.
+
+    Parameters
+    ----------
+    suite : SuiteBank
+    texts : sequence of str
+        Such as ``"17,23"``, or ``"mmlu_law=17,23"`` where there are several tasks.
+
+    Raises
+    ------
+    UsageError
+        No such task, none is named where there are several, or a doc_id is not of the bank's type.
+
+    Examples
+    --------
+    >>> to_retire(SuiteBank({"t": ItemBank.blank(range(4))}), ["1,2"])
+    {'t': [1, 2]}
+    """
+    retired: dict[str, list[Any]] = {task: [] for task in suite}
+    for text in texts:
+        task, equals, ids = text.rpartition("=")
+        if not equals and len(suite) > 1:
+            raise UsageError(f"--retire {text}: say of which task, as TASK={text}")
+        task = task if equals else next(iter(suite))
+        if task not in suite:
+            raise UsageError(f"--retire {text}: the suite has no task {task!r}; "
+                             f"it has {', '.join(suite)}")  # fmt: skip
+        kind = type(next(iter(suite[task].values())).doc_ids[0])
+        try:
+            retired[task] += [kind(d.strip()) for d in ids.split(",") if d.strip()]
+        except ValueError:
+            raise UsageError(f"--retire {text}: the bank's doc_ids are numbers") from None
+    return retired
 
 
 def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:

@@ -50,17 +50,28 @@ def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def is_one_task(path: str | Path, text: str) -> bool:
-    """Whether ``--task`` names one task alone, and not a list, a pattern or a group."""
-    if "," in text or re.search(r"[*?\[]", text):
-        return False
+def names_one_task(path: str | Path, text: str | None) -> bool:
+    """Whether ``--task`` names one task alone, and not a list, a pattern or a group.
+
+    Without it, whether the scores are of one task.
+
+    Raises
+    ------
+    UsageError
+        There is no such path.
+    """
     path = Path(path)
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or directory of scores")
+    if text and ("," in text or re.search(r"[*?\[]", text)):
+        return False
     reader = reader_of(path)
-    return text not in reader.groups(path) and not (
-        len(tasks := {o.task for o in reader.outcomes(path)}) > 1
-        and text not in tasks
-        and _harness_group(text)
-    )
+    if text and text in reader.groups(path):
+        return False
+    tasks = {o.task for o in reader.outcomes(path)}
+    if text is None or len(tasks) < 2:
+        return len(tasks) < 2
+    return text in tasks or not _harness_group(text)
 
 
 def _leaves(name: str, groups: Mapping[str, Sequence[str]]) -> list[str]:

@@ -22,7 +22,6 @@ from lm_eval_ccat.bank.schema import as_text, schema
 from lm_eval_ccat.errors import BankError, CcatError
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.testing.methods import example_table
-from lm_eval_ccat.upkeep.usage import Usage, read_usage, record_usage, usage_path
 
 METHODS = ["paper", "default"]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -326,42 +325,3 @@ def test_numbers_that_are_nonsense_are_refused_before_they_are_used(
 def test_a_directory_is_no_bank(tmp_path):
     with pytest.raises(BankError):
         ItemBank.load(tmp_path)
-
-
-def test_use_is_counted_beside_the_bank(tmp_path):
-    bank, path = bank_of("paper"), tmp_path / "t.bank.json"
-    bank.save(path)
-    assert read_usage(path) == Usage()
-    record_usage(path, [[0, 1, 2], [2, 3], []])
-    now = record_usage(path, [["2"]])
-    assert now == read_usage(path) == Usage(3, {0: 1, 1: 1, 2: 2, 3: 1, "2": 1})
-    assert now.exposure(2) == pytest.approx(2 / 3) and now.exposure(9) == 0.0
-    assert ItemBank.load(path).sha256 == bank.sha256
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", '{"format": "lm-eval-ccat/bank-usage", "version": 1, "tests": 1}']
-)
-def test_damaged_counts_are_named(tmp_path, text):
-    usage_path(tmp_path / "t.bank.json").write_text(text)
-    with pytest.raises(BankError, match=r"usage\.json"):
-        read_usage(tmp_path / "t.bank.json")
-
-
-def _count(path: str) -> None:
-    for i in range(20):
-        record_usage(path, [[i, 99]])
-
-
-def test_processes_do_not_lose_each_others_counts(tmp_path):
-    from multiprocessing import get_context
-
-    path = str(tmp_path / "t.bank.json")
-    workers = [get_context("spawn").Process(target=_count, args=(path,)) for _ in range(3)]
-    for w in workers:
-        w.start()
-    for w in workers:
-        w.join(60)
-        assert w.exitcode == 0
-    usage = read_usage(path)
-    assert usage.tests == 60 and usage.counts[99] == 60 and usage.counts[0] == 3

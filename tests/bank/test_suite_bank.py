@@ -54,5 +54,5 @@ def test_banks_of_different_methods_make_no_suite(tmp_path):
     banks = {m: ItemBank.blank(range(2), method=m) for m in ("sample", "other")}
     with pytest.raises(BankError, match="of the methods other, sample"):
         SuiteBank(banks)
-    with pytest.raises(BankError, match="suite bank is a folder"):
+    with pytest.raises(BankError, match="no item bank in this folder"):
         SuiteBank.load(tmp_path)

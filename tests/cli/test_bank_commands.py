@@ -1,4 +1,4 @@
-"""``bank show | check | diff | update`` as a person calls them."""
+"""``bank show | check | update`` as a person calls them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.upkeep.usage import record_usage
 
 N = 80
 
@@ -37,25 +36,14 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_show_tells_of_use(files, capsys):
+def test_show_says_what_it_rests_on(files, capsys):
     assert main(["bank", "show", "t.bank.json"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "No adaptive test is recorded" in shown
     assert "All 80 documents may be asked; the metric is chrf (0 to 100" in shown
     assert "was calibrated on 10 models (m0, m1, m2, m3, m4, m5 and 4 more)" in shown
     assert "A middling model is expected to score" in shown and "[" not in shown
-    assert not (files / "t.bank.usage.json").exists()
-    assert main(["bank", "show", "t.bank.json", "--count"]) == 0
-    assert (files / "t.bank.usage.json").is_file()
-    capsys.readouterr()
-    for _ in range(5):
-        record_usage("t.bank.json", [[3, 4], [3]])
-    assert main(["bank", "show", "t.bank.json"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "10 tests asked 2 of" in out and "doc_id 3 in 10, doc_id 4 in 5" in out
     assert main(["bank", "show", "t.bank.json", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["usage"]["counts"][0] == {"doc_id": 3, "tests": 10}
     assert facts["sha256"] == ItemBank.load("t.bank.json").sha256
 
 
@@ -102,18 +90,18 @@ def test_check_by_the_documents_of_a_task(files, capsys):
 
 
 def test_diff_and_update(files, capsys):
-    assert main(["bank", "diff", "t.bank.json", "t.bank.json"]) == 0
+    assert main(["bank", "check", "t.bank.json", "t.bank.json"]) == 0
     call = ["bank", "update", "t.bank.json", "--scores", "new.parquet"]
     assert main([*call, "-o", "fast.bank.json"]) == 0
     assert "10 models added to 10" in capsys.readouterr().out
     assert main([*call, "--calibrated_on", "old.parquet", "-o", "exact.bank.json"]) == 0
     capsys.readouterr()
-    assert main(["bank", "diff", "t.bank.json", "exact.bank.json"]) == 3
+    assert main(["bank", "check", "t.bank.json", "exact.bank.json"]) == 3
     out = capsys.readouterr().out
     assert "models added: 10 (n0, n1" in out and "difficulty: changed by at most" in out
     a, b = (ItemBank.load(f"{w}.bank.json").parameters["difficulty"] for w in ("fast", "exact"))
     np.testing.assert_allclose(a, b, atol=1e-9)
-    assert main(["bank", "diff", "fast.bank.json", "exact.bank.json", "--json"]) == 3
+    assert main(["bank", "check", "fast.bank.json", "exact.bank.json", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["same"] is False
     assert main([*call, "--exclude", "n0,n1", "-o", "less.bank.json"]) == 0
     assert len(ItemBank.load("less.bank.json").models) == 18
@@ -125,17 +113,17 @@ def test_suites_differ_bank_by_bank(tmp_path, monkeypatch, capsys):
     t, u = ItemBank.blank(range(4), task="t"), ItemBank.blank(range(3), task="u")
     SuiteBank({"t": t, "u": u}).save("old")
     SuiteBank({"t": ItemBank.blank(range(5), task="t"), "v": u}).save("new")
-    assert main(["bank", "diff", "old", "old"]) == 0
-    assert "the suites are the same (2 banks)" in capsys.readouterr().out
-    assert main(["bank", "diff", "old", "new"]) == 3
+    assert main(["bank", "check", "old", "old"]) == 0
+    assert "no difference" in capsys.readouterr().out
+    assert main(["bank", "check", "old", "new"]) == 3
     shown = capsys.readouterr().out.splitlines()
     assert shown == ["v score: added", "u score: removed", "t score: items added: 1 (4)"]
-    assert main(["bank", "diff", "old", "new", "--json"]) == 3
+    assert main(["bank", "check", "old", "new", "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
     assert not found["same"] and found["banks_added"] == [["v", "score"]]
     assert found["tasks"]["t"]["score"]["items_added"] == [4]
     t.save("t.bank.json")
-    assert main(["bank", "diff", "old", "t.bank.json"]) == 2
+    assert main(["bank", "check", "old", "t.bank.json"]) == 2
     assert "one is a suite, the other a single bank" in capsys.readouterr().err
 
 
@@ -145,6 +133,19 @@ def test_names_can_be_hashed(files, capsys):
     text = (files / "h.bank.json").read_text()
     assert "old.parquet" not in text and not any(f'"m{i}"' in text for i in range(10))
     assert len(set(ItemBank.load("h.bank.json").models)) == 10
+
+
+def test_what_has_left_names_its_successor(files, capsys):
+    for line, successor in (
+        (["bank", "diff", "a", "b"], "bank check OLD NEW"),
+        (["bank", "card", "t.bank.json"], "bank push"),
+        (["bank", "show", "t.bank.json", "--count"], "board"),
+        (["score-form", "a", "b"], "bank form FORM --score LOGS"),
+        (["setup", "comet"], "score comet --setup"),
+        (["bank", "simulate", "x"], "simulate"),
+    ):
+        assert main(line) == 2
+        assert f"has left lm-eval-ccat; use `{successor}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.upkeep.usage import read_usage, start_usage
 
 
 @pytest.fixture
@@ -38,7 +37,6 @@ def rows(folder, name="out/leaderboard_texts"):
 
 def test_a_new_model_gets_a_row_and_a_rank_interval(bench, board, capsys):
     folder, logs = board
-    start_usage(folder / "texts.bank.json")
     assert call(bench, folder, logs, 0.97) == 0
     printed = capsys.readouterr().out
     assert "new: rank 1 of 7" in printed and "leaderboard: " in printed
@@ -57,7 +55,6 @@ def test_a_new_model_gets_a_row_and_a_rank_interval(bench, board, capsys):
     [results] = (folder / "out").rglob("results_*.json")
     place = json.loads(results.read_text())["adaptive"]["texts"]["place"]
     assert place["rank"] == 1 and place["models"] == 7
-    assert read_usage(folder / "texts.bank.json").tests == 1
 
 
 def test_rows_are_added_and_replaced(bench, board):

@@ -121,7 +121,7 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatc
     assert f"--bank hub:o/n@{COMMIT}" in capsys.readouterr().out
     assert "license: cc0-1.0" in hub.files["README.md"].decode()
     assert ItemBank.load("hub:o/n").sha256 == bank.sha256
-    assert main(["bank", "card", f"hub:o/n@{COMMIT}"]) == 0
+    assert main(["bank", "show", f"hub:o/n@{COMMIT}"]) == 0
 
 
 def test_what_is_not_there_or_was_changed_is_refused_in_one_line(hub, tmp_path):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lm_eval_ccat import ScoreTable, simulate
+from lm_eval_ccat import ItemBank, ScoreTable, simulate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores.item_scaling import ItemScaling
+from lm_eval_ccat.upkeep.scores_for import scores_for
 
 RAW = np.array([[8.0, 12.0, 10.0], [12.0, 16.0, 10.0], [10.0, np.nan, 10.0], [2.0, 30.0, 10.0]])
 FKGL = Scale(0, 30, False)
@@ -64,29 +65,19 @@ def test_documents_that_calibration_lacks_become_missing(table):
     assert "1 documents have no item scaling" in scaled.warnings
 
 
-def test_a_scaling_survives_its_file(table, tmp_path):
-    scaling = ItemScaling.fit(table)
-    scaling.save(tmp_path / "s.json")
-    again = ItemScaling.load(tmp_path / "s.json")
-    np.testing.assert_array_equal(again.apply(table).raw, scaling.apply(table).raw)
-    (tmp_path / "s.json").write_text("{}")
-    with pytest.raises(ScoreTableError, match="is not an item scaling"):
-        ItemScaling.load(tmp_path / "s.json")
-
-
-def test_the_command_keeps_models_under_test_out(table, tmp_path, capsys):
+def test_a_bank_keeps_the_ends_and_scales_new_scores_by_them(table, tmp_path, capsys):
     table.write(tmp_path / "t.parquet")
-    base = ["scale", str(tmp_path / "t.parquet")]
-    out, ends = str(tmp_path / "out.csv"), str(tmp_path / "ends.json")
-    assert main([*base, "-o", out, "--exclude", "new", "--write_scaling", ends]) == 0
-    assert "ends over 3 calibration configs; 1 items are the same" in capsys.readouterr().out
-    first = ScoreTable.read(out)
-    np.testing.assert_allclose(
-        first.raw, ItemScaling.fit(table.without(["new"])).apply(table).raw, atol=1e-12
-    )
-    assert main([*base, "-o", out, "--scaling", ends]) == 0
-    np.testing.assert_array_equal(ScoreTable.read(out).raw, first.raw)
-    assert main([*base, "-o", out, "--exclude", "nobody"]) == 2
+    bank, source = str(tmp_path / "b.json"), str(tmp_path / "t.parquet")
+    make = ["calibrate", source, "--method", "paper", "--scale_items", "--exclude", "new"]
+    assert main([*make, "-o", bank]) == 0
+    made = ItemBank.load(bank)
+    assert made.metric == "fkgl_item_scaled" and "new" not in made.models
+    expected = ItemScaling.fit(table.without(["new"])).apply(table)
+    np.testing.assert_array_equal(scores_for(made, source).raw, expected.raw)
+    with pytest.raises(ScoreTableError, match="scaling is damaged"):
+        ItemScaling.of_bank({"item_scaling": {"low": [0.0]}})
+    assert main(["scale", source, "-o", bank]) == 2
+    assert "use `calibrate --scale_items" in capsys.readouterr().err
 
 
 def test_a_replay_scales_by_each_folds_calibration_models():

@@ -60,7 +60,7 @@ def test_comet_says_what_is_missing(logs, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("CCAT_COMET_PYTHON", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert main(flores) == 1
-    assert "lm-eval-ccat setup comet" in capsys.readouterr().err
+    assert "lm-eval-ccat score comet --setup" in capsys.readouterr().err
     assert main([*flores, "--python", sys.executable]) == 1  # this environment has no comet
     assert "No module named 'comet'" in capsys.readouterr().err
     assert main([*flores, "--python", "/no/such/python"]) == 1

@@ -11,7 +11,7 @@ from lm_eval_ccat import ItemBank, calibrate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.testing.methods import example_table
-from lm_eval_ccat.upkeep.card import bank_card, reveals
+from lm_eval_ccat.upkeep.words import page_of, reveals
 
 
 @pytest.fixture
@@ -45,17 +45,14 @@ def test_build_makes_a_suite_and_says_what_it_could_not(scores, tmp_path, capsys
     assert "no outcome could be calibrated" in capsys.readouterr().err
 
 
-def test_a_card_says_what_the_bank_is_and_what_it_reveals(tmp_path, capsys):
+def test_a_page_says_what_the_bank_is_and_what_it_reveals():
     bank = calibrate(example_table(), "paper", keep_scores=True)
-    card = bank_card(bank, "cc-by-4.0")
-    assert "license: cc-by-4.0" in card and bank.sha256 in card and "m03" in card
+    page = page_of(SuiteBank({"t": bank}), "cc-by-4.0")
+    assert "license: cc-by-4.0" in page and bank.sha256 in page and "m03" in page
     assert any("every score of 12 models" in one for one in reveals(bank))
     hidden = calibrate(example_table(), "paper", hash_names=True)
-    assert "m03" not in bank_card(hidden) and "a guess can test" in reveals(hidden)[0]
+    assert "m03" not in page_of(SuiteBank({"t": hidden})) and "a guess can" in reveals(hidden)[0]
     assert reveals(ItemBank.blank([1])) == []
-    bank.save(tmp_path / "b.bank.json")
-    assert main(["bank", "card", str(tmp_path / "b.bank.json")]) == 0
-    assert "# Item bank of toy_task, toy" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -107,13 +107,13 @@ def test_from_a_bank_to_scores_by_commands(table, tmp_path, capsys):
     assert main([*make, "--scores", str(tmp_path / "known.parquet")]) == 0
     said = capsys.readouterr()
     assert "form 2: 10 of 50 items" in said.out and "the harness has no task 't'" in said.err
-    assert main(["score-form", str(out), str(tmp_path / "new.parquet"), "--json"]) == 0
+    assert main(["bank", "form", str(out), "--score", str(tmp_path / "new.parquet"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["models"]) == set(names[24:])
     truth = dict(zip(names, table.scores.mean(axis=1)))
     wrong = [one["estimate"] - truth[m] for m, both in found["models"].items() for one in both]
     assert len(wrong) == 12 and np.sqrt(np.mean(np.square(wrong))) < 0.12
-    assert main(["score-form", str(out), str(tmp_path / "gone")]) == 2
+    assert main(["bank", "form", str(out), "--score", str(tmp_path / "gone")]) == 2
 
 
 def test_a_bank_that_keeps_its_scores_needs_no_others(table, tmp_path):
@@ -146,17 +146,19 @@ def test_a_damaged_form_is_refused(table, tmp_path, damage):
         Forms.load(tmp_path)
 
 
-def test_a_form_of_a_folder_of_banks_is_refused_with_their_names(tmp_path, capsys):
+def test_a_suite_has_a_form_of_each_bank(tmp_path, capsys):
     x = world(5, 12, 20)
-    banks = {
-        t: {
-            "acc": calibrate(
-                ScoreTable.from_arrays(x, [f"m{j}" for j in range(12)], task=t, metric="acc")
-            )
-        }
+    tables = [
+        ScoreTable.from_arrays(x, [f"m{j}" for j in range(12)], task=t, metric="acc")
         for t in ("one", "two")
-    }
-    SuiteBank(banks).save(tmp_path / "suite")
-    assert main(["bank", "form", str(tmp_path / "suite"), "--items", "5", "-o", str(tmp_path)]) == 2
-    error = capsys.readouterr().err
-    assert "a form is of one bank" in error and "one" in error and "two" in error
+    ]
+    SuiteBank({t.task: calibrate(t, "paper", keep_scores=True) for t in tables}).save(
+        tmp_path / "suite"
+    )
+    out = str(tmp_path / "forms")
+    assert main(["bank", "form", str(tmp_path / "suite"), "--items", "5", "-o", out]) == 0
+    tables[0].write(tmp_path / "one.parquet")
+    capsys.readouterr()
+    assert main(["bank", "form", out, "--score", str(tmp_path / "one.parquet"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "of one" in found["estimand"] and len(found["models"]) == 12

@@ -124,7 +124,11 @@ def test_diff_tells_what_changed():
     bank = calibrate(whole.select(whole.models[:8]), "paper")
     assert diff_banks(bank, bank).same
     found = diff_banks(bank, update(bank, whole.select(whole.models[8:])))
-    assert not found.same and len(found.models_added) == 8 and not found.models_removed
+    assert (
+        not found.same
+        and len(found.lists["models_added"]) == 8
+        and not found.lists["models_removed"]
+    )
     assert found.parameters["difficulty"]["largest_change"] > 0
     assert "constants.k" in found.fields and "provenance.updates" in found.fields
     fewer = ScoreTable.from_arrays(
@@ -134,7 +138,7 @@ def test_diff_tells_what_changed():
         doc_hashes=["other", *whole.doc_hashes[2:]],
     )
     found = diff_banks(bank, calibrate(fewer, "paper"))
-    assert found.items_removed == (0,) and found.documents_changed == (1,)
+    assert found.lists["items_removed"] == (0,) and found.lists["documents_changed"] == (1,)
 
 
 def adaptive_scores(bank, whole, models, n=15) -> ScoreTable:

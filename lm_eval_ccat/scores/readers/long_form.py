@@ -80,6 +80,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
         metric or "score",
         where=str(path),
         stated=_stated_scale(path, data),
+        scale=wanted.scale,
         range=wanted.range,
         lower_is_better=wanted.lower_is_better,
     )
@@ -104,9 +105,11 @@ def outcomes(path: Path) -> list[Outcome]:
     data = _open(path)
     names = ("task", "metric", "filter")
     there = [name for name in names if name in data.column_names]
-    rows = data.group_by(there).aggregate([]).to_pylist() if there else [{}]
-    found = [[row.get(name) for name in names] for row in rows]
-    plain = [(t and str(t), str(m or "score"), f and str(f)) for t, m, f in found]
+    codes = {name: _codes(path, data, name) for name in there}
+    rows = set(zip(*(code.tolist() for _, code in codes.values()))) if there else {()}
+    found = [{n: codes[n][0][c] for n, c in zip(there, row)} for row in rows]
+    plain = [(o.get("task") or None, o.get("metric") or "score", o.get("filter") or None)
+             for o in found]  # fmt: skip
     return [Outcome(*one) for one in sorted(plain, key=lambda one: tuple(map(str, one)))]
 
 

@@ -29,6 +29,8 @@ class Wanted:
     partial : bool
         Also runs whose items were chosen by what the model had scored before: their scores are
         true, but they are no sample, and nothing may take their mean.
+    scale : Scale or None
+        The scale of the raw scores, cap included; it goes before `range` and `lower_is_better`.
     """
 
     metric: str | None = None
@@ -37,6 +39,7 @@ class Wanted:
     range: tuple[float, float] | None = None
     lower_is_better: bool | None = None
     partial: bool = False
+    scale: Scale | None = None
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,7 @@ def assemble(
         metric,
         where=str(path),
         stated=stated(task, metric),
+        scale=wanted.scale,
         range=wanted.range,
         lower_is_better=wanted.lower_is_better,
     )

@@ -85,7 +85,9 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     ScaleError
         The metric's scale is not known, or a score lies outside it.
     """
-    lower_is_better = wanted.lower_is_better
+    lower_is_better, ends = wanted.lower_is_better, wanted.range
+    if wanted.scale is not None and wanted.scale.cap is None:
+        ends, lower_is_better = wanted.scale.ends, not wanted.scale.higher_is_better
     runs, warnings = find_runs(path, wanted.task)
     runs, notes = _full_runs(runs, wanted.partial)
     warnings += notes
@@ -93,7 +95,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     warnings += notes
     name, filter = _choose_metric(path, runs, wanted.metric, wanted.filter)
     config = next((run.of_task("configs") for run in runs if run.results), None)
-    metric = MetricInLogs.of(name, runs[0].task, wanted.range, lower_is_better, config)
+    metric = MetricInLogs.of(name, runs[0].task, ends, lower_is_better, config)
     scorer = metric.find()
     # A doc_id is the first seen spelling of the document; its hashes in order of appearance.
     hashes: dict[Any, list[str | None]] = {}
@@ -116,6 +118,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
         name,
         where=str(path),
         stated=None if isinstance(scorer, PlainNumber) else scorer.scale,
+        scale=wanted.scale,
         range=wanted.range,
         lower_is_better=lower_is_better,
     )

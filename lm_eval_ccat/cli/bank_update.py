@@ -1,0 +1,99 @@
+"""``lm-eval-ccat bank update``: new calibration models in a bank, or in every bank of a suite."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from .parsing import add_exclude, names_of, warn
+from .reading import add_reading_arguments, is_folder, leave_out, scores_for
+
+if TYPE_CHECKING:
+    from ..bank import ItemBank
+
+EPILOG = """\
+examples:
+  lm-eval-ccat bank update my_task.bank.json --scores new_logs/ -o my_task.v2.bank.json
+  lm-eval-ccat bank update my_task.bank.json --scores new_logs/ --calibrated_on old_logs/ \\
+      -o my_task.v2.bank.json
+  lm-eval-ccat bank update mmlu.banks --scores new_logs/ --retire mmlu_law=17,23 -o mmlu2.banks
+
+From a run directory or the logs of adaptive runs a bank of method "default" takes what was asked
+and accounts for how it was chosen.
+
+Items that drifted are learned mostly from the new models; --retire takes leaked items out, and
+--new_version documents that a new version of the task has changed or dropped; new ones are learned.
+
+With the scores it was calibrated on, or where it keeps them, the bank is calibrated again on all of
+them.  Else what the bank knows stands for them.
+"""
+
+
+def add_action(actions: argparse._SubParsersAction) -> None:
+    """Add ``update``."""
+    parser = actions.add_parser(
+        "update", help="add calibration models to a bank without starting over", epilog=EPILOG
+    )
+    parser.add_argument("bank", metavar="BANK", help="a bank, or the folder of a suite")
+    parser.add_argument(
+        "--scores",
+        metavar="LOGS_OR_TABLE",
+        required=True,
+        help="results of the new models, full or of adaptive runs",
+    )
+    parser.add_argument(
+        "--calibrated_on", metavar="LOGS_OR_TABLE", help="the scores the bank was calibrated on"
+    )
+    parser.add_argument("-o", "--output", metavar="BANK", required=True, help="where to write")
+    parser.add_argument(
+        "--retire",
+        metavar="[TASK=]IDS",
+        action="append",
+        default=[],
+        help="doc_ids that the bank shall no longer have, by commas; of a suite once per task",
+    )
+    parser.add_argument(
+        "--new_version",
+        action="store_true",
+        help="the scores are of a new version of the task: retire documents gone or changed, "
+        "learn new ones",
+    )
+    add_exclude(parser)
+    add_reading_arguments(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Add models and write the new bank, or every bank of a suite."""
+    from ..bank import SuiteBank
+    from ..upkeep.renew import to_retire
+
+    suite = SuiteBank.load(args.bank)
+    retired = to_retire(suite, args.retire)
+    tasks: dict[str, dict[str, ItemBank]] = {}
+    for task, outcome, bank in suite.banks():
+        name = f"{task} {outcome}" if is_folder(args.bank) else args.output
+        made = tasks.setdefault(task, {})[outcome] = _updated(bank, retired[task], args, name)
+        if not is_folder(args.bank):
+            made.save(args.output)
+            return 0
+    SuiteBank(tasks).save(args.output)
+    return 0
+
+
+def _updated(bank: ItemBank, retired: list[Any], args: argparse.Namespace, name: str) -> ItemBank:
+    """One bank with the new models; a line says what became of it."""
+    from ..upkeep.age import dated
+    from ..upkeep.update import update
+
+    table = leave_out(scores_for(bank, args.scores, args, partial=True), names_of(args.exclude))
+    before = args.calibrated_on and scores_for(bank, args.calibrated_on, args)
+    new = dated(update(bank, table, before, retired=retired, new_version=args.new_version))
+    added = len([m for m in new.models if m not in set(bank.models)])
+    print(
+        f"{name}: {added} models added to {len(bank.models)}, "
+        f"{int(new.kept.sum())} items kept of {new.n_items} (sha256 {new.short_hash})"
+    )
+    for warning in (*table.warnings, *(w for w in new.warnings if w not in bank.warnings)):
+        warn(warning)
+    return new

@@ -1,0 +1,150 @@
+"""Answers in finished logs, scored by a metric that their task did not have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+from ..metrics import find_metric
+from ..scores import ScoreTable
+from ..scores.answers import Answer, read_answers
+
+#: What answers can be scored by.
+METRICS = ("comet", "judge", "bertscore", "rouge1", "rouge2", "rougeL", "rougeLsum", "fkgl")
+_SOURCES = ("source_text", "source", "src")
+
+
+def rescore(
+    logs: str | Path,
+    metric: str,
+    *,
+    task: str | None = None,
+    filter: str | None = None,
+    source_field: str | None = None,
+    judge: str | Path | None = None,
+    model: str | None = None,
+    python: str | None = None,
+    batch_size: int = 16,
+    gpus: int = 0,
+    note: Callable[[str], None] = lambda text: None,
+) -> ScoreTable:
+    """Score the answers in harness logs.
+
+    Parameters
+    ----------
+    logs : path
+        Of runs with ``--log_samples``.
+    metric : str
+        One of `METRICS`.
+    task, filter : str, optional
+        Needed where the logs hold several.
+    source_field : str, optional
+        For COMET: where a document has its source text, such as ``translation.de``.
+    judge : path, optional
+        The judge's YAML file.
+    model, python, batch_size, gpus : optional
+        Of COMET; see `lm_eval_ccat.harness.comet.comet_scores`.
+    note : callable, optional
+        Is told how far a judge has come, and what it cost.
+
+    Returns
+    -------
+    ScoreTable
+        NaN where an answer has no score.
+
+    Raises
+    ------
+    UsageError
+        A field or the judge's file is not named.
+    ScoreTableError
+        There are no answers, or none has a score.
+    """
+    answers = read_answers(logs, task, filter)
+    name = "judge_score" if metric == "judge" else metric
+    texts = [answer.text for answer in answers.answers]
+    targets = [answer.target for answer in answers.answers]
+    scorer: Any = None
+    if metric == "judge":
+        if judge is None:
+            raise UsageError("state the judge's file with --judge FILE")
+        scores, scorer = _rated(answers.answers, answers.models, judge, note)
+    elif metric == "comet":
+        from ..harness.comet import comet_scores
+
+        sources = [_source(answer, source_field) for answer in answers.answers]
+        scores = comet_scores(sources, texts, targets, python=python, model=model,
+                              batch_size=batch_size, gpus=gpus)  # fmt: skip
+        scorer = {"checkpoint": model} if model else None
+    else:
+        scores = _of_texts(metric, texts, targets)
+    from ..harness.scorers import scorer_of
+
+    table = answers.table(scores, name, find_metric(name).scale)
+    settings = {**table.settings, "scorer": {name: scorer or scorer_of(name)}}
+    missing = sum(map(math.isnan, scores))
+    note(f"{len(scores) - missing} answers by {len(answers.models)} models are scored"
+         + (f"; {missing} have no score" if missing else ""))  # fmt: skip
+    return replace(table, settings=settings)
+
+
+def _of_texts(metric: str, texts: Sequence[str], targets: Sequence[str]) -> list[float]:
+    if metric == "bertscore":
+        from ..metrics.bertscore import bertscore_f1
+
+        return bertscore_f1(texts, targets)
+    if metric == "fkgl":
+        from ..metrics.fkgl import fkgl
+
+        return [fkgl(text) for text in texts]
+    from ..metrics.rouge import rouge
+
+    return [rouge(a, b, kinds=(metric,))[metric] for a, b in zip(texts, targets)]
+
+
+def _source(answer: Answer, field: str | None) -> str:
+    for name in [field] if field else _SOURCES:
+        value: Any = answer.doc
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if isinstance(value, str):
+            return value
+    raise UsageError(
+        f"no source text in document {answer.doc_id}"
+        + (f" under {field}" if field else "")
+        + f"; name the field with --source_field (it has {', '.join(answer.doc)})"
+    )
+
+
+def _rated(
+    answers: Sequence[Answer], models: Sequence[str], file: str | Path, note: Callable[[str], None]
+) -> tuple[list[float], Any]:
+    """Ratings, and the judge's identity."""
+    from ..harness.judge import Judge, JudgeSettings
+
+    settings = JudgeSettings.read(str(file))
+    judge = Judge(settings)
+    judge.judges(models)
+    scores: list[float] = []
+    step = 16 * judge.settings.concurrency
+    for start in range(0, len(answers), step):
+        asked = [_fields(answer) for answer in answers[start : start + step]]
+        scores += [rating.score for rating in judge.rate_all(asked)]
+        note(f"rated {len(scores)} of {len(answers)}")
+    note(f"judge {judge.settings.model}: {judge.describe()}")
+    return scores, settings.identity()
+
+
+def _fields(answer: Answer) -> dict[str, str]:
+    """What a prompt may ask for: every field of the document, the target and the answer."""
+    fields = {
+        name: "\n".join(f"- {part}" for part in value) if isinstance(value, list) else str(value)
+        for name, value in answer.doc.items()
+    }
+    for short in ("correct", "incorrect"):
+        if f"{short}_answers" in answer.doc:
+            fields[short] = fields[f"{short}_answers"]
+    return {**fields, "target": answer.target, "answer": answer.text}
