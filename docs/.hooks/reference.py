@@ -70,7 +70,6 @@ CONFIG_WORDS = {
     "that do not fit take turns, and so do models that load weights and do not state their memory.",
     "judge": "Price of judging one answer, where the metric is an LLM judge.",
     "failures": "When a request is tried again and when a model is set aside, see below.",
-    "lease": "Seconds after which a document claimed by a dead process is given to another.",
     "fail_on_empty": "Share of empty answers of a model above which the exit code is 4.",
     "prior": "Earlier answers (harness logs with samples, or a run directory), a list of them, or "
     "`{model: logs}`. Where the ranking comes to their documents they are scored in place of new "
@@ -318,7 +317,7 @@ def _small_run() -> list[dict[str, Any]]:
         directory.journal.read_new()
         times = iter(range(1_700_000_000, 1_800_000_000))
         ranker = JournaledRanker(
-            make_ranker(bank, arguments), directory.journal, owner="host:4711",
+            make_ranker(bank, arguments), directory.journal,
             clock=lambda: float(next(times)),
         )  # fmt: skip
         ranker.note("start", op="session")

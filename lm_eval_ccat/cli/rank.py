@@ -109,11 +109,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="exit code 4 where more than this share of a model's answers is empty",
     )
     parser.add_argument(
-        "--prepare",
-        action="store_true",
-        help="make the run directory for processes that join with `run --ranking`, and end",
-    )
-    parser.add_argument(
         "--dry_run", action="store_true", help="print expected items, cost and time, and end"
     )
     parser.add_argument(
@@ -167,7 +162,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run, resume, prepare, forecast or show a ranking."""
+    """Run, resume, forecast or show a ranking."""
     written = args.config is None and args.task is not None
     if args.config is None and not written and not Path("journal.jsonl").exists():
         raise UsageError(
@@ -183,7 +178,7 @@ def run(args: argparse.Namespace) -> int:
         show(result, args.json, sys.stdout)
         return result.exit_code
     from ..live.config import load_config, parse_config
-    from ..live.ranking import dry_run, prepare, rank
+    from ..live.ranking import dry_run, rank
     from .live import Display
 
     if written:
@@ -206,11 +201,6 @@ def run(args: argparse.Namespace) -> int:
 
             print_forecast(content)
         return 0 if all(found["ok"] for found in content.get("probe", {}).values()) else 1
-    if args.prepare:
-        prepare(config, folder, display)
-        print(f"{folder} is ready; join with: lm-eval-ccat run --model ... --adaptive "
-              f"--ranking {folder} --name NAME")  # fmt: skip
-        return 0
     with _live_page(folder, args.watch, display):
         result = rank(
             config,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import UsageError
-from ..harness.shipped import shipped_tasks, with_shipped_tasks
+from ..harness.shipped import with_shipped_tasks
 from . import run_after
 
 EXAMPLES = """
@@ -55,8 +55,6 @@ _OURS = (
     "save_bank",
     *run_after.FLAGS,
     "mlflow_args",
-    "ranking",
-    "name",
 )
 
 
@@ -166,14 +164,6 @@ def add_parser(subparsers: Any) -> None:
         help="Log the estimates to MLflow: project=<experiment>,name=<run> (W&B and trackio: the "
         "harness's own --wandb_args and --trackio_args)",
     )
-    group.add_argument(
-        "--ranking",
-        metavar="<run_dir>",
-        help="Join a ranking that `lm-eval-ccat rank CONFIG --prepare` made; needs --name",
-    )
-    group.add_argument(
-        "--name", metavar="<name>", help="Name of this model in the ranking that is joined"
-    )
 
 
 #: The harness's flags by which somebody gets to see a results file.
@@ -218,10 +208,6 @@ def run(args: argparse.Namespace) -> int:
         ):
             internals.run_command()._execute(args)
 
-    ranking, name = ours.pop("ranking"), ours.pop("name")
-    if ranking is not None and ours["adaptive"]:
-        return _join(args, ranking, name, [n for n, v in ours.items() if v and n != "adaptive"])
-    ours.update({"ranking": ranking, "name": name})
     if not ours.pop("adaptive"):
         given = [name for name, value in ours.items() if value is not None]
         if given:
@@ -231,8 +217,6 @@ def run(args: argparse.Namespace) -> int:
         command(args)
         return 0
 
-    if ours.pop("ranking") is None and ours.pop("name") is not None:
-        raise UsageError("--name is the model's name in a ranking; it needs --ranking RUN_DIR")
     from ..harness.assembly import in_words
     from ..live.evaluate import adaptively, refuse_subsets
 
@@ -257,35 +241,6 @@ def run(args: argparse.Namespace) -> int:
         output_path = getattr(args, "output_path", None) or file.get("output_path")
         run_after.update_leaderboards(known, blocks, out, output_path)
     return 0
-
-
-def _join(
-    args: argparse.Namespace, ranking: str, name: str | None, other_flags: Sequence[str]
-) -> int:
-    """Work for one model of a ranking that several processes share."""
-    from ..harness import internals
-    from ..live.join import FIXED, Joining, join
-    from .live import Display
-
-    internals.set_up_logging()
-    if other_flags:
-        raise UsageError(
-            f"--{other_flags[0]} belongs to the ranking's configuration, not to one process of it"
-        )
-    given = vars(args)
-    # `run` puts the shipped tasks in front of the user's own folders.
-    own = [p for p in (args.include_path or []) if p != str(shipped_tasks())]
-    joining = Joining(
-        model=given.get("model"),
-        model_args=dict(given.get("model_args") or {}),
-        batch_size=given.get("batch_size"),
-        device=given.get("device"),
-        tasks=list(given.get("tasks") or []),
-        include_path=own,
-        use_cache=given.get("use_cache"),
-        settings={key: given.get(key) for key in FIXED},
-    )
-    return join(ranking, name, joining, Display(quiet=True)).exit_code
 
 
 def _options(given: dict[str, Any]) -> Any:

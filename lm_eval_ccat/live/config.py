@@ -108,7 +108,6 @@ class RankConfig:
     memory: float | None = None
     judge: Price = field(default_factory=Price)
     failures: FailureRule = field(default_factory=FailureRule)
-    lease: float = 600.0
     fail_on_empty: float | None = None
     prior: dict[str, list[str]] = field(default_factory=dict)
     save_bank: str | None = None
@@ -146,7 +145,7 @@ class RankConfig:
 
 def from_public(values: Mapping[str, Any], bank: str) -> RankConfig:
     """The configuration that :meth:`RankConfig.public_dict` was made of, without its secrets."""
-    given = dict(values)
+    given = {key: value for key, value in values.items() if key != "lease"}
     models = tuple(
         ModelConfig(**{**entry, "price": Price(**entry["price"])}) for entry in given.pop("models")
     )
@@ -256,7 +255,6 @@ def parse_config(content: Mapping[str, Any], folder: Path | None = None) -> Rank
         "memory": _number(content, "memory", low=0.0, open_ends=True),
         "judge": Price.parse(content.get("judge"), "judge"),
         "failures": _failures(content.get("failures")),
-        "lease": _number(content, "lease", low=0.0, open_ends=True),
         "fail_on_empty": _number(content, "fail_on_empty", low=0.0, high=1.0),
         "prior": parse_prior(content.get("prior"), folder),
         **{

@@ -1,6 +1,6 @@
 """The one engine of live runs: a plan, workers and a journal go in, an ended ranking comes out.
 
-`rank`, `run --adaptive`, processes that join a ranking, and the hook under plain `lm_eval` differ
+`rank`, `run --adaptive` and the hook under plain `lm_eval` differ
 in where their models come from and in what is made of the result; everything between is here.
 """
 
@@ -56,17 +56,12 @@ def open_ranker(
     if directory is None:
         return JournaledRanker(plan.new_ranker(), MemoryJournal())
     if not resume:
-        start(plan, directory, shared=False)
+        start(plan, directory)
         ranker = JournaledRanker(plan.new_ranker(), directory.journal)
         ranker.sync()
         ranker.note("start", op="session")
         return ranker
     header, identity = directory.read_header(), plan.identity()
-    if header.get("shared"):
-        raise RunError(
-            f"{directory.path} was made with --prepare; it goes on by itself when processes "
-            "join it with `lm-eval-ccat run --adaptive --ranking`"
-        )
     found = directory.require_same(identity)
     ranker = JournaledRanker(make_ranker(plan.banks, header["ranker"]), directory.journal)
     ranker.sync()
@@ -104,7 +99,7 @@ def _take_up_again(ranker: JournaledRanker, which: bool | str, plan: Plan) -> No
         ranker.change(Differences([], said, {"budget": budget}), plan.identity())
 
 
-def start(plan: Plan, directory: RunDirectory, shared: bool) -> None:
+def start(plan: Plan, directory: RunDirectory) -> None:
     """Write what a run directory begins with."""
     directory.make()
     if directory.journal.exists() and not _holds_something(directory):
@@ -113,7 +108,7 @@ def start(plan: Plan, directory: RunDirectory, shared: bool) -> None:
         shutil.rmtree(directory.path / BANKS_FOLDER, ignore_errors=True)
     # The bank first: a journal without it could not be read back.
     save_banks(plan.banks, directory.path)
-    directory.start({**plan.identity(), "shared": shared, "command": _command()})
+    directory.start({**plan.identity(), "command": _command()})
 
 
 def refuse_wrong_directory(directory: RunDirectory, resume: bool) -> None:
@@ -136,14 +131,14 @@ def refuse_wrong_directory(directory: RunDirectory, resume: bool) -> None:
 
 
 def _holds_something(directory: RunDirectory) -> bool:
-    """Whether other processes may join, or anything beyond first questions is recorded."""
+    """Whether anything beyond first questions is recorded."""
     try:
         records = JournalFile(directory.journal.path).read_new()
     except RunError:
         return True
-    if not records or records[0].get("shared", True):
-        return True
-    return any(record["op"] not in ("header", "session", "ask", "release") for record in records)
+    return not records or any(
+        record["op"] not in ("header", "session", "ask", "release") for record in records
+    )
 
 
 def conduct(
@@ -152,7 +147,6 @@ def conduct(
     workers: Sequence[Worker],
     observer: Observer,
     *,
-    lease: float | None = None,
     beyond: Sequence[Item] = (),
 ) -> bool:
     """Ask, score and tell until the ranking ends.
@@ -164,8 +158,6 @@ def conduct(
     workers : sequence of Worker
         One per model.
     observer : Observer
-    lease : float, optional
-        Seconds after which claims of other processes are given back; None where there are none.
     beyond : sequence of item
         Documents that the bank does not offer; a single model runs them at the end, where it was
         asked every one that the bank offers.
@@ -184,7 +176,6 @@ def conduct(
         one_at_a_time=config.one_at_a_time,
         memory=config.memory,
         seconds=plan.seconds,
-        lease=lease,
         expected=plan.expected_cost,
         needs_two=config.target_se is None,
     )
@@ -203,7 +194,7 @@ def conduct(
                 left = [item for item in beyond if item not in answered]
                 scheduler.run_beyond(workers[0], left)
     except KeyboardInterrupt:
-        ranker.note("interrupted", by=ranker.owner)
+        ranker.note("interrupted")
         return False
     finally:
         observer.end()

@@ -16,7 +16,7 @@ from ..runs.journaled import JournaledRanker
 from ..runs.rebuild import banks_at
 from ..scores.earlier import EarlierAnswer
 from .config import ModelConfig, RankConfig, load_config, parse_config
-from .engine import conduct, open_ranker, refuse_wrong_directory, start
+from .engine import conduct, open_ranker, refuse_wrong_directory
 from .forecast import at_most, forecast, most_money, need_in_words
 from .keep import growing, keep
 from .models import HarnessWorker
@@ -142,31 +142,6 @@ def rank(
     return result
 
 
-def prepare(config: Config, run_dir: str | Path, observer: Observer | None = None) -> None:
-    """Make the run directory of a ranking that several processes join.
-
-    Parameters
-    ----------
-    config, run_dir, observer
-        As `rank` takes them; models need no type there, each process brings its own.
-    """
-    refuse_data_parallel()
-    directory, watcher = RunDirectory(run_dir), observer or Observer()
-    refuse_wrong_directory(directory, resume=False)
-    settings = as_config(config)
-    if settings.save_bank:
-        raise UsageError(
-            "save_bank: is for a ranking of one process; a later one takes what several processes "
-            "observed by prior: RUN_DIR"
-        )
-    directory.take()
-    try:
-        with quiet_harness(directory.path / "run.log", watcher.warn):
-            start(make_plan(settings), directory, shared=True)
-    finally:
-        directory.release()
-
-
 def dry_run(
     config: Config, observer: Observer | None = None, *, probe: bool = False
 ) -> dict[str, Any]:
@@ -218,8 +193,8 @@ def refuse_data_parallel() -> None:
     if size.isdigit() and int(size) > 1:
         raise HarnessError(
             f"this is one of {size} processes of accelerate or torchrun, each of which would run "
-            "the ranking; start `rank` once, or one process per GPU that joins a shared ranking: "
-            "`rank CONFIG --prepare`, then `run --adaptive --ranking RUN_DIR --name NAME`"
+            "the ranking; start `rank` once, and spread models over GPUs and machines by "
+            "`rank CONFIG --executor ray`"
         )
 
 

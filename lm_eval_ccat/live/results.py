@@ -204,10 +204,7 @@ def state(folder: str | Path) -> Result:
     found.content["finished"] = ranker.done
     if not ranker.done:  # pairs that are decided so far need not stay so
         found.content["exit_code"] = found.exit_code or TIES
-    found.content["in_flight"] = [
-        {"model": model, "doc_id": doc, "by": claim.owner}
-        for (model, doc), claim in ranker.claims.items()
-    ]
+    found.content["in_flight"] = [{"model": model, "doc_id": doc} for model, doc in ranker.claims]
     return found
 
 

@@ -47,9 +47,6 @@ class Scheduler:
         it those whose ``memory`` is infinite, that is unknown, take turns.
     seconds : float, optional
         Time budget of the run, over all its sessions.
-    lease : float, optional
-        Age in seconds at which another process's claims are given back; None when this process
-        is the only one.
     expected : callable, optional
         ``(model, item) -> cost`` that an attempt counts where nobody knows whether it was billed.
     needs_two : bool
@@ -65,7 +62,6 @@ class Scheduler:
         one_at_a_time: bool = False,
         memory: float | None = None,
         seconds: float | None = None,
-        lease: float | None = None,
         expected: Callable[[str, Item], float] = lambda name, item: 0.0,
         needs_two: bool = True,
     ) -> None:
@@ -74,14 +70,11 @@ class Scheduler:
         self.one_at_a_time = one_at_a_time
         self.memory = memory
         self.seconds = seconds
-        self.lease = lease
         self.error: BaseException | None = None
         self._opened: set[str] = set()
         self._deadline: float | None = None
         self._left_over = {
-            # In a shared ranking what is claimed belongs to a process that may be alive.
-            name: deque(doc for _, doc in ranker.unanswered(name) if lease is None)
-            for name in self.workers
+            name: deque(doc for _, doc in ranker.unanswered(name)) for name in self.workers
         }
         self.asking = Asking(
             ranker, self.workers, rule or FailureRule(), expected, self._left_over, needs_two
@@ -134,9 +127,8 @@ class Scheduler:
         for name in self.workers:
             waiting = set(self._left_over[name])  # claimed, and not in flight
             for model, item in self.ranker.unanswered(name):
-                if self.lease is None or self.ranker.claims[model, item].owner == self.ranker.owner:
-                    cost = 0.0 if item in waiting else self.asking.expected(model, item)
-                    self.ranker.release(model, item, why="deadline", cost=cost)
+                cost = 0.0 if item in waiting else self.asking.expected(model, item)
+                self.ranker.release(model, item, why="deadline", cost=cost)
 
     def _abandon(self, threads: Sequence[threading.Thread], grace: float) -> None:
         """Cancel calls to servers, and leave calls of local models behind."""
@@ -365,8 +357,6 @@ class Scheduler:
                 return False
             pauses = [w for g in self.asking.gates.values() if (w := g.wait(time.monotonic()))]
             self.ranker.changed.wait(min([POLL_SECONDS, *pauses]))
-        if self.lease is not None:
-            self.ranker.sync_shared(self.lease)
         return not self._stop.is_set()
 
     # -- one batch -------------------------------------------------------------------------

@@ -168,8 +168,7 @@ def require_model_types(config: RankConfig) -> None:
     for entry in config.models:
         if entry.model is None:
             raise UsageError(
-                f"model {entry.name} has no `model:` (a model type of lm_eval such as hf); only "
-                "a ranking made with --prepare can do without"
+                f"model {entry.name} has no `model:` (a model type of lm_eval such as hf)"
             )
         if entry.model not in types:
             close = difflib.get_close_matches(entry.model, types, n=3) or sorted(types)

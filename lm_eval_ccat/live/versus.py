@@ -137,7 +137,7 @@ def compare_live(
         at_hand = answers_at_hand(prior, names, tasks, single=True, warn=watcher.warn)
         plan = _restricted(plan, [at_hand[name] for name in stored])
         if directory is not None:
-            start(plan, directory, shared=False)
+            start(plan, directory)
         outcome = plan.outcome
         span = outcome.metric.scale.span
         ranker = _ranker(plan, MarginKnown(margin / span), directory)

@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from .. import __version__
 from ..errors import RunError
-from ..files import replace_text, safe_name, set_rights
+from ..files import replace_text, set_rights
 from ..masking import mask, mask_file, mask_values
 from .identity import Differences, differences
 from .journal import JournalFile
@@ -48,8 +48,6 @@ class RunDirectory:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.journal = JournalFile(self.path / "journal.jsonl")
-        #: Held for a moment by each exchange with the journal when processes share it.
-        self.exchange_lock = FileLock(str(self.path / "journal.lock"), mode=0o600)
         self._sole_lock = FileLock(str(self.path / _LOCK), mode=0o600)
         self._made = False
 
@@ -117,26 +115,6 @@ class RunDirectory:
             f"cannot write in the run directory {self.path}: {error.strerror or error}; "
             "choose another with --run_dir"
         )
-
-    # -- signs of life -----------------------------------------------------------------------
-
-    def beat(self, owner: str) -> None:
-        """Leave a sign that the process ``owner`` is alive."""
-        try:
-            self._beat_file(owner).parent.mkdir(exist_ok=True)
-            self._beat_file(owner).touch()
-        except OSError:
-            pass  # at worst its documents are given to another process
-
-    def last_beat(self, owner: str) -> float:
-        """Seconds of the epoch of the last sign of ``owner``; 0 without any."""
-        try:
-            return self._beat_file(owner).stat().st_mtime
-        except OSError:
-            return 0.0
-
-    def _beat_file(self, owner: str) -> Path:
-        return self.path / "alive" / safe_name(owner)
 
     # -- header ----------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ COMPARED = ("config", "bank_sha256", "task", "versions")
 _MODEL = r"config\.models\[.*\]"
 _MAY_CHANGE = re.compile(
     r"versions\..*|"
-    r"config\.(budget|failures|memory|lease|max_items|one_at_a_time|judge)(\..*)?|"
+    r"config\.(budget|failures|memory|max_items|one_at_a_time|judge)(\..*)?|"
     r"config\.(prior|save_bank)(\..*|\[.*)?|"
     r"config\.harness\.(batch_size|max_batch_size|device|use_cache|cache_requests)|"
     r"config\.harness\.(hf_hub_log|wandb|mlflow|trackio)_args(\..*)?|"
@@ -27,6 +27,8 @@ _MAY_CHANGE = re.compile(
 )
 #: Arguments of the Ranker that may change, beside models and their prices.
 _LIMITS = ("budget", "max_items")
+#: Keys of configurations of earlier versions that decide nothing any more.
+_PAST = ("lease",)
 #: How JSON writes a limit that is lifted.
 NO_LIMIT = "none"
 
@@ -61,6 +63,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Differences:
     ['config.budget.usd: 5 -> 10']
     """
     plain = json.loads(json.dumps(new))
+    old = {**old, "config": {k: v for k, v in old.get("config", {}).items() if k not in _PAST}}
     found: list[tuple[str, Any, Any]] = []
     for key in COMPARED:
         _compare(_by_name(old.get(key)), _by_name(plain.get(key)), key, found)

@@ -114,10 +114,7 @@ class MemoryJournal:
 
 
 class JournalFile:
-    """One journal file, read from and appended to by one or several processes.
-
-    Several processes may share the file when each holds the run directory's lock around
-    :meth:`read_new` and :meth:`append`; the class itself takes no lock.
+    """One journal file, read from and appended to.
 
     Parameters
     ----------

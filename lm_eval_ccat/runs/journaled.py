@@ -1,15 +1,11 @@
-"""A Ranker whose every call is on disk before it counts, and which other processes can follow."""
+"""A Ranker whose every call is on disk before it counts."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,14 +28,6 @@ Score = float | Mapping[str, float]
 #: Notes of attempts whose answers did not come: one that was given up, and those that were under
 #: way when a session ended.
 LOST, CUT_OFF = "lost attempt", "in flight when the session before ended"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Who holds an unanswered item, and since when (seconds of the epoch)."""
-
-    owner: str
-    since: float
 
 
 @dataclass
@@ -82,11 +70,6 @@ class Tally:
         return sum(self.in_doubt.values()) + sum(self.lost.values())
 
 
-def this_process() -> str:
-    """The name under which this process claims items: host and process id."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
 class JournaledRanker:
     """Drives a Ranker and its journal together.
 
@@ -101,48 +84,28 @@ class JournaledRanker:
         Fresh; the calls that the journal already holds are replayed on it by :meth:`sync`.
     journal : Journal
         With its header record already written.
-    lock : context manager, optional
-        Held around each exchange with the file when several processes share it.
-    owner : str, optional
-        Name under which items are claimed; host and process id by default.
     clock : callable
         Seconds of the epoch.
-    last_beat : callable, optional
-        ``owner -> seconds of the epoch`` of its last sign of life.
     """
 
     def __init__(
         self,
         ranker: Ranker,
         journal: Journal,
-        lock: AbstractContextManager[Any] | None = None,
-        owner: str | None = None,
         clock: Callable[[], float] = time.time,
-        last_beat: Callable[[str], float] = lambda owner: 0.0,
     ) -> None:
         self.ranker = ranker
         self.journal = journal
-        self.owner = owner or this_process()
-        self.claims: dict[Pair, Claim] = {}
+        #: Pairs that were asked for and not answered, in that order.
+        self.claims: dict[Pair, None] = {}
         self.answers: dict[Pair, Record] = {}
         self.tally = Tally()
         self.changed = threading.Condition(threading.RLock())
         self.ranker_seconds = 0.0
         self.journal_seconds = 0.0
         self.sync_seconds = 0.0
-        self._file_lock = lock
         self._clock = clock
-        self._last_beat = last_beat
         self._last_time: float | None = None
-
-    @contextlib.contextmanager
-    def _exchange(self) -> Iterator[None]:
-        # Threads first, processes second: always the same order, so no deadlock.
-        with self.changed, self._file_lock or contextlib.nullcontext():
-            if self._file_lock is not None:
-                self.sync()
-            yield
-            self.changed.notify_all()
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -158,8 +121,6 @@ class JournaledRanker:
             records = self.journal.read_new()
             for record in records:
                 self._replay(record)
-            if records:
-                self.changed.notify_all()
             return len(records)
 
     def _replay(self, record: Record) -> None:
@@ -181,8 +142,7 @@ class JournaledRanker:
             self._last_time = when
         model, pair = record.get("model"), (record.get("model", ""), record.get("item", ""))
         if op == "ask":
-            for asked in record["pairs"]:
-                self.claims[asked] = Claim(record["by"], when or 0.0)
+            self.claims.update(dict.fromkeys(record["pairs"]))
             return
         if op in ("tell", "fail", "release"):
             self.claims.pop(pair, None)
@@ -196,7 +156,7 @@ class JournaledRanker:
             tally.lost.pop(pair, None)  # the record's cost holds it
         if op == "drop":
             tally.set_aside[str(model)] = record["reason"]
-            self.claims = {p: c for p, c in self.claims.items() if p[0] != model}
+            self.claims = dict.fromkeys(p for p in self.claims if p[0] != model)
         if op == "fail":
             tally.failures.setdefault(str(model), []).append((record["item"], record["reason"]))
         if op == "restore":
@@ -227,8 +187,8 @@ class JournaledRanker:
     # -- calls ------------------------------------------------------------------------------
 
     def ask(self, count: int = 1, model: str | None = None) -> list[Pair]:
-        """Claim at most ``count`` pairs (model, item) for this process."""
-        with self._exchange():
+        """Claim at most ``count`` pairs (model, item)."""
+        with self.changed:
             started = time.perf_counter()
             pairs = [(name, _plain(item)) for name, item in self.ranker.ask(count, model=model)]
             self.ranker_seconds += time.perf_counter() - started
@@ -241,7 +201,6 @@ class JournaledRanker:
                         "model": model,
                         "pairs": pairs,
                         "draws": [self.ranker.probability(*pair) for pair in pairs],
-                        "by": self.owner,
                     }
                 )
             return pairs
@@ -281,10 +240,10 @@ class JournaledRanker:
         self._call({"op": "release"}, model, item, details)
 
     def _call(self, record: Record, model: str, item: Item, details: Record) -> None:
-        with self._exchange():
+        with self.changed:
             if self.ranker.reserved(model, item) is None:
-                # Another process gave the claim back, or the model was set aside meanwhile.
-                # What was spent is still worth a note; the answer no longer counts.
+                # The model was set aside meanwhile. What was spent is still worth a note; the
+                # answer no longer counts.
                 note = {"op": "note", "event": f"late {record['op']}", "model": model, "item": item}
                 self._write({**note, "cost": record.get("cost")})
                 return
@@ -298,19 +257,19 @@ class JournaledRanker:
 
     def drop(self, model: str, reason: str) -> None:
         """Set a model aside; its partial result stays."""
-        with self._exchange():
+        with self.changed:
             if model not in self.tally.set_aside:
                 self._write({"op": "drop", "model": model, "reason": reason}, apply=True)
 
     def restore(self, model: str) -> None:
         """Take back a model that was set aside."""
-        with self._exchange():
+        with self.changed:
             if model in self.tally.set_aside:
                 self._write({"op": "restore", "model": model}, apply=True)
 
     def stop(self, reason: str) -> None:
         """End the ranking, as a journalled call."""
-        with self._exchange():
+        with self.changed:
             if not self.ranker.done:
                 self._write({"op": "stop", "reason": reason}, apply=True)
 
@@ -328,34 +287,13 @@ class JournaledRanker:
             return
         kept = {k: identity[k] for k in (*COMPARED, "ranker") if k in identity}
         record = {"ranker": found.ranker, "settings": found.changes, "identity": mask_values(kept)}
-        with self._exchange():
+        with self.changed:
             self._write({"op": "change", **record}, apply=True)
 
     def note(self, event: str, op: str = "note", **details: Any) -> None:
         """Write something that the Ranker does not see."""
-        with self._exchange():
+        with self.changed:
             self._write({"op": op, "event": event, **details})
-
-    def sync_shared(self, lease: float) -> None:
-        """Take in what other processes wrote, and give back what dead ones hold."""
-        with self._exchange():
-            self.release_expired(lease)
-
-    def release_expired(self, lease: float) -> list[Pair]:
-        """Give back the claims of processes that have shown no life for ``lease`` seconds."""
-        with self._exchange():
-            now = self._clock()
-            owners = {claim.owner for claim in self.claims.values()} - {self.owner}
-            beats = {owner: self._last_beat(owner) for owner in owners}
-            expired = [
-                pair
-                for pair, claim in self.claims.items()
-                if claim.owner in beats and now - max(claim.since, beats[claim.owner]) > lease
-            ]
-            for model, item in expired:
-                record = {"op": "release", "model": model, "item": item, "why": "lease expired"}
-                self._write(record, apply=True)
-            return expired
 
     def _write(self, record: Record, apply: bool = False) -> None:
         started = time.perf_counter()
@@ -365,6 +303,7 @@ class JournaledRanker:
         if apply:
             self._apply(record)
         self._count(record)
+        self.changed.notify_all()
 
     # -- state ------------------------------------------------------------------------------
 

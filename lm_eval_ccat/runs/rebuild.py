@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,19 +75,12 @@ def make_ranker(
     return Ranker(bank, arguments["models"], **rest, **arguments["options"])
 
 
-def rebuild(
-    folder: str | Path, lock: bool = False, owner: str | None = None
-) -> tuple[JournaledRanker, Record]:
+def rebuild(folder: str | Path) -> tuple[JournaledRanker, Record]:
     """Replay a run directory's journal.
 
     Parameters
     ----------
     folder : path
-    lock : bool
-        Whether calls on the result are made under the directory's lock, so that several processes
-        may share the ranking.  Without it the result is for reading.
-    owner : str, optional
-        Name under which documents are claimed.
 
     Returns
     -------
@@ -107,17 +99,6 @@ def rebuild(
     directory = RunDirectory(folder)
     header = directory.read_header()
     bank = load_banks(directory.path)
-    guard: AbstractContextManager[Any] | None = directory.exchange_lock if lock else None
-    ranker = JournaledRanker(
-        make_ranker(bank, header["ranker"]),
-        directory.journal,
-        lock=guard,
-        owner=owner,
-        last_beat=directory.last_beat,
-    )
-    if guard is None:
-        ranker.sync()
-    else:
-        with guard:
-            ranker.sync()
+    ranker = JournaledRanker(make_ranker(bank, header["ranker"]), directory.journal)
+    ranker.sync()
     return ranker, header

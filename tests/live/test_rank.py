@@ -299,7 +299,7 @@ def test_data_parallel_processes_are_refused_before_any_model_call(
     config = bench.config(server.url, ["m01", "m11"])
     assert main(["rank", str(config)]) == 1
     error = capsys.readouterr().err
-    assert "one of 2 processes" in error and "--prepare" in error
+    assert "one of 2 processes" in error and "--executor ray" in error
     assert not server.asked
 
 

@@ -16,10 +16,9 @@ from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.live.config import from_public, load_config
+from lm_eval_ccat.live.config import load_config
 from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.suite import parse_weights
-from lm_eval_ccat.runs.directory import RunDirectory
 from lm_eval_ccat.runs.journal import JournalFile
 
 MODELS = ["m01", "m05", "m11"]
@@ -167,21 +166,6 @@ def test_known_models_count_where_they_have_every_task(
     for model in known:  # thrice the same scores
         assert content["models"][model]["estimate"] == pytest.approx(truth[model])
     assert content["models"]["m11"]["place"]["models"] == len(MODELS) + len(known)
-
-
-def test_processes_share_a_ranking_of_several_tasks(
-    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    settings = {"tasks": ["first", "second"], "weights": "equal", "warmup": 2}
-    path = config(suite, server, **settings, budget={"items": 24})
-    assert main(["rank", str(path), "--prepare"]) == 0
-    config_of = from_public(
-        RunDirectory(path.with_suffix(".run")).read_header()["config"],
-        bank=str(path.with_suffix(".run") / "banks"),
-    )
-    assert config_of.names == ("first", "second") and config_of.weights == "equal"
-    plan = make_plan(config_of)
-    assert list(plan.measured) == ["first", "second"] and plan.warmup == 2
 
 
 @pytest.mark.slow

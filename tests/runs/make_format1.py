@@ -52,7 +52,7 @@ def write(folder: Path, method: str, audit: float) -> None:
     directory.journal.read_new()
     times = iter(range(1_700_000_000, 1_800_000_000))
     ranker = JournaledRanker(
-        make_ranker(bank, arguments), directory.journal, owner="host:1",
+        make_ranker(bank, arguments), directory.journal,
         clock=lambda: float(next(times)),
     )  # fmt: skip
     ranker.note("start", op="session")

@@ -39,12 +39,8 @@ def fresh() -> Ranker:
     return Ranker(BANK, {"a": 1.0, "b": 2.0}, warmup=4, max_items=8)
 
 
-def journaled(
-    lines: list[bytes] | None = None, owner: str = "me", clock: Clock | None = None, **options: Any
-) -> JournaledRanker:
-    ranker = JournaledRanker(
-        fresh(), MemoryJournal(lines), owner=owner, clock=clock or Clock(), **options
-    )
+def journaled(lines: list[bytes] | None = None, clock: Clock | None = None) -> JournaledRanker:
+    ranker = JournaledRanker(fresh(), MemoryJournal(lines), clock=clock or Clock())
     ranker.sync()
     return ranker
 
@@ -104,42 +100,13 @@ def test_what_the_disk_refuses_the_ranker_never_hears() -> None:
     assert ranker.unanswered() == [(model, item)] and not ranker.answers
 
 
-@pytest.mark.parametrize(
-    ("claimed", "beat", "now", "expired"),
-    [
-        (1000.0, 0.0, 1060.0, False),  # a lease is over after its time, not at it
-        (1000.0, 0.0, 1060.5, True),
-        (1000.0, 1050.0, 1061.0, False),  # the latest sign of life counts
-        (1000.0, 1050.0, 1111.0, True),
-        (1000.0, 900.0, 1059.0, False),
-    ],
-)
-def test_a_lease_runs_from_the_latest_sign_of_life(claimed, beat, now, expired) -> None:
-    lines: list[bytes] = []
-    clock = Clock()
-    clock.now = claimed
-    other = journaled(lines, owner="other", clock=clock)
-    pairs = other.ask(2)
-    mine = journaled(lines, owner="me", clock=clock, last_beat=lambda owner: beat)
-    own = mine.ask(1)
-    clock.now = now
-    given_back = mine.release_expired(60.0)
-    assert given_back == (pairs if expired else [])
-    assert mine.unanswered() == (own if expired else [*pairs, *own])
-
-
 def test_an_answer_that_comes_late_is_paid_and_does_not_count() -> None:
     lines: list[bytes] = []
-    clock = Clock()
-    other = journaled(lines, owner="other", clock=clock)
-    [(model, item)] = other.ask(1)
-    mine = journaled(lines, owner="me", clock=clock)
-    clock.now += 100
-    assert mine.release_expired(60.0) == [(model, item)]
-    other.sync()
-    other.tell(model, item, 0.5, 1.0)
-    assert other.ranker.result().items[model] == []
-    mine.sync()
+    ranker = journaled(lines)
+    [(model, item)] = ranker.ask(1)
+    ranker.release(model, item)
+    ranker.tell(model, item, 0.5, 1.0)
+    assert ranker.ranker.result().items[model] == []
     last = MemoryJournal(lines).read_new()[-1]
     assert (last["op"], last["event"], last["cost"]) == ("note", "late tell", 1.0)
 
@@ -224,28 +191,6 @@ def test_asking_in_vain_writes_nothing() -> None:
     assert ranker.ask(4) == [] and len(lines) == before
 
 
-def test_processes_that_share_a_journal_take_turns_under_its_lock() -> None:
-    lines: list[bytes] = []
-    held = 0
-
-    class Lock:
-        def __enter__(self) -> None:
-            nonlocal held
-            held += 1
-
-        def __exit__(self, *exc: Any) -> None:
-            pass
-
-    first = journaled(lines, owner="1", lock=Lock())
-    second = journaled(lines, owner="2", lock=Lock())
-    [mine], [yours] = first.ask(1), second.ask(1)
-    assert mine != yours and held == 2
-    second.tell(*mine, 0.5, 1.0)  # anyone may tell what is in flight
-    second.sync_shared(60.0)
-    assert second.claims[yours].owner == "2"
-    assert first.sync() > 0 and mine not in first.claims and first.answers[mine]["score"] == 0.5
-
-
 @pytest.mark.parametrize("score", [1.5, -0.1, float("nan"), "0.5", None])
 def test_a_score_that_is_none_is_refused_before_it_is_written(score: Any) -> None:
     lines: list[bytes] = []
@@ -310,26 +255,6 @@ def test_every_attempt_is_in_the_costs_or_in_doubt_until_its_record_takes_it_ove
         assert one.tally.lost == {("a", items[2]): 0.5}
         assert one.tally.in_doubt["a"] == 0.5 + 1.0 + 1.0 + 0.25
         assert one.tally.cost_in_doubt == 3.25
-
-
-def test_what_nobody_looks_after_is_as_old_as_its_claim() -> None:
-    lines: list[bytes] = []
-    clock = Clock()
-    clock.now = 0.0
-    pairs = journaled(lines, owner="other", clock=clock).ask(2)
-    mine = journaled(lines, clock=clock)  # no signs of life are known
-    clock.now = 60.5
-    assert mine.release_expired(60.0) == pairs
-    assert not mine.ranker.in_flight and not mine.claims  # free to be asked again at once
-
-
-def test_a_claim_without_a_time_is_as_old_as_can_be() -> None:
-    lines: list[bytes] = []
-    pair = fresh().ask(1)[0]
-    asked = {"op": "ask", "count": 1, "model": None, "pairs": [pair], "draws": [None], "by": "old"}
-    MemoryJournal(lines).append([asked])
-    mine = journaled(lines)
-    assert mine.claims[pair].since == 0.0 and mine.elapsed() == 0.0
 
 
 def test_earlier_answers_are_counted() -> None:
