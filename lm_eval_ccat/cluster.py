@@ -81,7 +81,8 @@ def as_ray_tasks(
 
     task = ray.remote(num_cpus=1)(_work_alone)
     place = ray.put(shared)
-    ahead = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    ahead = _AHEAD * max(1, int(resources.get("CPU", 1)))
     waiting: list[Any] = []
     following = iter(pieces)
     try:

@@ -83,7 +83,7 @@ def safe_name(name: str) -> str:
     Examples
     --------
     >>> safe_name("gpt-4.1"), safe_name("org/model")
-    ('gpt-4.1', 'org_model-8fd7ff49')
+    ('gpt-4.1', 'org_model-c87c0c64')
     """
     plain = "".join(c if c.isalnum() or c in "-_.+" else "_" for c in name)
     if plain.startswith("."):

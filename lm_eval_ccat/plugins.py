@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -51,16 +51,16 @@ class Plugins(Generic[T]):
         self._registered: dict[str, T] = {}
 
     def names(self) -> tuple[str, ...]:
-        """All names there are: the package's own, then the others by the alphabet."""
-        own = tuple(self._own())
-        others = set(self._registered) | set(_installed(group=self.group).names)
-        return own + tuple(sorted(others - set(own)))
+        """All names there are: the package's, then the others by the alphabet."""
+        ours = self._own()
+        others = {*self._registered, *_installed(group=self.group).names}
+        return *ours, *sorted(others - ours.keys())
 
     def __iter__(self) -> Iterator[T]:
-        """Each of `names`; what is installed is looked for only after the package's own."""
-        own = self._own()
-        yield from map(self.get, own)
-        yield from (self.get(name) for name in self.names() if name not in own)
+        """Each of `names`; what is installed is looked for only after the package's."""
+        ours = self._own()
+        yield from map(self.get, ours)
+        yield from (self.get(name) for name in self.names() if name not in ours)
 
     def register(self, thing: T) -> T:
         """Make something known in this process; it replaces what was registered under its name.
@@ -88,24 +88,25 @@ class Plugins(Generic[T]):
         UsageError
             Nothing does, or what is installed under it cannot be used.
         """
-        own = self._own()
-        if name in own:
-            place = own[name]
-            found = _load(place) if isinstance(place, str) else place
-            return self._checked(found, f"{self.what} {name!r}")
+        thing: Any = self._own().get(name)
+        if thing is not None:
+            if isinstance(thing, str):
+                module, _, attribute = thing.partition(":")
+                thing = getattr(import_module(module), attribute)
+            return self._checked(thing, f"{self.what} {name!r}")
         if name in self._registered:
             return self._registered[name]
         points = _installed(group=self.group, name=name)
         if not points:
             raise UsageError(f"unknown {self.what} {name!r}{did_you_mean(name, self.names())}")
-        point = next(iter(points))
+        [point, *_] = points
         try:
-            found = point.load()
+            thing = point.load()
         except (ImportError, AttributeError) as e:
             raise UsageError(
                 f"{self.what} {name!r} ({point.value}) cannot be loaded: {e}"
             ) from None
-        return self._checked(found, f"the entry point of {self.what} {name!r}")
+        return self._checked(thing, f"the entry point of {self.what} {name!r}")
 
     def _checked(self, thing: Any, what: str) -> T:
         if not isinstance(thing, self._kind):
@@ -113,20 +114,29 @@ class Plugins(Generic[T]):
         return thing
 
 
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """The end of an error about an unknown name: the nearest known one, or all of them.
+def did_you_mean(name: str, known: Iterable[str], listing: bool = True) -> str:
+    """The end of an error about an unknown name: the nearest known ones, or all of them.
+
+    Parameters
+    ----------
+    name : str
+    known : iterable of str
+    listing : bool, optional
+        Whether all are listed where none is near.
 
     Examples
     --------
     >>> did_you_mean("papre", ["default", "paper"])
-    "; did you mean 'paper'?"
+    '; did you mean paper?'
     >>> did_you_mean("x", ["default", "paper"])
-    '; there are default, paper'
+    '; choose from default, paper'
     """
-    close = get_close_matches(name, known, n=1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; there are {', '.join(known)}" if known else "; there are none"
+    names = list(known)
+    if close := get_close_matches(name, names, n=2):
+        return f"; did you mean {' or '.join(close)}?"
+    if not listing:
+        return ""
+    return f"; choose from {', '.join(names)}" if names else "; there are none"
 
 
 def _installed(group: str, name: str | None = None) -> EntryPoints:
@@ -134,8 +144,3 @@ def _installed(group: str, name: str | None = None) -> EntryPoints:
     from importlib.metadata import entry_points
 
     return entry_points(group=group) if name is None else entry_points(group=group, name=name)
-
-
-def _load(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    return getattr(import_module(module), attribute)

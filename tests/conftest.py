@@ -11,11 +11,21 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples every time, and no limit in seconds: a busy machine fails no test.
-settings.register_profile(
-    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("steady")
+# No limit in seconds: a busy machine fails no test.
+for profile in ("fixed", "random"):
+    settings.register_profile(
+        profile, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    )
+settings.load_profile("fixed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """The same examples every time; ``--hypothesis-profile=random`` draws others."""
+    option = config.option
+    if option.hypothesis_profile != "random" and option.hypothesis_seed is None:
+        option.hypothesis_seed = "20"
+
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

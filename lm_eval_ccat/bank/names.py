@@ -18,7 +18,7 @@ def hashed_name(name: str) -> str:
     Examples
     --------
     >>> hashed_name("gpt-2")
-    'model-66526e1dd79c'
+    'model-cd0726b37a09'
     """
     return _PREFIX + hashlib.sha256(name.encode()).hexdigest()[:12]
 

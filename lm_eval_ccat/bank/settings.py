@@ -78,10 +78,14 @@ def check_bank(
 
     Examples
     --------
-    >>> check_bank(bank, task="t", filters=["none"], settings={"num_fewshot": 5},
-    ...            doc_ids=[0, 1], doc_hashes=[None, None])          # doctest: +SKIP
+    >>> from lm_eval_ccat import ItemBank
+    >>> bank = ItemBank.blank([0, 1], task="t", filter="a")
+    >>> check_bank(bank, task="t", filters=["b"], settings={}, doc_ids=[0, 1],
+    ...            doc_hashes=[None, None])
     Traceback (most recent call last):
-    lm_eval_ccat.errors.BankMismatchError: bank of task t: num_fewshot is 5, the bank has 0; ...
+        ...
+    lm_eval_ccat.errors.BankMismatchError: the bank of t (score) does not fit task t as it is
+    run: its filter is 'a', the task has 'b'. ...
     """
     refusals, warnings = _compare_documents(bank, task, doc_ids, doc_hashes)
     if bank.filter is not None and bank.filter not in filters:

@@ -16,8 +16,9 @@ from typing import Any
 from .. import __version__
 from ..errors import CcatError, UsageError
 from ..masking import remember_credentials
+from ..plugins import did_you_mean
 from ..visible import visible_line
-from .parsing import CommandParser, close_names
+from .parsing import CommandParser
 from .removed import refuse_removed
 from .streams import safe_streams
 
@@ -113,8 +114,7 @@ def dispatch(argv: Sequence[str]) -> int:
             name, rest = "run", list(argv)
         refuse_removed([name, *rest])
         if name not in COMMANDS:
-            near = close_names(name, COMMANDS) or f"; choose from {', '.join(COMMANDS)}"
-            raise UsageError(f"no command {name!r}{near}")
+            raise UsageError(f"no command {name!r}{did_you_mean(name, COMMANDS)}")
         if name in RAW:
             return int(_module(name).main(rest) or 0)
         args = command_parser([name]).parse_args([name, *rest])

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from ..errors import UsageError
 from ..files import replace_text
+from ..plugins import did_you_mean
 
 WIDTH = 80
 #: Where ``--json`` without a file writes.
 STANDARD_OUTPUT = "-"
-
-
-def close_names(name: str, known: Iterable[str]) -> str:
-    """``; did you mean a or b?``, or nothing where no name is close.
-
-    Examples
-    --------
-    >>> close_names("rnak", ["rank", "run", "bank"])
-    '; did you mean rank or run?'
-    >>> close_names("xyz", ["rank", "run"])
-    ''
-    """
-    close = difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -64,20 +50,16 @@ class CommandParser(argparse.ArgumentParser):
         # A parser of subcommands passes on what they did not know; they have complained already.
         unknown = [a.split("=", 1)[0] for a in left if a.startswith("-")]
         if unknown:
-            self.error(
-                f"unknown option {unknown[0]}{close_names(unknown[0], self._option_string_actions)}"
-            )
+            near = did_you_mean(unknown[0], self._option_string_actions, listing=False)
+            self.error(f"unknown option {unknown[0]}{near}")
         return found, left
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = [str(c) for c in action.choices]
             what = "/".join(action.option_strings) or action.metavar or action.dest
-            raise argparse.ArgumentError(
-                None,
-                f"{what}: no {value!r}{close_names(str(value), choices)} "
-                f"(choose from {', '.join(choices)})",
-            )
+            near = did_you_mean(str(value), choices)
+            raise argparse.ArgumentError(None, f"{what}: no {value!r}{near}")
 
     def error(self, message: str) -> NoReturn:
         """One line and exit code 2; the usage is a ``--help`` away."""

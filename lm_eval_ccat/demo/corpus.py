@@ -13,15 +13,14 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ..files import replace_text
+from ..metrics.rouge import rouge
 
 #: Folders of the standard library that are no part of its documentation.
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo"}
-MIN_BODY_WORDS = 25
-MAX_BODY_WORDS = 400
-MIN_SUMMARY_WORDS = 4
-MAX_SUMMARY_WORDS = 20
+SUMMARY_WORDS, BODY_WORDS = range(4, 21), range(25, 401)
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def collect(folder: Path | None = None, limit: int = 800) -> list[Document]:
         In the order of the files' names; no two with the same body or the same summary.
     """
     root = folder or Path(sysconfig.get_paths()["stdlib"])
-    found: list[Document] = []
+    documents: list[Document] = []
     seen: set[str] = set()
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
@@ -70,17 +69,12 @@ def collect(folder: Path | None = None, limit: int = 800) -> list[Document]:
         for name, text in _docstrings(path, ".".join(parts)):
             summary, _, body = text.partition("\n")
             summary, body = summary.strip(), " ".join(body.split())
-            wanted = (
-                MIN_SUMMARY_WORDS <= len(summary.split()) <= MAX_SUMMARY_WORDS
-                and MIN_BODY_WORDS <= len(body.split()) <= MAX_BODY_WORDS
-                and summary not in seen
-                and body not in seen
-            )
-            if wanted:
+            fits = len(summary.split()) in SUMMARY_WORDS and len(body.split()) in BODY_WORDS
+            if fits and not seen & {summary, body}:
                 seen |= {summary, body}
-                found.append(Document(name, body, summary))
-    step = max(1.0, len(found) / limit)
-    return [found[int(i * step)] for i in range(min(limit, len(found)))]
+                documents.append(Document(name, body, summary))
+    step = max(1.0, len(documents) / limit)
+    return [documents[int(i * step)] for i in range(min(limit, len(documents)))]
 
 
 #: The task as a user would write it; only the paths are filled in.
@@ -95,7 +89,7 @@ test_split: test
 output_type: generate_until
 doc_to_text: "{{{{name}}}}\\n{{{{body}}}}\\n\\nIn one line:"
 doc_to_target: summary
-process_results: !function lm_eval_ccat.demo.scoring.process_results
+process_results: !function lm_eval_ccat.demo.corpus.process_results
 generation_kwargs:
   until: ["\\n"]
   max_gen_toks: 64
@@ -109,15 +103,16 @@ metadata:
 """
 
 
-def write_task(folder: Path, documents: list[Document]) -> Path:
-    """Write the documents and the task's YAML; the YAML's path."""
+def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
+    """The harness's hook: ROUGE-L of one answer against the docstring's first line, on [0, 1]."""
+    return rouge(results[0], doc["summary"])
+
+
+def write_task(folder: Path, documents: list[Document]) -> None:
+    """Write the documents and the task's YAML."""
     folder.mkdir(parents=True, exist_ok=True)
     data = folder / "ccat_demo.jsonl"
     lines = (json.dumps(asdict(document), ensure_ascii=False) + "\n" for document in documents)
     replace_text(data, "".join(lines))
-    task = folder / "ccat_demo.yaml"
-    text = TASK.format(
-        data=json.dumps(str(data.resolve())), cache=json.dumps(str((folder / "cache").resolve()))
-    )
-    replace_text(task, text)
-    return task
+    data_path, cache = (json.dumps(str(p.resolve())) for p in (data, folder / "cache"))
+    replace_text(folder / "ccat_demo.yaml", TASK.format(data=data_path, cache=cache))

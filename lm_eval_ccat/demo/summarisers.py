@@ -27,14 +27,10 @@ def sentences(text: str) -> list[str]:
     return [p for p in parts if p] or [text]
 
 
-def words(text: str) -> list[str]:
-    """Lower-case words and numbers."""
-    return re.findall(r"[a-z0-9_]+", text.lower())
-
-
 def content_words(text: str) -> list[str]:
-    """Words that carry meaning."""
-    return [w for w in words(text) if w not in STOP_WORDS and len(w) > 2]
+    """Lower-case words and numbers that carry meaning."""
+    words = re.findall(r"[a-z0-9_]+", text.lower())
+    return [w for w in words if w not in STOP_WORDS and len(w) > 2]
 
 
 def cut(text: str, count: int) -> str:
@@ -47,49 +43,42 @@ def lead(count: int) -> Callable[[str], str]:
     return lambda body: cut(body, count)
 
 
-def first_sentence(body: str) -> str:
-    """The first sentence, whole."""
-    return sentences(body)[0]
+def sentence(number: int) -> Callable[[str], str]:
+    """The sentence at a place, whole; -1 is the last."""
+    return lambda body: sentences(body)[number]
 
 
-def last_sentence(body: str) -> str:
-    """The last sentence."""
-    return sentences(body)[-1]
+first_sentence = sentence(0)
 
 
 def any_sentence(body: str) -> str:
     """A sentence drawn by the document's own hash, so always the same."""
-    found = sentences(body)
+    choices = sentences(body)
     number = int.from_bytes(hashlib.sha256(body.encode("utf-8", "replace")).digest()[:4], "big")
-    return found[number % len(found)]
-
-
-def _weights(body: str) -> dict[str, float]:
-    counts = Counter(content_words(body))
-    total = sum(counts.values()) or 1
-    return {word: count / total for word, count in counts.items()}
+    return choices[number % len(choices)]
 
 
 def frequent(body: str) -> str:
     """SumBasic: the sentence whose words are most frequent in the document."""
-    weights = _weights(body)
+    counts = Counter(content_words(body))
+    weights = {word: count / counts.total() for word, count in counts.items()}
 
-    def score(sentence: str) -> float:
-        found = content_words(sentence)
-        return sum(weights[w] for w in found) / len(found) if found else 0.0
+    def score(text: str) -> float:
+        bag = content_words(text)
+        return sum(weights[w] for w in bag) / len(bag) if bag else 0.0
 
     return cut(max(sentences(body), key=score), 14)
 
 
 def central(body: str) -> str:
     """A small TextRank: the sentence most like the others, early ones first."""
-    found = sentences(body)
-    bags = [set(content_words(s)) for s in found]
+    choices = sentences(body)
+    bags = [set(content_words(s)) for s in choices]
     scores = [
         sum(_overlap(a, b) for j, b in enumerate(bags) if j != i) / (1 + 0.25 * i)
         for i, a in enumerate(bags)
     ]
-    return cut(found[scores.index(max(scores))], 14)
+    return cut(choices[scores.index(max(scores))], 14)
 
 
 def _overlap(a: set[str], b: set[str]) -> float:
@@ -99,9 +88,9 @@ def _overlap(a: set[str], b: set[str]) -> float:
 def verb_first(body: str) -> str:
     """The first sentence that begins like a description: "Return ...", "Create ..."."""
     pattern = r"^(returns?|creates?|calls?|sets?|gets?|reads?|writes?|checks?|this|the|an?)\b"
-    for sentence in sentences(body):
-        if re.match(pattern, sentence.lower()):
-            return cut(sentence, 12)
+    for one in sentences(body):
+        if re.match(pattern, one.lower()):
+            return cut(one, 12)
     return cut(first_sentence(body), 12)
 
 
@@ -155,7 +144,7 @@ SUMMARISERS: dict[str, Summariser] = {
     "lead-15": _of_body(lead(15)),
     "lead-25": _of_body(lead(25)),
     "first-sentence": _of_body(first_sentence),
-    "last-sentence": _of_body(last_sentence),
+    "last-sentence": _of_body(sentence(-1)),
     "random-sentence": _of_body(any_sentence),
     "frequent": _of_body(frequent),
     "verb-first": _of_body(verb_first),

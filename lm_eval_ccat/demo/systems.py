@@ -10,7 +10,7 @@ from ..harness.internals.bases import LM
 from .summarisers import SUMMARISERS
 
 
-class DemoSystem(LM):
+class DemoSystem(LM):  # type: ignore[misc]
     """One summariser behind the harness's model interface.
 
     Parameters

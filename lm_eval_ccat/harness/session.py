@@ -185,7 +185,8 @@ class TaskSession:
 
     def scorer(self, metric: str) -> dict[str, Any] | None:
         """What computes a metric of the task, where its name does not say it all."""
-        return self.settings["scorer"].get(metric)
+        scorer: dict[str, Any] | None = self.settings["scorer"].get(metric)
+        return scorer
 
     def prompts(self, doc_id: int) -> tuple[str, ...]:
         """The text of each request of a document, as a full run sends it."""

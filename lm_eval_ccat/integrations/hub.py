@@ -42,20 +42,14 @@ def fetch(name: str) -> Path:
         The name is none, there is no such bank, or the hub does not answer and nothing is cached.
     """
     repo, revision = _parts(name)
-    hub = _library()
-    try:
-        found = hub.hf_hub_download(
-            repo, FILE, repo_type="dataset", revision=revision, endpoint=_endpoint()
-        )
-    except hub.errors.EntryNotFoundError:
-        folder = _data_set(f"hub:{name}")
-        if not is_suite(folder):
-            raise BankError(f"hub:{name}: it holds neither {FILE} nor {SUITE}") from None
-        return folder
-    except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise BankError(f"hub:{name}: the bank cannot be fetched ({reason})") from None
-    return Path(found)
+    with _hub(f"hub:{repo}: the bank cannot be fetched") as (hub, place):
+        try:
+            return Path(hub.hf_hub_download(repo, FILE, revision=revision, **place))
+        except hub.errors.EntryNotFoundError:
+            folder = _data_set(f"hub:{name}")
+    if not is_suite(folder):
+        raise BankError(f"hub:{name}: it holds neither {FILE} nor {SUITE}")
+    return folder
 
 
 @contextmanager
@@ -88,19 +82,9 @@ def logs_of(names: Sequence[str]) -> Iterator[Path]:
 def _data_set(name: str) -> Path:
     """The cached copy of a data set's logs."""
     repo, revision = _parts(name)
-    hub = _library()
-    try:
-        found = hub.snapshot_download(
-            repo,
-            repo_type="dataset",
-            revision=revision,
-            allow_patterns=_LOGS,
-            endpoint=_endpoint(),
-        )
-    except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise BankError(f"{name}: the data set cannot be had ({reason})") from None
-    return Path(found)
+    with _hub(f"{name}: the data set cannot be fetched") as (hub, place):
+        logs = hub.snapshot_download(repo, revision=revision, allow_patterns=_LOGS, **place)
+        return Path(logs)
 
 
 def push(path: str | Path, name: str, licence: str | None = None, *, private: bool = False) -> str:
@@ -128,52 +112,52 @@ def push(path: str | Path, name: str, licence: str | None = None, *, private: bo
     repo, revision = _parts(name)
     if revision is not None:
         raise UsageError(f"{name}: a bank is pushed to a repository, not to a revision")
-    suite, place = SuiteBank.load(path), Path(path)
+    suite, source = SuiteBank.load(path), Path(path)
     uploads = {"README.md": page_of(suite, licence).encode()}
-    if place.is_dir():
-        files = [*SuiteBank.files(place).values(), place / SUITE]
+    if source.is_dir():
+        files = [*SuiteBank.files(source).values(), source / SUITE]
         uploads |= {file.name: file.read_bytes() for file in files}
     else:
-        uploads[FILE] = place.read_bytes()
+        uploads[FILE] = source.read_bytes()
     hashes = [bank.short_hash for _, _, bank in suite.banks()]
     message = f"Item bank {hashes[0]}" if len(hashes) == 1 else f"{len(hashes)} item banks"
-    hub = _library()
-    api = hub.HfApi(endpoint=_endpoint())
-    try:
-        api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True)
-        done: Any = None
+    with _hub(f"hub:{repo}: the bank cannot be pushed") as (hub, place):
+        api = hub.HfApi(endpoint=place.pop("endpoint"))
+        api.create_repo(repo, private=private, exist_ok=True, **place)
         for where, what in uploads.items():
-            done = api.upload_file(
+            commit = api.upload_file(
                 path_or_fileobj=what,
                 path_in_repo=where,
                 repo_id=repo,
-                repo_type="dataset",
                 commit_message=message,
+                **place,
             )
-    except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise BankError(f"hub:{repo}: the bank cannot be pushed ({reason})") from None
-    return f"hub:{repo}@{done.oid}"
+        return f"hub:{repo}@{commit.oid}"
 
 
 def _parts(name: str) -> tuple[str, str | None]:
-    found = _NAME.fullmatch(name.removeprefix("hub:"))
-    if found is None:
+    match = _NAME.fullmatch(name.removeprefix("hub:"))
+    if match is None:
         raise BankError(f"hub:{name}: a bank on the hub is named owner/name or owner/name@revision")
-    return found["repo"], found["revision"]
+    return match["repo"], match["revision"]
 
 
-def _endpoint() -> str | None:
-    return os.environ.get("HF_ENDPOINT")
-
-
-def _library() -> Any:
+@contextmanager
+def _hub(failure: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The hub's library and where data sets lie; what it refuses becomes `failure` and why."""
     try:
         import huggingface_hub
         import huggingface_hub.errors
     except ImportError:
         raise BankError("banks by name need huggingface_hub: pip install huggingface_hub") from None
-    return huggingface_hub
+    try:
+        yield (
+            huggingface_hub,
+            {"repo_type": "dataset", "endpoint": os.environ.get("HF_ENDPOINT")},
+        )
+    except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise BankError(f"{failure} ({reason})") from None
 
 
 PLACE = Place("hub", fetch)

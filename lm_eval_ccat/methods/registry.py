@@ -59,7 +59,7 @@ def method(name: str) -> Method:
     --------
     >>> method("papre")
     Traceback (most recent call last):
-    lm_eval_ccat.errors.UsageError: unknown method 'papre'; did you mean 'paper'?
+    lm_eval_ccat.errors.UsageError: unknown method 'papre'; did you mean paper?
     """
     return METHODS.get(name)
 

@@ -34,7 +34,9 @@ REVERSED = ("wmt-ro-en-t5-prompt",)
 @cache
 def _scorer(name: str) -> Any:
     # Imported here: a metric's scale can be looked up without loading sacrebleu.
-    from sacrebleu.metrics import BLEU, CHRF, TER
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
 
     # effective_order is sacrebleu's own default for sentence BLEU: without it a short sentence
     # without a 4-gram match scores next to nothing.

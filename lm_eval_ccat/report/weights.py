@@ -66,8 +66,9 @@ def _by_curves(run: Run) -> Callable[[str, str, Mapping[str, Mapping[Any, float]
         expected, weight = expit(c @ value), (c @ slope) / curves.noise[rows]
 
         def surplus(model: str) -> Floats:
-            told = np.array([scores[model].get(doc, np.nan) for doc in docs])
-            return np.nan_to_num(weight * (told - expected))
+            asked: Floats = np.array([scores[model].get(doc, np.nan) for doc in docs])
+            missing_as_0: Floats = np.nan_to_num(weight * (asked - expected))
+            return missing_as_0
 
         return dict(zip(docs, np.abs(surplus(a) - surplus(b)).tolist()))
 

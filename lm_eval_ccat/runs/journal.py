@@ -126,9 +126,11 @@ class JournalFile:
 
     Examples
     --------
-    >>> journal = JournalFile(Path("journal.jsonl"))      # doctest: +SKIP
-    >>> journal.append([{"op": "header"}])                # doctest: +SKIP
-    >>> [record["op"] for record in journal.read_new()]   # doctest: +SKIP
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "journal.jsonl")
+    ...     JournalFile(path).append([{"op": "header"}])
+    ...     [record["op"] for record in JournalFile(path).read_new()]
     ['header']
     """
 

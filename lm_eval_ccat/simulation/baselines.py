@@ -107,4 +107,5 @@ def mean_of_seen(scores: Floats, administered: NDArray[np.bool_]) -> Floats:
     count = administered.sum(axis=1)
     total = np.where(administered, scores, 0.0).sum(axis=1)
     overall = total.sum() / count.sum() if count.sum() else 0.5
-    return np.divide(total, count, out=np.full(len(count), overall), where=count > 0)
+    means: Floats = np.divide(total, count, out=np.full(len(count), overall), where=count > 0)
+    return means

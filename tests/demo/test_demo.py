@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.demo.corpus import Document, collect, write_task
-from lm_eval_ccat.demo.scoring import process_results
+from lm_eval_ccat.demo.corpus import Document, collect, process_results, write_task
 from lm_eval_ccat.demo.summarisers import CALIBRATING, RANKED, SUMMARISERS
 
 

@@ -172,4 +172,4 @@ def test_banks_are_built_from_data_sets_on_the_hub(hub, tmp_path, capsys):
     assert bank.n_items == 40 and set(bank.models) == {f"org/m{j}" for j in range(6)}
     command = ["bank", "build", "--leaderboard", "hub:board/none", "-o", out]
     assert main(command) == 1
-    assert "hub:board/none: the data set cannot be had" in capsys.readouterr().err
+    assert "hub:board/none: the data set cannot be fetched" in capsys.readouterr().err

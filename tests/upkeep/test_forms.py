@@ -24,7 +24,7 @@ def world(seed: int, n_models: int, n_items: int) -> np.ndarray:
     return (rng.random(p.shape) < p).astype(float)
 
 
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10**6), st.integers(8, 30))
 def test_a_form_of_all_items_gives_the_mean_itself(seed, n_models):
     x = np.random.default_rng(seed).random((n_models, 12))

@@ -77,7 +77,9 @@ def remember_templates() -> None:
     environment.from_string = functools.lru_cache(maxsize=512)(environment.from_string)
 
 
-def bind_evaluate(function: Evaluate, arguments: Iterable[Any], named: Mapping[str, Any]) -> dict:
+def bind_evaluate(
+    function: Evaluate, arguments: Iterable[Any], named: Mapping[str, Any]
+) -> dict[str, Any]:
     """All arguments of a call of `evaluate` by name, defaults included."""
     bound = inspect.signature(function).bind(*arguments, **named)
     bound.apply_defaults()

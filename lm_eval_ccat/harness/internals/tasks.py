@@ -240,4 +240,5 @@ def chat_template_text(lm: Any, apply_chat_template: bool | str) -> str | None:
     """The chat template that a run would apply, None without one."""
     if not apply_chat_template:
         return None
-    return lm.chat_template(apply_chat_template)
+    template: str | None = lm.chat_template(apply_chat_template)
+    return template

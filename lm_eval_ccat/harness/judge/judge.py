@@ -183,7 +183,7 @@ def reduced(scores: Sequence[float], how: str) -> float:
     A judge without a rating withholds its vote from a majority, and is left out of the others.
 
     >>> reduced([8, 8, 3], "majority"), reduced([8, 8, 3], "median")
-    (8, 8)
+    (8, 8.0)
     >>> reduced([8, float("nan"), 3], "majority")
     nan
     """
