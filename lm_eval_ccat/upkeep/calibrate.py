@@ -50,7 +50,8 @@ def make_bank(
 
     Examples
     --------
-    >>> table = ScoreTable.from_arrays([[0.1, 0.5, 0.9], [0.2, 0.4, 0.8]], models=["a", "b"])
+    >>> rows = [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.3, 0.6, 0.7]]
+    >>> table = ScoreTable.from_arrays(rows, models=["a", "b", "c"])
     >>> make_bank(table, "paper", scale_items=True).metric
     'score_item_scaled'
     """
