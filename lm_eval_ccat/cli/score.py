@@ -9,8 +9,6 @@ from pathlib import Path
 from ..errors import UsageError
 from .parsing import warn
 
-METRICS = ("comet", "judge", "bertscore", "rouge1", "rouge2", "rougeL", "rougeLsum", "fkgl")
-
 EPILOG = """\
 examples:
   # COMET needs numpy < 2 and transformers < 5, so it lives in an environment of its own
@@ -30,14 +28,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``score`` to the command line."""
     parser = subparsers.add_parser(
         "score",
-        help="score harness logs by a further metric (COMET, a judge, BERTScore ...)",
+        help="score harness logs by a further metric (COMET, a judge, BERTScore, bleu@zh ...)",
         description=(
             "Scores the answers in harness logs (run with --log_samples) by a metric that the task "
             "did not have, and writes a score table."
         ),
         epilog=EPILOG,
     )
-    parser.add_argument("metric", choices=METRICS, help="what to score by")
+    parser.add_argument(
+        "metric",
+        help="comet, judge, bertscore, rouge1, rouge2, rougeL, rougeLsum, bleu, chrf, chrf++ or "
+        "ter; with one of sacrebleu's tokenizers as bleu@zh",
+    )
     parser.add_argument("logs", metavar="LOGS", nargs="?", help="harness logs: a folder or a file")
     parser.add_argument("-o", "--output", help="score table to write, .parquet or .csv")
     parser.add_argument("--task", help="needed where the logs hold several")

@@ -18,9 +18,10 @@ from typing import Any
 from ..errors import CcatError, UsageError
 from ..metrics import Metric, Scale, find_metric
 from ..metrics.declared import metric_name
-from ..metrics.pairs import PAIR_METRICS
+from ..metrics.pairs import PAIR_METRICS, parts_of
+from ..metrics.registry import did_you_mean_metric
 from . import internals
-from .task_metrics import metric_config
+from .task_metrics import metric_config, script_note
 
 #: Metrics of HF evaluate that report under other names than their own.
 EXPANSIONS = {
@@ -231,10 +232,11 @@ def _check_loaded(task: Any, scales: Scales, wanted: str | None, probe: bool) ->
             internals.has_several_targets(task),
             values,
         )
-        for metric in names
-        if wanted in (None, metric)
+        for metric in _wanted(names, wanted)
         for filter in filters
     ]
+    if internals.output_type(task) == "generate_until":
+        notes += [note for check in checks if (note := script_note(task, check.metric))]
     return TaskCheck(
         name,
         len(internals.documents(task)),
@@ -291,8 +293,7 @@ def check_config(
         )
     checks = [
         _check_metric(metric, filter, name, config, scales, False, {})
-        for metric in names
-        if wanted in (None, metric)
+        for metric in _wanted(names, wanted)
         for filter in filters
     ]
     return TaskCheck(
@@ -302,6 +303,13 @@ def check_config(
         _task_reason(name, output_type),
         tuple(notes),
     )
+
+
+def _wanted(names: Sequence[str], wanted: str | None) -> list[str]:
+    """The metrics to look at: all, or the one that is wanted, with its tokenizer."""
+    if wanted is None:
+        return list(names)
+    return [wanted for name in names if name == parts_of(wanted)[0]]
 
 
 def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
@@ -335,7 +343,10 @@ def _absent(
 ) -> tuple[MetricCheck, ...]:
     if wanted is None:
         return ()
-    reason = f"the task has no metric {wanted}; it has {', '.join(names) or 'none'}"
+    reason = (
+        f"the task has no metric {wanted}; it has {', '.join(names) or 'none'}"
+        + did_you_mean_metric(wanted, names)
+    )
     return tuple(MetricCheck(wanted, filter, False, reason=reason) for filter in filters)
 
 
@@ -366,8 +377,8 @@ def _check_metric(
             config=config,
             multiple_targets=multiple_targets,
         )
-        if name in values:
-            metric.score(values[name], task=task)
+        if metric.source in values:
+            metric.score(values[metric.source], task=task)
     except CcatError as error:
         return MetricCheck(name, filter, False, reason=str(error))
     return MetricCheck(name, filter, True, metric.scale, metric.key(filter), _estimand(metric))
@@ -375,9 +386,9 @@ def _check_metric(
 
 def _estimand(metric: Metric) -> str:
     capped = "" if metric.scale.cap is None else f" capped at {metric.scale.cap:g}"
-    if metric.pair_scorer is not None and metric.name in PAIR_METRICS:
+    if metric.pair_scorer is not None and metric.source in PAIR_METRICS:
         return (
-            f"mean of sentence {metric.name}{capped} over all documents; corpus {metric.name} "
+            f"mean of sentence {metric.name}{capped} over all documents; corpus {metric.source} "
             "appears only when every document was run"
         )
     return f"mean of {metric.name}{capped} over all documents"

@@ -133,7 +133,7 @@ class Outcome:
         MetricError
             The reported value is no score.
         """
-        key = (self.metric.name, self.filter)
+        key = (self.metric.source, self.filter)
         if key not in one.values or self.metric.is_missing(one.values[key]):
             return None
         filtered = one.samples[self.filter]["filtered_resps"][0]

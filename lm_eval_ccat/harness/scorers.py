@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..metrics.bertscore import BertScoreSettings
-from ..metrics.pairs import PAIR_METRICS, sacrebleu_signature
+from ..metrics.pairs import PAIR_METRICS, parts_of, sacrebleu_signature
 from . import internals
 from .comet import checkpoint
 from .judge.active import VARIABLE, active_judge
@@ -39,7 +39,7 @@ def scorer_of(metric: str) -> dict[str, Any] | None:
             "layer": settings.layer,
             "baseline": settings.baseline,
         }
-    if base in PAIR_METRICS:
+    if parts_of(base)[0] in PAIR_METRICS:
         return {"sacrebleu": sacrebleu_signature(base)}
     if base == "comet":
         return {"checkpoint": checkpoint()}

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from ..errors import MetricError
 from ..metrics import Metric, find_metric
+from ..metrics.pairs import parts_of
+from ..metrics.registry import did_you_mean_metric
+from ..metrics.scripts import script_warning
 from . import internals
+
+_LOOKED_AT = 20  # documents
 
 
 def metric_config(task: Any) -> dict[str, Any]:
@@ -64,11 +70,12 @@ def metric_of_task(
         metric, task and remedy.
     """
     reported = internals.reported_metrics(task)
-    if reported is not None and name not in reported:
+    base, _ = parts_of(name)
+    if reported is not None and base not in reported:
         raise MetricError(
-            f"task {internals.task_name(task)} does not report metric {name}; it reports "
-            f"{', '.join(reported)}: calibrate a bank for one of these, or add {name} to the "
-            "task's metric_list"
+            f"task {internals.task_name(task)} does not report metric {base}; it reports "
+            f"{', '.join(reported)}{did_you_mean_metric(base, reported)}: calibrate a bank for one "
+            f"of these, or add {base} to the task's metric_list"
         )
     return find_metric(
         name,
@@ -78,3 +85,10 @@ def metric_of_task(
         config=metric_config(task),
         multiple_targets=internals.has_several_targets(task),
     )
+
+
+def script_note(task: Any, metric: str) -> str:
+    """What to say of a metric that is noise in the script of a task's targets; mostly nothing."""
+    documents = itertools.islice(internals.documents(task), _LOOKED_AT)
+    targets = [internals.target(task, document) for document in documents]
+    return script_warning(metric, [str(target) for target in targets])

@@ -18,6 +18,7 @@ from ..errors import UsageError
 from ..harness import TaskSession, internals
 from ..harness.outcome import Outcome, leading
 from ..harness.prices import Tokens
+from ..harness.task_metrics import script_note
 from ..metrics.scale import Scale
 from ..ranker import Ranker
 from ..runs.rebuild import make_ranker
@@ -327,13 +328,16 @@ def make_plan(config: RankConfig) -> Plan:
     names = [m.name for m in config.models]
     measured: dict[str, dict[str, Outcome]] = {}
     warnings: list[str] = []
+    noise: dict[str, None] = {}
     for task, session in sessions.items():
         found = measure(bank_of_task(bank, task, len(sessions)), config.metrics, session)
         # A model that the bank has answers of does not calibrate its own test.
         measured[task], said = apart_from(found, names)
         warnings += said
+        noise |= dict.fromkeys(script_note(session.task, o.metric.name) for o in found.values())
     if len(warnings) > 1:  # one for each task of a group would hide what else is said
         warnings[1:] = [f"so it is with {len(warnings) - 1} more of the banks"]
+    warnings += filter(None, noise)
     weights, reported = None, {}
     if len(sessions) > 1:
         weights = task_weights(config.weights, measured, groups)

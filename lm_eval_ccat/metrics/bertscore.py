@@ -22,7 +22,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from lm_eval_ccat.errors import MetricError
+from ..errors import MetricError
 
 DEFAULT_MODEL = "microsoft/deberta-xlarge-mnli"
 

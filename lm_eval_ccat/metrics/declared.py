@@ -24,12 +24,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lm_eval_ccat.errors import ScaleError
-from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.metrics.table import HF_SCALES
+from ..errors import ScaleError
+from .scale import Scale
+from .table import HF_SCALES
 
 #: Aggregations of lm-eval under which the benchmark's score is the mean of the documents' scores.
 MEANS = ("mean", "nanmean")
+#: Those that it has beside them.
+_OTHERS = (
+    "median", "bleu", "chrf", "chrf++", "ter", "f1", "matthews_corrcoef", "perplexity",
+    "weighted_perplexity", "bits_per_byte", "brier_score", "bypass",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,15 +87,10 @@ def read_declaration(config: Mapping[str, Any] | None, metric: str) -> Declarati
         return Declaration()
     entries = [entry for entry in config.get("metric_list") or () if isinstance(entry, Mapping)]
     named = [entry for entry in entries if metric_name(entry.get("metric")) == metric]
-    if not named:
-        # A metric function may return several keys (pass@1 ...); they inherit its entry.
-        sources = [e for e in entries if (metric_name(e.get("metric")), metric) in HF_SCALES]
-        named_or_only = sources or (entries if len(entries) == 1 else [])
-    else:
-        named_or_only = named
-    entry = named_or_only[0] if named_or_only else {}
-    stated = entry.get("higher_is_better")
-    direction = stated if isinstance(stated, bool) else None
+    # A metric function may return several keys (pass@1 ...); they inherit its entry.
+    sources = [e for e in entries if (metric_name(e.get("metric")), metric) in HF_SCALES]
+    entry = (named or sources or (entries if len(entries) == 1 else []) or [{}])[0]
+    direction = _flag(entry, "higher_is_better")
     scale = _scale_of(entry, direction, metric) if named else None
     metadata = config.get("metadata")
     scales = metadata.get("ccat_scales") if isinstance(metadata, Mapping) else None
@@ -136,40 +136,28 @@ def metric_name(metric: Any) -> str:
         r"^<function (?:[^>]*\.)?(\w+) at ",
         r"/[^\s]*\.(\w+)$",
     ):
-        if found := re.search(pattern, text, re.MULTILINE):
-            return found[1]
+        if match := re.search(pattern, text, re.MULTILINE):
+            return match[1]
     return text.rstrip("/").rsplit("/", 1)[-1] if "/" in text else text
 
 
 def _aggregation(value: Any) -> str | None:
     if value is None:
         return None
-    if callable(value):
-        value = getattr(value, "__name__", "custom")
-    text = str(value)
-    known = (
-        *MEANS,
-        "median",
-        "bleu",
-        "chrf",
-        "chrf++",
-        "ter",
-        "f1",
-        "matthews_corrcoef",
-        "perplexity",
-        "weighted_perplexity",
-        "bits_per_byte",
-        "brier_score",
-        "bypass",
-    )
-    return text if text in known else "custom"
+    text = str(getattr(value, "__name__", "custom") if callable(value) else value)
+    return text if text in (*MEANS, *_OTHERS) else "custom"
+
+
+def _flag(entry: Mapping[str, Any], name: str) -> bool | None:
+    value = entry.get(name)
+    return value if isinstance(value, bool) else None
 
 
 def _scale_of(entry: Mapping[str, Any], direction: bool | None, metric: str) -> Scale | None:
     if entry.get("lower_is_better") is not None:
         direction = not entry["lower_is_better"]
-    elif isinstance(entry.get("higher_is_better"), bool):
-        direction = entry["higher_is_better"]
+    elif (higher := _flag(entry, "higher_is_better")) is not None:
+        direction = higher
     if entry.get("cap") is not None:
         return Scale(cap=entry["cap"])
     ends = entry.get("range")

@@ -5,6 +5,9 @@ scores all pairs together at the end. An adaptive test needs one number per docu
 sentence score of the same pair by sacrebleu, with its own defaults, as the harness takes those of
 the corpus functions. A mean of sentence scores is not the corpus score and never has its name.
 
+A name may state a tokenizer of sacrebleu's, and is then another metric: ``bleu@zh``,
+``bleu@ja-mecab``, ``ter@asian``, ``rougeL@char``. Scripts without spaces need one (`scripts`).
+
 Which half is the reference
 ---------------------------
 lm-eval 0.4.13 calls these metrics with ``[gold, result]`` (`ConfigurableTask.process_results`), so
@@ -22,42 +25,21 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
-from lm_eval_ccat.errors import MetricError
-from lm_eval_ccat.metrics.rouge import rouge
+from ..errors import MetricError
+from .rouge import KINDS as ROUGE_METRICS
+from .rouge import rouge
 
 #: Task name patterns whose pairs are (prediction, reference). Of the tasks of lm-eval 0.4.13 that
 #: report a metric of this module as a pair only one does so: wmt2016/metrics.py returns
 #: ``(predictions[0], references[0])``.
 REVERSED = ("wmt-ro-en-t5-prompt",)
 
-
-@cache
-def _scorer(name: str) -> Any:
-    # Imported here: a metric's scale can be looked up without loading sacrebleu.
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
-    # effective_order is sacrebleu's own default for sentence BLEU: without it a short sentence
-    # without a 4-gram match scores next to nothing.
-    if name == "bleu":
-        return BLEU(effective_order=True)
-    if name == "chrf":
-        return CHRF()
-    if name == "chrf++":
-        return CHRF(word_order=2)
-    return TER()
-
-
 PAIR_METRICS = ("bleu", "chrf", "chrf++", "ter")
 
-#: ROUGE that a task reports as pairs and aggregates itself (french_bench, catalan_bench, xlsum ...)
-#: by HF evaluate's rouge over all pairs: the mean of rouge-score's F-measures without stemming.
-ROUGE_METRICS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
-
 #: Tasks whose own ROUGE cleans or splits texts in another way, so that ours would be another score.
+#: (Others report ROUGE as pairs and aggregate by HF evaluate's rouge over all of them: the mean of
+#: rouge-score's F-measures without stemming; french_bench, catalan_bench, xlsum ...)
 OWN_ROUGE = ("ja_leaderboard_xlsum", "noticia")
-
 
 #: Tasks that report f1 as pairs and take the mean over documents of each pair's F1 of words, as
 #: SQuAD's script computes it (afrobench/afriqa/*/utils.py).
@@ -65,6 +47,93 @@ WORD_F1 = ("afriqa_*",)
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def parts_of(name: str) -> tuple[str, str | None]:
+    """Metric and tokenizer of a name; the harness reports the metric under the first alone.
+
+    Examples
+    --------
+    >>> parts_of("bleu@zh"), parts_of("chrf"), parts_of("pass@1")
+    (('bleu', 'zh'), ('chrf', None), ('pass@1', None))
+    """
+    base, at, tokenizer = name.rpartition("@")
+    if at and base in (*PAIR_METRICS, *ROUGE_METRICS):
+        return base, tokenizer
+    return name, None
+
+
+@cache
+def _sacrebleu(base: str, tokenizer: str | None) -> Any:
+    # Imported here: a metric's scale can be looked up without loading sacrebleu.
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    if base in ("chrf", "chrf++"):
+        if tokenizer:
+            raise MetricError(f"{base} compares characters and takes no tokenizer: use {base}")
+        return CHRF(word_order=2 if base == "chrf++" else 0)
+    if base == "ter":
+        if tokenizer not in (None, "asian"):
+            raise MetricError(f"metric ter@{tokenizer}: the tokenizer of TER is asian (ter@asian)")
+        return TER(normalized=True, asian_support=True) if tokenizer else TER()
+    if tokenizer is not None and tokenizer not in BLEU.TOKENIZERS:
+        raise MetricError(
+            f"metric {base}@{tokenizer}: the tokenizers are {', '.join(sorted(BLEU.TOKENIZERS))}"
+        )
+    try:
+        # effective_order is sacrebleu's own default for sentence BLEU: without it a short sentence
+        # without a 4-gram match scores next to nothing.
+        return BLEU(effective_order=True, tokenize=tokenizer)
+    except (RuntimeError, ImportError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise MetricError(f"metric {base}@{tokenizer} cannot be computed: {reason}") from None
+
+
+@cache
+def _tokenizer(name: str) -> Callable[[str], str]:
+    """One of sacrebleu's tokenizers: a text with spaces between its tokens."""
+    found: Callable[[str], str] = _sacrebleu("bleu", name).tokenizer
+    return found
+
+
+def sentence_scorer(name: str) -> Callable[[str, Sequence[str]], float]:
+    """The function (prediction, references) -> raw score of a metric that comes as pairs.
+
+    Raises
+    ------
+    MetricError
+        There is no such tokenizer, or what it needs is not installed.
+
+    Examples
+    --------
+    >>> round(sentence_scorer("bleu@zh")("今天天气非常好。", ["今天天气很好。"]), 1)
+    41.1
+    """
+    base, tokenizer = parts_of(name)
+    if base == "f1":
+        return word_f1
+    if base in ROUGE_METRICS:
+        split = None if tokenizer is None else _tokenizer(tokenizer)
+        return lambda prediction, references: rouge(
+            prediction, references, kinds=(base,), use_stemmer=False, tokenizer=split
+        )[base]
+    if tokenizer is not None:
+        _sacrebleu(base, tokenizer)  # a missing tokenizer is an error now, not at the first answer
+
+    def score(prediction: str, references: Sequence[str]) -> float:
+        return float(_sacrebleu(base, tokenizer).sentence_score(prediction, list(references)).score)
+
+    return score
+
+
+def sacrebleu_signature(name: str) -> str:
+    """sacrebleu's own signature of a metric as it is computed here, its version included."""
+    scorer = copy(_sacrebleu(*parts_of(name)))
+    scorer.num_refs = 1  # known only with a document, and different from one to the next
+    parts = str(scorer.get_signature()).split("|")
+    return "|".join(part for part in parts if not part.startswith("nrefs:"))
 
 
 def reports_word_f1(name: str, task: str) -> bool:
@@ -82,41 +151,18 @@ def word_f1(prediction: str, references: Sequence[str]) -> float:
     >>> word_f1("the Red house", ["A red, red house."])
     0.8
     """
-    found = Counter(_words(prediction))
+    answered = Counter(_words(prediction))
     best = 0.0
     for reference in references:
         wanted = Counter(_words(reference))
-        same = (found & wanted).total()
+        same = (answered & wanted).total()
         if same:
-            best = max(best, 2.0 * same / (found.total() + wanted.total()))
+            best = max(best, 2.0 * same / (answered.total() + wanted.total()))
     return best
 
 
 def _words(text: str) -> list[str]:
     return [w for w in text.lower().translate(_PUNCTUATION).split() if w not in _ARTICLES]
-
-
-def sentence_scorer(name: str) -> Callable[[str, Sequence[str]], float]:
-    """The function (prediction, references) -> raw score of a metric that comes as pairs."""
-    if name in ROUGE_METRICS:
-        return lambda prediction, references: rouge(
-            prediction, references, kinds=(name,), use_stemmer=False
-        )[name]
-    if name == "f1":
-        return word_f1
-
-    def score(prediction: str, references: Sequence[str]) -> float:
-        return float(_scorer(name).sentence_score(prediction, list(references)).score)
-
-    return score
-
-
-def sacrebleu_signature(name: str) -> str:
-    """sacrebleu's own signature of a metric as it is computed here, its version included."""
-    scorer = copy(_scorer(name))
-    scorer.num_refs = 1  # known only with a document, and different from one to the next
-    parts = str(scorer.get_signature()).split("|")
-    return "|".join(part for part in parts if not part.startswith("nrefs:"))
 
 
 def order_pair(
@@ -144,20 +190,25 @@ def order_pair(
     MetricError
         If the value is not such a pair.
     """
-    where = f" of task {task}" if task else ""
+    where = f"metric {metric}{f' of task {task}' if task else ''}"
+    remedy = "a process_results that returns a score per document and its range"
     if isinstance(value, (bool, int, float)) or not hasattr(value, "__len__"):
         raise MetricError(
-            f"metric {metric}{where} came as the number {value!r}, not as a (reference, "
-            "prediction) pair: for a document with several targets lm-eval turns it into 0 or 1. "
-            "Give the task one target per document, or a process_results that returns a score "
-            "and its range"
+            f"{where} came as the number {value!r}, not as a (reference, prediction) pair: for a "
+            "document with several targets lm-eval turns it into 0 or 1. Give the task one target "
+            f"per document, or {remedy}"
         )
     if isinstance(value, str) or len(value) != 2:
         raise MetricError(
-            f"metric {metric}{where} came as {_short(value)}, not as a (reference, prediction) "
-            "pair; give the task a process_results that returns a score per document and its range"
+            f"{where} came as {_short(value)}, not as a (reference, prediction) pair; give the "
+            f"task {remedy}"
         )
-    first, second = (_texts(half, value, metric, where) for half in value)
+    halves = [[half] if isinstance(half, str) else half for half in value]
+    if not all(isinstance(h, (list, tuple)) and all(isinstance(t, str) for t in h) for h in halves):
+        raise MetricError(
+            f"{where} came as {_short(value)}, not as a pair of texts; give the task {remedy}"
+        )
+    first, second = (list(half) for half in halves)
     reverse = any(fnmatchcase(task, pattern) for pattern in REVERSED)
     if prediction is not None and first != second:
         if first == [prediction] and second != [prediction]:
@@ -170,21 +221,9 @@ def order_pair(
     references, predictions = (second, first) if reverse else (first, second)
     if len(predictions) != 1 or not references:
         raise MetricError(
-            f"metric {metric}{where}: {_short(value)} does not hold one prediction and its "
-            "references"
+            f"{where}: {_short(value)} does not hold one prediction and its references"
         )
     return predictions[0], references
-
-
-def _texts(half: Any, value: Any, metric: str, where: str) -> list[str]:
-    if isinstance(half, str):
-        return [half]
-    if isinstance(half, (list, tuple)) and all(isinstance(text, str) for text in half):
-        return list(half)
-    raise MetricError(
-        f"metric {metric}{where} came as {_short(value)}, not as a pair of texts; "
-        "give the task a process_results that returns a score per document and its range"
-    )
 
 
 def _short(value: Any) -> str:

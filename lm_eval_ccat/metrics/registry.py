@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lm_eval_ccat.errors import MetricError, ScaleError
-from lm_eval_ccat.metrics.declared import MEANS, Declaration, read_declaration
-from lm_eval_ccat.metrics.pairs import (
+from ..errors import MetricError, ScaleError
+from .declared import MEANS, Declaration, read_declaration
+from .pairs import (
     OWN_ROUGE,
     PAIR_METRICS,
-    ROUGE_METRICS,
     order_pair,
+    parts_of,
     reports_word_f1,
     sentence_scorer,
 )
-from lm_eval_ccat.metrics.scale import TOLERANCE, Scale
-from lm_eval_ccat.metrics.table import HF_SCALES, PAIR_SCALES, lookup, refusal
+from .rouge import KINDS as ROUGE_METRICS
+from .scale import Scale
+from .table import ENTRIES, HF_SCALES, PAIR_SCALES, lookup, refusal
 
 _DECLARE = (
     "state its range: where a command reads logs by --range LO,HI (and --lower_is_better), else in "
@@ -37,7 +38,8 @@ class Metric:
     Parameters
     ----------
     name : str
-        The harness's name of the metric, such as ``"bleu"``.
+        The harness's name of the metric, such as ``"bleu"``, with a tokenizer where one is stated:
+        ``"bleu@zh"``.
     scale : Scale
         Scale and direction of the raw scores.
     corpus : bool
@@ -54,8 +56,8 @@ class Metric:
     --------
     >>> find_metric("acc").score(True)
     1.0
-    >>> find_metric("bleu").key("none")
-    'sentence_bleu,none'
+    >>> find_metric("bleu@zh").key("none"), find_metric("bleu@zh").source
+    ('sentence_bleu@zh,none', 'bleu')
     """
 
     name: str
@@ -64,6 +66,11 @@ class Metric:
     prefix: str = ""
     pair_scorer: Callable[[str, Sequence[str]], float] | None = None
     skips_nan: bool = False
+
+    @property
+    def source(self) -> str:
+        """Name under which the task reports what the metric is computed from."""
+        return parts_of(self.name)[0]
 
     @property
     def label(self) -> str:
@@ -109,23 +116,22 @@ class Metric:
         ScaleError
             If it lies outside the scale.
         """
-        where = f" of task {task}" if task else ""
+        where = _where(self.name, task)
         if self.pair_scorer is not None:
             number = self.pair_scorer(
                 *order_pair(value, metric=self.name, task=task, prediction=prediction)
             )
         else:
-            number = _number(value, f"metric {self.name}{where}")
+            number = _number(value, where)
         if math.isnan(number):
             raise MetricError(
-                f"metric {self.name}{where} is NaN for a document; leave such documents out of the "
+                f"{where} is NaN for a document; leave such documents out of the "
                 "task, or let its process_results return the lowest score for them"
             )
-        slack = TOLERANCE * self.scale.span
-        above = math.isinf(number) or (self.scale.cap is None and number > self.scale.high + slack)
-        if above or number < self.scale.low - slack:
+        low, high = self.scale.bounds
+        if not low <= number <= high:
             raise ScaleError(
-                f"metric {self.name}{where} gave {number:.6g}, outside its scale "
+                f"{where} gave {number:.6g}, outside its scale "
                 f"({self.scale.describe()}); {_DECLARE.format(name=self.name)}"
             )
         return number
@@ -148,7 +154,8 @@ def find_metric(
     Parameters
     ----------
     name : str
-        Metric name, without the filter.
+        Metric name, without the filter; with a tokenizer, such as ``bleu@zh``, where the task
+        reports pairs of texts.
     range : (float, float), optional
         Ends of the raw scale.
     lower_is_better : bool, optional
@@ -171,50 +178,60 @@ def find_metric(
     >>> find_metric("rougeL_max").scale.describe()
     '0 to 100, higher is better'
     """
-    where = f" of task {task}" if task else ""
-    declared = read_declaration(config, name)
+    base, tokenizer = parts_of(name)
+    where = _where(name, task)
+    declared = read_declaration(config, base)
     if multiple_targets:
-        _refuse_multiple_targets(name, where, declared)
-    stated = _stated_scale(name, task, range, lower_is_better, declared)
-    pairs = name in PAIR_METRICS and _reports_pairs(declared)
-    if pairs:
-        scale = stated or PAIR_SCALES[name]
-        return Metric(
-            name, scale, corpus=True, prefix="sentence_", pair_scorer=sentence_scorer(name)
-        )
-    if _reports_rouge_pairs(name, task, declared) and stated is None:
-        return Metric(name, Scale(), corpus=True, prefix="mean_", pair_scorer=sentence_scorer(name))
-    if reports_word_f1(name, task) and stated is None:
+        _refuse_multiple_targets(base, where, declared)
+    stated = _stated_scale(base, task, range, lower_is_better, declared)
+    # Tasks may report a number under the name of a corpus metric.
+    if base in PAIR_METRICS and not declared.hf_evaluate and declared.aggregation not in MEANS:
+        scorer = sentence_scorer(name)
+        return Metric(name, stated or PAIR_SCALES[base], True, "sentence_", scorer)
+    if stated is None and _reports_rouge_pairs(base, task, declared):
+        return Metric(name, Scale(), True, "mean_", sentence_scorer(name))
+    if stated is None and reports_word_f1(base, task):
         return Metric(name, Scale(), pair_scorer=sentence_scorer(name))
-    known_reason = refusal(name)
-    if known_reason and stated is None:
-        why, remedy = known_reason
-        raise MetricError(f"metric {name}{where} cannot be used adaptively: {why}; {remedy}")
-    _refuse_corpus_statistic(name, where, declared, stated)
-    scale_or_none = stated or _table_scale(name, task, declared)
-    if scale_or_none is None:
+    if tokenizer is not None:
         raise MetricError(
-            f"the scale of metric {name}{where} is not known; {_DECLARE.format(name=name)}"
+            f"{where} cannot be computed: the task reports {base} as a number, tokenized in its "
+            f"own way; leave @{tokenizer} out, or score its logs by `lm-eval-ccat score {name}`"
+        )
+    if stated is None and (reason := refusal(base)):
+        raise MetricError(f"{where} cannot be used adaptively: {reason[0]}; {reason[1]}")
+    _refuse_corpus_statistic(base, where, declared, stated)
+    scale = stated or _table_scale(base, task, declared)
+    if scale is None:
+        raise MetricError(
+            f"the scale of {where} is not known; {_DECLARE.format(name=name)}"
             + _listed(name, config)
         )
     # Only with a declared scale does a metric of the task's own aggregation come this far.
     own = declared.aggregation not in (None, *MEANS)
-    return Metric(
-        name,
-        scale_or_none,
-        corpus=own,
-        prefix="mean_" if own else "",
-        skips_nan=declared.aggregation == "nanmean",
-    )
+    skips_nan = declared.aggregation == "nanmean"
+    return Metric(name, scale, own, "mean_" if own else "", skips_nan=skips_nan)
 
 
 def known_scale(name: str, *, task: str = "") -> Scale | None:
     """Scale of a metric in the table, or None.
 
-    >>> known_scale("ter").describe()
+    >>> known_scale("ter@asian").describe()
     '0 upwards, capped at 100, lower is better'
     """
-    return PAIR_SCALES.get(name) or lookup(name, task)
+    base, _ = parts_of(name)
+    return PAIR_SCALES.get(base) or lookup(base, task)
+
+
+def did_you_mean_metric(name: str, reported: Sequence[str]) -> str:
+    """The end of an error about an unknown metric: the nearest one that there is.
+
+    Examples
+    --------
+    >>> did_you_mean_metric("chrff", ["bleu", "chrf"])
+    '; did you mean chrf?'
+    """
+    close = difflib.get_close_matches(name, reported, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:
@@ -232,19 +249,21 @@ def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:
     """
     values = np.asarray(raw, dtype=np.float64)
     values = values[~np.isnan(values)]
-    where = f" of task {task}" if task else ""
+    where = _where(metric, task)
     if values.size == 0:
-        raise MetricError(
-            f"metric {metric}{where} has no score at all; check the logs and the filter"
-        )
+        raise MetricError(f"{where} has no score at all; check the logs and the filter")
     if values.min() == values.max():
         raise MetricError(
-            f"metric {metric}{where} is {values[0]:g} for every document and cannot tell "
-            "models apart; check the answer format and the filter, or choose another metric"
+            f"every document has the same score ({values[0]:g}), so {where} cannot separate "
+            "models; check the answer format and the filter, or choose another metric"
         )
 
 
-def _number(value: Any, what: str) -> float:
+def _where(metric: str, task: str) -> str:
+    return f"metric {metric}{f' of task {task}' if task else ''}"
+
+
+def _number(value: Any, where: str) -> float:
     if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
         return float(value)
     if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "biuf":
@@ -255,12 +274,7 @@ def _number(value: Any, what: str) -> float:
         remedy = "the task gives no score for it; choose another metric"
     else:
         remedy = "give the task a process_results that returns one number per document"
-    raise MetricError(f"{what} came as {shown}, not as one number per document; {remedy}")
-
-
-def _reports_pairs(declared: Declaration) -> bool:
-    """Whether a metric named like a corpus metric is one here (tasks may report it as a number)."""
-    return not declared.hf_evaluate and declared.aggregation not in MEANS
+    raise MetricError(f"{where} came as {shown}, not as one number per document; {remedy}")
 
 
 def _reports_rouge_pairs(name: str, task: str, declared: Declaration) -> bool:
@@ -280,50 +294,41 @@ def _stated_scale(
     lower_is_better: bool | None,
     declared: Declaration,
 ) -> Scale | None:
+    """The scale that the user or the task's YAML states; None where neither does."""
+    known = known_scale(name, task=task)
+    higher = None if lower_is_better is None else not lower_is_better
     if range is not None:
-        low, high = range
-        if lower_is_better is None:
-            known = known_scale(name, task=task)
-            higher = declared.higher_is_better
-            if higher is None:
-                higher = known.higher_is_better if known is not None else True
-        else:
-            higher = not lower_is_better
-        return Scale(low, high, higher)
-    if declared.scale is not None:
-        return _directed(declared.scale, lower_is_better)
-    if lower_is_better is not None:
-        known = known_scale(name, task=task)
-        if known is not None:
-            return _directed(known, lower_is_better)
-        return Scale(cap=1.0) if lower_is_better else None
-    return None
+        of_table = None if known is None else known.higher_is_better
+        stated = [h for h in (higher, declared.higher_is_better, of_table) if h is not None]
+        return Scale(*range, *stated[:1])
+    if declared.scale is not None or (known is not None and higher is not None):
+        return _directed(declared.scale or known, higher)
+    return Scale(cap=1.0) if lower_is_better else None
 
 
-def _directed(scale: Scale, lower_is_better: bool | None) -> Scale:
-    if lower_is_better is None or scale.cap is not None:
+def _directed(scale: Scale | None, higher_is_better: bool | None) -> Scale | None:
+    if scale is None or higher_is_better is None or scale.cap is not None:
         return scale
-    return replace(scale, higher_is_better=not lower_is_better)
-
-
-def _listed(name: str, config: Mapping[str, Any] | None) -> str:
-    """What the task lists instead, for a name that is mistyped."""
-    entries = [e for e in (config or {}).get("metric_list") or () if isinstance(e, Mapping)]
-    names = [str(e["metric"]) for e in entries if "metric" in e]
-    if not names or name in names:
-        return ""
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f": did you mean {close[0]}?" if close else ""
-    return f"; the task itself lists {', '.join(names)}{hint}"
+    return replace(scale, higher_is_better=higher_is_better)
 
 
 def _table_scale(name: str, task: str, declared: Declaration) -> Scale | None:
     scale = lookup(name, task)
     if declared.hf_evaluate:
         scale = HF_SCALES.get((declared.source, name), scale)
-    if scale is None or declared.higher_is_better is None:
-        return scale
-    return _directed(scale, not declared.higher_is_better)
+    return _directed(scale, declared.higher_is_better)
+
+
+def _listed(name: str, config: Mapping[str, Any] | None) -> str:
+    """What the task lists instead, and the nearest name, for one that is mistyped."""
+    entries = [e for e in (config or {}).get("metric_list") or () if isinstance(e, Mapping)]
+    names = [str(e["metric"]) for e in entries if "metric" in e]
+    if name in names:
+        return ""
+    if not names:
+        known = [m for entry in ENTRIES for m in entry.metrics if "*" not in m]
+        return did_you_mean_metric(name, [*PAIR_METRICS, *known])
+    return f"; the task itself lists {', '.join(names)}{did_you_mean_metric(name, names)}"
 
 
 def _refuse_multiple_targets(name: str, where: str, declared: Declaration) -> None:
@@ -332,9 +337,8 @@ def _refuse_multiple_targets(name: str, where: str, declared: Declaration) -> No
     graded = name not in ("exact_match", "acc")
     if graded and declared.output_type == "generate_until" and not declared.own_results:
         raise MetricError(
-            f"metric {name}{where} is turned into 0 or 1 by lm-eval because its documents have "
-            "several targets; give the task a process_results of its own, or one target per "
-            "document"
+            f"{where} is turned into 0 or 1 by lm-eval because its documents have several "
+            "targets; give the task a process_results of its own, or one target per document"
         )
 
 
@@ -347,14 +351,14 @@ def _refuse_corpus_statistic(
         or (declared.output_type == "multiple_choice" and not declared.own_results)
     ):
         raise MetricError(
-            f"metric f1{where} cannot be used adaptively: it is one statistic of the whole corpus "
-            "and has no score per document; use acc, exact_match or another metric that the task "
-            "reports per document"
+            f"{where} cannot be used adaptively: it is one statistic of the whole corpus and has "
+            "no score per document; use acc, exact_match or another metric that the task reports "
+            "per document"
         )
     if declared.aggregation in (None, *MEANS) or stated is not None:
         return
     raise MetricError(
-        f"metric {name}{where} cannot be used adaptively: the task aggregates it by "
+        f"{where} cannot be used adaptively: the task aggregates it by "
         f"{'a function of its own' if declared.aggregation == 'custom' else declared.aggregation}, "
         "not by the mean over documents; if it does report one number per document and their mean "
         f"is what you want, {_DECLARE.format(name=name)}"

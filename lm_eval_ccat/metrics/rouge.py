@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from lm_eval_ccat.errors import MetricError
+from ..errors import MetricError
+
+KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+
+
+class _Split:
+    """A tokenizer as rouge-score takes it."""
+
+    def __init__(self, split: Callable[[str], str]) -> None:
+        self._split = split
+
+    def tokenize(self, text: str) -> list[str]:
+        return self._split(text).split()
 
 
 @cache
-def _scorer(kinds: tuple[str, ...], use_stemmer: bool) -> Any:
+def _scorer(kinds: tuple[str, ...], use_stemmer: bool, split: Callable[[str], str] | None) -> Any:
     if os.path.expanduser("~") == "~":
         # rouge-score imports nltk, which wants a place for downloads even where it loads none.
         os.environ.setdefault("NLTK_DATA", tempfile.gettempdir())
     from rouge_score.rouge_scorer import RougeScorer
 
-    return RougeScorer(list(kinds), use_stemmer=use_stemmer)
+    return RougeScorer(list(kinds), use_stemmer, tokenizer=None if split is None else _Split(split))
 
 
 def rouge(
@@ -27,6 +39,7 @@ def rouge(
     kinds: Sequence[str] = ("rougeL",),
     *,
     use_stemmer: bool = True,
+    tokenizer: Callable[[str], str] | None = None,
 ) -> dict[str, float]:
     """ROUGE F-measures of one text (Lin 2004), the best over its references.
 
@@ -36,9 +49,12 @@ def rouge(
     references : str or sequence of str
         At least one.
     kinds : sequence of str
-        ``"rouge1"``, ``"rouge2"``, ``"rougeL"``, ``"rougeLsum"``.
+        Of `KINDS`.
     use_stemmer : bool
         Porter stemming, as summarisation shared tasks use it.
+    tokenizer : callable, optional
+        A text to the same with spaces between its tokens; default rouge-score's, which knows
+        nothing but a to z and digits.
 
     Returns
     -------
@@ -52,8 +68,8 @@ def rouge(
 
     Examples
     --------
-    >>> rouge("a small cat", "the small cat")["rougeL"]
-    0.6666666666666666
+    >>> round(rouge("a small cat", "the small cat")["rougeL"], 3)
+    0.667
     """
     if not isinstance(prediction, str):
         raise MetricError(
@@ -62,9 +78,9 @@ def rouge(
     texts = [references] if isinstance(references, str) else list(references or ())
     wrong = [text for text in texts if not isinstance(text, str)]
     if wrong or not texts:
-        found = repr(wrong[0]) if wrong else "none"
+        shown = repr(wrong[0]) if wrong else "none"
         raise MetricError(
-            f"metric rouge needs reference texts, found {found}; check doc_to_target of the task"
+            f"metric rouge needs reference texts, found {shown}; check doc_to_target of the task"
         )
-    score = _scorer(tuple(kinds), use_stemmer).score_multi
+    score = _scorer(tuple(kinds), use_stemmer, tokenizer).score_multi
     return {kind: float(value.fmeasure) for kind, value in score(texts, prediction).items()}

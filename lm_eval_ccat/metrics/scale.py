@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lm_eval_ccat.errors import ScaleError
+from ..errors import ScaleError
 
 #: A raw score may leave its scale by this share of the span: rounding, not a mistake.
 TOLERANCE = 1e-9
@@ -112,17 +112,37 @@ class Scale:
             score = score / self.span
         return np.asarray(score if self.higher_is_better else 1.0 - score)
 
-    def check(self, raw: ArrayLike) -> None:
-        """Refuse raw scores off the scale; see `normalise`."""
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lowest and highest raw score that is no mistake: the ends, and a little for rounding.
+
+        sacrebleu gives 100.00000000000004 for a perfect sentence. With a cap there is no highest.
+        """
+        slack = TOLERANCE * self.span
+        most = float(np.finfo(np.float64).max) if self.cap is not None else self.high + slack
+        return self.low - slack, most
+
+    def holds(self, raw: ArrayLike) -> bool:
+        """Whether every raw score lies on the scale; missing ones (NaN) do.
+
+        Examples
+        --------
+        >>> Scale(0, 100).holds([0.0, 100.00000000000004]), Scale(0, 100).holds([101.0])
+        (True, False)
+        """
         raw = np.asarray(raw, dtype=np.float64)
         if not raw.size:
+            return True
+        low, high = self.bounds
+        return not (np.fmin.reduce(raw, axis=None) < low or np.fmax.reduce(raw, axis=None) > high)
+
+    def check(self, raw: ArrayLike) -> None:
+        """Refuse raw scores off the scale; see `normalise`."""
+        if self.holds(raw):
             return
-        slack = TOLERANCE * self.span
-        lowest, highest = np.fmin.reduce(raw, axis=None), np.fmax.reduce(raw, axis=None)
-        most = np.finfo(np.float64).max if self.cap is not None else self.high + slack
-        if not (lowest < self.low - slack or highest > most):
-            return
-        bad = (raw < self.low - slack) | (raw > most)
+        raw = np.asarray(raw, dtype=np.float64)
+        low, high = self.bounds
+        bad = (raw < low) | (raw > high)
         shown = ", ".join(f"{value:.6g}" for value in np.unique(raw[bad])[:3])
         raise ScaleError(
             f"{int(bad.sum())} of {raw.size} scores lie outside the scale "

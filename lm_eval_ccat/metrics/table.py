@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from lm_eval_ccat.metrics.scale import Scale
+from .scale import Scale
 
 UNIT = Scale(0, 1)
 PERCENT = Scale(0, 100)
@@ -95,9 +95,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(("google_bleu", "meteor", "character"), UNIT),
     Entry(("sacrebleu",), PERCENT),
     Entry(("wer", "cer", "word_error_rate"), Scale(cap=1.0)),
-    # Per-document scores by libraries (this package's task_configs; see fkgl.py, pii.py, judge.py).
-    Entry(("fkgl",), Scale(0, 30, False)),
-    Entry(("pii_score", "pii_detection", "pii_classification", "comet"), UNIT),
+    # What `lm-eval-ccat score` writes, and this package's task_configs report.
+    Entry(("comet",), UNIT),
     Entry(("judge_score",), Scale(1, 10)),
     Entry(("*_item_scaled",), UNIT),  # see scores/item_scaling.py
     Entry(("sentence_bleu", "sentence_chrf", "sentence_chrf++"), PERCENT),

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from ..metrics import find_metric
+from ..metrics import known_scale
+from ..metrics.pairs import PAIR_METRICS, parts_of, sentence_scorer
+from ..metrics.rouge import KINDS, rouge
+from ..metrics.scale import Scale
+from ..plugins import did_you_mean
 from ..scores import ScoreTable
 from ..scores.answers import Answer, read_answers
 
 #: What answers can be scored by.
-METRICS = ("comet", "judge", "bertscore", "rouge1", "rouge2", "rougeL", "rougeLsum", "fkgl")
+METRICS = ("comet", "judge", "bertscore", *PAIR_METRICS, *KINDS)
 _SOURCES = ("source_text", "source", "src")
 
 
@@ -39,7 +43,7 @@ def rescore(
     logs : path
         Of runs with ``--log_samples``.
     metric : str
-        One of `METRICS`.
+        One of `METRICS`, with a tokenizer where it takes one, such as ``bleu@zh``.
     task, filter : str, optional
         Needed where the logs hold several.
     source_field : str, optional
@@ -59,10 +63,12 @@ def rescore(
     Raises
     ------
     UsageError
-        A field or the judge's file is not named.
+        An unknown metric, or a field or the judge's file is not named.
     ScoreTableError
         There are no answers, or none has a score.
     """
+    if parts_of(metric)[0] not in METRICS:
+        raise UsageError(f"cannot score answers by {metric!r}{did_you_mean(metric, METRICS)}")
     answers = read_answers(logs, task, filter)
     name = "judge_score" if metric == "judge" else metric
     texts = [answer.text for answer in answers.answers]
@@ -83,7 +89,7 @@ def rescore(
         scores = _of_texts(metric, texts, targets)
     from ..harness.scorers import scorer_of
 
-    table = answers.table(scores, name, find_metric(name).scale)
+    table = answers.table(scores, name, known_scale(name) or Scale())
     settings = {**table.settings, "scorer": {name: scorer or scorer_of(name)}}
     missing = sum(map(math.isnan, scores))
     note(f"{len(scores) - missing} answers by {len(answers.models)} models are scored"
@@ -96,13 +102,10 @@ def _of_texts(metric: str, texts: Sequence[str], targets: Sequence[str]) -> list
         from ..metrics.bertscore import bertscore_f1
 
         return bertscore_f1(texts, targets)
-    if metric == "fkgl":
-        from ..metrics.fkgl import fkgl
-
-        return [fkgl(text) for text in texts]
-    from ..metrics.rouge import rouge
-
-    return [rouge(a, b, kinds=(metric,))[metric] for a, b in zip(texts, targets)]
+    if metric in KINDS:
+        return [rouge(a, b, kinds=(metric,))[metric] for a, b in zip(texts, targets)]
+    score = sentence_scorer(metric)
+    return [score(a, [b]) for a, b in zip(texts, targets)]
 
 
 def _source(answer: Answer, field: str | None) -> str:

@@ -1,23 +1,16 @@
-"""ROUGE, FKGL, BERTScore and the span score of personal data, on texts whose score is known."""
+"""ROUGE and BERTScore, on texts whose score is known."""
 
 from __future__ import annotations
 
-from itertools import permutations
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import MetricError
-from lm_eval_ccat.metrics import known_scale
 from lm_eval_ccat.metrics.bertscore import (
     BertScoreSettings,
     _load,
     bertscore_f1,
     differential_bertscore,
 )
-from lm_eval_ccat.metrics.fkgl import FKGL_SCALE, fkgl
-from lm_eval_ccat.metrics.pii import parse_entities, pii_scores
 from lm_eval_ccat.metrics.rouge import rouge
 
 
@@ -43,44 +36,6 @@ def test_rouge_is_that_of_the_library_and_0_for_an_empty_text():
 def test_rouge_of_no_text_says_what_is_wrong(answer, references, said):
     with pytest.raises(MetricError, match=said):
         rouge(answer, references)
-
-
-class TestFkgl:
-    @pytest.fixture(autouse=True)
-    def _textstat(self):
-        pytest.importorskip("textstat", reason="the extra `readability` is not installed")
-
-    def test_it_is_kincaids_formula(self):
-        text = "The farmer sold apples. They were cheap."
-        # 7 words, 2 sentences, 9 syllables (far-mer, ap-ples).
-        assert fkgl(text) == pytest.approx(0.39 * 7 / 2 + 11.8 * 9 / 7 - 15.59, abs=0.01)
-
-    def test_harder_words_give_a_higher_grade(self):
-        easy = "The cat sat on the mat. The dog ran to the park."
-        hard = "Immunohistochemical characterisation necessitated extraordinarily deliberation."
-        assert fkgl(easy) < fkgl(hard) <= 30
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "", "   ", "...", "?!", "A.", "123", "1 2 3 4 5 6 7 8.", "A. B. C. D. E. F.", "Yes.",
-            "Go on. So be it. No. No. No.",
-        ],
-    )  # fmt: skip
-    def test_fragments_get_the_worst_grade(self, text):
-        assert fkgl(text) == FKGL_SCALE.high
-        assert FKGL_SCALE.normalise(fkgl(text)) == 0
-
-    def test_short_prose_is_graded(self):
-        assert fkgl("The cat sat down. It then slept.") == 0
-        assert fkgl("It isn't a well-known text.") < 5
-
-    def test_no_text_is_refused(self):
-        with pytest.raises(MetricError, match="fkgl needs a text, not None"):
-            fkgl(None)
-
-    def test_its_scale_is_in_the_metric_table(self):
-        assert known_scale("fkgl") == FKGL_SCALE
 
 
 @pytest.fixture(scope="session")
@@ -163,102 +118,3 @@ class TestBertScore:
             bertscore_f1(["a"], ["b"], absent)
         with pytest.raises(MetricError, match="CCAT_BERTSCORE_LAYERS"):
             bertscore_f1(["a"], ["b"], BertScoreSettings(encoder.model))
-
-
-class TestPii:
-    gold = (("Ada", "first_name"), ("12 Elm Street", "street_address"), ("ada@x.org", "email"))
-
-    def test_a_perfect_answer_scores_1(self):
-        assert pii_scores(self.gold, self.gold) == {
-            "pii_score": 1.0,
-            "pii_detection": 1.0,
-            "pii_classification": 1.0,
-        }
-
-    def test_containment_counts_half_and_wrong_labels_cost_classification_only(self):
-        answer = [("Ada", "last_name"), ("Elm Street", "street_address"), ("ada@x.org", "email")]
-        scores = pii_scores(answer, self.gold)
-        # Credit 1 + 1/2 + 1 of three on both sides; one of two exact texts has the gold label.
-        assert scores["pii_detection"] == pytest.approx(2.5 / 3)
-        assert scores["pii_classification"] == pytest.approx(1 / 2)
-        assert scores["pii_score"] == pytest.approx((2.5 / 3 + 1 / 2) / 2)
-
-    def test_spurious_and_missing_texts_cost_precision_and_recall(self):
-        scores = pii_scores([("Ada", "first_name"), ("zzz", "city")], self.gold)
-        precision, recall = 1 / 2, 1 / 3
-        assert scores["pii_detection"] == pytest.approx(
-            2 * precision * recall / (precision + recall)
-        )
-
-    def test_each_gold_text_is_matched_once(self):
-        scores = pii_scores([("Elm", "city"), ("Street", "city")], [("12 Elm Street", "city")])
-        assert scores["pii_detection"] == pytest.approx(2 * 0.5 / 3)
-
-    def test_pairs_are_those_of_the_largest_credit(self):
-        # Taken in order, "Elm" would use up the only text that "Elm Street" can be paired with.
-        gold = [("12 Elm Street", "address"), ("Elm Road", "address")]
-        for answer in (["Elm", "Elm Street"], ["Elm Street", "Elm"]):
-            scores = pii_scores([(text, "address") for text in answer], gold)
-            assert scores["pii_detection"] == pytest.approx(2 * 1.0 / 4)
-        # An exact text goes before two that hold each other, and a right label before a wrong one.
-        scores = pii_scores([("Ada", "first_name"), ("Ada L", "name")], [("Ada", "first_name")])
-        assert scores["pii_classification"] == 1.0
-        scores = pii_scores([("a", "x"), ("a", "y")], [("a", "y"), ("a", "x")])
-        assert scores["pii_classification"] == 1.0
-
-    @given(
-        *[
-            st.lists(
-                st.tuples(st.text("ab", min_size=1, max_size=3), st.sampled_from("xy")),
-                max_size=4, unique=True,
-            )
-        ]
-        * 2
-    )  # fmt: skip
-    def test_no_pairing_has_more_credit(self, predicted, gold):
-        def credit(guess, truth):
-            return 1.0 if guess == truth else 0.5 * (guess in truth or truth in guess)
-
-        if not predicted or not gold:
-            return
-        few, many = sorted((predicted, gold), key=len)
-        best = max(
-            sum(credit(a[0], b[0]) for a, b in zip(few, order))
-            for order in permutations(many, len(few))
-        )
-        found = pii_scores(predicted, gold)["pii_detection"]
-        assert found == pytest.approx(2 * best / (len(few) + len(many)))
-
-    def test_nothing_to_find(self):
-        assert pii_scores([], [])["pii_score"] == 1.0
-        assert pii_scores([("a", "city")], [])["pii_score"] == 0.0
-        assert pii_scores([], self.gold)["pii_score"] == 0.0
-
-    @given(
-        *[
-            st.lists(
-                st.tuples(st.text("abc ", min_size=1, max_size=4), st.sampled_from("xyz")),
-                max_size=6,
-            )
-        ]
-        * 2
-    )
-    def test_scores_lie_in_the_unit_interval(self, predicted, gold):
-        assert all(0 <= value <= 1 for value in pii_scores(predicted, gold).values())
-
-    def test_answers_are_read_through_bullets_tables_and_prose(self):
-        answer = """Sure! Here are the entities:
-        1. "Ada" | first_name
-        - 12 Elm | Street | Street-Address
-        | ada@x.org | email |
-        |---|---|
-        EXTRACTED_TEXT | LABEL
-        no bar in this line
-        Ada | first_name
-        """
-        assert parse_entities(answer) == [
-            ("Ada", "first_name"),
-            ("12 Elm | Street", "street_address"),
-            ("ada@x.org", "email"),
-        ]
-        assert parse_entities("NONE") == []
