@@ -19,7 +19,7 @@ from ..errors import CcatError, UsageError
 from ..metrics import Metric, Scale, find_metric
 from ..metrics.declared import metric_name
 from ..metrics.pairs import PAIR_METRICS, parts_of
-from ..metrics.registry import did_you_mean_metric
+from ..plugins import did_you_mean
 from . import internals
 from .task_metrics import metric_config, script_note
 
@@ -343,9 +343,8 @@ def _absent(
 ) -> tuple[MetricCheck, ...]:
     if wanted is None:
         return ()
-    reason = (
-        f"the task has no metric {wanted}; it has {', '.join(names) or 'none'}"
-        + did_you_mean_metric(wanted, names)
+    reason = f"the task has no metric {wanted}; it has {', '.join(names) or 'none'}" + did_you_mean(
+        wanted, names, listing=False
     )
     return tuple(MetricCheck(wanted, filter, False, reason=reason) for filter in filters)
 

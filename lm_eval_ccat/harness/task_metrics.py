@@ -8,8 +8,8 @@ from typing import Any
 from ..errors import MetricError
 from ..metrics import Metric, find_metric
 from ..metrics.pairs import parts_of
-from ..metrics.registry import did_you_mean_metric
 from ..metrics.scripts import script_warning
+from ..plugins import did_you_mean
 from . import internals
 
 _LOOKED_AT = 20  # documents
@@ -72,10 +72,11 @@ def metric_of_task(
     reported = internals.reported_metrics(task)
     base, _ = parts_of(name)
     if reported is not None and base not in reported:
+        near = did_you_mean(base, reported, listing=False)
         raise MetricError(
             f"task {internals.task_name(task)} does not report metric {base}; it reports "
-            f"{', '.join(reported)}{did_you_mean_metric(base, reported)}: calibrate a bank for one "
-            f"of these, or add {base} to the task's metric_list"
+            f"{', '.join(reported)}{near}: calibrate a bank for one of these, or add {base} "
+            "to the task's metric_list"
         )
     return find_metric(
         name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import MetricError, ScaleError
+from ..plugins import did_you_mean
 from .declared import MEANS, Declaration, read_declaration
 from .pairs import (
     OWN_ROUGE,
@@ -222,18 +222,6 @@ def known_scale(name: str, *, task: str = "") -> Scale | None:
     return PAIR_SCALES.get(base) or lookup(base, task)
 
 
-def did_you_mean_metric(name: str, reported: Sequence[str]) -> str:
-    """The end of an error about an unknown metric: the nearest one that there is.
-
-    Examples
-    --------
-    >>> did_you_mean_metric("chrff", ["bleu", "chrf"])
-    '; did you mean chrf?'
-    """
-    close = difflib.get_close_matches(name, reported, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
-
-
 def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:
     """Refuse scores that are the same for every document: nothing can be learnt from them.
 
@@ -327,8 +315,8 @@ def _listed(name: str, config: Mapping[str, Any] | None) -> str:
         return ""
     if not names:
         known = [m for entry in ENTRIES for m in entry.metrics if "*" not in m]
-        return did_you_mean_metric(name, [*PAIR_METRICS, *known])
-    return f"; the task itself lists {', '.join(names)}{did_you_mean_metric(name, names)}"
+        return did_you_mean(name, [*PAIR_METRICS, *known], listing=False)
+    return f"; the task itself lists {', '.join(names)}{did_you_mean(name, names, listing=False)}"
 
 
 def _refuse_multiple_targets(name: str, where: str, declared: Declaration) -> None:

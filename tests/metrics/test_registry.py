@@ -61,9 +61,7 @@ def test_rouge_with_a_tokenizer_counts_its_tokens():
     config = listed("rouge1", aggregation=lambda items: 0.0)
     metric = find_metric("rouge1@char", task="xlsum_zh", config=config)
     assert metric.key() == "mean_rouge1@char,none" and metric.source == "rouge1"
-    # 7 of 7 characters of the reference among the 8 of the answer, the full stop included.
-    same = len(set(ZH_REF) & set(ZH)) - ("很" in ZH)
-    assert metric.score((ZH_REF, ZH)) == pytest.approx(2 * (same + 1) / (7 + 8), abs=0.15)
+    assert metric.score((ZH_REF, ZH)) == pytest.approx(2 * 6 / (7 + 8))  # six characters in common
     assert find_metric("rouge1", task="xlsum_zh", config=config).score((ZH_REF, ZH)) == 0.0
 
 
@@ -121,14 +119,15 @@ UNUSABLE = {
                r"rouge1 of task t .* 0 or 1 .* several targets; give"),
     "bleu": ({"config": listed("bleu")}, r"scale of metric bleu of task t is not known; state"),
     "novelty": ({}, r"novelty of task t is not known; .*--range.*ccat_scales"),
-    "chrff": ({}, r"is not known; .*; did you mean chrf\?$"),
+    "chrff": ({}, r"is not known; .*; did you mean chrf"),
     "noveltty": ({"config": listed("acc", "novelty")},
                  r"; the task itself lists acc, novelty; did you mean novelty\?$"),
     "xyz": ({"config": listed("acc", "novelty")}, r"; the task itself lists acc, novelty$"),
     "bleu@klingon": ({}, r"metric bleu@klingon: the tokenizers are 13a, char"),
     "ter@zh": ({}, r"the tokenizer of TER is asian"),
     "chrf@zh": ({}, r"chrf compares characters and takes no tokenizer"),
-    "bleu@zh": ({"config": listed("bleu")}, r"reports bleu as a number.*`lm-eval-ccat score bleu@zh`"),
+    "bleu@zh": ({"config": listed("bleu")},
+                r"reports bleu as a number.*`lm-eval-ccat score bleu@zh`"),
     "grade": ({"config": {"metadata": {"ccat_scales": {"grade": [0, 1]}}}}, r"ccat_scales\.grade"),
 }  # fmt: skip
 
@@ -195,21 +194,18 @@ def test_a_metric_that_the_task_aggregates_itself_has_a_name_of_its_own():
     def rouge1(items):
         return items
 
-    pairs = find_metric(
-        "rouge1", task="french_bench_trivia", config=listed(rouge1, aggregation=max)
-    )
+    config = listed(rouge1, aggregation=max)
+    pairs = find_metric("rouge1", task="french_bench_trivia", config=config)
     assert pairs.key("none") == "mean_rouge1,none" and pairs.scale == Scale(0, 1)
     assert pairs.score(["the cat sat", "the cat ran"]) == pytest.approx(2 / 3)
     assert pairs.score((["the cat", "a cat"], "a cat")) == 1.0
     with pytest.raises(MetricError, match=r"rouge1 of task noticia .* function of its own"):
-        find_metric("rouge1", task="noticia", config=listed(rouge1, aggregation=max))
+        find_metric("rouge1", task="noticia", config=config)
 
     def pass_at_k(references, predictions, k):
         return {"pass@1": 0.0}
 
-    assert (
-        find_metric("pass@1", config=listed(pass_at_k)).key("create_test") == "pass@1,create_test"
-    )
+    assert find_metric("pass@1", config=listed(pass_at_k)).key("test") == "pass@1,test"
 
 
 @pytest.mark.parametrize("value", [None, "text", [0.5], (1, 2), {"a": 1}])
