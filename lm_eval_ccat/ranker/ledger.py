@@ -71,6 +71,12 @@ class Account:
         return len(self.told) + len(self.pending)
 
 
+def is_cost(value: Any) -> bool:
+    """Whether a value can be what an item cost: a finite number of at least 0."""
+    number = isinstance(value, (int, float, np.integer, np.floating))
+    return bool(number and math.isfinite(value) and value >= 0.0)
+
+
 class Ledger:
     """Accounts of all models under one budget. The only place that counts money.
 
@@ -274,6 +280,7 @@ class Ledger:
 
     def tell(self, account: Account, item: int, cost: float | None) -> None:
         """An item was scored, asked for or not."""
+        self._refuse(account, item, cost)
         if item not in account.pending:
             account.load[self.contents.task_at(item)] += 1
         self._charge(account, item, cost, measured=True)
@@ -282,15 +289,28 @@ class Ledger:
 
     def fail(self, account: Account, item: int, cost: float | None, reason: str) -> None:
         """An item will not be scored."""
+        self._refuse(account, item, cost)
         if item in account.pending:
             account.load[self.contents.task_at(item)] -= 1
         self._charge(account, item, 0.0 if cost is None else cost, measured=False)
         account.failed[item] = reason
         self._withdraw(account, item, self.contents.task_at(item))
 
+    def _refuse(self, account: Account, item: int, cost: float | None) -> None:
+        """Refuse a second end of an item, or a cost that is none, before anything changes."""
+        for ended, what in (
+            (account.told, "already has a score on"),
+            (account.failed, "failed on"),
+        ):
+            if item in ended:
+                named = self.contents.item(item)
+                raise UsageError(f"model {account.name!r} {what} doc_id {named!r}")
+        if cost is not None and not is_cost(cost):
+            raise UsageError(
+                f"cost {cost!r} of model {account.name!r} is not a number of at least 0"
+            )
+
     def _charge(self, account: Account, item: int, cost: float | None, measured: bool) -> None:
-        if cost is not None and not (math.isfinite(cost) and cost >= 0.0):
-            raise UsageError(f"cost {cost!r} of model {account.name!r} is not a positive number")
         expected = account.pending.pop(item, None)
         if expected is not None:
             self.n_in_flight -= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from .ledger import Ledger
 from .outcomes import Outcomes
 from .result import Ranking
 from .standing import Standing
-from .stopping import StoppingRule
+from .stopping import StoppingRule, has_goal
 from .summary import Summary
 from .turn import Turn, Turns
 from .weighted import WeightedPolicy
@@ -238,7 +238,22 @@ class Ranker:
         """Pairs asked for and not yet told, failed or released."""
         return self._ledger.in_flight
 
-    def ask(self, n: int = 1, model: str | None = None) -> list[tuple[str, Any]]:
+    @property
+    def decided(self) -> bool:
+        """Whether the goal of the stopping rule is met now, whatever is in flight.
+
+        A ranking without a goal (a budget alone, say) is never decided: it ends when it is `done`.
+        """
+        rule = self._turns.rule
+        return has_goal(rule) and not self._turns.warming() and rule.met(self._turns.standing)
+
+    def ask(
+        self,
+        n: int = 1,
+        model: str | None = None,
+        among: Collection[str] | None = None,
+        least: float = 0.0,
+    ) -> list[tuple[str, Any]]:
         """Ask which items to run next.
 
         Parameters
@@ -246,20 +261,36 @@ class Ranker:
         n : int, optional
             At most this many pairs.
         model : str, optional
-            Only items of this model.
+            Only items of this model, which then waits for no other.
+        among : collection of str, optional
+            Models that have room: the best choice among them is asked.
+        least : float, optional
+            With `among`: ask nothing while that is worth less than this part of what the best
+            choice of all would be worth, for its price.
 
         Returns
         -------
         list of (str, item)
-            Empty while all that is left is in flight, and when the ranking is done.
+            Empty while all that is left is in flight, or not worth it, and when the ranking is
+            done.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank
+        >>> ranker = Ranker(ItemBank.blank(range(50)), {"a": 1.0, "b": 1.0})
+        >>> {m for m, _ in ranker.ask(4)}, {m for m, _ in ranker.ask(4, among=["b"])}
+        ({'a', 'b'}, {'b'})
         """
         only = None if model is None else self._ledger.account(model)
+        room = None if among is None else {self._ledger.account(name).at for name in among}
         asked: list[tuple[str, Any]] = []
         while len(asked) < n:
-            candidates = self._turns.candidates() if only is None else self._turns.alone(only)
-            if not candidates:
+            if only is not None:
+                turn = next(iter(self._turns.alone(only)), None)
+            else:
+                turn = self._turns.best(room, least)
+            if turn is None:
                 break
-            turn = self._turns.choose(candidates)
             choice = self._turns.item(turn)
             self._place(turn.model, choice)
             name = self._ledger.accounts[turn.model].name
@@ -274,11 +305,14 @@ class Ranker:
         pairs : iterable of (str, item, float or None)
             Model, item, and the probability of the draw (None: the item was chosen).
         """
+        wanted: dict[tuple[int, int], Choice] = {}
         for model, item, probability in pairs:
             account, i = self._ledger.account(model), self._contents.position(item)
-            if not account.available[i]:
+            if not account.available[i] or (account.at, i) in wanted:
                 raise UsageError(f"model {model!r} cannot be asked doc_id {item!r} again")
-            self._place(self._ledger.position[model], Choice(i, probability))
+            wanted[account.at, i] = Choice(i, probability)
+        for (j, _), choice in wanted.items():
+            self._place(j, choice)
 
     def _place(self, j: int, choice: Choice) -> None:
         account = self._ledger.accounts[j]
@@ -316,8 +350,6 @@ class Ranker:
         """
         account, i = self._ledger.account(model), self._contents.position(item)
         scores = self._outcomes.read(model, i, score)
-        if i in account.told:
-            raise UsageError(f"model {model!r} already has a score on doc_id {item!r}")
         self._ledger.tell(account, i, cost)
         self._outcomes.tell(self._ledger.position[model], i, scores)
         self._turns.learned()
@@ -328,8 +360,6 @@ class Ranker:
         The attempt cost `cost`, by default nothing.
         """
         account, i = self._ledger.account(model), self._contents.position(item)
-        if i in account.told:
-            raise UsageError(f"model {model!r} already has a score on doc_id {item!r}")
         self._ledger.fail(account, i, cost, str(reason))
         self._outcomes.skip(self._ledger.position[model], i)
         self._turns.learned()

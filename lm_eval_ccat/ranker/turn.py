@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -207,6 +207,27 @@ class Turns:
             return False
         worth = dict(zip(paid, self._worth(list(paid), list(paid.values())).tolist()))
         return bool(worth[j] * _PATIENCE < max(worth.values()))
+
+    def best(self, room: Collection[int] | None = None, least: float = 0.0) -> Turn | None:
+        """Who is next among models with room (None: all), or nobody.
+
+        Nobody, too, where that choice is worth less than `least` of the choice among all.
+        """
+        every = self.candidates()
+        able = every if room is None else [t for t in every if t.model in room]
+        if not able:
+            return None
+        turn = self.choose(able)
+        if len(able) == len(every) or turn.task is not None or not least:
+            return turn
+        first = self.choose(every)
+        price, other = self._ledger.prices[[turn.model, first.model]].tolist()
+        if price == 0.0 or first == turn:
+            return turn
+        if other == 0.0:  # a free model comes first, whatever the others would tell
+            return None
+        worth = self._worth([turn.model, first.model], [price, other])
+        return turn if worth[0] >= least * worth[1] else None
 
     def choose(self, candidates: Sequence[Turn]) -> Turn:
         """Who of the candidates is next."""

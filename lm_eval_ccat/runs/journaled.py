@@ -227,12 +227,14 @@ class JournaledRanker:
         for value in scores.values():
             if not (isinstance(value, int | float) and math.isfinite(value) and 0 <= value <= 1):
                 raise RunError(f"score {value!r} of {model} on item {item!r} is not in [0, 1]")
+        _require_cost(cost)
         told = {name: float(value) for name, value in scores.items()}
         record = {"score": told if isinstance(score, Mapping) else told[""], "cost": float(cost)}
         self._call({"op": "tell", **record}, model, item, details)
 
     def fail(self, model: str, item: Item, reason: str, **details: Any) -> None:
         """Record that a model cannot do an item; it is not offered to that model again."""
+        _require_cost(details.get("cost") or 0.0)
         self._call({"op": "fail", "reason": reason}, model, item, details)
 
     def release(self, model: str, item: Item, **details: Any) -> None:
@@ -258,6 +260,7 @@ class JournaledRanker:
     def drop(self, model: str, reason: str) -> None:
         """Set a model aside; its partial result stays."""
         with self.changed:
+            self.ranker.estimate(model)  # refuses a model that is not there, before it is written
             if model not in self.tally.set_aside:
                 self._write({"op": "drop", "model": model, "reason": reason}, apply=True)
 
@@ -323,6 +326,12 @@ class JournaledRanker:
         with self.changed:
             since = 0.0 if self._last_time is None else self._clock() - self._last_time
             return self.tally.elapsed + max(0.0, since)
+
+
+def _require_cost(cost: float) -> None:
+    """Refuse a cost before it is written that the Ranker would refuse afterwards."""
+    if not (isinstance(cost, int | float) and math.isfinite(cost) and cost >= 0.0):
+        raise RunError(f"cost {cost!r} is not a number of at least 0")
 
 
 def _plain(item: Any) -> Any:

@@ -186,7 +186,7 @@ def test_a_model_set_aside_and_one_that_joins():
 def test_a_cost_that_is_none_is_refused(cost):
     contents = Contents(bank_of("default", 30))
     ledger = Ledger(contents, PRICES, np.ones(30), math.inf, by_mean=False)
-    with pytest.raises(UsageError, match="is not a positive number"):
+    with pytest.raises(UsageError, match="is not a number of at least 0"):
         ledger.tell(ledger.account("a"), 3, cost)
     ledger.tell(ledger.account("a"), 3, 0.0)
     assert ledger.spent == 0.0

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker
+from lm_eval_ccat.errors import UsageError
 
 SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
 TELL = of(SCORES)
@@ -140,3 +141,47 @@ def test_caps_are_exact():
         TELL,
     )
     assert {len(i) for i in result.items.values()} == {13}
+
+
+def test_the_best_choice_among_models_that_have_room():
+    """As a line of asks needs it: a window that is full, and a choice that is worth too little."""
+    scores = draw([-1.5, 0.0, 0.05], 80, 3)
+    told = of(scores, "abc")
+
+    def made():
+        ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0, "c": 1.0}, max_items=70)
+        for pair in ranker.ask(45, among="abc"):
+            ranker.tell(*pair, told(*pair))
+        return ranker
+
+    assert made().ask(4, among="abc", least=0.25) == made().ask(4)
+    first = made().ask()[0][0]
+    other = {"b": "c", "c": "b"}[first]  # a is decided, and wants no more
+    assert [m for m, _ in made().ask(2, among=["a", other])] == [other, other]
+    assert made().ask(1, among=["a"]) == made().ask(1, among=[]) == []
+    with pytest.raises(UsageError, match="unknown model 'zz'"):
+        made().ask(1, among=["zz"])
+
+
+@pytest.mark.parametrize(("price", "asked"), [(2.0, ["b"]), (40.0, []), (0.0, ["b"])])
+def test_a_choice_that_is_worth_too_little_is_not_made(price, asked):
+    scores = draw([0.0, 0.05], 80, 3)
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": price}, max_items=70)
+    for pair in ranker.ask(20):
+        ranker.tell(*pair, of(scores)(*pair), cost={"a": 1.0, "b": price}[pair[0]])
+    assert [m for m, _ in ranker.ask(1, among=["b"], least=0.25)] == asked
+    assert [m for m, _ in ranker.ask(1, among=["a"], least=0.25)] == ["a"] * (price > 0.0)
+
+
+def test_decided_is_said_while_items_are_in_flight():
+    told = of(draw([-1.5, 1.5], 80, 3))
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0})
+    pairs = ranker.ask(30)
+    assert not ranker.decided
+    for pair in pairs[:25]:
+        ranker.tell(*pair, told(*pair))
+    assert ranker.decided and not ranker.done
+    endless = Ranker(bank_of("default"), {"a": 1.0}, stop_when_decided=False, max_items=12)
+    for pair in endless.ask(12):
+        endless.tell(*pair, told(*pair))
+    assert endless.done and not endless.decided

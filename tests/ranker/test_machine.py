@@ -1,0 +1,310 @@
+"""Any sequence of calls on a ranking and its journal, whatever is ranked by whatever method."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import invariants
+import numpy as np
+import pytest
+from boards import bank_of, draw
+from hypothesis import HealthCheck, Phase, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from lm_eval_ccat import Ranker
+from lm_eval_ccat.errors import CcatError
+from lm_eval_ccat.ranker import Unlimited
+from lm_eval_ccat.runs.journal import MemoryJournal
+from lm_eval_ccat.runs.journaled import JournaledRanker
+
+N_ITEMS = 24
+PRICES = {"a": 1.0, "b": 0.5, "c": 2.0, "d": 1.0, "e": 1.0}
+METHODS = ("default", "sample", "paper")
+SHAPES = ("one task", "tasks", "outcomes", "references", "familywise")
+SKILL = np.array([-0.6, -0.1, 0.0, 0.5, 0.1])
+
+
+@dataclass(frozen=True)
+class World:
+    """What is ranked: a method, and what of it there are several of."""
+
+    method: str
+    shape: str
+    models: int
+    binary: bool
+
+    def bank(self) -> Any:
+        if self.shape == "tasks":
+            return {t: bank_of(self.method, N_ITEMS, n) for n, t in enumerate("xy")}
+        if self.shape == "outcomes":
+            return {"x": {k: bank_of(self.method, N_ITEMS, 0, k) for k in ("f1", "chrf")}}
+        return bank_of(self.method, N_ITEMS)
+
+    def ranker(self) -> Ranker:
+        more: dict[str, Any] = {"budget": 70.0, "warmup": 3}
+        if self.shape == "references":
+            more["known"] = {"r": 0.45, "s": 0.5, "t": 0.62}
+        if self.shape == "familywise":
+            more |= {"familywise": True, "min_difference": 0.05, "audit": 0.2}
+        names = list(PRICES)[: self.models]
+        return Ranker(self.bank(), {m: PRICES[m] for m in names}, seed=7, **more)
+
+    def items(self) -> list[Any]:
+        if self.shape == "tasks":
+            return [(t, i) for t in "xy" for i in range(N_ITEMS)]
+        return [("x", i) for i in range(N_ITEMS)] if self.shape == "outcomes" else [*range(N_ITEMS)]
+
+    def score(self, model: str, item: Any) -> Any:
+        """What the model really scores on an item."""
+        j, (task, i) = list(PRICES).index(model), item if isinstance(item, tuple) else ("x", item)
+        values = [TRUTH[k][j, i] for k in (("x", "y") if self.shape == "outcomes" else task)]
+        values = [float(v > 0.5) if self.binary else float(v) for v in values]
+        return dict(zip(("f1", "chrf"), values)) if self.shape == "outcomes" else values[0]
+
+
+TRUTH = {t: draw(SKILL, N_ITEMS, 3, n) for n, t in enumerate("xy")}
+WORLDS = st.builds(
+    World,
+    st.sampled_from(METHODS),
+    st.sampled_from(SHAPES),
+    st.integers(1, 4),
+    st.booleans(),
+)
+
+
+class AnyRanking(RuleBasedStateMachine):
+    """The rules are the calls that a run makes; the journal must tell the same story."""
+
+    @initialize(world=WORLDS)
+    def open(self, world: World) -> None:
+        note(repr(world))
+        self.world = world
+        self.lines: list[bytes] = []
+        self.clock = iter(range(10**9))
+        self.models = list(PRICES)[: world.models]
+        self.rng = np.random.default_rng(0)
+        self.seen: list[tuple[int, str]] = []
+        self.run = self.fresh()
+
+    def fresh(self) -> JournaledRanker:
+        made = JournaledRanker(
+            self.world.ranker(), MemoryJournal(self.lines), clock=lambda: float(next(self.clock))
+        )
+        made.sync()
+        return made
+
+    @property
+    def ranker(self) -> Ranker:
+        return self.run.ranker
+
+    def pick(self, data: st.DataObject, pairs: Any) -> Any:
+        return data.draw(st.sampled_from(sorted(pairs, key=repr)))
+
+    def some_model(self, data: st.DataObject) -> str:
+        return str(data.draw(st.sampled_from(self.models)))
+
+    # -- asking and answering -------------------------------------------------------------------
+
+    @rule(n=st.integers(1, 6), data=st.data())
+    def ask(self, n: int, data: st.DataObject) -> None:
+        model = data.draw(st.none() | st.just(self.some_model(data)))
+        before = self.ranker.in_flight
+        pairs = self.run.ask(n, model)
+        assert len(pairs) == len(set(pairs)) <= n and not set(pairs) & before
+        assert model is None or {m for m, _ in pairs} <= {model}
+        assert self.ranker.in_flight == before | set(pairs)
+        if pairs and self.world.method == "default":  # others ask by mean prices, or warm up anyway
+            assert self.ranker.committed <= self.ranker.budget * (1.0 + 1e-6)
+
+    @rule(data=st.data(), least=st.sampled_from([0.0, 0.25]))
+    def ask_among(self, data: st.DataObject, least: float) -> None:
+        """A line asks like that; what it is handed is imposed, and journalled as asked."""
+        room = data.draw(st.sets(st.sampled_from(self.models)))
+        twin = self.fresh().ranker
+        pairs = twin.ask(1, among=room, least=least)
+        assert {m for m, _ in pairs} <= room
+        if room == set(self.models):
+            assert pairs == self.fresh().ranker.ask(1)
+        for model, item in pairs:
+            self.record(op="ask", pairs=[(model, item)], draws=[twin.probability(model, item)])
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.ranker.in_flight)
+    def tell(self, data: st.DataObject) -> None:
+        model, item = self.pick(data, self.ranker.in_flight)
+        cost = data.draw(st.sampled_from([PRICES[model], 0.0, 3.0 * PRICES[model]]))
+        self.run.tell(model, item, self.world.score(model, item), cost)
+
+    @rule()
+    @precondition(lambda self: self.ranker.in_flight)
+    def tell_all(self) -> None:
+        for model, item in sorted(self.ranker.in_flight, key=repr):
+            self.run.tell(model, item, self.world.score(model, item), PRICES[model])
+
+    @rule(data=st.data())
+    def tell_what_is_at_hand(self, data: st.DataObject) -> None:
+        model, item = self.some_model(data), data.draw(st.sampled_from(self.world.items()))
+        found = self.ranker.result()
+        if item in found.items[model] or item in found.failed.get(model, {}):
+            return
+        self.record(
+            op="tell", model=model, item=item, score=self.world.score(model, item), cost=0.0
+        )
+
+    @rule(data=st.data(), cost=st.sampled_from([None, 0.0, 0.5]))
+    @precondition(lambda self: self.ranker.in_flight)
+    def fail(self, data: st.DataObject, cost: float | None) -> None:
+        model, item = self.pick(data, self.ranker.in_flight)
+        self.run.fail(model, item, "no answer", cost=cost)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.ranker.in_flight)
+    def release(self, data: st.DataObject) -> None:
+        self.run.release(*self.pick(data, self.ranker.in_flight))
+
+    def record(self, **record: Any) -> None:
+        """Write and apply a call for which the journal has no method of its own."""
+        asked = {"count": 1, "model": None} if record["op"] == "ask" else {}
+        with self.run.changed:
+            self.run._write({**asked, **record}, apply=True)
+
+    # -- what changes ---------------------------------------------------------------------------
+
+    @rule(data=st.data())
+    def drop(self, data: st.DataObject) -> None:
+        self.run.drop(self.some_model(data), "its server is gone")
+
+    @rule(data=st.data())
+    def restore(self, data: st.DataObject) -> None:
+        self.run.restore(self.some_model(data))
+
+    @rule()
+    @precondition(lambda self: "e" not in self.models)
+    def add(self) -> None:
+        self.models.append("e")
+        self.record(op="change", ranker={"add": {"e": PRICES["e"]}})
+
+    @rule(change=st.sampled_from([{"budget": 90.0}, {"max_items": 20}, {"prices": {"a": 1.5}}]))
+    def change(self, change: dict[str, Any]) -> None:
+        self.record(op="change", ranker=change)
+
+    @rule()
+    @precondition(lambda self: len(self.lines) > 12)
+    def stop(self) -> None:
+        self.run.stop("a person pressed Ctrl-C")
+
+    @rule(n=st.integers(1, 4))
+    def kill(self, n: int) -> None:
+        """A new process reads the journal: same state, same next asks."""
+        before, self.run = self.run.ranker, self.fresh()
+        assert invariants.state(self.ranker) == invariants.state(before)
+        pairs = before.ask(n)
+        assert self.run.ask(n) == pairs
+
+    # -- what is refused ------------------------------------------------------------------------
+
+    @rule(data=st.data(), cost=st.sampled_from([-1.0, math.nan, math.inf]))
+    def refused(self, data: st.DataObject, cost: float) -> None:
+        model = self.some_model(data)
+        before, lines = invariants.state(self.ranker), len(self.lines)
+        item, ranker = data.draw(st.sampled_from(self.world.items())), self.ranker
+        asked = self.pick(data, ranker.in_flight) if ranker.in_flight else None
+        score, found = self.world.score(model, item), ranker.result()
+        calls = [
+            lambda: ranker.tell(model, item, score, cost=cost),
+            lambda: ranker.tell(model, item, 1.5),
+            lambda: ranker.fail(model, item, "no", cost=cost),
+            lambda: ranker.fail("nobody", item, "no"),
+            lambda: ranker.drop("nobody"),
+            lambda: self.run.drop("nobody", "gone"),
+            lambda: ranker.change(add={model: 1.0}),
+            lambda: ranker.change(budget=-1.0, add={"e": 1.0}),
+            lambda: ranker.impose([(model, i, None) for i in (item, item)]),
+        ]
+        if asked:
+            calls += [
+                lambda: self.run.tell(*asked, score, cost),
+                lambda: self.run.fail(*asked, "no", cost=cost),
+                lambda: ranker.impose([(*asked, None)]),
+            ]
+        else:
+            calls.append(lambda: ranker.release(model, item))
+        for ended in (*found.items[model][:1], *list(found.failed.get(model, {}))[:1]):
+            again = self.world.score(model, ended)
+            calls += [
+                lambda e=ended, s=again: ranker.tell(model, e, s),
+                lambda e=ended: ranker.fail(model, e, "no", cost=1.0),
+            ]
+        for call in calls:
+            with pytest.raises(CcatError):
+                call()
+        assert invariants.state(self.ranker) == before and len(self.lines) == lines
+
+    # -- what holds -----------------------------------------------------------------------------
+
+    @invariant()
+    def holds(self) -> None:
+        ranker, ranking = self.ranker, self.ranker.result()
+        for check in invariants.ALWAYS:
+            check(ranking)
+        invariants.what_is_in_flight_is_neither_told_nor_failed(ranker, ranking)
+        if ranker.done:
+            assert not ranker.in_flight and ranker.ask() == []
+        cost = dict.fromkeys(ranking.cost, 0.0)  # the books are those of the journal
+        for record in map(json.loads, self.lines):
+            if record["op"] in ("tell", "fail"):
+                cost[record["model"]] += record.get("cost") or 0.0
+        assert ranking.cost == pytest.approx(cost)
+        if self.rng.random() < 0.2:
+            self.seen.append((len(self.lines), invariants.state(ranker)))
+
+    def teardown(self) -> None:
+        """Any prefix of the journal gives the state that the ranking then had."""
+        if not hasattr(self, "world"):
+            return
+        for count, state in self.seen[-4:]:
+            again = JournaledRanker(self.world.ranker(), MemoryJournal(self.lines[:count]))
+            again.sync()
+            assert invariants.state(again.ranker) == state
+
+
+AnyRanking.TestCase.settings = settings(
+    max_examples=40,
+    stateful_step_count=30,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
+)
+TestAnyRanking = AnyRanking.TestCase
+
+
+def moments(n: int):
+    """Rankings as they stand at some moments, with failures, by all methods in all shapes."""
+    rng = np.random.default_rng(n)
+    world = World(METHODS[n % 3], SHAPES[n // 3 % 5], 4, bool(n % 2))
+    ranker = world.ranker()
+    ranker.change(budget=1000.0, stop=Unlimited())
+    while not ranker.done:
+        for model, item in ranker.ask(5):
+            if rng.random() < 0.3:
+                ranker.fail(model, item, "no answer")
+            else:
+                ranker.tell(model, item, world.score(model, item))
+        yield ranker.result()
+
+
+@pytest.mark.parametrize("check", invariants.MENDED_WITH_THE_LOOKS, ids=lambda f: f.__name__)
+@pytest.mark.xfail(strict=True, reason="verdicts that hold at every look mend it")
+def test_what_looks_will_mend(check):
+    for n in range(30):
+        for ranking in moments(n):
+            check(ranking)
