@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 _LONGEST_NAME = 120
@@ -43,13 +46,34 @@ def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
         with os.fdopen(handle, "wb") as f:
             f.write(data)
             f.flush()
-            os.fsync(f.fileno())
+            sync_file(f.fileno())
         set_rights(Path(name), 0o600 if private else 0o644)
-        os.replace(name, path)
+        _take_place(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def _take_place(name: str, path: Path) -> None:
+    """Rename a file; Windows refuses that for as long as another process reads the old one."""
+    for _ in range(40 if sys.platform == "win32" else 0):
+        try:
+            return os.replace(name, path)
+        except PermissionError:
+            time.sleep(0.05)
+    os.replace(name, path)
+
+
+def sync_file(handle: int) -> None:
+    """Force a file to the disk; on macOS, whose ``fsync`` ends at the drive's cache, beyond it."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        with contextlib.suppress(OSError):  # a file system of the network may not know it
+            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(handle)
 
 
 def sync_folder(folder: Path) -> None:
@@ -59,19 +83,16 @@ def sync_folder(folder: Path) -> None:
     except OSError:
         return
     try:
-        os.fsync(handle)
-    except OSError:
-        pass  # some network and FUSE file systems refuse it; the file itself is on disk
+        with contextlib.suppress(OSError):  # some network and FUSE file systems refuse it
+            os.fsync(handle)
     finally:
         os.close(handle)
 
 
 def set_rights(path: Path, mode: int) -> None:
     """Set a file's permission bits, where the file system has such."""
-    try:
+    with contextlib.suppress(OSError):
         os.chmod(path, mode)
-    except OSError:
-        pass
 
 
 def safe_name(name: str) -> str:

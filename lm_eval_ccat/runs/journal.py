@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from ..errors import RunError
-from ..files import sync_folder
+from ..files import sync_file, sync_folder
 from .lines import LineReader, Record, line_of
 
 __all__ = ["Journal", "JournalFile", "MemoryJournal", "Record"]
@@ -239,7 +239,7 @@ class JournalFile:
                 return
             reached = self._offset
             try:
-                os.fsync(self._file.fileno())
+                sync_file(self._file.fileno())
             except OSError as error:
                 raise RunError(
                     f"cannot write the journal {self.path}: {error.strerror or error}"

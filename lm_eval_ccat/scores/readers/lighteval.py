@@ -1,10 +1,11 @@
 """Reader of lighteval's details, which the first Open LLM Leaderboard published, too.
 
-``details/<model>/<date>/details_<task>_<date>.parquet`` holds a row per sample, in the data set's
-order; column ``metric`` (``metrics`` before 0.11) is an object of the sample's scores, or, where
-Arrow could not store it, that object as text. On the leaderboard a model's folder is the data set
-``details_<organisation>__<model>``. Layout: lighteval's ``logging/evaluation_tracker.py``
-and ``logging/info_loggers.py`` (https://github.com/huggingface/lighteval).
+``details/<model>/<date>/details_<task>_<date>.parquet`` holds a row per sample: ``doc.id`` is its
+place in the data set (rows are shuffled; older versions have no ``doc.id``, and their rows are in
+the data set's order). Column ``metric`` (``metrics`` before 0.11) is an object of the sample's
+scores, or, where Arrow could not store it, that object as text. On the leaderboard a model's folder
+is the data set ``details_<organisation>__<model>``. Layout: ``logging/evaluation_tracker.py`` and
+``logging/info_loggers.py`` (https://github.com/huggingface/lighteval).
 """
 
 from __future__ import annotations
@@ -97,8 +98,16 @@ def _rows(file: Path) -> list[Row]:
     date = found["date"] if found else ""
     model, task = model_of(file), _task(file)
     return [
-        Row(model, task, name, i, float(value), doc_hash=_hash(document), date=date)
-        for i, (one, document) in enumerate(zip(scores, texts))
+        Row(
+            model,
+            task,
+            name,
+            _place(document, n),
+            float(value),
+            doc_hash=_hash(document),
+            date=date,
+        )
+        for n, (one, document) in enumerate(zip(scores, texts))
         for name, value in _object(one).items()
         if isinstance(value, (bool, int, float))
     ]
@@ -111,6 +120,12 @@ def _object(value: Any) -> dict[str, Any]:
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             return {}
     return value if isinstance(value, dict) else {}
+
+
+def _place(document: Any, row: int) -> int | str:
+    """The sample's place in the data set, where it is stated; else its row."""
+    stated = document.get("id") if isinstance(document, dict) else None
+    return row if not stated else int(stated) if str(stated).isdecimal() else str(stated)
 
 
 def _hash(document: Any) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -75,112 +76,71 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
         ScoreTable.read(tmp_path)
 
 
-def helm_stat(name: str, mean: float | None) -> dict:
-    return {"name": {"name": name, "split": "test"}, "count": mean is not None, "mean": mean}
+class Unpacked(ReaderSuite):
+    """A log that the framework itself wrote (`data/README.md`), about numbers even and odd."""
+
+    __test__ = False
+
+    def write(self, folder: Path) -> Path:
+        with zipfile.ZipFile(DATA / f"{self.reader.name}.zip") as archive:
+            archive.extractall(folder)
+        return folder
 
 
-class TestHelm(ReaderSuite):
+class TestHelm(Unpacked):
+    """The perturbed copies, on which the poor model is wrong where it is right else, stay out."""
+
+    __test__ = os.name == "posix"  # the names of its folders hold a colon
     reader = READERS.get("helm")
-    wanted = {"metric": "exact_match", "task": "mmlu:subject=art"}  # noqa: RUF012
-
-    def write(self, folder: Path) -> Path:
-        for model, scores in (("o/a", [1.0, 0.0]), ("o/b", [0.0, 0.0])):
-            name = f"mmlu:subject=art,model={model.replace('/', '_')}"
-            run = folder / "runs" / "v1" / name
-            run.mkdir(parents=True)
-            spec = {"name": name, "adapter_spec": {"model": model}}
-            (run / "run_spec.json").write_text(json.dumps(spec))
-            stats = [
-                {
-                    "instance_id": f"id{i}",
-                    "train_trial_index": 0,
-                    "stats": [helm_stat("exact_match", s), helm_stat("training_co2_cost", None)],
-                }
-                for i, s in enumerate(scores)
-            ]
-            stats.append({**stats[0], "perturbation": {"name": "typos"}})
-            (run / "per_instance_stats.json").write_text(json.dumps(stats, indent=2))
-        return folder
+    wanted = {  # noqa: RUF012
+        "metric": "exact_match",
+        "task": "simple_mcqa:num_train_trials=2,data_augmentation=lower",
+    }
 
     def expected(self) -> ScoreTable:
-        return ScoreTable.from_arrays([[1, 0], [0, 0]], ["o/a", "o/b"], ["id0", "id1"])
+        models, items = ["parity/good", "parity/poor"], ["id38", "id41", "id60"]
+        return ScoreTable.from_arrays([[1, 1, 1], [1, 0, 1]], models, items)
 
 
-def write_details(folder: Path, name: str, columns: dict[str, list]) -> None:
-    folder.mkdir(parents=True)
-    parquet.write_table(pa.table(columns), folder / name)
+class TestLighteval(Unpacked):
+    """Its rows are shuffled; items are numbered as in the data set: 24, 37, 41, 58."""
 
-
-class TestLighteval(ReaderSuite):
+    __test__ = os.name == "posix"  # the names of its files hold a bar
     reader = READERS.get("lighteval")
-    wanted = {"metric": "em", "task": "lighteval|gsm8k|0"}  # noqa: RUF012
-    date = "2025-03-01T10-00-00.123456"
-
-    def write(self, folder: Path) -> Path:
-        for model, scores in (("o/a", [1.0, 0.0]), ("b", [0.0, 0.5])):
-            write_details(
-                folder / "details" / model / self.date,
-                f"details_lighteval|gsm8k|0_{self.date}.parquet",
-                {
-                    "doc": [{"query": f"question {i}", "id": str(i)} for i in range(2)],
-                    "metric": [{"em": s, "other": 1} for s in scores],
-                },
-            )
-        return folder
+    wanted = {"metric": "em", "task": "parity|0"}  # noqa: RUF012
 
     def expected(self) -> ScoreTable:
-        return ScoreTable.from_arrays([[1, 0], [0, 0.5]], ["o/a", "b"])
+        models = ["parity/good", "parity/poor"]
+        return ScoreTable.from_arrays([[1, 1, 1, 1], [1, 0, 0, 1]], models, [0, 1, 2, 3])
+
+
+class TestEveryEvalEver(Unpacked):
+    __test__ = True
+    reader = READERS.get("every_eval_ever")
+    wanted = {"task": "parity", "metric": "exact-match"}  # noqa: RUF012
+
+    def expected(self) -> ScoreTable:
+        models, items = ["parity/yes", "parity/no"], ["0", "1", "2", "3"]
+        return ScoreTable.from_arrays(
+            [[1, 1, 1, 1], [1, 0, 0, 1]], models, items, scale=Scale(0, 1)
+        )
+
+
+def test_trials_of_helm_are_configs(tmp_path):
+    table = ScoreTable.read(TestHelm().write(tmp_path), **TestHelm.wanted)
+    assert table.row_config == ("trial=0", "trial=1") * 2
 
 
 def test_details_of_the_first_open_llm_leaderboard(tmp_path):
     date = "2023-09-03T10-57-04.203304"
-    write_details(
-        tmp_path / "details_org__model" / date,
-        f"details_harness|arc:challenge|25_{date}.parquet",
-        {"full_prompt": ["p", "q"], "metrics": ["{'acc': 1.0, 'acc_norm': 0.0}"] * 2},
-    )
+    folder = tmp_path / "details_org__model" / date
+    folder.mkdir(parents=True)
+    columns = {"full_prompt": ["p", "q"], "metrics": ["{'acc': 1.0, 'acc_norm': 0.0}"] * 2}
+    file = folder / f"details_harness|arc:challenge|25_{date}.parquet"
+    parquet.write_table(pa.table(columns), file)
     table = ScoreTable.read(tmp_path, metric="acc")
     assert table.models == ("org/model",) and table.task == "harness|arc:challenge|25"
     assert table.raw.tolist() == [[1.0, 1.0]] and len(set(table.doc_hashes)) == 2
-
-
-class TestEveryEvalEver(ReaderSuite):
-    reader = READERS.get("every_eval_ever")
-    wanted = {"task": "gsm", "metric": "points"}  # noqa: RUF012
-
-    def write(self, folder: Path) -> Path:
-        for model, scores in (("o/a", [10, 0]), ("o/b", [5, 2.5])):
-            place = folder / "data" / "gsm" / model
-            place.mkdir(parents=True)
-            config = {"metric_name": "points", "min_score": 0, "max_score": 10}
-            result = {
-                "evaluation_name": "gsm",
-                "evaluation_result_id": "r1",
-                "metric_config": {**config, "lower_is_better": False},
-            }
-            content = {"evaluation_id": f"gsm/{model}/1", "evaluation_results": [result]}
-            (place / "u1.json").write_text(json.dumps(content))
-            lines = [
-                {
-                    "schema_version": "0.2.2",
-                    "evaluation_id": f"gsm/{model}/1",
-                    "model_id": model,
-                    "evaluation_name": "gsm",
-                    "evaluation_result_id": "r1",
-                    "sample_id": f"gsm_{i}",
-                    "sample_hash": f"h{i}",
-                    "evaluation": {"score": s, "is_correct": s > 5},
-                }
-                for i, s in enumerate(scores)
-            ]
-            text = "".join(json.dumps(line) + "\n" for line in lines)
-            (place / "u1_samples.jsonl").write_text(text)
-        return folder
-
-    def expected(self) -> ScoreTable:
-        return ScoreTable.from_arrays(
-            [[10, 0], [5, 2.5]], ["o/a", "o/b"], ["gsm_0", "gsm_1"], scale=Scale(0, 10)
-        )
 
 
 def old_log(folder: Path, rows: list[dict], results: bool = True, name: str = "jsonl") -> None:
