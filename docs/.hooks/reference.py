@@ -22,94 +22,10 @@ from mkdocs.structure.files import File, Files
 
 import lm_eval_ccat
 from lm_eval_ccat.cli import main as command_line
-from lm_eval_ccat.harness.prices import Price
-from lm_eval_ccat.live import config as run_config
+from lm_eval_ccat.live.entries import FailureRule, ModelSpec
+from lm_eval_ccat.live.fields import options_of
+from lm_eval_ccat.live.spec import Spec
 
-CONFIG_WORDS = {
-    "task": "Name of a harness task or group, or the path of a task's YAML file.",
-    "tasks": "In its place: several tasks and groups, ranked by their weighted mean under one "
-    "budget.",
-    "weights": "Of several tasks: `documents`, `equal`, or one per task or group such as "
-    "`{mmlu: 2, gsm8k: 1}`. A group's weight, and its equal part among other tasks and groups, is "
-    "shared out by the group's own weights. By default as the harness weighs an only group, else "
-    "by documents.",
-    "bank": "File of the item bank, a folder of banks, or a file for each metric; also looked for "
-    "beside the configuration. Without one every model gets the same random documents, by the "
-    "method `sample`.",
-    "metrics": "What is scored of each answer, as `[bleu, chrf]` or with weights as `{bleu: 1, "
-    "chrf: 0}`: models are ranked by the weighted mean, each metric on a scale of 0 to 1, and one "
-    "of weight 0 is only reported. By default the bank's, else the task's first that gives a score "
-    "per document.",
-    "models": "The models to rank, see below.",
-    "confidence": "Two-sided; a pair is decided when P(a better) leaves [(1-c)/2, 1-(1-c)/2].",
-    "budget": "One of `{items: n}`, `{usd: x}`, `{seconds: s}`; without it the ranking ends when "
-    "all is decided or every item was asked.",
-    "warmup": "Items that every model gets before anything is compared; of several tasks so many "
-    "of each, but at most 60 in all, and 2 of each at least.",
-    "max_items": "Most items per model; by default the method's own cap.",
-    "seed": "Of whatever is drawn at random.",
-    "information": '`first`, or `full`: what the method "paper" maximises when it selects.',
-    "familywise": "Hold the chance of any wrong decided neighbour in the whole order to 1 - c.",
-    "stop_when_decided": "`false` spends the whole budget.",
-    "target_se": "Also test every model until its standard error, on a scale of 0 to 1 whatever "
-    "the metric's own, is at most this.",
-    "rank_width": "Stop once every model's rank is known to so many ranks, in place of all "
-    "decided: on a dense board neighbours are never told apart.",
-    "percentile": "Stop once every model's rank is known to so many per cent of the board.",
-    "known_sampled": "`true` counts the sampling error of `known` models, too: the documents stand "
-    "for more like them.",
-    "audit": "Share of each model's documents that is drawn at random, for an estimate that relies "
-    "on no response model. `default` and `sample` draw by themselves and draw no more.",
-    "exposure": "Draw each document among this many most informative ones; 1 takes the best.",
-    "known": "Score table or harness logs of models with full results: fixed points of the ranking "
-    "that are not asked anything.",
-    "options": "Further options of the method, such as `{item_price: 0}`.",
-    "one_at_a_time": "One request in flight in the whole run: slower, and the result is the same "
-    "to the last bit after any crash.",
-    "memory": "How much local models may hold together, in the unit of the models' `memory`; those "
-    "that do not fit take turns, and so do models that load weights and do not state their memory.",
-    "judge": "Price of judging one answer, where the metric is an LLM judge.",
-    "failures": "When a request is tried again and when a model is set aside, see below.",
-    "fail_on_empty": "Share of empty answers of a model above which the exit code is 4.",
-    "prior": "Earlier answers (harness logs with samples, or a run directory), a list of them, or "
-    "`{model: logs}`. Where the ranking comes to their documents they are scored in place of new "
-    "ones and cost nothing.",
-    "strata": "Field of the documents, such as `subject`: without a bank each of its groups is "
-    "drawn from in proportion to its size.",
-    "save_bank": "File in which what is observed is kept: a bank that grows from ranking to "
-    "ranking; a folder of banks for several tasks or metrics.",
-    "harness": "Anything that `lm_eval --config` takes and that does not belong to `rank`, "
-    "trackers and the hub included: "
-    "`num_fewshot`, `apply_chat_template`, `system_instruction`, `gen_kwargs`, `include_path`, "
-    "`use_cache`, ...",
-}
-MODEL_WORDS = {
-    "name": "What the model is called in results.",
-    "model": "Model type of the harness (`hf`, `vllm`, `local-completions`, ...).",
-    "model_args": "Its arguments, as a mapping or as `a=b,c=d`. Credentials are masked in files.",
-    "price": "What it costs, see below.",
-    "batch_size": "As the harness takes it.",
-    "device": "As the harness takes it.",
-    "concurrency": "Requests at the same time; by default what the model type says.",
-    "memory": "What its weights need, in the unit of the run's `memory`.",
-    "num_gpus": "GPUs of its Ray actor.",
-    "num_cpus": "CPUs of its Ray actor; default 0 for a model behind a server.",
-}
-FAILURE_WORDS = {
-    "attempts": "How often a document is tried before it is given up.",
-    "backoff": "Seconds before the second attempt; twice as long before each further one.",
-    "max_backoff": "Longest such pause.",
-    "in_a_row": "Documents given up in a row after which the model is taken to be away, or is set "
-    "aside where the trouble is not on the way to it.",
-    "share": "Share of ten or more documents given up above which the model is set aside.",
-    "outage_minutes": "Longest outage: a server that is away longer loses its model.",
-}
-PRICE_WORDS = {
-    "input": "Dollars per million prompt tokens (with `output`).",
-    "output": "Dollars per million generated tokens (with `input`).",
-    "item": "Dollars per document.",
-    "hour": "Dollars per hour of measured time.",
-}
 JOURNAL_WORDS = {
     "header": "First line: format and version, the configuration with credentials masked, what "
     "identifies bank, task and versions, and the arguments of the Ranker.",
@@ -212,41 +128,41 @@ def configuration() -> str:
             "# Configuration of `rank`",
             "A YAML file. Every mistake is reported with the path of its key before anything is "
             "loaded or spent. [Compare several models](../howto/rank.md) has a complete example.",
-            _fields(run_config.RankConfig, CONFIG_WORDS),
+            "An editor completes and checks the file where "
+            "[config.schema.json](../config.schema.json) (`python -m lm_eval_ccat.live.surfaces` "
+            "prints it) lies beside it and its first line "
+            "is\n\n```yaml\n# yaml-language-server: $schema=config.schema.json\n```",
+            "Python takes the same keys: `rank({...})` and `rank(FILE, confidence=0.9)`; "
+            "`adaptive_evaluate`, `simple_evaluate(adaptive=...)` and a task's metadata take those "
+            "that do not name tasks or models.",
+            _options_table(Spec),
             "## Each entry of `models`",
-            _fields(run_config.ModelConfig, MODEL_WORDS),
-            "## `price`",
-            "The parts add up. A price that is not stated is unknown: the run then counts "
-            "documents, and a budget in dollars is refused.",
-            _fields(Price, PRICE_WORDS),
+            _options_table(ModelSpec),
             "## `failures`",
-            inspect.cleandoc(run_config.FailureRule.__doc__ or "").replace("``", "`"),
-            _fields(run_config.FailureRule, FAILURE_WORDS),
+            inspect.cleandoc(FailureRule.__doc__ or "").replace("``", "`"),
+            _options_table(FailureRule),
             "",
         ]
     )
 
 
-def _fields(kind: Any, words: dict[str, str]) -> str:
-    known = {f.name for f in dataclasses.fields(kind)}
-    if known != set(words):
-        raise ValueError(
-            f"docs/.hooks/reference.py and {kind.__name__} differ in {known ^ set(words)}"
-        )
-    rows = ["| key | default | meaning |", "| --- | --- | --- |"]
+def _options_table(kind: Any) -> str:
+    rows = ["| key | default | meaning | flag of | may change |", "| --- | --- | --- | --- | --- |"]
     for field in dataclasses.fields(kind):
-        rows.append(f"| `{field.name}` | {_default(field)} | {_cell(words[field.name])} |")
+        one = options_of(kind)[field.name]
+        flags = ", ".join(f"`{command}`" for command in one.flags) or "–"
+        live = "yes" if one.live else "–"
+        rows.append(
+            f"| `{field.name}` | {_default(field)} | {_cell(one.help)} | {flags} | {live} |"
+        )
     return "\n".join(rows)
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default is not dataclasses.MISSING:
-        value = field.default
-    elif field.default_factory is not dataclasses.MISSING:
+    value = field.default
+    if value is dataclasses.MISSING or value in (None, "", ()):
         return "–"
-    else:
-        return "required"
-    return "–" if value is None else f"`{json.dumps(value)}`"
+    return f"`{json.dumps(value)}`"
 
 
 # -- run directory ------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ..errors import UsageError
 from ..files import replace_text
+from ..live.surfaces import add_flags, given_by_flags
+from .entries import add_models, models_of
 from .parsing import add_json, prints_json, warn, write_json
 from .reading import range_of
 
@@ -40,13 +42,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("a", metavar="A", nargs="?", help=f"the baseline: {what}")
     parser.add_argument("b", metavar="B", nargs="?", help="the candidate: the same")
     parser.add_argument("--models", metavar="A,B", help="their names, where a side holds several")
-    parser.add_argument(
-        "--metric",
-        action="append",
-        help="may be given several times (default: all in common; the "
-        "verdict is then of what a stored ranking was steered by)",
-    )
-    parser.add_argument("--task", help="default: all in common")
     parser.add_argument("--filter", help="default: all in common")
     parser.add_argument("--range", type=range_of, metavar="LO,HI", help="of an unknown metric")
     parser.add_argument(
@@ -59,7 +54,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="D",
         help="how much worse is good enough, on the metric's own scale (default: 0)",
     )
-    parser.add_argument("--confidence", type=float, default=0.95, help="two-sided (default: 0.95)")
+    add_flags(parser, "compare")
     parser.add_argument("--by", metavar="FIELD", help="compare by groups of documents as well")
     parser.add_argument(
         "--cluster", metavar="FIELD", help="documents with equal values are not independent"
@@ -72,19 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     live = parser.add_argument_group(
         "live models", "asked random documents of --task until the answer is known"
     )
-    live.add_argument(
-        "--model", action="append", metavar="TYPE", help="in place of A and B, or of B"
-    )
-    live.add_argument(
-        "--model_args", action="append", metavar="A=B,C=D", help="its arguments; once per --model"
-    )
-    live.add_argument("--include_path", metavar="DIR", help="folder of task configurations")
-    live.add_argument("--num_fewshot", type=int, metavar="N", help="few-shot examples")
-    live.add_argument(
-        "--apply_chat_template", action="store_true", help="prompts by the models' chat templates"
-    )
-    live.add_argument("--budget_items", type=float, metavar="N", help="most documents in all")
-    live.add_argument("--max_items", type=int, metavar="N", help="most documents of each model")
+    add_models(live)
     live.add_argument("--run_dir", metavar="DIR", help="where the answers are kept")
     parser.set_defaults(func=run)
 
@@ -93,25 +76,26 @@ def run(args: argparse.Namespace) -> int:
     """Compare and print."""
     from ..live.comparison import compare
 
-    names = (args.models or ",").split(",")
-    if len(names) != 2:
-        raise UsageError(f"--models {args.models!r} is not BASELINE,CANDIDATE")
+    flags = given_by_flags(args, "compare")
     a, b = _sides(args)
+    tasks = flags.pop("tasks", None) or [None]
+    if len(tasks) > 1:
+        raise UsageError("compare takes one --task")
     found = compare(
         a,
         b,
-        args.metric,
+        flags.pop("metrics", None),
         args.margin,
-        models=(names[0] or None, names[1] or None),
-        task=args.task,
+        models=_named(args),
+        task=tasks[0],
         filter=args.filter,
-        confidence=args.confidence,
+        confidence=flags.pop("confidence", 0.95),
         by=args.by,
         cluster=args.cluster,
         items=args.items,
         range=args.range,
         lower_is_better=args.lower_is_better,
-        **_live(args),
+        **_live(args, flags),
     )
     write_json(args.json, found.to_dict())
     for target, text in ((args.markdown, markdown), (args.junit, junit), (args.html, _page)):
@@ -125,14 +109,20 @@ def run(args: argparse.Namespace) -> int:
     return found.exit_code
 
 
+def _named(args: argparse.Namespace) -> tuple[str | None, str | None]:
+    """Names of the two, as ``--models`` gives them."""
+    names = (args.models or ",").split(",")
+    if len(names) != 2:
+        raise UsageError(f"--models {args.models!r} is not BASELINE,CANDIDATE")
+    return names[0] or None, names[1] or None
+
+
 def _sides(args: argparse.Namespace) -> list[Any]:
     """Baseline and candidate: what is stored, then what is live."""
-    kinds, given = args.model or [], args.model_args or []
-    if given and len(given) != len(kinds):
-        raise UsageError("give --model_args once per --model, in the same order")
-    sides: list[Any] = [side for side in (args.a, args.b) if side is not None]
-    for kind, text in zip(kinds, given or [""] * len(kinds)):
-        sides.append({"model": kind, "model_args": text})
+    live: list[Any] = models_of(args) if args.name else [
+        {k: v for k, v in entry.items() if k != "name"} for entry in models_of(args)
+    ]  # fmt: skip
+    sides = [*(side for side in (args.a, args.b) if side is not None), *live]
     if len(sides) != 2:
         raise UsageError(
             f"compare takes two models, logs (A, B) or live (--model), not {len(sides)}"
@@ -140,20 +130,10 @@ def _sides(args: argparse.Namespace) -> list[Any]:
     return sides
 
 
-def _live(args: argparse.Namespace) -> dict[str, Any]:
+def _live(args: argparse.Namespace, settings: dict[str, Any]) -> dict[str, Any]:
     """What only live models need."""
-    harness = {
-        "include_path": args.include_path,
-        "num_fewshot": args.num_fewshot,
-        "apply_chat_template": args.apply_chat_template or None,
-    }
-    settings = {
-        "harness": {k: v for k, v in harness.items() if v is not None} or None,
-        "budget": None if args.budget_items is None else {"items": args.budget_items},
-        "max_items": args.max_items,
-    }
     if not args.model:
-        if args.run_dir or any(v is not None for v in settings.values()):
+        if args.run_dir or settings:
             raise UsageError("--include_path, --budget_items and the like are for live models")
         return {}
     from .live import Display

@@ -131,7 +131,7 @@ def _config_text(bank: str, systems: Any) -> str:
         "task: ccat_demo",
         f"bank: {bank}",
         "confidence: 0.95",
-        "one_at_a_time: true        # so that every demo on this Python gives the same result",
+        "ahead: 1                   # so that every demo on this Python gives the same result",
         "models:",
         *(
             f"  - {{name: {name}, model: ccat-demo, model_args: {{system: {name}}}, "

@@ -10,7 +10,10 @@ from typing import Any
 
 from ..errors import CcatError, UsageError
 from ..files import safe_name
+from ..live.surfaces import add_flags, given_by_flags
+from .entries import add_models, models_of
 from .parsing import add_executor, add_json, add_watch, prints_json, write_json
+from .removed import refuse_removed_keys
 
 EPILOG = """\
 without any preparation:
@@ -52,8 +55,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="rank several models on one task with few items",
         description="Rank several models on one task, stopping as soon as the order is clear.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "config",
@@ -61,35 +62,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         nargs="?",
         help="a YAML file, or a run directory to look into (default: the one that you are in)",
     )
-    plain = parser.add_argument_group("instead of a YAML file")
-    plain.add_argument("--task", metavar="TASK", help="task, group, list a,b or YAML file")
-    plain.add_argument(
-        "--model", action="append", metavar="TYPE", help="model type of lm_eval; once per model"
-    )
-    plain.add_argument(
-        "--model_args", action="append", metavar="A=B,C=D", help="its arguments; once per --model"
-    )
-    plain.add_argument(
-        "--name", action="append", metavar="NAME", help="its name in the ranking; once per --model"
-    )
-    plain.add_argument(
-        "--metric",
-        action="append",
-        metavar="METRIC[=WEIGHT]",
-        help="metric to rank by; several times for a weighted sum, weight 0 to report only; "
-        "replaces metrics:",
-    )
-    plain.add_argument(
-        "--weights",
-        metavar="W",
-        help="of several tasks: documents, equal, or a weight per task or group, a=2,b=1; replaces "
-        "weights:",
-    )
-    plain.add_argument("--include_path", metavar="DIR", help="folder of task configurations")
-    plain.add_argument("--num_fewshot", type=int, metavar="N", help="few-shot examples")
-    plain.add_argument(
-        "--apply_chat_template", action="store_true", help="prompts by the models' chat templates"
-    )
+    add_models(parser.add_argument_group("instead of models: in a YAML file"))
+    add_flags(parser.add_argument_group("options of the run, in place of the file's"), "rank")
     parser.add_argument(
         "--run_dir", help="run directory (default: the configuration's name + .run)"
     )
@@ -103,12 +77,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="with --resume: retry models that were set aside, all or the one named",
     )
     parser.add_argument(
-        "--fail_on_empty",
-        type=float,
-        metavar="SHARE",
-        help="exit code 4 where more than this share of a model's answers is empty",
-    )
-    parser.add_argument(
         "--dry_run", action="store_true", help="print expected items, cost and time, and end"
     )
     parser.add_argument(
@@ -116,40 +84,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action="store_true",
         help="with --dry_run: also ask each model one document; exit code 1 where one cannot",
     )
-    parser.add_argument("--bank", help="replaces bank: of the configuration")
-    parser.add_argument(
-        "--prior",
-        action="append",
-        metavar="[NAME=]LOGS",
-        help="earlier answers (harness logs with samples, or a run directory): not paid again",
-    )
-    parser.add_argument(
-        "--save_bank",
-        metavar="FILE",
-        help="keep what is observed in a bank that grows from ranking to ranking",
-    )
-    parser.add_argument("--confidence", type=float, help="replaces confidence:")
-    parser.add_argument("--budget_items", type=float, help="replaces budget: by {items: N}")
-    parser.add_argument("--budget_usd", type=float, help="replaces budget: by {usd: X}")
-    parser.add_argument("--budget_seconds", type=float, help="replaces budget: by {seconds: S}")
-    parser.add_argument("--max_items", type=int, help="most items per model")
-    parser.add_argument(
-        "--rank_width", type=int, metavar="W", help="stop once every rank is known to W ranks"
-    )
-    parser.add_argument(
-        "--percentile",
-        type=float,
-        metavar="P",
-        help="stop once every rank is known to P per cent of the board",
-    )
     parser.add_argument(
         "--yes", action="store_true", help="do not ask before a run that only the documents limit"
-    )
-    parser.add_argument("--seed", type=int, help="replaces seed:")
-    parser.add_argument(
-        "--one_at_a_time",
-        action="store_true",
-        help="one request in flight in the whole run: slower, and reproducible to the last bit",
     )
     add_executor(parser, "the models run", "in this process", "actors")
     add_json(parser)
@@ -163,7 +99,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run, resume, forecast or show a ranking."""
-    written = args.config is None and args.task is not None
+    from ..live.ranking import dry_run, rank
+    from ..live.spec import Spec, content_of
+    from .live import Display
+
+    flags = given_by_flags(args, "rank")
+    models = models_of(args)
+    written = args.config is None and "tasks" in flags
     if args.config is None and not written and not Path("journal.jsonl").exists():
         raise UsageError(
             "name a configuration, or give --task and --model; this directory holds no ranking to "
@@ -177,20 +119,23 @@ def run(args: argparse.Namespace) -> int:
         result = state(path)
         show(result, args.json, sys.stdout)
         return result.exit_code
-    from ..live.config import load_config, parse_config
-    from ..live.ranking import dry_run, rank
-    from .live import Display
-
-    if written:
-        config = parse_config({**_written(args), **_overrides(args)})
-        path = Path(safe_name(Path(args.task).stem))
-    else:
-        for flag in ("task", "model", "model_args", "name"):
-            if getattr(args, flag):
-                raise UsageError(f"--{flag} is for a ranking without {path}; write it there")
-        config = load_config(path, _overrides(args))
-    folder = Path(args.run_dir) if args.run_dir else Path(f"{path.with_suffix('')}.run")
     display = Display(args.quiet, args.json, args.yes)
+    if written:
+        if not models:
+            raise UsageError("--task needs the models: --model TYPE --model_args A=B, once each")
+        config = Spec.read({**flags, "models": models}, warn=display.warn)
+        path = Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
+    else:
+        if models or "tasks" in flags:
+            flag = "model" if models else "task"
+            raise UsageError(f"--{flag} is for a ranking without {path}; write it there")
+        refuse_removed_keys(content_of(path))
+        if "include_path" in flags.get("harness", {}):
+            flags["harness"]["include_path"] = str(
+                Path(flags["harness"]["include_path"]).absolute()
+            )
+        config = Spec.read(path, flags, warn=display.warn)
+    folder = Path(args.run_dir) if args.run_dir else Path(f"{path.with_suffix('')}.run")
     if args.probe and not args.dry_run:
         raise UsageError("--probe goes with --dry_run; a run asks each model one request first")
     if args.dry_run:
@@ -232,82 +177,3 @@ def _report(folder: Path) -> None:
         print(f"Report: {write_report(folder)}", file=sys.stderr)
     except CcatError as error:  # the ranking itself is done and kept
         print(f"warning: no report: {error}", file=sys.stderr)
-
-
-def _written(args: argparse.Namespace) -> dict[str, Any]:
-    """What the flags say in place of a YAML file."""
-    types, given, names = args.model or [], args.model_args or [], args.name or []
-    if not types:
-        raise UsageError("--task needs the models: --model TYPE --model_args A=B, once per model")
-    for flag, values in (("model_args", given), ("name", names)):
-        if values and len(values) != len(types):
-            raise UsageError(
-                f"--{flag} is given {len(values)} times and --model {len(types)} times; "
-                "give each once per model, in the same order"
-            )
-    arguments = given or [""] * len(types)
-    return {
-        "task": args.task,
-        "models": [
-            {"name": name, "model": kind, "model_args": text}
-            for name, kind, text in zip(names or _names(types, arguments), types, arguments)
-        ],
-    }
-
-
-def _names(types: list[str], arguments: list[str]) -> list[str]:
-    """The shortest arguments that tell the models apart."""
-    found = []
-    for kind, text in zip(types, arguments):
-        parts = dict(part.partition("=")[::2] for part in text.split(","))
-        name = next((parts[k] for k in ("pretrained", "model", "path") if parts.get(k)), "")
-        found.append(Path(name).name or kind)
-    if len(set(found)) == len(found):
-        return found
-    full = [f"{kind}:{text}" for kind, text in zip(types, arguments)]
-    if len(set(full)) < len(full):
-        raise UsageError("two models have the same --model and --model_args; give each a --name")
-    return full
-
-
-def _overrides(args: argparse.Namespace) -> dict[str, Any]:
-    budgets = {
-        kind: getattr(args, f"budget_{kind}")
-        for kind in ("items", "usd", "seconds")
-        if getattr(args, f"budget_{kind}") is not None
-    }
-    if len(budgets) > 1:
-        raise UsageError("give one of --budget_items, --budget_usd and --budget_seconds")
-    given: dict[str, Any] = {
-        key: getattr(args, key)
-        for key in (
-            "bank",
-            "confidence",
-            "max_items",
-            "rank_width",
-            "percentile",
-            "seed",
-            "fail_on_empty",
-            "prior",
-            "save_bank",
-            "weights",
-        )
-        if getattr(args, key) is not None
-    }
-    if args.metric:
-        given["metrics"] = args.metric
-    folder = args.include_path
-    if folder and args.config:  # seen from here, not from beside the configuration
-        folder = str(Path(folder).absolute())
-    harness = {
-        "include_path": folder,
-        "num_fewshot": args.num_fewshot,
-        "apply_chat_template": args.apply_chat_template or None,
-    }
-    if settings := {key: value for key, value in harness.items() if value is not None}:
-        given["harness"] = settings
-    if budgets:
-        given["budget"] = budgets
-    if args.one_at_a_time:
-        given["one_at_a_time"] = True
-    return given

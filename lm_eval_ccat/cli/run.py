@@ -13,7 +13,9 @@ from typing import Any
 
 from ..errors import UsageError
 from ..harness.shipped import with_shipped_tasks
+from ..live.surfaces import add_flags, given_by_flags
 from . import run_after
+from .parsing import warn
 
 EXAMPLES = """
 examples:
@@ -22,7 +24,7 @@ examples:
 
   # the same score, estimated from the most informative documents
   $ lm-eval-ccat run --model hf --model_args pretrained=gpt2 --tasks my_task \\
-      --adaptive --bank my_task.bank.json --target_se 0.02 --output_path out --log_samples
+      --adaptive --bank my_task.bank.json --stop "se 0.02" --output_path out --log_samples
 
   # two tasks, 60 documents in all
   $ lm-eval-ccat run --config my_config.yaml --tasks a b \\
@@ -31,31 +33,6 @@ examples:
 The estimate stands where the metric stands, with its standard error; the `adaptive` block of the
 results file says what was estimated, from how many documents and why it stopped.
 """
-
-#: Our flags, which the harness's command must not see.
-_OURS = (
-    "adaptive",
-    "bank",
-    "target_se",
-    "max_items",
-    "budget_items",
-    "budget_usd",
-    "budget_seconds",
-    "price",
-    "adaptive_batch_size",
-    "confidence",
-    "audit",
-    "exposure",
-    "adaptive_seed",
-    "rank_width",
-    "percentile",
-    "known_sampled",
-    "metric",
-    "prior",
-    "save_bank",
-    *run_after.FLAGS,
-    "mlflow_args",
-)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -66,7 +43,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.choices["run"]
     parser.usage = (
         "lm-eval-ccat run --model <model> --tasks <task> ... [options of lm_eval run]\n"
-        "       [--adaptive --bank FILE [--target_se X] [--max_items N] [--budget_items N]]"
+        "       [--adaptive --bank FILE [--stop WORDS] [--max_items N] [--budget_items N]]"
     )
     parser.description = "lm_eval's run; with --adaptive only the most informative documents."
     parser.epilog = textwrap.dedent(EXAMPLES)
@@ -77,86 +54,7 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="Choose documents by an item bank and estimate the full score",
     )
-    group.add_argument(
-        "--bank",
-        nargs="+",
-        metavar="<bank>",
-        help="Item bank (see `lm-eval-ccat calibrate`), TASK=FILE once per task, or a directory; "
-        "without one the documents are drawn at random",
-    )
-    group.add_argument(
-        "--target_se",
-        type=float,
-        metavar="<x>",
-        help="Stop at this standard error, on a scale of 0 to 1 whatever the metric's own: "
-        "0.02 is 2 points of BLEU; of a group, that of the group's score (default: 0.02 where no "
-        "other flag says when to stop)",
-    )
-    group.add_argument(
-        "--max_items",
-        type=int,
-        metavar="<n>",
-        help="Most documents per task; as many as it has: all of them are run",
-    )
-    budget = group.add_mutually_exclusive_group()
-    budget.add_argument(
-        "--budget_items", type=int, metavar="<n>", help="Most documents of all tasks together"
-    )
-    budget.add_argument("--budget_usd", type=float, metavar="<x>", help="Most dollars; see --price")
-    budget.add_argument("--budget_seconds", type=float, metavar="<s>", help="Most seconds")
-    group.add_argument(
-        "--price",
-        nargs="+",
-        metavar="<part>",
-        help="What the model costs: input=0.4 output=1.6 ($ per million tokens), item=0.01, "
-        "hour=2.5",
-    )
-    group.add_argument(
-        "--adaptive_batch_size",
-        type=lambda text: text if text == "auto" else int(text),
-        metavar="<n>",
-        help="Documents chosen at a time (default: auto, what the model takes at once)",
-    )
-    group.add_argument(
-        "--confidence",
-        type=float,
-        metavar="<c>",
-        help="Confidence of the interval that is reported (default: 0.95)",
-    )
-    group.add_argument(
-        "--audit",
-        type=float,
-        metavar="<share>",
-        help="Share of the documents drawn at random, to check the estimate by (default: 0); "
-        "methods that draw by themselves draw no more",
-    )
-    group.add_argument(
-        "--exposure",
-        type=int,
-        metavar="<k>",
-        help="Draw each document among the k most informative ones (default: 1)",
-    )
-    group.add_argument(
-        "--adaptive_seed", type=int, metavar="<n>", help="Seed of the adaptive test (default: 0)"
-    )
-    group.add_argument(
-        "--prior",
-        nargs="+",
-        metavar="<logs>",
-        help="Earlier answers of the model (logs with samples, a run directory): not paid again",
-    )
-    group.add_argument(
-        "--save_bank",
-        metavar="<file>",
-        help="Keep what is observed in a bank that grows from run to run",
-    )
-    group.add_argument(
-        "--metric",
-        action="append",
-        metavar="<metric>[=<weight>]",
-        help="Metric to estimate; several times for several of each answer, of which those with "
-        "weight 0 do not decide when to stop",
-    )
+    add_flags(group, "run")
     run_after.add_arguments(group)
     group.add_argument(
         "--mlflow_args",
@@ -166,6 +64,8 @@ def add_parser(subparsers: Any) -> None:
     )
 
 
+#: Our flags beside the options of a run; the harness's command must see none of them.
+_OURS = ("adaptive", *run_after.FLAGS, "mlflow_args")
 #: The harness's flags by which somebody gets to see a results file.
 _KEEP = ("output_path", "wandb_args", "hf_hub_log_args", "trackio_args")
 
@@ -194,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
     from ..harness.scorers import record_scorers
 
     register_models()
+    flags = given_by_flags(args, "run")
     ours = {name: vars(args).pop(name, None) for name in _OURS}
     file = _config_file(args)
     _set_include_path(args, file)
@@ -209,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
             internals.run_command()._execute(args)
 
     if not ours.pop("adaptive"):
-        given = [name for name, value in ours.items() if value is not None]
+        given = [*flags, *(name for name, value in ours.items() if value is not None)]
         if given:
             raise UsageError(f"--{given[0]} means nothing without --adaptive")
         internals.set_up_logging()
@@ -218,12 +119,19 @@ def run(args: argparse.Namespace) -> int:
         return 0
 
     from ..harness.assembly import in_words
+    from ..live.adaptive import Adaptive
     from ..live.evaluate import adaptively, refuse_subsets
 
-    out = ours["leaderboard_out"]
-    mlflow = run_after.mlflow_options(ours.pop("mlflow_args"))
-    known = ours["leaderboard"] = run_after.known_results(ours, args, file)
-    options = _options(ours)
+    out, name = ours["leaderboard_out"], ours["leaderboard_name"]
+    mlflow = run_after.mlflow_options(ours["mlflow_args"])
+    options = Adaptive.read(flags, warn=warn)
+    known = options.known
+    if known is None and (out or name):
+        flag = "leaderboard_out" if out else "leaderboard_name"
+        raise UsageError(f"--{flag} means nothing without --leaderboard")
+    if known is not None:
+        known.model = name or run_after.model_name(args, file)
+    options.require_files()
     for name in ("limit", "samples"):
         value = getattr(args, name, None)
         refuse_subsets(**{"limit": None, "samples": None, name: value or file.get(name)})
@@ -241,36 +149,6 @@ def run(args: argparse.Namespace) -> int:
         output_path = getattr(args, "output_path", None) or file.get("output_path")
         run_after.update_leaderboards(known, blocks, out, output_path)
     return 0
-
-
-def _options(given: dict[str, Any]) -> Any:
-    from ..live.options import AdaptiveOptions, parse_banks
-
-    values = {key: value for key, value in given.items() if value is not None}
-    if "bank" in values:
-        values["bank"] = parse_banks(values["bank"])
-    if "metric" in values:
-        values["metrics"] = values.pop("metric")
-    if "adaptive_seed" in values:
-        values["seed"] = values.pop("adaptive_seed")
-    if "price" in values:
-        values["price"] = _price(values["price"])
-    options = AdaptiveOptions.from_mapping(values)
-    options.require_files()
-    return options
-
-
-def _price(parts: list[str]) -> dict[str, float]:
-    values: dict[str, float] = {}
-    for part in (piece for text in parts for piece in text.split(",") if piece):
-        key, equals, number = part.partition("=")
-        try:
-            values[key] = float(number)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise UsageError(f"--price {part!r} is not of the form input=0.4 output=1.6")
-    return values
 
 
 def _config_file(args: argparse.Namespace) -> dict[str, Any]:

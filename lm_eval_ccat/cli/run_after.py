@@ -17,37 +17,11 @@ if TYPE_CHECKING:
 #: Arguments of models that name them, as the harness has it.
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 #: Flags of this module, which the harness's command must not see.
-FLAGS = ("leaderboard", "leaderboard_out", "leaderboard_name")
+FLAGS = ("leaderboard_out", "leaderboard_name")
 
 
 def add_arguments(group: Any) -> None:
     """Add the flags of leaderboards to ``run``."""
-    group.add_argument(
-        "--leaderboard",
-        nargs="+",
-        metavar="<scores>",
-        help="Full results of other models (harness logs or a score table; TASK=PATH once per "
-        "task): test the model until its place among them is decided",
-    )
-    group.add_argument(
-        "--rank_width",
-        type=int,
-        metavar="<w>",
-        help="Stop once the model's rank is known to this many ranks, on a board so dense that its "
-        "neighbours are never told apart",
-    )
-    group.add_argument(
-        "--percentile",
-        type=float,
-        metavar="<p>",
-        help="Stop once its rank is known to this many per cent of the board",
-    )
-    group.add_argument(
-        "--known_sampled",
-        action="store_const",
-        const=True,
-        help="Count the sampling error of full results, too: documents stand for more like them",
-    )
     group.add_argument(
         "--leaderboard_out",
         metavar="<path>",
@@ -57,32 +31,6 @@ def add_arguments(group: Any) -> None:
     group.add_argument(
         "--leaderboard_name", metavar="<name>", help="The model's name on the leaderboard"
     )
-
-
-def known_results(
-    ours: dict[str, Any], args: argparse.Namespace, file: Mapping[str, Any]
-) -> KnownResults | None:
-    """What ``--leaderboard`` names; takes this module's flags out of `ours`.
-
-    Raises
-    ------
-    UsageError
-        A path does not exist, or a flag that means nothing without ``--leaderboard``.
-    """
-    given = ours.pop("leaderboard", None)
-    out, name = ours.pop("leaderboard_out", None), ours.pop("leaderboard_name", None)
-    if given is None:
-        for flag, value in (("leaderboard_out", out), ("leaderboard_name", name)):
-            if value is not None:
-                raise UsageError(f"--{flag} means nothing without --leaderboard")
-        return None
-    from ..live.known import KnownResults
-    from ..live.options import parse_banks
-
-    found = KnownResults.of(parse_banks(given))
-    assert found is not None
-    found.model = name or model_name(args, file)
-    return found
 
 
 def mlflow_options(text: str | None) -> dict[str, str] | None:

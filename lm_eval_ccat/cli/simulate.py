@@ -232,7 +232,8 @@ _OF_ONE_TASK = {"items": None, "spend": "budget", "batch": 1, "item_scaling": Fa
 
 def _run_suite(args: argparse.Namespace) -> int:
     """Replay a ranking over several tasks."""
-    from ..live.suite import parse_weights
+    from ..live.fields import Place
+    from ..live.values import WEIGHTS
     from ..simulation.suite import DEFAULT_METHODS, simulate_suite
     from ..upkeep.build import tables_of
 
@@ -250,7 +251,7 @@ def _run_suite(args: argparse.Namespace) -> int:
         found = simulate_suite(
             tables,
             _methods(args.methods or ",".join(DEFAULT_METHODS), args.familywise),
-            weights=parse_weights(args.weights) or "documents",
+            weights=WEIGHTS.read(args.weights or "", Place("weights")) or "documents",
             holdout=args.holdout,
             folds=args.folds,
             seeds=args.seeds,

@@ -8,32 +8,164 @@ after the other, each with an equal part of what is left of the budget.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..bank.suite import SuiteBank
 from ..errors import RunError, UsageError
 from ..files import safe_name
 from ..harness import internals
 from ..harness.assembly import TaskRun
 from ..harness.outcome import Outcome, leading
 from ..harness.session import TaskSession
+from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.directory import RunDirectory
 from .engine import conduct, open_ranker, refuse_wrong_directory
+from .entries import ModelSpec
 from .forecast import target_in_words
 from .keep import growing, keep, refuse_file
-from .known import KnownMean, known_means
+from .known import KnownMean, KnownResults, known_means
 from .observer import Observer
-from .options import MODEL, AdaptiveOptions
-from .outcomes import Bank, apart_from, measure
+from .outcomes import apart_from, measure
 from .plan import Plan, check_session, plan_of
 from .prior import answers_at_hand
 from .results import result_of, task_runs
+from .spec import Spec
+from .values import BUDGET_KINDS
 from .worker import Item, SessionWorker
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
+
+
+#: Options of rankings of several models.
+OF_RANKINGS = ("tasks", "task", "models", "weights", "memory")
+#: The name of the one model in its ranking.
+MODEL = "model"
+#: Standard error at which a run stops that is told of nothing else to stop by: an interval of
+#: about 4 points of 100 to either side.
+TARGET = "se 0.02"
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """What an adaptive run of one model is told.
+
+    Attributes
+    ----------
+    spec : Spec
+        Of all its tasks; without tasks and models, which the harness loads.
+    run_dir : path or None
+        Where the journal is kept; None keeps it in memory.
+    resume : bool
+        Go on with what `run_dir` holds.
+    known : KnownResults or None
+        Full results of other models: each task is run until the model's place is decided.
+    """
+
+    spec: Spec = field(default_factory=Spec)
+    run_dir: Any = None
+    resume: bool = False
+    known: KnownResults | None = None
+
+    @classmethod
+    def read(
+        cls,
+        values: Mapping[str, Any],
+        folder: Path | None = None,
+        warn: Callable[[str], None] | None = None,
+    ) -> Adaptive:
+        """Read options as ``--metadata '{"adaptive": {...}}'`` and ``adaptive=`` give them.
+
+        Parameters
+        ----------
+        values : mapping
+            Options of `Spec`, ``run_dir`` and ``resume``; ``budget_items`` and the like too.
+        folder : Path, optional
+            Beside which paths are looked for first.
+        warn : callable, optional
+            Is told of keys of earlier versions; default the log.
+
+        Raises
+        ------
+        UsageError
+            An unknown key, a value out of range, or options that do not go together.
+        """
+        given = dict(values)
+        run_dir, resume = given.pop("run_dir", None), bool(given.pop("resume", False))
+        for kind in BUDGET_KINDS:
+            if (amount := given.pop(f"budget_{kind}", None)) is not None:
+                given["budget"] = {**(given.get("budget") or {}), kind: amount}
+        for key in OF_RANKINGS:
+            if given.get(key) is not None:
+                raise UsageError(f"`{key}` is for a ranking of several models, not for one")
+        spec = Spec.read(given, folder=folder, warn=warn or log.warning)
+        if spec.known is None:
+            for rule in spec.rule.parts():
+                if isinstance(rule, TopDecided | RankWidth | Percentile):
+                    raise UsageError(
+                        f"stop {spec.stop!r} is of a place among full results; it needs leaderboard"
+                    )
+        if "usd" in spec.budget and not spec.price.known:
+            raise UsageError(
+                "a budget in usd needs the model's price: --price input=... output=..."
+            )
+        limits = (spec.budget or None, spec.max_items, spec.known)
+        if given.get("stop") is None and spec.stop == "decided" and limits == (None, None, None):
+            spec = replace(spec, stop=TARGET)
+        elif spec.target_se is not None and spec.known is None:
+            spec = replace(spec, stop=spec.stop.replace("decided and ", ""))
+        return cls(spec, run_dir, resume, KnownResults.of(spec.known))
+
+    def require_files(self) -> None:
+        """Refuse banks and full results that cannot be read, before a model is loaded.
+
+        Raises
+        ------
+        BankError
+            A bank is missing or damaged, or a folder holds none.
+        ScoreTableError, ScaleError, UsageError
+            See `KnownResults.of_task`.
+        """
+        given = self.spec.bank
+        for task, bank in given.items() if isinstance(given, Mapping) else [("", given)]:
+            if isinstance(bank, str | Path) and bank:
+                banks = SuiteBank.load(bank)
+                if self.known is not None and len(banks) == 1:
+                    [(name, [only, *_])] = ((name, list(of.values())) for name, of in banks.items())
+                    self.known.of_task(task or name, only)
+
+    def of_tasks(self, names: Sequence[str], budget: Mapping[str, float]) -> Spec:
+        """The options of a ranking of this one model on tasks that are ranked together.
+
+        Parameters
+        ----------
+        names : sequence of str
+        budget : mapping
+            This ranking's part of the budget.
+        """
+        spec, n = self.spec, len(names)
+        limits = [spec.warmup]
+        if spec.max_items is not None:
+            limits.append(spec.max_items)
+        if "items" in budget:
+            # A first look at every task, on at most half the budget where there are several.
+            limits.append(int(budget["items"]) // (1 if n == 1 else 2 * n))
+        elif "usd" in budget:
+            limits.append(0)  # the paper's warm-up knows no budget
+        return replace(
+            spec,
+            tasks=tuple(names),
+            models=(ModelSpec(MODEL, price=spec.price),),
+            bank="",
+            known=None,
+            budget=dict(budget),
+            warmup=min(limits),
+            max_items=None if spec.max_items is None else spec.max_items * n,
+            stop="limits" if n > 1 and spec.stop == "decided" else spec.stop,
+        )
 
 
 @dataclass(frozen=True)
@@ -42,7 +174,7 @@ class AdaptiveTaskRun:
 
     session: TaskSession
     measured: dict[str, Outcome]
-    options: AdaptiveOptions
+    options: Adaptive
     warnings: tuple[str, ...]
     known: dict[str, KnownMean] | None
 
@@ -52,21 +184,20 @@ class AdaptiveTaskRun:
         return leading(self.measured)
 
     @classmethod
-    def prepare(
-        cls, session: TaskSession, bank: Bank | None, options: AdaptiveOptions
-    ) -> AdaptiveTaskRun:
+    def prepare(cls, session: TaskSession, options: Adaptive, only: bool) -> AdaptiveTaskRun:
         """Check that bank, task, metric and settings fit; sends nothing to the model.
 
-        Without a bank documents will be drawn at random.
+        Without a bank documents will be drawn at random; `only` says that there is no other task.
 
         Raises
         ------
         BankMismatchError, MetricError
             See `check_bank` and `Outcome.of`.
         """
-        measured = measure(bank, options.metrics, session)
-        said = [] if bank is None else [check_session(o.bank, session) for o in measured.values()]
-        on_board = options.leaderboard and options.leaderboard.model
+        bank, full = options.spec.bank, options.known
+        measured = measure(bank, options.spec.metrics, session, only)
+        said = [check_session(o.bank, session) for o in measured.values()] if bank else []
+        on_board = full and full.model
         names = [internals.model_name(session.lm), *([on_board] if on_board else [])]
         measured, own = apart_from(measured, names)
         said.append(own)
@@ -74,14 +205,14 @@ class AdaptiveTaskRun:
         for warning in warnings:
             log.warning("%s: %s", session.name, warning)
         known = None
-        if options.leaderboard is not None:
+        if full is not None:
             if len(measured) > 1:
                 raise UsageError("a leaderboard is of one metric; name one with --metric")
             outcome = leading(measured)
-            table = options.leaderboard.of_task(session.name, outcome.bank)
+            table = full.of_task(session.name, outcome.bank)
             if table is not None:
-                known = known_means(table, outcome.bank, [MODEL], options.known_sampled)
-            options.leaderboard.scales[session.name] = outcome.metric.scale
+                known = known_means(table, outcome.bank, [MODEL], options.spec.known_sampled)
+            full.scales[session.name] = outcome.metric.scale
         return cls(session, measured, options, warnings, known)
 
 
@@ -97,7 +228,7 @@ def run_tasks(
     """
     finished: dict[str, TaskRun] = {}
     units, left = together(runs, groups), len(runs)
-    for kept in {Path(run.options.save_bank) for run in runs.values() if run.options.save_bank}:
+    for kept in {Path(file) for run in runs.values() if (file := run.options.spec.save_bank)}:
         if len(units) > 1:  # each adds its own bank to one folder
             refuse_file(kept)
             kept.mkdir(parents=True, exist_ok=True)
@@ -105,7 +236,7 @@ def run_tasks(
         options = unit.runs[0].options
         share = {
             kind: _part(kind, amount - _spent(finished, kind), len(unit.runs), left)
-            for kind, amount in (options.budget or {}).items()
+            for kind, amount in options.spec.budget.items()
         }
         folder = options.run_dir
         if folder is not None and len(units) > 1:
@@ -150,7 +281,8 @@ def together(runs: Mapping[str, AdaptiveTaskRun], groups: Mapping[str, Any]) -> 
 def _group_weights(runs: Mapping[str, AdaptiveTaskRun], group: Any) -> dict[str, float] | None:
     """How a group weighs its tasks; None where it is not to be run together."""
     options = next(iter(runs.values())).options
-    bounded = (options.budget or options.target is not None) and options.leaderboard is None
+    spec = options.spec
+    bounded = (spec.budget or spec.target_se is not None) and options.known is None
     if not bounded or any(run.options is not options for run in runs.values()):
         return None
     metrics = [run.outcome.metric for run in runs.values()]
@@ -179,32 +311,33 @@ def _run(
     outcomes = {run.outcome.task: run.measured for run in runs}
     sessions = {run.outcome.task: run.session for run in runs}
     plan = plan_of(
-        options.config("+".join(outcomes), budget, len(runs)),
+        options.of_tasks(list(outcomes), budget),
         outcomes, sessions, runs[0].known, weights,
     )  # fmt: skip
-    if options.save_bank:
-        growing(plan, options.save_bank)
-    size = options.batch_size
-    worker = OpenWorker(plan, size if isinstance(size, int) else None)
-    if options.prior:
+    spec = options.spec
+    if spec.save_bank:
+        growing(plan, spec.save_bank)
+    worker = OpenWorker(plan, spec.ahead)
+    if spec.prior:
         tasks = list(plan.measured)
-        earlier = answers_at_hand(options.prior, [MODEL], tasks, plan.single, observer.warn)
+        earlier = answers_at_hand(spec.prior, [MODEL], tasks, plan.single, observer.warn)
         worker.at_hand = earlier[MODEL]
     with _directory(folder, options.resume) as directory:
         resume = directory is not None and directory.journal.exists()
         if not resume and plan.config.target_se is not None:
-            say = log.warning if options.unbounded else log.info
-            say("%s: %s", "+".join(outcomes), target_in_words(plan, options.unbounded))
+            by_default = spec.stop == TARGET
+            say = log.warning if by_default else log.info
+            say("%s: %s", "+".join(outcomes), target_in_words(plan, by_default))
         ranker = open_ranker(plan, directory, resume, observer)
         with _sole_retries(worker), closing(worker):
             ended = conduct(plan, ranker, [worker], observer, beyond=_beyond(plan, options))
         if directory is not None:
             result = result_of(plan, ranker, directory.path, interrupted=not ended)
             directory.write_json("result.json", result.content)
-        if options.save_bank and ranker.answers:
+        if spec.save_bank and ranker.answers:
             name = internals.model_name(worker.lm)
             settings = {task: session.settings for task, session in plan.sessions.items()}
-            said = keep(plan, ranker, options.save_bank, settings, {MODEL: name})
+            said = keep(plan, ranker, spec.save_bank, settings, {MODEL: name})
             observer.note(said)
         if not ended:
             if directory is not None:
@@ -262,13 +395,13 @@ def _sole_retries(worker: OpenWorker) -> Iterator[None]:
             internals.own_retries(worker.lm, before)
 
 
-def _beyond(plan: Plan, options: AdaptiveOptions) -> list[Item]:
+def _beyond(plan: Plan, options: Adaptive) -> list[Item]:
     """Documents that the bank does not offer, where all were asked for.
 
     A bank may have removed documents, or not know some; a full run has them too.
     """
     total = len(plan.session.doc_ids)
-    wanted = options.max_items
+    wanted = options.spec.max_items
     if len(plan.outcomes) > 1 or wanted is None or wanted < total or plan.config.budget:
         return []
     offered, task = set(plan.offered), plan.outcome.task

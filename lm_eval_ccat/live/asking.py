@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import RunError
 from ..runs.journaled import LOST, JournaledRanker
 from .availability import Availability, State
-from .config import FailureRule
+from .entries import FailureRule
 from .failures import (
     Verdict,
     attempts_for,

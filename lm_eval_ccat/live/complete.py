@@ -17,17 +17,19 @@ from ..runs.directory import RunDirectory
 from ..runs.rebuild import banks_at, rebuild
 from ..scores.earlier import EarlierAnswer
 from ..scores.readers.lm_eval.files import tasks_of
-from .config import ModelConfig, RankConfig, from_public
-from .engine import open_ranker
+from .engine import open_ranker, require_same
+from .entries import ModelSpec
 from .logged import logged_config, run_beside
 from .observer import Observer
 from .plan import Plan, make_plan
-from .prior import ANY, answers_at_hand
+from .prior import answers_at_hand
 from .quiet import quiet_harness
-from .ranking import Config, as_config, make_workers
+from .ranking import Config, make_workers
 from .results import task_runs
 from .scheduler import Scheduler
+from .spec import Spec
 from .tasks import require_model_types
+from .values import ANY
 from .worker import Item, SessionWorker
 
 #: Where the full results lie in a run directory.
@@ -57,7 +59,7 @@ def complete(
         then made beside it (see `directory_of`).
     models : sequence of str, optional
         Default all.
-    config : dict, path or RankConfig, optional
+    config : dict, path or Spec, optional
         The run's configuration, where its own copy does not do: credentials are masked there.
     observer : Observer, optional
     include_path : sequence of str, optional
@@ -81,10 +83,10 @@ def complete(
     """
     directory, watcher = RunDirectory(directory_of(run_dir)), observer or Observer()
     if config is not None:
-        settings = as_config(config)
+        settings = Spec.read(config, warn=watcher.warn).require_ranking()
     elif directory.path == Path(run_dir):
         header = directory.present_identity()
-        settings = from_public(header["config"], bank=str(banks_at(directory.path)))
+        settings = replace(Spec.recorded(header["config"]), bank=str(banks_at(directory.path)))
     else:
         settings = logged_config(Path(run_dir), include_path)
     if config is None:
@@ -101,7 +103,7 @@ def complete(
             plan = make_plan(settings)
             if directory.path != Path(run_dir):
                 _begin(plan, directory, watcher)
-            directory.require_same(plan.identity())
+            require_same(directory, plan)
             return {entry.name: _complete(plan, directory, entry, watcher) for entry in entries}
     finally:
         directory.release()
@@ -121,7 +123,7 @@ def _begin(plan: Plan, directory: RunDirectory, watcher: Observer) -> None:
 
 
 def _complete(
-    plan: Plan, directory: RunDirectory, entry: ModelConfig, watcher: Observer
+    plan: Plan, directory: RunDirectory, entry: ModelSpec, watcher: Observer
 ) -> dict[str, TaskRun]:
     ranker, _ = rebuild(directory.path)
     if not ranker.done:
@@ -184,7 +186,7 @@ def _fitting(plan: Plan, worker: SessionWorker, left: Sequence[Item]) -> dict[It
     return fitting
 
 
-def _refuse_masked(config: RankConfig, folder: Path) -> None:
+def _refuse_masked(config: Spec, folder: Path) -> None:
     """Credentials that only the user has."""
 
     def masked(value: Any) -> bool:

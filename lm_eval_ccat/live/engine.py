@@ -16,13 +16,15 @@ from typing import Any
 
 from ..errors import RunError, UsageError
 from ..runs.directory import RunDirectory
-from ..runs.identity import NO_LIMIT, Differences
+from ..runs.identity import NO_LIMIT, Differences, differences
 from ..runs.journal import JournalFile, MemoryJournal
 from ..runs.journaled import CUT_OFF, JournaledRanker
 from ..runs.rebuild import BANK_FILE, BANKS_FOLDER, make_ranker, save_banks
 from .observer import Observer, Progress
 from .plan import Plan
 from .scheduler import Scheduler
+from .spec import Spec
+from .surfaces import may_change
 from .worker import Item, Worker
 
 
@@ -62,7 +64,7 @@ def open_ranker(
         ranker.note("start", op="session")
         return ranker
     header, identity = directory.read_header(), plan.identity()
-    found = directory.require_same(identity)
+    found = require_same(directory, plan)
     ranker = JournaledRanker(make_ranker(plan.banks, header["ranker"]), directory.journal)
     ranker.sync()
     if directory.journal.torn:
@@ -82,6 +84,20 @@ def open_ranker(
     if retry:
         _take_up_again(ranker, retry, plan)
     return ranker
+
+
+def require_same(directory: RunDirectory, plan: Plan) -> Differences:
+    """Refuse to resume what is no longer the same run; else what has changed and may.
+
+    Raises
+    ------
+    RunError
+        Showing each difference that may not be as ``old -> new``.
+    """
+    old, new = directory.present_identity(), plan.identity()
+    old["config"] = Spec.recorded(old["config"]).comparable()
+    new["config"] = plan.config.comparable()
+    return differences(old, new, may_change()).accepted(str(directory.path))
 
 
 def _take_up_again(ranker: JournaledRanker, which: bool | str, plan: Plan) -> None:
@@ -173,7 +189,7 @@ def conduct(
         ranker,
         workers,
         config.failures,
-        one_at_a_time=config.one_at_a_time,
+        one_at_a_time=config.ahead == 1,
         memory=config.memory,
         seconds=plan.seconds,
         expected=plan.expected_cost,

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
@@ -23,9 +22,10 @@ from ..harness import internals
 from ..harness.assembly import assemble, in_words
 from ..harness.scorers import record_scorers
 from ..harness.session import TaskSession, ignored_fewshot
-from .adaptive import AdaptiveTaskRun, run_tasks
+from .adaptive import Adaptive, AdaptiveTaskRun, run_tasks
+from .fields import options_of
 from .observer import Observer, ProgressBar
-from .options import AdaptiveOptions, require_bank
+from .spec import OLD, Spec
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
@@ -34,7 +34,7 @@ log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user s
 class _Call:
     """One call under `adaptively`: its options, and the blocks it has given."""
 
-    options: AdaptiveOptions
+    options: Adaptive
     num_fewshot: int | None = None
     observer: Observer | None = None
     blocks: dict[str, Any] = field(default_factory=dict)
@@ -56,21 +56,6 @@ def adaptive_evaluate(
     model_args: Any = None,
     tasks: list[Any] | None = None,
     *,
-    bank: Any = None,
-    metrics: Any = None,
-    prior: Any = None,
-    save_bank: Any = None,
-    target_se: float | None = None,
-    max_items: int | None = None,
-    budget: Mapping[str, float] | None = None,
-    price: Mapping[str, float] | None = None,
-    adaptive_batch_size: int | str | None = None,
-    confidence: float = 0.95,
-    seed: int = 0,
-    audit: float = 0.0,
-    exposure: int = 1,
-    run_dir: str | Path | None = None,
-    resume: bool = False,
     observer: Observer | None = None,
     **arguments: Any,
 ) -> dict[str, Any] | None:
@@ -80,42 +65,10 @@ def adaptive_evaluate(
     ----------
     model, model_args, tasks, **arguments
         As `lm_eval.simple_evaluate` takes them; ``include_path`` (a directory of task
-        configurations) as well. ``limit`` and ``samples`` are refused.
-    bank : ItemBank, path, or mapping of task name to either, optional
-        Calibrated items; a path may be a directory of banks. Without one the documents are drawn
-        at random.
-    metrics : str, list of str, or mapping of str to float, optional
-        What to estimate of each answer, ``{"bleu": 1, "chrf": 0}``: those with weight decide when
-        to stop. Default the bank's metric, else the task's first.
-    prior : path or list of path, optional
-        Earlier answers of the model, which are not paid again: harness logs with samples, or a run
-        directory.
-    save_bank : path, optional
-        File of a bank that grows by what the run observes; a folder of banks for several tasks.
-    target_se : float, optional
-        Stop once the standard error of the estimate, on the [0, 1] scale whatever the metric's
-        own, is at most this; of a group of tasks, that of the group's score. Default 0.02 where
-        there is no other rule to stop by.
-    max_items : int, optional
-        Most documents per task.
-    budget : mapping, optional
-        One of ``{"items": n}``, ``{"usd": x}`` (with `price`), ``{"seconds": s}``, in all.
-    price : mapping, optional
-        What the model costs: ``input`` and ``output`` ($ per million tokens), ``item``, ``hour``.
-    adaptive_batch_size : int or "auto", optional
-        Documents at a time; default what the model takes at once.
-    confidence : float, optional
-        Of the interval that is reported.
-    seed : int, optional
-    audit : float, optional
-        Share of the documents that is drawn at random, to check the estimate by.
-    exposure : int, optional
-        Draw each document at random among this many most informative ones.
-    run_dir : path, optional
-        Where the journal is kept, so that the run can be resumed; without it failed requests are
-        retried all the same. Several tasks that are not ranked together get a folder each.
-    resume : bool, optional
-        Go on with what `run_dir` holds: nothing that was answered is asked again.
+        configurations) as well. ``limit`` and ``samples`` are refused. Beside them every option of
+        a run by its name (``bank``, ``metrics``, ``stop``, ``max_items``, ``budget``, ``price``,
+        ``seed``, ``prior``, ...; docs/reference/config has them all), ``run_dir`` (where the
+        journal is kept, so that the run can be resumed) and ``resume``.
     observer : Observer, optional
         Is told of warnings and progress; default a progress bar.
 
@@ -134,28 +87,13 @@ def adaptive_evaluate(
     Examples
     --------
     >>> results = adaptive_evaluate(                                   # doctest: +SKIP
-    ...     "hf", {"pretrained": "gpt2"}, ["my_task"], bank="my_task.bank.json", target_se=0.02
+    ...     "hf", {"pretrained": "gpt2"}, ["my_task"], bank="my_task.bank.json", stop="se 0.02"
     ... )
     >>> results["adaptive"]["my_task"]["items"]                        # doctest: +SKIP
     37
     """
-    options = AdaptiveOptions(
-        bank=bank,
-        metrics=metrics,
-        prior=prior,
-        save_bank=save_bank,
-        target_se=target_se,
-        max_items=max_items,
-        budget=budget,
-        price=price,
-        batch_size=adaptive_batch_size,
-        confidence=confidence,
-        seed=seed,
-        audit=audit,
-        exposure=exposure,
-        run_dir=run_dir,
-        resume=resume,
-    )
+    names = {*options_of(Spec), *OLD, "run_dir", "resume"} - {"tasks", "models", "harness"}
+    options = Adaptive.read({k: arguments.pop(k) for k in list(arguments) if k in names})
     refuse_subsets(arguments.get("limit"), arguments.get("samples"))
     if "include_path" in arguments:
         # The metadata that the harness would give a task manager of its own.
@@ -184,7 +122,7 @@ def simple_evaluate(
     model, model_args, tasks, **arguments
         As the harness takes them.
     adaptive : mapping, optional
-        Keyword arguments of `adaptive_evaluate` (``bank``, ``target_se``, ...). Without it this
+        Keyword arguments of `adaptive_evaluate` (``bank``, ``stop``, ...). Without it this
         is the harness's own function.
 
     Examples
@@ -197,7 +135,7 @@ def simple_evaluate(
         return internals.stock_simple_evaluate(
             model=model, model_args=model_args, tasks=tasks, **arguments
         )
-    options = AdaptiveOptions.from_mapping(adaptive)
+    options = Adaptive.read(adaptive)
     refuse_subsets(arguments.get("limit"), arguments.get("samples"))
     with adaptively(options, arguments.get("num_fewshot")):
         return internals.stock_simple_evaluate(
@@ -207,13 +145,13 @@ def simple_evaluate(
 
 @contextmanager
 def adaptively(
-    options: AdaptiveOptions, num_fewshot: int | None = None, observer: Observer | None = None
+    options: Adaptive, num_fewshot: int | None = None, observer: Observer | None = None
 ) -> Iterator[dict[str, Any]]:
     """While this lasts, every task that the harness evaluates in this thread is adaptive.
 
     Parameters
     ----------
-    options : AdaptiveOptions
+    options : Adaptive
     num_fewshot : int, optional
         What the harness is asked for; a task that ignores it is warned of.
     observer : Observer, optional
@@ -271,7 +209,7 @@ def _wrapper_of(stock: Callable[..., Any]) -> Callable[..., Any]:
     return evaluate
 
 
-def _adaptive_tasks(tasks: Mapping[str, Any]) -> dict[str, AdaptiveOptions]:
+def _adaptive_tasks(tasks: Mapping[str, Any]) -> dict[str, Adaptive]:
     call = _CURRENT.get()
     if call is not None:
         return dict.fromkeys(tasks, call.options)
@@ -284,7 +222,7 @@ def _evaluate(
     arguments: dict[str, Any],
     groups: dict[str, Any],
     tasks: dict[str, Any],
-    chosen: Mapping[str, AdaptiveOptions],
+    chosen: Mapping[str, Adaptive],
 ) -> dict[str, Any] | None:
     refuse_subsets(arguments["limit"], arguments["samples"])
     lm = arguments["lm"]
@@ -298,11 +236,9 @@ def _evaluate(
                 f"task {name} runs code that the model writes; "
                 "pass --confirm_run_unsafe_code if you accept that"
             )
-        bank = options.bank_for(name, only_task=len(chosen) == 1)
-        if options.bank is not None:
-            bank = require_bank(bank, name)
-        session = TaskSession(task, lm, session_options, count_tokens=options.model_price.by_tokens)
-        runs[name] = AdaptiveTaskRun.prepare(session, bank, options)
+        by_tokens = options.spec.price.by_tokens
+        session = TaskSession(task, lm, session_options, count_tokens=by_tokens)
+        runs[name] = AdaptiveTaskRun.prepare(session, options, only=len(chosen) == 1)
         ignored = ignored_fewshot(task, call.num_fewshot if call is not None else None)
         if ignored is not None:
             log.warning(ignored)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import CcatError
 from ..harness.transport import ServerError, seconds_to_wait
-from .config import FailureRule
+from .entries import FailureRule
 
 #: Answers that no repetition mends, because they are about the model: wrong key, no right, no such
 #: model or address.

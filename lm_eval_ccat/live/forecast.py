@@ -21,7 +21,7 @@ GAPS = (0.2, 0.1, 0.05, 0.02)
 MOST_PLAYED = 400
 
 if TYPE_CHECKING:
-    from .config import ModelConfig
+    from .entries import ModelSpec
     from .plan import Plan
 
 
@@ -48,7 +48,7 @@ def forecast(plan: Plan) -> dict[str, Any]:
         if bound is not None and cost.mean > 0.0 and all_known:
             others = least * (each_once - cost.mean)
             most = max(least, min(alone, math.ceil((bound - others) / cost.mean)))
-        at_once = 1 if config.one_at_a_time else _at_once(entry)
+        at_once = 1 if config.ahead == 1 else _at_once(entry)
         models[entry.name] = {
             "price_known": cost.known,
             "cost_per_item": cost.mean if cost.known else None,
@@ -87,7 +87,7 @@ def forecast(plan: Plan) -> dict[str, Any]:
         "most_cost": min(limits) if limits else None,
         "overspend_at_most": in_flight if all_known and bound is not None else None,
         "judge_cost_per_item": config.judge.item,
-        "one_at_a_time": config.one_at_a_time,
+        "one_at_a_time": config.ahead == 1,
     }
 
 
@@ -234,7 +234,7 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
         goes = f"nothing says when to stop, so {goes}"
     goes += f", which is expected to take {number}"
     if by_default:
-        goes += f"; another: target_se, max_items or a budget; all: max_items {size}"
+        goes += f"; another: stop, max_items or a budget; all: max_items {size}"
     return goes
 
 
@@ -261,7 +261,7 @@ def _expected_errors(plan: Plan) -> Iterator[float]:
         yield ranker.estimate(name)[1]
 
 
-def _at_once(entry: ModelConfig) -> int:
+def _at_once(entry: ModelSpec) -> int:
     """Documents that a model will have at once, as far as the configuration says."""
     for value in (entry.concurrency, entry.model_args.get("num_concurrent"), entry.batch_size):
         try:

@@ -12,12 +12,12 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..bank.observations import Observation
-from ..bank.suite import SuiteBank, is_suite
+from ..bank.suite import SuiteBank
 from ..errors import UsageError
 from ..harness.outcome import Outcome
 from ..runs.journaled import JournaledRanker
 from ..upkeep.grow import grow, readiness, require_growing
-from .outcomes import banks_of, task_of, tasks_of_suite
+from .outcomes import banks_of
 from .plan import Plan
 
 
@@ -52,7 +52,7 @@ def refuse_file(place: Path) -> None:
 
 
 def _growing(outcomes: Mapping[str, Outcome], place: Path, task: str) -> dict[str, ItemBank]:
-    if not place.exists() or (place.is_dir() and task not in _tasks_in(place)):
+    if not place.exists() or (place.is_dir() and task not in _banks_in(place)):
         found = {name: outcome.bank for name, outcome in outcomes.items()}
     else:
         found = banks_of(place, task)
@@ -101,8 +101,7 @@ def keep(
     """
     today = date.today().isoformat()
     banks, place = growing(plan, path), Path(path)
-    others = _tasks_in(place) - set(banks) if place.is_dir() else set()
-    old = {task: banks_of(place, task) for task in sorted(others)}
+    old = {task: of for task, of in _banks_in(place).items() if task not in banks}
     for join in (True, False):  # banks of several tasks and outcomes are of one method
         made: dict[str, dict[str, ItemBank]] = {}
         for task, of in banks.items():
@@ -124,11 +123,11 @@ def keep(
     return f"Kept in {path}: answers of {len(least.models)} models; {readiness(least)}."
 
 
-def _tasks_in(folder: Path) -> set[str]:
-    """Tasks of which a folder has banks."""
-    if is_suite(folder):
-        return set(tasks_of_suite(folder))
-    return {task for file in folder.glob("*.json") if (task := task_of(file)) is not None}
+def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:
+    """Banks of a folder by task and outcome; none where it is no folder, or an empty one."""
+    if not place.is_dir() or not any(place.glob("*.json")):
+        return {}
+    return SuiteBank.load(place)
 
 
 def _observed(

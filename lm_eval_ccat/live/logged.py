@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import UsageError
 from ..scores.readers.lm_eval.files import Run, find_runs, tasks_of
 from ..scores.readers.lm_eval.settings import settings_of
-from .config import RankConfig, parse_config
+from .spec import Spec
 
 #: What follows the name of an output folder in that of the run directory beside it.
 SUFFIX = ".run"
@@ -24,7 +24,7 @@ def run_beside(folder: Path) -> Path:
     return place.with_name(place.name + SUFFIX)
 
 
-def logged_config(folder: Path, include_path: Sequence[str] = ()) -> RankConfig:
+def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
     """The models, tasks and settings of adaptive runs, with their answers as earlier ones.
 
     Parameters
@@ -59,7 +59,7 @@ def logged_config(folder: Path, include_path: Sequence[str] = ()) -> RankConfig:
     tasks, harness = list(runs), _harness(runs)
     if include_path:
         harness["include_path"] = list(include_path)
-    return parse_config(
+    return Spec.read(
         {
             **({"task": tasks[0]} if len(tasks) == 1 else {"tasks": tasks}),
             "models": [_entry(name, next(iter(of.values()))) for name, of in latest.items()],

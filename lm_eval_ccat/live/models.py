@@ -12,8 +12,9 @@ from ..demo import register_models
 from ..files import safe_name
 from ..harness import TaskSession, internals
 from ..harness.outcome import Outcome
-from .config import ModelConfig, RankConfig
+from .entries import ModelSpec
 from .money import Till
+from .spec import Spec
 from .tasks import PlaceholderLM, open_tasks
 from .worker import Item, SessionWorker
 
@@ -23,8 +24,8 @@ class HarnessWorker(SessionWorker):
 
     Parameters
     ----------
-    entry : ModelConfig
-    config : RankConfig
+    entry : ModelSpec
+    config : Spec
     measured : mapping of task to (mapping of name to Outcome)
     till : Till
     check : callable
@@ -33,8 +34,8 @@ class HarnessWorker(SessionWorker):
 
     def __init__(
         self,
-        entry: ModelConfig,
-        config: RankConfig,
+        entry: ModelSpec,
+        config: Spec,
         measured: Mapping[str, Mapping[str, Outcome]],
         till: Till,
         check: Callable[[TaskSession], None],

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UsageError
 from ..harness import internals
 from ..harness.prices import Price, Tokens, estimate_tokens
-from .config import ModelConfig, RankConfig
+from .entries import ModelSpec
+from .spec import Spec
 
 if TYPE_CHECKING:
     from ..harness import TaskSession
@@ -64,7 +65,7 @@ class Forecast:
     known: bool
 
 
-def currency_of(config: RankConfig) -> str:
+def currency_of(config: Spec) -> str:
     """Dollars where every price is known and the budget is not one of items.
 
     Raises
@@ -85,7 +86,7 @@ def currency_of(config: RankConfig) -> str:
     return "usd"
 
 
-def till_of(entry: ModelConfig, config: RankConfig, currency: str) -> Till:
+def till_of(entry: ModelSpec, config: Spec, currency: str) -> Till:
     """What charges one model's documents."""
     return Till(entry.price, config.judge.item, currency)
 
@@ -108,7 +109,7 @@ def expected_tokens(session: TaskSession, docs: Sequence[Any]) -> dict[Any, Toke
     return expected
 
 
-def forecast_of(model: ModelConfig, config: RankConfig, expected: Mapping[Any, Tokens]) -> Forecast:
+def forecast_of(model: ModelSpec, config: Spec, expected: Mapping[Any, Tokens]) -> Forecast:
     """What one model's documents are expected to cost."""
     if not model.price.known:
         return Forecast(1.0, 1.0, False)
@@ -118,7 +119,7 @@ def forecast_of(model: ModelConfig, config: RankConfig, expected: Mapping[Any, T
     return Forecast(sum(costs) / len(costs), max(costs), True)
 
 
-def sizes_of(config: RankConfig, expected: Mapping[Any, Tokens]) -> dict[Any, float] | None:
+def sizes_of(config: Spec, expected: Mapping[Any, Tokens]) -> dict[Any, float] | None:
     """Relative size of each document where every model is paid by the token; mean 1."""
     if not all(m.price.by_tokens for m in config.models):
         return None

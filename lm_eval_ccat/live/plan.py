@@ -23,7 +23,7 @@ from ..metrics.scale import Scale
 from ..ranker import Ranker
 from ..runs.rebuild import make_ranker
 from ..simulation.audit import WEIGHTED_MEAN
-from .config import ModelConfig, RankConfig
+from .entries import ModelSpec
 from .known import KnownMean, known_means, read_known
 from .money import (
     Forecast,
@@ -34,7 +34,8 @@ from .money import (
     sizes_of,
     till_of,
 )
-from .outcomes import Bank, apart_from, bank_of_task, measure
+from .outcomes import Bank, apart_from, measure
+from .spec import Spec
 from .suite import reported_groups, task_weights
 from .tasks import probe
 from .worker import Item
@@ -49,7 +50,7 @@ class Plan:
 
     Attributes
     ----------
-    config : RankConfig
+    config : Spec
     measured : dict of task to (dict of name to Outcome)
         Of every answer of the task.
     sessions : dict of task to TaskSession
@@ -71,7 +72,7 @@ class Plan:
         Groups of the tasks, as the harness has them.
     """
 
-    config: RankConfig
+    config: Spec
     measured: dict[str, dict[str, Outcome]]
     sessions: dict[str, TaskSession]
     prices: dict[str, float]
@@ -163,7 +164,7 @@ class Plan:
             return 0.0
         return self.prices[model] * (1.0 if self.units is None else self.units[item])
 
-    def till(self, entry: ModelConfig) -> Till:
+    def till(self, entry: ModelSpec) -> Till:
         """What charges one model's documents."""
         return till_of(entry, self.config, self.currency)
 
@@ -177,29 +178,17 @@ class Plan:
         options: dict[str, Any] = dict(config.options)
         if config.strata:
             options["strata"] = self._strata(config.strata)
-        if config.information != "first":
-            options["information"] = config.information
-        if config.familywise:
-            options["familywise"] = True
-        found = {
+        return {
             "models": self.prices,
             "units": None if units is None else self._in_order(units),
-            "confidence": config.confidence,
             "warmup": self.warmup,
             "budget": self.budget,
-            "max_items": config.max_items,
-            "seed": config.seed,
-            "target_se": config.target_se,
-            "stop_when_decided": config.stop_when_decided,
-            "audit": config.audit,
-            "exposure": config.exposure,
+            "stop": config.stop,
             "known": self.known,
             "options": options,
+            **config.for_the_ranker(),
             **of_ranker,
         }
-        # As before they were there, where nobody asks for them.
-        goals = {"rank_width": config.rank_width, "percentile": config.percentile}
-        return {**found, **{name: goal for name, goal in goals.items() if goal is not None}}
 
     def _strata(self, field: str) -> list[str]:
         """A field of each document, in bank order.
@@ -275,8 +264,7 @@ class Plan:
 
     def identity(self) -> dict[str, Any]:
         """The journal's header: `facts`, and what must be the same for a run to be resumed."""
-        config = self.config.public_dict()
-        config.pop("bank")  # named by its content, not by where it lies
+        config = self.config.public()
         outcome, sessions, facts = self.outcome, self.sessions.values(), self.facts()
         docs = "".join(str(h) for s in sessions for h in s.doc_hashes)
         prompts = "\x1e".join(p for s in sessions for d in s.doc_ids for p in s.prompts(d))
@@ -308,7 +296,7 @@ class Plan:
         return f"Estimates are of the {what} over all {n} documents of {', '.join(self.outcomes)}"
 
 
-def make_plan(config: RankConfig) -> Plan:
+def make_plan(config: Spec) -> Plan:
     """Load and check everything that a ranking needs, without loading a model.
 
     Raises
@@ -320,7 +308,7 @@ def make_plan(config: RankConfig) -> Plan:
     """
     currency_of(config)  # what cannot be paid is said before the task is loaded
     bank: Bank = config.bank
-    if isinstance(bank, str) and bank and not Path(bank).is_dir():
+    if isinstance(bank, str | Path) and bank and not Path(bank).is_dir():
         bank = ItemBank.load(bank)  # what is not there is said before the task is loaded
     sessions, groups = probe(config)
     if config.weights and len(sessions) == 1:
@@ -330,7 +318,7 @@ def make_plan(config: RankConfig) -> Plan:
     warnings: list[str] = []
     noise: dict[str, None] = {}
     for task, session in sessions.items():
-        found = measure(bank_of_task(bank, task, len(sessions)), config.metrics, session)
+        found = measure(bank, config.metrics, session, len(sessions) == 1)
         # A model that the bank has answers of does not calibrate its own test.
         measured[task], said = apart_from(found, names)
         warnings += said
@@ -381,7 +369,7 @@ def _known(plan: Plan) -> dict[str, KnownMean] | None:
 
 
 def plan_of(
-    config: RankConfig,
+    config: Spec,
     measured: Mapping[str, dict[str, Outcome]],
     sessions: Mapping[str, TaskSession],
     known: dict[str, KnownMean] | None = None,

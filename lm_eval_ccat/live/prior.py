@@ -8,52 +8,11 @@ chosen: an answer counts when this ranking's own rule, or its own draw, comes to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ..errors import ScoreTableError, UsageError
 from ..scores.earlier import EarlierAnswer, earlier_answers
-
-#: Key of paths that are of whichever models they name.
-ANY = ""
-
-
-def parse_prior(value: Any, folder: Path | None = None) -> dict[str, list[str]] | None:
-    """Paths of earlier answers by model, or under `ANY`; None for None.
-
-    Parameters
-    ----------
-    value : str, list of str, mapping of model to either, or None
-        In a list ``"NAME=PATH"`` says whose answers they are.
-    folder : Path, optional
-        Where a path is looked up first.
-
-    Raises
-    ------
-    UsageError
-        It is nothing of the kind, or a path does not exist.
-    """
-    if value is None:
-        return None
-    found: dict[str, list[str]] = {}
-    pairs = list(value.items()) if isinstance(value, Mapping) else [(ANY, value)]
-    for name, paths in pairs:
-        for given in [paths] if isinstance(paths, str) else paths or ():
-            if not isinstance(given, str):
-                raise UsageError("`prior:` must be logs, several, or {model: logs}")
-            model, path = str(name), given
-            if not _there(path, folder) and "=" in path and not model:
-                model, _, path = path.partition("=")
-            place = _there(path, folder)
-            if place is None:
-                raise UsageError(f"`prior:` names logs that do not exist: {path}")
-            found.setdefault(model, []).append(place)
-    return found
-
-
-def _there(path: str, folder: Path | None) -> str | None:
-    places = [Path(path)] if folder is None else [folder / path, Path(path)]
-    return next((str(place) for place in places if place.exists()), None)
+from .values import ANY
 
 
 def answers_at_hand(
@@ -68,7 +27,7 @@ def answers_at_hand(
     Parameters
     ----------
     prior : mapping
-        As `parse_prior` gives it.
+        As `Spec` has it.
     models : iterable of str
         To be ranked.
     tasks : sequence of str

@@ -15,8 +15,8 @@ from ..runs.directory import RunDirectory
 from ..runs.journaled import JournaledRanker
 from ..runs.rebuild import banks_at
 from ..scores.earlier import EarlierAnswer
-from .config import ModelConfig, RankConfig, load_config, parse_config
 from .engine import conduct, open_ranker, refuse_wrong_directory
+from .entries import ModelSpec
 from .forecast import at_most, forecast, most_money, need_in_words
 from .keep import growing, keep
 from .models import HarnessWorker
@@ -26,12 +26,13 @@ from .prior import answers_at_hand, in_words
 from .probe import probe as probe_models
 from .quiet import quiet_harness
 from .results import Result, result_of, write_model_results
+from .spec import Spec
 from .tasks import require_model_types
 from .tracking import track, wanted
 
 #: Dollars that a run without a limit may cost before it asks.
 ASKED_FROM = 1.0
-Config = RankConfig | Mapping[str, Any] | str | Path
+Config = Spec | Mapping[str, Any] | str | Path
 
 
 def rank(
@@ -43,12 +44,13 @@ def rank(
     executor: str = "local",
     ray_address: str | None = None,
     observer: Observer | None = None,
+    **options: Any,
 ) -> Result:
     """Rank models on a task, asking each the most informative items.
 
     Parameters
     ----------
-    config : dict, path or RankConfig
+    config : dict, path or Spec
         As the YAML file of the command ``rank``.
     run_dir : path, optional
         Where the journal, the result and each model's files are kept, so that the run can be
@@ -64,6 +66,8 @@ def rank(
         An existing Ray cluster; default a local one.
     observer : Observer, optional
         Is told of warnings and progress.
+    **options
+        Options of the run by the names that they have in the file, in place of its own.
 
     Returns
     -------
@@ -87,7 +91,8 @@ def rank(
     ['gpt2', 'distilgpt2']
     """
     refuse_data_parallel()
-    settings, watcher = as_config(config), observer or Observer()
+    watcher = observer or Observer()
+    settings = Spec.read(config, options, warn=watcher.warn).require_ranking()
     if executor not in ("local", "ray"):
         raise UsageError(f"executor {executor!r} is neither 'local' nor 'ray'")
     if resume and run_dir is None:
@@ -155,7 +160,8 @@ def dry_run(
         Load each model and ask it one document all the same: a wrong address, key, name or
         tokenizer shows then. The content has a key ``probe`` more, by model.
     """
-    settings, watcher = as_config(config), observer or Observer()
+    watcher = observer or Observer()
+    settings = Spec.read(config, warn=watcher.warn).require_ranking()
     with quiet_harness(None, watcher.warn):
         require_model_types(settings)
         plan = make_plan(settings)
@@ -164,21 +170,6 @@ def dry_run(
             workers = make_workers(plan, settings.models, watcher)
             content["probe"] = probe_models(plan, workers)
         return content
-
-
-def as_config(config: Config) -> RankConfig:
-    """A configuration, read and checked.
-
-    Raises
-    ------
-    UsageError
-        Naming the key and what may stand there.
-    """
-    if isinstance(config, RankConfig):
-        return config
-    if isinstance(config, Mapping):
-        return parse_config(config)
-    return load_config(config)
 
 
 def refuse_data_parallel() -> None:
@@ -269,7 +260,7 @@ def _workers(
 
 
 def make_workers(
-    plan: Plan, entries: Sequence[ModelConfig], observer: Observer
+    plan: Plan, entries: Sequence[ModelSpec], observer: Observer
 ) -> list[HarnessWorker]:
     """One worker per entry; opens none of them."""
     told: set[str] = set()

@@ -94,7 +94,7 @@ class RayWorker(HarnessWorker):
         self._leave_place()
         where = self._find_place()
         remote = ray.remote(ModelActor).options(
-            num_cpus=self.entry.num_cpus,
+            num_cpus=self.entry.cpus,
             num_gpus=self.entry.num_gpus,
             max_concurrency=ACTOR_THREADS,
             max_restarts=0,
@@ -119,7 +119,7 @@ class RayWorker(HarnessWorker):
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        wanted = {"CPU": self.entry.num_cpus, "GPU": self.entry.num_gpus}
+        wanted = {"CPU": self.entry.cpus, "GPU": self.entry.num_gpus}
         bundle = {kind: amount for kind, amount in wanted.items() if amount}
         if not bundle:
             return {}

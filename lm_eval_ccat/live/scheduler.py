@@ -19,7 +19,7 @@ from ..errors import CcatError, RunError
 from ..runs.journaled import JournaledRanker
 from .asking import Asking
 from .availability import State
-from .config import FailureRule
+from .entries import FailureRule
 from .failures import describe
 from .worker import Item, Worker
 

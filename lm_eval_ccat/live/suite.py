@@ -2,95 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
 from ..harness import internals
 from ..harness.outcome import Outcome, leading
-
-WEIGHTINGS = ("documents", "equal")
-Weighting = str | dict[str, float]
-_FORM = (
-    "`weights:` must be documents, equal, or a weight per task or group such as {a: 2, b: 1}, or "
-    "a=2,b=1 on a command line"
-)
-
-
-def parse_tasks(content: Mapping[str, Any], folder: Path | None) -> tuple[str, ...]:
-    """What ``task:`` or ``tasks:`` names; a YAML file beside the configuration if there is one.
-
-    Raises
-    ------
-    UsageError
-        Neither is given, both are, or a name stands there twice.
-    """
-    key = "tasks" if content.get("task") in (None, "", []) else "task"
-    value = content.get(key)
-    if value in (None, "", []):
-        raise UsageError("`task:` is missing")
-    if key == "task" and content.get("tasks"):
-        raise UsageError("`task:` and `tasks:` mean the same; give one of them")
-    given = value if isinstance(value, list) else _text(value, key).split(",")
-    names = [_text(name, key).strip() for name in given]
-    for name in names:
-        if not name or names.count(name) > 1:
-            raise UsageError(f"`{key}:` names {name!r} {'twice' if name else 'as a task'}")
-    return tuple(
-        str(folder / name)
-        if folder is not None and name.endswith((".yaml", ".yml")) and (folder / name).is_file()
-        else name
-        for name in names
-    )
-
-
-def _text(value: Any, path: str) -> str:
-    if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise UsageError(f"`{path}` must be a text, not {value!r}")
-    return str(value)
-
-
-def parse_weights(value: Any) -> Weighting | None:
-    """What ``weights:`` or ``--weights`` says, checked; None for None.
-
-    Raises
-    ------
-    UsageError
-        It is nothing of the kind.
-
-    Examples
-    --------
-    >>> parse_weights("mmlu=2,gsm8k=1")
-    {'mmlu': 2.0, 'gsm8k': 1.0}
-    """
-    if isinstance(value, str) and value not in WEIGHTINGS:
-        value = _written(value)
-    if value is None or value in WEIGHTINGS:
-        return value
-    if not isinstance(value, Mapping) or not value:
-        raise UsageError(f"{_FORM}, not {value!r}")
-    for name, weight in value.items():
-        number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not number or not math.isfinite(weight) or weight <= 0:
-            raise UsageError(f"`weights.{name}` must be a number above 0, not {weight!r}")
-    return {str(name): float(weight) for name, weight in value.items()}
-
-
-def _written(text: str) -> Any:
-    """Weights of a command line: ``a=2,b=1``, or YAML; the text itself if it is neither."""
-    import yaml
-
-    if "=" not in text:
-        try:
-            return yaml.safe_load(text)
-        except yaml.YAMLError:
-            return text
-    pairs = [part.rpartition("=") for part in text.split(",") if part.strip()]
-    if len({name.strip() for name, _, _ in pairs}) < len(pairs):
-        return text
-    return {name.strip(): yaml.safe_load(weight) for name, _, weight in pairs}
+from .values import Weighting
 
 
 def task_weights(

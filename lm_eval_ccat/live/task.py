@@ -7,7 +7,7 @@ In the task's YAML::
     class: !function lm_eval_ccat.AdaptiveTask
 
 Then ``lm_eval --tasks my_task_adaptive --include_path DIR --metadata '{"adaptive": {"bank":
-"my_task.bank.json", "target_se": 0.02}}'`` is adaptive; without ``adaptive`` in its metadata the
+"my_task.bank.json", "stop": "se 0.02"}}'`` is adaptive; without ``adaptive`` in its metadata the
 task runs in full, as any other does. The options may also stand in the YAML, under
 ``metadata: {adaptive: ...}``; a bank's path is looked up beside the YAML too.
 """
@@ -21,8 +21,8 @@ from typing import Any
 from ..errors import CcatError, UsageError
 from ..harness.internals.bases import ConfigurableTask
 from ..visible import visible_line
+from .adaptive import Adaptive
 from .evaluate import install_hook
-from .options import AdaptiveOptions
 
 _COMMANDS = ("lm_eval", "lm-eval")  # the harness's, as scripts
 
@@ -37,7 +37,7 @@ class AdaptiveTask(ConfigurableTask):
 
     Attributes
     ----------
-    adaptive : AdaptiveOptions or None
+    adaptive : Adaptive or None
         How to run it; None runs it in full.
 
     Raises
@@ -60,7 +60,7 @@ class AdaptiveTask(ConfigurableTask):
         super().__init__(data_dir, cache_dir, download_mode, config)
 
 
-def _options(values: Any, source: Any) -> AdaptiveOptions | None:
+def _options(values: Any, source: Any) -> Adaptive | None:
     if values is None or values is False:
         return None
     if not isinstance(values, dict):
@@ -69,7 +69,7 @@ def _options(values: Any, source: Any) -> AdaptiveOptions | None:
             f"not {values!r}"
         )
     folder = Path(source).parent if source and source != "inline" else None
-    return AdaptiveOptions.from_mapping(values, folder)
+    return Adaptive.read(values, folder)
 
 
 def refuse_in_one_line() -> None:

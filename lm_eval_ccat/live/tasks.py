@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..harness import TaskSession, open_sessions
 from ..harness.session import ignored_fewshot
 from ..harness.shipped import with_shipped_tasks
-from .config import RankConfig
+from .spec import Spec
 from .tracking import HUB, TRACKERS
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
@@ -47,19 +47,18 @@ class PlaceholderLM:
         return ""
 
 
-def tasks_and_path(config: RankConfig) -> tuple[list[str], list[str]]:
+def tasks_and_path(config: Spec) -> tuple[list[str], list[str]]:
     """What to ask the harness for, and the folders in which it shall look.
 
     ``task:`` may be a name or the path of a YAML file.  A name that a file of ``include_path``
     carries is asked for by that file: the harness would else take this very configuration, which
     has a ``task:`` too, for a second task of that name.
     """
-    given = config.harness.get("include_path")
-    folders = [given] if isinstance(given, str) else list(given or [])
+    folders = list(config.harness.get("include_path") or [])
     for folder in folders:
         if not Path(folder).is_dir():
             raise UsageError(f"`harness.include_path`: there is no folder {folder}")
-    names = [_by_file(name, folders) for name in config.names]
+    names = [_by_file(name, folders) for name in config.tasks]
     if all(Path(name).suffix in (".yaml", ".yml") for name in names):
         return names, []
     return names, with_shipped_tasks(folders)
@@ -98,7 +97,7 @@ def _yaml_files(folder: Path) -> Iterator[Path]:
         yield from (Path(here, name) for name in files if name.endswith((".yaml", ".yml")))
 
 
-def session_options(config: RankConfig) -> dict[str, Any]:
+def session_options(config: Spec) -> dict[str, Any]:
     """Arguments of `open_session` from the ``harness:`` block.
 
     Raises
@@ -111,8 +110,6 @@ def session_options(config: RankConfig) -> dict[str, Any]:
             known = ", ".join(sorted((*SESSION_KEYS, *RANK_KEYS, *TRACKERS, HUB)))
             raise UsageError(f"`harness.{key}` is not a setting that rank uses; it knows: {known}")
     options = {k: config.harness[k] for k in SESSION_KEYS if config.harness.get(k) is not None}
-    if isinstance(options.get("gen_kwargs"), str):
-        raise UsageError("`harness.gen_kwargs` must be a mapping such as {temperature: 0}")
     seed = config.harness.get("seed")
     if seed is not None:
         options["fewshot_seed"] = seed[-1] if isinstance(seed, list) else int(seed)
@@ -123,14 +120,12 @@ def session_options(config: RankConfig) -> dict[str, Any]:
     return options
 
 
-def open_tasks(
-    config: RankConfig, lm: Any, **more: Any
-) -> tuple[dict[str, TaskSession], dict[str, Any]]:
+def open_tasks(config: Spec, lm: Any, **more: Any) -> tuple[dict[str, TaskSession], dict[str, Any]]:
     """Sessions of every task of a ranking, and the harness's groups among them.
 
     Parameters
     ----------
-    config : RankConfig
+    config : Spec
     lm : LM
     **more
         Further arguments of `open_sessions`, in place of those of ``harness:``.
@@ -140,7 +135,7 @@ def open_tasks(
     return open_sessions(names, lm, include_path=folders, **options)
 
 
-def probe(config: RankConfig) -> tuple[dict[str, TaskSession], dict[str, Any]]:
+def probe(config: Spec) -> tuple[dict[str, TaskSession], dict[str, Any]]:
     """The tasks' documents and requests, without any model and without its chat template."""
     plain = {"apply_chat_template": False, "fewshot_as_multiturn": False}
     sessions, groups = open_tasks(config, PlaceholderLM(), **plain)
@@ -151,7 +146,7 @@ def probe(config: RankConfig) -> tuple[dict[str, TaskSession], dict[str, Any]]:
     return sessions, groups
 
 
-def require_model_types(config: RankConfig) -> None:
+def require_model_types(config: Spec) -> None:
     """Refuse a model type that the harness does not know, before anything is loaded.
 
     Raises

@@ -25,7 +25,6 @@ from ..runs.directory import RunDirectory
 from ..runs.journal import Journal, MemoryJournal
 from ..runs.journaled import JournaledRanker
 from ..scores.earlier import EarlierAnswer
-from .config import RankConfig, parse_config
 from .engine import conduct, refuse_wrong_directory, start
 from .models import HarnessWorker
 from .observer import Observer
@@ -33,6 +32,7 @@ from .plan import Plan, make_plan
 from .prior import answers_at_hand
 from .quiet import quiet_harness
 from .ranking import make_workers, refuse_data_parallel
+from .spec import Spec
 from .tasks import PlaceholderLM, require_model_types
 from .worker import Answer, Item
 
@@ -169,7 +169,7 @@ def _name(side: Side, given: str | None, position: int) -> str:
 
 def _config(
     sides: Mapping[str, Side], metric: str | None, confidence: float, settings: Mapping[str, Any]
-) -> RankConfig:
+) -> Spec:
     entries = [
         {**side, "name": name} if isinstance(side, Mapping) else {"name": name}
         for name, side in sides.items()
@@ -179,7 +179,7 @@ def _config(
             raise UsageError(f"`{key}:` is not for a comparison")
     given = {k: v for k, v in settings.items() if v is not None}
     metrics = {} if metric is None else {"metrics": [metric]}
-    return parse_config({**given, **metrics, "confidence": confidence, "models": entries})
+    return Spec.read({**given, **metrics, "confidence": confidence, "models": entries})
 
 
 def _restricted(plan: Plan, stored: Sequence[Mapping[Any, EarlierAnswer]]) -> Plan:
@@ -199,8 +199,7 @@ def _ranker(plan: Plan, rule: StoppingRule, directory: RunDirectory | None) -> J
     arguments = plan.ranker_arguments()
     options = arguments.pop("options")
     models = arguments.pop("models")
-    for name in ("target_se", "stop_when_decided"):
-        arguments.pop(name)
+    arguments.pop("stop")
     ranker = Ranker(plan.banks, models, stop=rule, **arguments, **options)
     journal: Journal = MemoryJournal() if directory is None else directory.journal
     journaled = JournaledRanker(ranker, journal)

@@ -24,6 +24,7 @@ from .stopping import (
     StoppingRule,
     TargetError,
     Unlimited,
+    rule_of,
 )
 
 _NUMBER = (int, float, np.integer, np.floating)
@@ -119,7 +120,7 @@ def price_of(name: Any, price: Any) -> float:
 
 
 def stopping_rule(
-    stop: StoppingRule | None,
+    stop: StoppingRule | str | None,
     target_se: float | None = None,
     stop_when_decided: bool = True,
     rank_width: int | None = None,
@@ -128,6 +129,8 @@ def stopping_rule(
     """What a ranking stops by, beside its limits."""
     told = {"target_se": target_se, "rank_width": rank_width, "percentile": percentile}
     given = [name for name, value in told.items() if value is not None]
+    if isinstance(stop, str):
+        stop = rule_of(stop)
     if stop is not None:
         if not isinstance(stop, StoppingRule):
             raise UsageError(f"stop {stop!r} is not a stopping rule")

@@ -26,7 +26,7 @@ class Change:
     def of(
         cls,
         rule: StoppingRule,
-        stop: StoppingRule | None,
+        stop: StoppingRule | str | None,
         budget: float | None,
         max_items: int | None,
         prices: Mapping[str, float] | None,

@@ -70,9 +70,10 @@ class Ranker:
     groups : mapping of str to (mapping of task to float, or sequence of tasks), optional
         Groups of tasks whose score is reported as well, with the weights of their tasks (default
         alike to each other).
-    stop : StoppingRule, optional
-        When to stop, ``TopDecided(3) | Budget(200)`` say; see `lm_eval_ccat.ranker.stopping`. By
-        default once every adjacent pair is decided (and `target_se` is reached).
+    stop : StoppingRule or str, optional
+        When to stop, ``TopDecided(3) | Budget(200)`` say, or in words, ``"top 3 or se 0.02"``; see
+        `lm_eval_ccat.ranker.stopping`. By default once every adjacent pair is decided (and
+        `target_se` is reached).
     target_se : float, optional
         Keep testing a model until the standard error of its estimate, on [0, 1], is at most
         this, also when its place is decided. With a single model this is the stopping rule.
@@ -143,7 +144,7 @@ class Ranker:
         *,
         weights: Weights = None,
         groups: Mapping[str, Mapping[str, float] | Sequence[str]] | None = None,
-        stop: StoppingRule | None = None,
+        stop: StoppingRule | str | None = None,
         target_se: float | None = None,
         stop_when_decided: bool = True,
         rank_width: int | None = None,
@@ -397,7 +398,7 @@ class Ranker:
         max_items: int | None = None,
         prices: Mapping[str, float] | None = None,
         add: Mapping[str, float] | None = None,
-        stop: StoppingRule | None = None,
+        stop: StoppingRule | str | None = None,
         elapsed: float | None = None,
     ) -> None:
         """Change a running ranking; what is not given stays. An earlier `stop` is lifted.

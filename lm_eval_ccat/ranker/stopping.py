@@ -8,8 +8,11 @@ A rule of one's own is a subclass of `StoppingRule` with `wants` and `why`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import reduce
+from operator import and_, or_
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -315,6 +318,83 @@ class _Any(_Several):
     def met(self, standing: Standing) -> bool:
         goals = self._goals()
         return any(r.met(standing) for r in goals) if goals else not self.wants(standing).any()
+
+
+def rule_of(words: str) -> StoppingRule:
+    """The stopping rule that ``stop:`` writes in words.
+
+    Parameters
+    ----------
+    words : str
+        ``decided``, ``top K``, ``se X`` (a standard error on [0, 1]), ``ranks W``, ``percentile P``
+        or ``limits`` (go on to the budget, the limit of items or the last item), joined by ``and``,
+        which binds tighter, and ``or``.
+
+    Raises
+    ------
+    UsageError
+        It is written in other words.
+
+    Examples
+    --------
+    >>> rule_of("top 3 or se 0.02")
+    TopDecided(k=3) | TargetError(se=0.02)
+    >>> rule_of("decided and se 0.02")
+    AllDecided(alone=False) & TargetError(se=0.02)
+    """
+    ways = [[_single(one, words) for one in way.split(" and ")] for way in words.split(" or ")]
+    rules = []
+    for way in ways:
+        if len(way) > 1:  # a model alone goes on for the other goals, not to its limit
+            way = [AllDecided(alone=False) if isinstance(r, AllDecided) else r for r in way]
+        rules.append(reduce(and_, way))
+    return reduce(or_, rules)
+
+
+#: Arguments of earlier versions that `words_of` writes in words.
+OLD_GOALS = ("target_se", "stop_when_decided", "rank_width", "percentile")
+
+
+def words_of(
+    target_se: float | None = None,
+    stop_when_decided: bool = True,
+    rank_width: int | None = None,
+    percentile: float | None = None,
+) -> str:
+    """The words for what earlier versions said by four arguments.
+
+    Examples
+    --------
+    >>> words_of(), words_of(target_se=0.02), words_of(rank_width=3, percentile=5)
+    ('decided', 'decided and se 0.02', 'ranks 3 and percentile 5')
+    """
+    if not stop_when_decided:
+        return "limits"
+    goals = [] if rank_width is None else [f"ranks {rank_width}"]
+    goals += [] if percentile is None else [f"percentile {percentile}"]
+    goals = goals or ["decided"]
+    return " and ".join(goals if target_se is None else [*goals, f"se {target_se}"])
+
+
+def _single(text: str, words: str) -> StoppingRule:
+    name, _, amount = " ".join(text.split()).partition(" ")
+    kinds: dict[str, tuple[Callable[[Any], StoppingRule], Callable[[str], Any]]] = {
+        "top": (TopDecided, int),
+        "se": (TargetError, float),
+        "ranks": (RankWidth, int),
+        "percentile": (Percentile, float),
+    }
+    if name in ("decided", "limits") and not amount:
+        return AllDecided() if name == "decided" else Unlimited()
+    try:
+        rule, number = kinds[name]
+        value = number(amount)
+    except (KeyError, ValueError):
+        raise UsageError(
+            f"stop {words!r} is not in the words decided, top K, se X, ranks W, percentile P and "
+            "limits, joined by `and` and `or`"
+        ) from None
+    return rule(value)
 
 
 def has_goal(rule: StoppingRule) -> bool:

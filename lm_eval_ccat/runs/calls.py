@@ -53,6 +53,8 @@ def apply(ranker: Ranker, record: Record, where: str = "the journal") -> None:
         wanted = dict(record["ranker"])
         if wanted.get("budget") == NO_LIMIT:
             wanted["budget"] = math.inf
+        if wanted.get("max_items") == NO_LIMIT:
+            del wanted["max_items"]  # the rule that stands beside it has none
         ranker.change(**wanted)
     elif op not in ("header", "session", "note"):
         raise RunError(

@@ -23,7 +23,6 @@ from .. import __version__
 from ..errors import RunError
 from ..files import replace_text, set_rights
 from ..masking import mask, mask_file, mask_values
-from .identity import Differences, differences
 from .journal import JournalFile
 from .lines import FORMAT, VERSION, Record
 
@@ -153,28 +152,6 @@ class RunDirectory:
             if record["op"] == "change":
                 header = {**header, **record.get("identity", {})}
         return header
-
-    def require_same(self, identity: Mapping[str, Any]) -> Differences:
-        """Refuse to resume what is no longer the same run.
-
-        Returns
-        -------
-        Differences
-            What has changed and may; :meth:`JournaledRanker.change` records it.
-
-        Raises
-        ------
-        RunError
-            Showing each difference that may not be as ``old -> new``.
-        """
-        found = differences(self.present_identity(), identity)
-        if found.refused:
-            shown = "; ".join(found.refused[:8]) + ("; ..." if len(found.refused) > 8 else "")
-            raise RunError(
-                f"cannot resume {self.path}, it was started with something else: {shown}. "
-                "Use what it was started with, or start a new run with another --run_dir"
-            )
-        return found
 
     def write_json(self, name: str, content: Any) -> Path:
         """Write a file of the directory in one step, so that no reader sees half of it."""

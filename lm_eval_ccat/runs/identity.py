@@ -13,22 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import RunError
+from ..ranker.stopping import OLD_GOALS, words_of
+
 #: The parts of a header that are compared; the rest is for readers.
 COMPARED = ("config", "bank_sha256", "task", "versions")
 _MODEL = r"config\.models\[.*\]"
-_MAY_CHANGE = re.compile(
-    r"versions\..*|"
-    r"config\.(budget|failures|memory|max_items|one_at_a_time|judge)(\..*)?|"
-    r"config\.(prior|save_bank)(\..*|\[.*)?|"
-    r"config\.harness\.(batch_size|max_batch_size|device|use_cache|cache_requests)|"
-    r"config\.harness\.(hf_hub_log|wandb|mlflow|trackio)_args(\..*)?|"
-    rf"{_MODEL}\.(price|concurrency|memory|num_cpus|num_gpus)(\..*)?|"
-    rf"{_MODEL}\.model_args\.(base_url|num_concurrent|timeout|max_retries|batch_size|device)"
-)
 #: Arguments of the Ranker that may change, beside models and their prices.
-_LIMITS = ("budget", "max_items")
-#: Keys of configurations of earlier versions that decide nothing any more.
-_PAST = ("lease",)
+_LIMITS = ("budget", "max_items", "stop")
 #: How JSON writes a limit that is lifted.
 NO_LIMIT = "none"
 
@@ -51,19 +43,42 @@ class Differences:
     changes: list[str]
     ranker: dict[str, Any]
 
+    def accepted(self, where: str) -> Differences:
+        """This, where the run is the same run.
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Differences:
-    """Compare two headers, or a header and the identity of the run that would go on.
+        Raises
+        ------
+        RunError
+            Showing each difference that may not be as ``old -> new``.
+        """
+        if self.refused:
+            shown = "; ".join(self.refused[:8]) + ("; ..." if len(self.refused) > 8 else "")
+            raise RunError(
+                f"cannot resume {where}, it was started with something else: {shown}. "
+                "Use what it was started with, or start a new run with another --run_dir"
+            )
+        return self
+
+
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], may_change: re.Pattern[str]
+) -> Differences:
+    r"""Compare two headers, or a header and the identity of the run that would go on.
+
+    Parameters
+    ----------
+    old, new : mapping
+    may_change : pattern
+        Matches the path of whatever may change while a run lives.
 
     Examples
     --------
     >>> old = {"config": {"task": "t", "budget": {"usd": 5}, "models": []}}
     >>> new = {"config": {"task": "t", "budget": {"usd": 10}, "models": []}}
-    >>> differences(old, new).changes
+    >>> differences(old, new, re.compile(r"config\.budget.*")).changes
     ['config.budget.usd: 5 -> 10']
     """
     plain = json.loads(json.dumps(new))
-    old = {**old, "config": {k: v for k, v in old.get("config", {}).items() if k not in _PAST}}
     found: list[tuple[str, Any, Any]] = []
     for key in COMPARED:
         _compare(_by_name(old.get(key)), _by_name(plain.get(key)), key, found)
@@ -74,12 +89,21 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Differences:
     for path, was, is_now in found:
         joins = was is None and re.fullmatch(_MODEL, path)
         said = f"{path}: joins" if joins else f"{path}: {_short(was)} -> {_short(is_now)}"
-        (changes if joins or _MAY_CHANGE.fullmatch(path) else refused).append(said)
+        (changes if joins or may_change.fullmatch(path) else refused).append(said)
     told = _for_the_ranker(old.get("ranker"), plain.get("ranker"))
     if any(path.startswith("config.budget") for path, _, _ in found) and plain.get("ranker"):
         # Also where only the time has changed: told of its budget, the ranking goes on.
         told.setdefault("budget", _or_none(plain["ranker"].get("budget")))
     return Differences(refused, changes, told)
+
+
+def _in_todays_words(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a Ranker as a header of any version records them, with one rule to stop by."""
+    found = {key: value for key, value in arguments.items() if key not in OLD_GOALS}
+    if "stop" not in found:
+        old = {key: arguments[key] for key in OLD_GOALS if arguments.get(key) is not None}
+        found["stop"] = words_of(**old)
+    return found
 
 
 def _or_none(limit: float | None) -> Any:
@@ -90,9 +114,12 @@ def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
     if not old or not new:
         return {}
     found: dict[str, Any] = {}
-    for name in _LIMITS:
-        if old.get(name) != new.get(name):
-            found[name] = _or_none(new.get(name))
+    old, new = _in_todays_words(old), _in_todays_words(new)
+    changed = [name for name in _LIMITS if old.get(name) != new.get(name)]
+    if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):
+        # A new rule takes its limits with it, so they are told together.
+        changed = list(_LIMITS)
+    found.update({name: _or_none(new.get(name)) for name in changed})
     before, after = old["models"], new["models"]
     prices = {m: p for m, p in after.items() if m in before and before[m] != p}
     joining = {m: p for m, p in after.items() if m not in before}

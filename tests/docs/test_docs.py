@@ -14,7 +14,8 @@ from pages import DOCS, SHOWN, blocks, run_page
 
 from lm_eval_ccat.cli.main import COMMANDS, RAW, main
 from lm_eval_ccat.demo.summarisers import RANKED
-from lm_eval_ccat.live.config import RankConfig
+from lm_eval_ccat.live.fields import options_of
+from lm_eval_ccat.live.spec import Spec
 
 OTHER_PAGES = sorted(
     p.relative_to(DOCS).as_posix()
@@ -63,7 +64,7 @@ def test_the_reference_has_every_command_and_every_key(site, capsys):
             for flag in set(re.findall(r"(?<![\w-])--[a-z_]+", shown)):
                 assert flag == "--help" or flag in commands, f"{name} {flag}"
     config = text_of(site / "reference" / "config.html")
-    for key in RankConfig.__dataclass_fields__:
+    for key in options_of(Spec):
         assert key in config
     directory = text_of(site / "reference" / "run-directory.html")
     assert '"op": "tell"' in directory and '"stopped_because"' in directory

@@ -202,7 +202,7 @@ def test_a_directory_of_banks_and_a_budget_for_all_tasks(common, banks, capsys):
         (["--adaptive", "--bank", "BANK", "--limit", "5"], 2, "--limit"),
         (["--adaptive", "--bank", "BANK", "--samples", '{"texts": [1]}'], 2, "--samples"),
         (["--adaptive", "--bank", "BANK", "--budget_usd", "1"], 2, "price"),
-        (["--adaptive", "--bank", "BANK", "--target_se", "3"], 2, "target_se"),
+        (["--adaptive", "--bank", "BANK", "--target_se", "3"], 2, "standard error of 3"),
     ],
 )
 def test_what_cannot_be_meant_ends_in_one_line(common, banks, capsys, flags, code, words):
@@ -232,8 +232,8 @@ def test_a_few_shot_number_that_the_task_ignores_is_warned_of(
 @pytest.mark.parametrize(
     "flags, words",
     [
-        (["--bank", "EMPTY"], "holds no item bank"),
-        (["--bank", "texts=EMPTY"], "holds no item bank"),
+        (["--bank", "EMPTY"], "no item bank in this folder"),
+        (["--bank", "texts=EMPTY"], "no item bank in this folder"),
         (["--bank", "BANK", "--leaderboard", "EMPTY"], "empty"),
         (["--bank", "BANK", "--leaderboard", "broken.csv"], "broken.csv"),
     ],
@@ -270,7 +270,7 @@ def test_help_shows_the_harness_flags_and_ours(capsys):
         main(["run", "--help"])
     text = capsys.readouterr().out
     assert stop.value.code == 0
-    assert "--wandb_args" in text and "--target_se" in text and "--bank my_task.bank.json" in text
+    assert "--wandb_args" in text and "--stop" in text and "--bank my_task.bank.json" in text
 
 
 #: Runs the harness's command once for each --output_path given after the other arguments.

@@ -236,7 +236,7 @@ def test_what_cannot_be_is_refused_before_any_model_call(bench, arguments, kind,
 
 def test_a_task_without_a_bank_and_a_bank_of_other_documents_are_refused(bench):
     bank = bench.bank("choices", "acc")
-    with pytest.raises(HarnessError, match="no bank for task sums"):
+    with pytest.raises(UsageError, match="no bank of task sums"):
         run(bench, ["choices", "sums"], {"choices": bank})
     text = (bench.tasks / "choices.yaml").read_text()
     data = (bench.folder / "DATA.jsonl").read_text().splitlines()

@@ -30,7 +30,7 @@ def test_an_expensive_model_does_not_eat_the_budget_of_a_cheap_one(bench: Bench)
     bank = ItemBank.load(bench.bank)
     prices = {"cheap": 1.0, "dear": 30.0}
     items = drive(
-        Ranker(bank, prices, budget=700.0, warmup=5, stop_when_decided=False, max_items=100),
+        Ranker(bank, prices, budget=700.0, warmup=5, stop="limits", max_items=100),
         list(prices), {"cheap": 1, "dear": 8}, np.random.default_rng(0),
     )  # fmt: skip
     # Alone the dear model would take 23 items and leave nothing.
@@ -41,7 +41,7 @@ def test_a_budget_that_is_large_enough_for_all_holds_nobody_back(bench: Bench) -
     bank = ItemBank.load(bench.bank)
     ranker = Ranker(
         bank, {"cheap": 1.0, "dear": 30.0}, budget=700.0, warmup=5, max_items=20,
-        stop_when_decided=False,
+        stop="limits",
     )  # fmt: skip
     assert len(ranker.ask(20, model="dear")) == 20
     assert len(ranker.ask(20, model="cheap")) == 20

@@ -26,7 +26,7 @@ def test_every_model_works_at_its_full_width(bench: Bench, at_once: int) -> None
             FOUR,
             name=f"wide{at_once}",
             model_args={"num_concurrent": at_once},
-            stop_when_decided=False,
+            stop="limits",
             max_items=100,
         )
         assert main(["rank", str(config), "--quiet"]) in (0, 3)
@@ -39,9 +39,7 @@ def test_every_model_works_at_its_full_width(bench: Bench, at_once: int) -> None
 def test_a_slow_model_holds_nobody_up(bench: Bench) -> None:
     latency = {"m01": 0.15, "m05": 0.001, "m07": 0.001, "m11": 0.001}
     with CompletionsServer(bench.outputs, latency=latency) as server:
-        config = bench.config(
-            server.url, FOUR, stop_when_decided=False, max_items=20, budget={"items": 80}
-        )
+        config = bench.config(server.url, FOUR, stop="limits", max_items=20, budget={"items": 80})
         assert main(["rank", str(config)]) in (0, 3)
     last: dict[str, float] = {}
     for line in (config.with_suffix(".run") / "journal.jsonl").read_text().splitlines():
@@ -99,7 +97,7 @@ def test_weights_that_do_not_fit_take_turns_with_few_swaps(bench: Bench, tmp_pat
     ranker = JournaledRanker(
         Ranker(
             ItemBank.load(bench.bank), dict.fromkeys(names, 1.0), max_items=40,
-            stop_when_decided=False,
+            stop="limits",
         ),
         JournalFile(tmp_path / "journal.jsonl"),
     )  # fmt: skip
@@ -137,7 +135,7 @@ def test_models_of_unknown_memory_take_turns_in_whole_batches(bench: Bench) -> N
     Turns.together = 0
     workers = [Late("a", 0.4, log), Late("b", 0.6, log)]
     bank = ItemBank.load(bench.folder / "default.bank.json")
-    ranker = Ranker(bank, {"a": 1.0, "b": 1.0}, stop_when_decided=False, max_items=96)
+    ranker = Ranker(bank, {"a": 1.0, "b": 1.0}, stop="limits", max_items=96)
     Scheduler(JournaledRanker(ranker, MemoryJournal()), workers).run()
     assert Turns.together == 1
     assert [worker.sizes for worker in workers] == [[32, 32, 32]] * 2
@@ -149,7 +147,7 @@ def test_one_journal_is_told_by_many_threads_without_a_gap(bench: Bench, tmp_pat
     from lm_eval_ccat.runs.journaled import JournaledRanker
 
     def fresh() -> Ranker:
-        return Ranker(ItemBank.load(bench.bank), {"a": 1.0, "b": 2.0}, stop_when_decided=False,
+        return Ranker(ItemBank.load(bench.bank), {"a": 1.0, "b": 2.0}, stop="limits",
                       max_items=50)  # fmt: skip
 
     ranker = JournaledRanker(fresh(), JournalFile(tmp_path / "j.jsonl"))

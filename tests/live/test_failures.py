@@ -51,7 +51,7 @@ def test_a_time_out_is_retried(bench: Bench) -> None:
     with CompletionsServer(bench.outputs, mood=mood) as server:
         config = bench.config(
             server.url, ["m01", "m11"], model_args={"timeout": 1},
-            stop_when_decided=False, **QUICK,
+            stop="limits", **QUICK,
         )  # fmt: skip
         assert main(["rank", str(config)]) in (0, 3)
     content = content_of(config)
@@ -72,9 +72,7 @@ def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
     server = Counting(bench.outputs, mood=mood)
     with server:
         failures = {**QUICK["failures"], "outage_minutes": 0.01}
-        config = bench.config(
-            server.url, THREE, stop_when_decided=False, max_items=30, failures=failures
-        )
+        config = bench.config(server.url, THREE, stop="limits", max_items=30, failures=failures)
         assert main(["rank", str(config)]) == 4
     content = content_of(config)
     assert content["order"] == ["m11", "m01"]
@@ -93,9 +91,7 @@ def test_a_model_that_fails_at_most_documents_is_set_aside(bench: Bench) -> None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
         failures = {**QUICK["failures"], "in_a_row": 50}
-        config = bench.config(
-            server.url, THREE, stop_when_decided=False, max_items=30, failures=failures
-        )
+        config = bench.config(server.url, THREE, stop="limits", max_items=30, failures=failures)
         assert main(["rank", str(config)]) == 4
     assert " of 1" in content_of(config)["models"]["m05"]["set_aside"]
     assert sum(n for (m, _), n in server.asked.items() if m == "m05") < 20
@@ -121,9 +117,7 @@ def test_a_refused_document_is_recorded_and_not_scored_zero(
         return ("status", 400) if model == "m11" and prompt in refused else None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(
-            server.url, ["m01", "m11"], stop_when_decided=False, max_items=90, **QUICK
-        )
+        config = bench.config(server.url, ["m01", "m11"], stop="limits", max_items=90, **QUICK)
         assert main(["rank", str(config)]) in (0, 3)
     block = content_of(config)["models"]["m11"]
     failed = {f["doc_id"] for f in block["failed"]}
@@ -173,9 +167,7 @@ def test_ctrl_c_ends_within_seconds_with_a_partial_ranking_that_can_go_on(
 
     hanging = threading.Event()
     with CompletionsServer(bench.outputs, latency=0.01, mood=mood) as server:
-        config = bench.config(
-            server.url, THREE, stop_when_decided=False, model_args={"timeout": 60}
-        )
+        config = bench.config(server.url, THREE, stop="limits", model_args={"timeout": 60})
         journal = config.with_suffix(".run") / "journal.jsonl"
         pressed: list[float] = []
 
@@ -204,7 +196,7 @@ def test_a_full_disk_stops_cleanly_and_keeps_everything(
 ) -> None:
     import resource
 
-    config = bench.config(server.url, THREE, stop_when_decided=False, max_items=40)
+    config = bench.config(server.url, THREE, stop="limits", max_items=40)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     # No file may grow beyond this: the system refuses the write as on a disk that is full.
     resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, hard))
@@ -238,7 +230,7 @@ def test_a_money_budget_is_exceeded_by_what_was_in_flight_at_most(
     per_item = (6 * 1.0 + 10 * 4.0) / 1e6
     config = bench.config(
         server.url, THREE, entry={"price": price}, budget={"usd": 60.5 * per_item},
-        model_args={"num_concurrent": 4}, stop_when_decided=False,
+        model_args={"num_concurrent": 4}, stop="limits",
     )  # fmt: skip
     assert main(["rank", str(config)]) in (0, 3)
     content = content_of(config)
@@ -249,7 +241,7 @@ def test_a_money_budget_is_exceeded_by_what_was_in_flight_at_most(
 def test_the_judge_is_paid_from_the_same_budget(bench: Bench, server: CompletionsServer) -> None:
     config = bench.config(
         server.url, ["m01", "m11"], entry={"price": {"item": 0.01}}, judge={"item": 0.03},
-        budget={"usd": 2.0}, stop_when_decided=False,
+        budget={"usd": 2.0}, stop="limits",
     )  # fmt: skip
     assert main(["rank", str(config)]) in (0, 3)
     content = content_of(config)
@@ -259,7 +251,7 @@ def test_the_judge_is_paid_from_the_same_budget(bench: Bench, server: Completion
 
 def test_a_time_budget_ends_the_run_and_says_so(bench: Bench) -> None:
     with CompletionsServer(bench.outputs, latency=0.05) as server:
-        config = bench.config(server.url, THREE, budget={"seconds": 2.0}, stop_when_decided=False)
+        config = bench.config(server.url, THREE, budget={"seconds": 2.0}, stop="limits")
         started = time.monotonic()
         assert main(["rank", str(config)]) in (0, 3)
         assert time.monotonic() - started < 60
@@ -270,7 +262,7 @@ def test_an_hour_is_paid_once_by_documents_that_run_at_the_same_time(bench: Benc
     with CompletionsServer(bench.outputs, latency=0.2) as server:
         config = bench.config(
             server.url, ["m01", "m11"], entry={"price": {"hour": 3600.0}}, max_items=16,
-            stop_when_decided=False, model_args={"num_concurrent": 8},
+            stop="limits", model_args={"num_concurrent": 8},
         )  # fmt: skip
         assert main(["rank", str(config)]) in (0, 3)
     block = content_of(config)["models"]["m01"]

@@ -26,7 +26,7 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(
         "bank": "bank.json",
         "memory": 10,
         "max_items": 25,
-        "stop_when_decided": False,
+        "stop": "limits",
         "models": [
             {
                 "name": n,
@@ -134,7 +134,7 @@ def test_multiple_choice_by_local_weights(tmp_path: Path) -> None:
             {
                 "task": "choices_task",
                 "bank": "bank.json",
-                "stop_when_decided": False,
+                "stop": "limits",
                 "max_items": 12,
                 "models": [
                     {

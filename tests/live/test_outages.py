@@ -45,7 +45,7 @@ def test_an_outage_loses_neither_model_nor_document(bench: Bench, slots: int) ->
     failures = {"attempts": 2, "backoff": 0.05, "max_backoff": 0.4, "outage_minutes": 1}
     with CompletionsServer(bench.outputs, mood=mood) as server:
         config = bench.config(
-            server.url, THREE, max_items=20, stop_when_decided=False, failures=failures,
+            server.url, THREE, max_items=20, stop="limits", failures=failures,
             model_args={"num_concurrent": slots},
         )  # fmt: skip
         assert main(["rank", str(config)]) in (0, 3)
@@ -79,7 +79,7 @@ def test_nothing_is_spent_on_comparing_a_model_with_nobody(bench: Bench) -> None
         return ("status", 401) if model == "m01" else None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(server.url, ["m01", "m11"], stop_when_decided=False)
+        config = bench.config(server.url, ["m01", "m11"], stop="limits")
         assert main(["rank", str(config)]) == 4
     content = content_of(config)
     assert "only m11 is left" in content["stopped_because"]
@@ -92,7 +92,7 @@ def test_the_deadline_cancels_what_hangs(bench: Bench) -> None:
 
     with CompletionsServer(bench.outputs, latency=0.01, mood=mood) as server:
         config = bench.config(
-            server.url, THREE, budget={"seconds": 3.0}, stop_when_decided=False,
+            server.url, THREE, budget={"seconds": 3.0}, stop="limits",
             entry={"price": {"item": 0.5}}, model_args={"timeout": 60, "num_concurrent": 3},
         )  # fmt: skip
         result = rank(config)
@@ -109,7 +109,7 @@ def test_a_timed_out_attempt_counts_at_its_expected_cost(bench: Bench) -> None:
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
         config = bench.config(
-            server.url, ["m01", "m11"], model_args={"timeout": 1}, stop_when_decided=False,
+            server.url, ["m01", "m11"], model_args={"timeout": 1}, stop="limits",
             entry={"price": {"item": 0.5}}, failures={"backoff": 0.01},
         )  # fmt: skip
         result = rank(config)
@@ -131,7 +131,7 @@ def test_an_error_of_a_server_that_is_being_probed_counts_too(bench: Bench) -> N
     with CompletionsServer(bench.outputs, mood=mood) as server:
         config = bench.config(
             server.url, ["m01", "m11"], entry={"price": {"item": 0.5}}, max_items=12,
-            stop_when_decided=False, failures={"backoff": 0.01},
+            stop="limits", failures={"backoff": 0.01},
         )  # fmt: skip
         content = rank(config).content
     assert content["cost"] + content["cost_in_doubt"] == pytest.approx(0.5 * len(asked))
@@ -152,13 +152,13 @@ def test_more_budget_on_resume_pays_for_nothing_twice(bench: Bench) -> None:
     price = {"item": 0.01}
     with CompletionsServer(bench.outputs) as server:
         config = bench.config(
-            server.url, THREE, entry={"price": price}, budget={"usd": 0.6}, stop_when_decided=False
+            server.url, THREE, entry={"price": price}, budget={"usd": 0.6}, stop="limits"
         )
         rank(config, run_dir=bench.folder / "living.run")
         first = sum(server.asked.values())
         config = bench.config(
             server.url, [*THREE, "m07"], entry={"price": price}, budget={"usd": 1.2},
-            stop_when_decided=False, model_args={"num_concurrent": 2},
+            stop="limits", model_args={"num_concurrent": 2},
         )  # fmt: skip
         result = rank(config, run_dir=bench.folder / "living.run", resume=True)
     assert first == 60 and max(server.asked.values()) == 1
@@ -210,7 +210,7 @@ def test_many_empty_answers_are_loud_and_can_fail_a_run(
         return ("empty",) if model == "m01" and hash(prompt) % 2 else None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(server.url, ["m01", "m11"], max_items=30, stop_when_decided=False)
+        config = bench.config(server.url, ["m01", "m11"], max_items=30, stop="limits")
         assert main(["rank", str(config), "--fail_on_empty", "0.1"]) == 4
     captured = capsys.readouterr()
     assert (captured.out + captured.err).count("answers of m01 are empty") == 1

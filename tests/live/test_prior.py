@@ -10,7 +10,7 @@ from bench import Bench
 from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.live.prior import parse_prior
+from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.journal import JournalFile
 
 PAIR = ["m05", "m07"]
@@ -23,7 +23,7 @@ def result(config: Path) -> dict:
 def test_a_ranking_takes_the_answers_of_another(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
-    whole = {"stop_when_decided": False, "bank": None}
+    whole = {"stop": "limits", "bank": None}
     first = bench.config(server.url, PAIR, name="first", budget={"items": 60}, **whole)
     main(["rank", str(first)])
     asked = sum(server.asked.values())
@@ -57,7 +57,7 @@ def test_logs_of_the_harness_are_taken_under_another_name(
     assert main(["rank", str(first)]) in (0, 3)
     asked = sum(server.asked.values())
     second = bench.config(server.url, ["m05", "m07"], name="second", budget={"items": 20},
-                          prior=["m05=logs.run/m05"], stop_when_decided=False,
+                          prior=["m05=logs.run/m05"], stop="limits",
                           bank=None)  # fmt: skip
     assert main(["rank", str(second)]) in (0, 3)
     content = result(second)
@@ -133,5 +133,6 @@ def test_mistakes_cost_nothing(
 
 def test_whose_answers_they_are_can_be_said_before_the_path(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    assert parse_prior("a", tmp_path) == {"": [str(tmp_path / "a")]}
-    assert parse_prior(["x=a"], tmp_path) == parse_prior({"x": "a"}, tmp_path)
+    for given, found in (("a", {"": ["a"]}), (["x=a"], {"x": ["a"]}), ({"x": "a"}, {"x": ["a"]})):
+        prior = Spec.read({"prior": given}, folder=tmp_path).prior
+        assert prior == {name: [str(tmp_path / path) for path in of] for name, of in found.items()}

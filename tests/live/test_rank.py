@@ -108,7 +108,7 @@ def test_json_on_stdout_and_ties_at_the_budget(
 def test_one_at_a_time_gives_the_same_result_twice(bench: Bench, server: CompletionsServer) -> None:
     found = []
     for name in ("first", "second"):
-        config = bench.config(server.url, FOUR, name=name, one_at_a_time=True)
+        config = bench.config(server.url, FOUR, name=name, ahead=1)
         assert main(["rank", str(config)]) == 0
         content = result(config)
         found.append({k: content[k] for k in ("models", "pairwise", "order")})
@@ -148,12 +148,12 @@ def test_state_of_a_run_directory(
     [
         ({"budget": {"eur": 3}}, "budget"),
         ({"confidence": 2}, "`confidence` must be a number above 0.5 and below 1, not 2"),
-        ({"modells": []}, "did you mean `models`?"),
+        ({"modells": []}, "did you mean models?"),
         ({"budget": {"usd": 1.0}}, "price of model m01 is unknown"),
         ({"harness": {"limit": 5}}, "`harness.limit` is not allowed"),
         ({"harness": {"include_path": "nowhere"}}, "no folder"),
         ({"entry": {"price": {"input": 1}}}, "`models[0].price` needs both input: and output:"),
-        ({"entry": {"concurency": 1}}, "did you mean `concurrency`?"),
+        ({"entry": {"concurency": 1}}, "did you mean concurrency?"),
     ],
 )
 def test_mistakes_in_the_configuration_cost_nothing(
@@ -307,9 +307,7 @@ def test_the_response_cache_is_one_file_per_model(bench: Bench, server: Completi
     harness = {"include_path": "tasks", "use_cache": str(bench.folder / "cached" / "answers")}
     counts = []
     for name in ("first", "second"):
-        config = bench.config(
-            server.url, ["m01", "m11"], name=name, one_at_a_time=True, harness=harness
-        )
+        config = bench.config(server.url, ["m01", "m11"], name=name, ahead=1, harness=harness)
         assert main(["rank", str(config)]) == 0
         counts.append(sum(server.asked.values()))
     assert counts[0] == counts[1] > 0

@@ -68,7 +68,7 @@ def test_new_models_are_placed_among_known_ones_from_two_nodes(
 ) -> None:
     config = bench.config(
         server.url, TWO, entry={"num_cpus": 1.5}, bank="default.bank.json", known="known.parquet",
-        max_items=20, stop_when_decided=False,
+        max_items=20, stop="limits",
     )  # fmt: skip
     arguments = ["--executor", "ray", "--ray_address", cluster.address]
     assert main(["rank", str(config), *arguments]) in (0, 3)  # one model fits on a node
@@ -84,9 +84,7 @@ def test_new_models_are_placed_among_known_ones_from_two_nodes(
 @pytest.mark.slow
 def test_a_lost_node_costs_only_what_was_in_flight(bench: Bench, cluster: Any) -> None:
     with CompletionsServer(bench.outputs, latency=0.1) as server:
-        config = bench.config(
-            server.url, TWO, entry={"num_cpus": 1.0}, max_items=50, stop_when_decided=False
-        )
+        config = bench.config(server.url, TWO, entry={"num_cpus": 1.0}, max_items=50, stop="limits")
         journal = config.with_suffix(".run") / "journal.jsonl"
         threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
         arguments = ["--executor", "ray", "--ray_address", cluster.address]
@@ -106,7 +104,7 @@ def test_a_lost_node_costs_only_what_was_in_flight(bench: Bench, cluster: Any) -
 def test_a_lost_node_without_another_sets_its_model_aside(bench: Bench, cluster: Any) -> None:
     with CompletionsServer(bench.outputs, latency=0.05) as server:
         config = bench.config(
-            server.url, TWO, entry={"num_cpus": 2.0}, max_items=50, stop_when_decided=False,
+            server.url, TWO, entry={"num_cpus": 2.0}, max_items=50, stop="limits",
             failures={"outage_minutes": 0.05},
         )  # fmt: skip
         journal = config.with_suffix(".run") / "journal.jsonl"
@@ -120,9 +118,10 @@ def test_a_lost_node_without_another_sets_its_model_aside(bench: Bench, cluster:
 
 
 def test_waiting_for_a_place_is_said_with_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lm_eval_ccat.live.config import FailureRule, ModelConfig, RankConfig
+    from lm_eval_ccat.live.entries import FailureRule, ModelSpec
     from lm_eval_ccat.live.failures import ModelGone
     from lm_eval_ccat.live.ray import RayWorker
+    from lm_eval_ccat.live.spec import Spec
 
     full = mock.Mock()
     full.wait.return_value = False
@@ -131,9 +130,9 @@ def test_waiting_for_a_place_is_said_with_what_is_missing(monkeypatch: pytest.Mo
     monkeypatch.setattr(groups, "remove_placement_group", lambda group: None)
     monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 1.0})
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0, "GPU": 2.0})
-    entry = ModelConfig("a", "hf", num_cpus=4.0, num_gpus=1.0)
+    entry = ModelSpec("a", "hf", num_cpus=4.0, num_gpus=1.0)
     rule = FailureRule(outage_minutes=0.0005)
-    config = RankConfig("t", (entry,), failures=rule)
+    config = Spec(("t",), (entry,), failures=rule)
     said: list[str] = []
     worker = RayWorker(
         {"entry": entry, "config": config, "measured": {}, "till": mock.Mock()}, said.append
@@ -145,12 +144,12 @@ def test_waiting_for_a_place_is_said_with_what_is_missing(monkeypatch: pytest.Mo
 
 
 def test_a_model_behind_a_server_reserves_no_cpu() -> None:
-    from lm_eval_ccat.live.config import parse_config
+    from lm_eval_ccat.live.spec import Spec
 
     kinds = ("hf", "vllm", "local-completions", "openai-chat-completions")
     entries = [{"name": kind, "model": kind} for kind in kinds]
-    found = parse_config({"task": "t", "models": entries}).models
-    assert [model.num_cpus for model in found] == [1.0, 1.0, 0.0, 0.0]
+    found = Spec.read({"task": "t", "models": entries}).models
+    assert [model.cpus for model in found] == [1.0, 1.0, 0.0, 0.0]
 
 
 def test_without_an_address_that_answers_the_error_is_one_line(

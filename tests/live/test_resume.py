@@ -107,7 +107,7 @@ def assert_nothing_lost_or_repeated(run_dir: Path, server: CompletionsServer, ex
     assert items == set(told)
 
 
-SETTINGS = {"stop_when_decided": False, "budget": {"items": 150}}
+SETTINGS = {"stop": "limits", "budget": {"items": 150}}
 
 
 def check_kills(
@@ -151,7 +151,7 @@ def test_kills_of_a_concurrent_run_repeat_only_what_was_in_flight(
 
 def half_run(bench: Bench, server: CompletionsServer, name: str = "half") -> tuple[Path, Path]:
     """A finished run, cut back to its first 40 records."""
-    config = bench.config(server.url, THREE, name=name, one_at_a_time=True, **SETTINGS)
+    config = bench.config(server.url, THREE, name=name, ahead=1, **SETTINGS)
     assert main(["rank", str(config)]) in (0, 3)
     journal = config.with_suffix(".run") / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -203,7 +203,7 @@ def test_a_changed_configuration_is_refused_with_the_difference(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture, change: dict, shown: str
 ) -> None:
     half_run(bench, server)
-    config = bench.config(server.url, THREE, name="half", one_at_a_time=True, **SETTINGS | change)
+    config = bench.config(server.url, THREE, name="half", ahead=1, **SETTINGS | change)
     assert main(["rank", str(config), "--resume"]) == 1
     assert shown in capsys.readouterr().err
 
@@ -233,9 +233,7 @@ def test_credentials_stay_out_of_the_run_directory_and_may_change(
     bench: Bench, server: CompletionsServer
 ) -> None:
     secret = {"auth_token": "sk-very-secret"}
-    config = bench.config(
-        server.url, THREE, name="key", one_at_a_time=True, model_args=secret, **SETTINGS
-    )
+    config = bench.config(server.url, THREE, name="key", ahead=1, model_args=secret, **SETTINGS)
     assert main(["rank", str(config)]) in (0, 3)
     run_dir = config.with_suffix(".run")
     for file in run_dir.rglob("*"):
@@ -244,7 +242,7 @@ def test_credentials_stay_out_of_the_run_directory_and_may_change(
     journal = run_dir / "journal.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:40]))
     config = bench.config(
-        server.url, THREE, name="key", one_at_a_time=True,
+        server.url, THREE, name="key", ahead=1,
         model_args={"auth_token": "sk-new"}, **SETTINGS,
     )  # fmt: skip
     assert main(["rank", str(config), "--resume"]) in (0, 3)
@@ -254,7 +252,7 @@ def test_a_run_is_not_started_twice(
     bench: Bench, server: CompletionsServer, children: Children, capsys: pytest.CaptureFixture
 ) -> None:
     with CompletionsServer(bench.outputs, latency=0.02) as slow:
-        config = bench.config(slow.url, THREE, one_at_a_time=True, **SETTINGS)
+        config = bench.config(slow.url, THREE, ahead=1, **SETTINGS)
         child, _ = children.start(str(config))
         journal = config.with_suffix(".run") / "journal.jsonl"
         while not (journal.exists() and journal.read_bytes().count(b'"op": "tell"') > 5):

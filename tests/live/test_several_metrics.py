@@ -139,9 +139,7 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(
 def test_it_can_be_looked_into_and_gone_on_with(
     several: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
-    path = config(
-        several, server, {"share": 2, "judged": 1}, budget={"items": 60}, stop_when_decided=False
-    )
+    path = config(several, server, {"share": 2, "judged": 1}, budget={"items": 60}, stop="limits")
     main(["rank", str(path), "--json"])
     first = json.loads(capsys.readouterr().out)
     main(["rank", str(path.with_suffix(".run")), "--json"])

@@ -7,12 +7,9 @@ from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.harness.transport import ServerError
-from lm_eval_ccat.live.config import FailureRule, load_config, parse_config
+from lm_eval_ccat.live.entries import FailureRule
 from lm_eval_ccat.live.failures import Verdict, attempts_for, http_status, judge, pause
 
 
@@ -55,38 +52,5 @@ def test_errors_of_code_are_not_paid_for_again_and_again() -> None:
         assert attempts_for(rule, error) == 6
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.dictionaries(
-        st.sampled_from(["confidence", "budget", "warmup", "models", "failures", "harness", "x"]),
-        st.recursive(
-            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-            lambda inner: (
-                st.lists(inner, max_size=3)
-                | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-            ),
-            max_leaves=6,
-        ),
-    )
-)
-def test_no_configuration_makes_more_than_a_usage_error(content: dict) -> None:
-    try:
-        parse_config({"task": "t", "bank": "b", **content})
-    except UsageError as error:
-        assert "`" in str(error)
-    else:
-        json.dumps(content)
-
-
 def test_an_address_that_cannot_be_is_no_outage() -> None:
     assert judge(ServerError("request", "the request cannot be sent")) is Verdict.MODEL
-
-
-def test_a_mistyped_file_is_answered_with_the_one_that_is_there(tmp_path) -> None:
-    (tmp_path / "models.yaml").write_text("task: t\n")
-    with pytest.raises(
-        UsageError, match=r"no configuration file .*; did you mean .*models\.yaml\?"
-    ):
-        load_config(tmp_path / "models.yml")
-    with pytest.raises(UsageError, match=r"no configuration file .*other\.yaml$"):
-        load_config(tmp_path / "nothing" / "other.yaml")

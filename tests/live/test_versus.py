@@ -42,7 +42,7 @@ def test_a_stored_run_and_a_live_model(
     bench: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     config = bench.config(server.url, ["m03", "m05"], name="old", bank=None, budget={"items": 120},
-                          stop_when_decided=False)  # fmt: skip
+                          stop="limits")  # fmt: skip
     main(["rank", str(config)])
     asked = {pair: n for pair, n in server.asked.items()}
     capsys.readouterr()

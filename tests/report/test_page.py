@@ -13,7 +13,7 @@ import yaml
 from synthetic import make_run
 
 from lm_eval_ccat.errors import RunError
-from lm_eval_ccat.live.config import parse_config
+from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.report import read_run, write_report
 from lm_eval_ccat.report.text import script_json
@@ -138,7 +138,7 @@ def test_the_configuration_on_the_page_can_be_run_again(run_dir):
 
     run = read_run(run_dir)
     content = yaml.safe_load(configuration(run))
-    again = parse_config({**content, "bank": "bank.json"})
+    again = Spec.read({**content, "bank": "bank.json"})
     assert [m.name for m in again.models] == [m["name"] for m in run.config["models"]]
     assert again.confidence == run.config["confidence"]
 

@@ -10,8 +10,9 @@ import pytest
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.live.surfaces import may_change
 from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.identity import differences
+from lm_eval_ccat.runs.identity import Differences, differences
 from lm_eval_ccat.runs.rebuild import BANK_FILE, rebuild
 
 
@@ -58,8 +59,15 @@ def work(folder: Path, limit: int = 1000) -> list[tuple[str, Any]]:
     return answered
 
 
+def same(folder: Path, now: dict[str, Any]) -> Differences:
+    old = RunDirectory(folder).present_identity()
+    return differences(old, now, may_change()).accepted(str(folder))
+
+
 def resume(folder: Path, now: dict[str, Any]) -> list[str]:
-    found = RunDirectory(folder).require_same(now)
+    found = differences(RunDirectory(folder).present_identity(), now, may_change()).accepted(
+        str(folder)
+    )
     ranker, _ = rebuild(folder)
     ranker.change(found, now)
     ranker.journal.close()
@@ -117,17 +125,19 @@ def test_what_makes_it_another_run_is_refused(run: Path) -> None:
         (identity(currency="usd"), "report.currency"),
     ):
         with pytest.raises(RunError, match=named):
-            RunDirectory(run).require_same(other)
+            differences(RunDirectory(run).present_identity(), other, may_change()).accepted(
+                str(run)
+            )
 
 
 def test_a_url_and_a_version_may_change() -> None:
-    found = differences(identity(), identity(url="http://b/v1", version="9.9"))
+    found = differences(identity(), identity(url="http://b/v1", version="9.9"), may_change())
     assert not found.refused and not found.ranker and len(found.changes) == 3
 
 
 def test_a_long_setting_is_shown_by_its_beginning() -> None:
     old, new = {"config": {"task": "t" * 58}}, {"config": {"task": "u" * 59}}
-    [said] = differences(old, new).refused
+    [said] = differences(old, new, may_change()).refused
     assert said == f'config.task: "{"t" * 58}" -> "{"u" * 56}...'
 
 
@@ -148,19 +158,19 @@ def test_more_time_goes_on_where_the_time_was_used_up(run: Path) -> None:
 def test_differences_are_shown_where_they_are() -> None:
     old = {"config": {"task": "größe", "metrics": ["bleu", "chrf"], "seed": 0}}
     new = {"config": {"task": "maß", "metrics": ["bleu", "ter"], "seed": 0}}
-    assert differences(old, new).refused == [
+    assert differences(old, new, may_change()).refused == [
         'config.metrics[1]: "chrf" -> "ter"',
         'config.task: "größe" -> "maß"',
     ]
     longer = {"config": {**old["config"], "metrics": ["bleu", "chrf", "ter"]}}
-    [said] = differences(old, longer).refused
+    [said] = differences(old, longer, may_change()).refused
     assert said == 'config.metrics: ["bleu", "chrf"] -> ["bleu", "chrf", "ter"]'
 
 
 def test_a_header_without_a_ranker_asks_no_change_of_it() -> None:
     ranker = {"models": {"a": 1.0}, "budget": 3.0}
     for old, new in (({}, {"ranker": ranker}), ({"ranker": ranker}, {})):
-        assert differences(old, new).ranker == {}
+        assert differences(old, new, may_change()).ranker == {}
     dearer = {"models": {"a": 2.0, "b": 1.0}, "budget": None}
-    found = differences({"ranker": ranker}, {"ranker": dearer}).ranker
+    found = differences({"ranker": ranker}, {"ranker": dearer}, may_change()).ranker
     assert found == {"budget": "none", "prices": {"a": 2.0}, "add": {"b": 1.0}}

@@ -1,0 +1,137 @@
+"""The parts of a run's options that are mappings: its models, and what to do about failures."""
+
+# ruff: noqa: RUF009 - an option is a field that knows what it is
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UsageError
+from ..harness.internals import holds_weights
+from ..harness.prices import Price
+from .fields import (
+    MAPPING,
+    PRICE,
+    TEXT,
+    Kind,
+    Place,
+    nested,
+    number,
+    option,
+    read_values,
+    schema_of,
+    whole,
+)
+
+BATCH = Kind(TEXT.read, {"type": ["integer", "string"]}, "N")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One entry of ``models:``: how the harness builds the model, and what it costs."""
+
+    # fmt: off
+    name: str = option("", TEXT, "What the model is called in results.", "rank compare")
+    model: str | None = option(
+        None, TEXT, "Model type of lm_eval (`hf`, `vllm`, `local-completions`, ...).",
+        "rank compare",
+    )
+    model_args: dict[str, Any] = option(
+        dict, MAPPING, "Its arguments, a mapping or `a=b,c=d`; credentials are masked in files.",
+        "rank compare",
+    )
+    price: Price = option(
+        Price, PRICE, "What it costs: `input` and `output` ($ per million tokens), `item` ($ per "
+        "document), `hour` ($ per hour of measured time); the parts add up.", "rank compare",
+        live=True,
+    )
+    batch_size: int | str | None = option(
+        None, Kind(lambda v, p: v if isinstance(v, int) else TEXT.read(v, p), BATCH.schema), "As "
+        "lm_eval takes it.",
+    )
+    device: str | None = option(None, TEXT, "As lm_eval takes it.")
+    concurrency: int | None = option(
+        None, whole(1), "Requests at the same time; by default what the model type says.",
+        live=True,
+    )
+    memory: float | None = option(
+        None, number(0.0, open_ends=True), "What its weights need, in the unit of the run's "
+        "`memory`.", live=True,
+    )
+    num_gpus: float = option(0.0, number(0.0), "GPUs of its Ray actor.", live=True)
+    num_cpus: float | None = option(
+        None, number(0.0), "CPUs of its Ray actor; by default 1, and 0 for a model behind a "
+        "server.", live=True,
+    )
+    # fmt: on
+
+    @property
+    def cpus(self) -> float:
+        """CPUs of its Ray actor."""
+        if self.num_cpus is not None:
+            return self.num_cpus
+        return 1.0 if self.model is None or holds_weights(self.model) else 0.0
+
+
+@dataclass(frozen=True)
+class FailureRule:
+    """When a failed request is tried again, and when a model is set aside.
+
+    A document is tried ``attempts`` times, waiting ``backoff`` seconds before the second and twice
+    as long before each further one, at most ``max_backoff`` (or as long as the server asks); where
+    the code that reads or scores the answer fails, it is tried only once more, as every answer is
+    paid for.  A document that fails every time is recorded, is not scored and is not offered to
+    that model again; the estimate treats it as an item not seen.
+
+    A server that is away (no connection, 429, 503, or ``in_a_row`` documents given up without a
+    success between them) costs no document: nobody asks it until one request, after a pause, finds
+    it back.  After ``outage_minutes`` the model is set aside; at once after an answer that no
+    repetition can mend (401, 402, 403, 404), after ``in_a_row`` documents whose answers could not
+    be scored, and when of ten or more documents a larger share than ``share`` failed.
+    """
+
+    # fmt: off
+    attempts: int = option(4, whole(1), "How often a document is tried before it is given up.")
+    backoff: float = option(
+        1.0, number(0.0), "Seconds before the second attempt; twice as long before each further "
+        "one.",
+    )
+    max_backoff: float = option(30.0, number(0.0), "Longest such pause, in seconds.")
+    in_a_row: int = option(
+        3, whole(1), "Documents given up in a row after which the model is taken to be away, or "
+        "is set aside where the trouble is not on the way to it.",
+    )
+    share: float = option(
+        0.5, number(0.0, 1.0), "Share of ten or more documents given up above which the model is "
+        "set aside.",
+    )
+    outage_minutes: float = option(
+        15.0, number(0.0), "Longest outage: a server that is away longer loses its model.",
+    )
+    # fmt: on
+
+
+def _models(value: Any, place: Place) -> tuple[ModelSpec, ...]:
+    if not isinstance(value, list | tuple):
+        raise UsageError(
+            f"`{place.path}:` must be a list of entries with name:, model:, model_args:"
+        )
+    models: list[ModelSpec] = []
+    for n, entry in enumerate(value):
+        where = Place(f"{place.path}[{n}]", place.folder, place.recorded)
+        model = entry if isinstance(entry, ModelSpec) else ModelSpec(
+            **read_values(ModelSpec, entry, where)
+        )  # fmt: skip
+        if not model.name:
+            raise UsageError(f"`{where.path}.name` is missing")
+        if model.name in (other.name for other in models):
+            raise UsageError(
+                f"`{place.path}:` holds two entries named {model.name!r}; names must differ"
+            )
+        models.append(model)
+    return tuple(models)
+
+
+MODELS = Kind(_models, {"type": "array", "items": {**schema_of(ModelSpec), "required": ["name"]}})
+FAILURES = nested(FailureRule)

@@ -1,0 +1,392 @@
+"""`Spec`: every option of a run, declared once.
+
+The flags of ``rank``, ``run`` and ``compare``, the keys of a YAML file, keyword arguments, what
+makes a run the same run and what of it may change, the table in the documentation and the JSON
+schema are read off the fields of `Spec` (see `surfaces`). A new option is one line.
+"""
+
+# ruff: noqa: RUF009 - an option is a field that knows what it is
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+from ..harness.prices import Price
+from ..masking import mask, remember_credentials
+from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of
+from .entries import FAILURES, MODELS, FailureRule, ModelSpec
+from .fields import (
+    MAPPING,
+    PRICE,
+    SWITCH,
+    TEXT,
+    Place,
+    number,
+    option,
+    options_of,
+    read_values,
+    whole,
+)
+from .values import (
+    BANK,
+    BUDGET,
+    HARNESS,
+    KNOWN,
+    METRICS,
+    PRIOR,
+    STOP,
+    TASKS,
+    WEIGHTS,
+    Weighting,
+    prices_of,
+)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Everything that decides a run, in plain values; without a bank the method is "sample".
+
+    Examples
+    --------
+    >>> spec = Spec.read({"task": "gsm8k", "models": [{"name": "a", "model": "hf"}]})
+    >>> spec.tasks, spec.confidence, spec.stop
+    (('gsm8k',), 0.95, 'decided')
+    """
+
+    # fmt: off
+    tasks: tuple[str, ...] = option(
+        (), TASKS, "Task, group or YAML file of a task; several, in a list or by commas, are "
+        "ranked together by their weighted mean (`task` and `tasks` mean the same).",
+        "rank compare",
+    )
+    models: tuple[ModelSpec, ...] = option((), MODELS, "The models, see below.")
+    bank: Any = option(
+        "", BANK, "Item bank: a file, a folder of banks, a hub name, or one of these by task or "
+        "by metric (TASK=FILE). Without one every model gets the same random documents, by the "
+        "method `sample`.", "rank run",
+    )
+    metrics: dict[str, float] = option(
+        dict, METRICS, "What is scored of each answer, with weights: models are ranked by the "
+        "weighted mean, each metric on a scale of 0 to 1, and one of weight 0 is only reported. "
+        "By default the bank's, else the task's first that gives a score per document.",
+        "rank run compare", flag="metric",
+    )
+    weights: Weighting = option(
+        "", WEIGHTS, "Of several tasks: `documents`, `equal`, or one per task or group "
+        "(a=2,b=1). A group's weight, and its equal part among other tasks and groups, is shared "
+        "out by the group's own weights. By default as the harness weighs an only group, else by "
+        "documents.", "rank",
+    )
+    confidence: float = option(
+        0.95, number(0.5, 1.0, open_ends=True), "Two-sided, of decisions and intervals.",
+        "rank run compare", ranker=True,
+    )
+    familywise: bool = option(
+        False, SWITCH, "Hold `confidence` for all pairs of the order together.", "rank",
+        ranker=True,
+    )
+    min_difference: float = option(
+        0.0, number(0.0), "Models that surely differ by less are called equivalent; on the "
+        "metric's own scale, with several outcomes on 0 to 1.", "rank run", ranker=True,
+    )
+    budget: dict[str, float] = option(
+        dict, BUDGET, "One of `{items: n}`, `{usd: x}`, `{seconds: s}`; without it the run ends "
+        "when its goal is met or every item was asked.", "rank run compare", live=True,
+    )
+    max_items: int | None = option(
+        None, whole(1), "Most items per model (`run`: per task); by default the method's own "
+        "limit.", "rank run compare", live=True, ranker=True,
+    )
+    warmup: int = option(
+        10, whole(0), "Items that every model gets before anything is compared; of several tasks "
+        "so many of each, but at most 60 in all, and 2 of each at least.",
+    )
+    stop: str = option(
+        "decided", STOP, "When the goal is met: `decided`, `top K` (the best K are decided), `se "
+        "X` (every standard error is at most X, on a scale of 0 to 1), `ranks W` (every rank is "
+        "known to W ranks), `percentile P` or `limits` (go on to the budget), joined by `and` "
+        "and `or`. For one model without other models, budget or limit: `se 0.02`.", "rank run",
+        live=True,
+    )
+    known: Any = option(
+        None, KNOWN, "Score table or logs of models with full results (by task TASK=PATH): fixed "
+        "points of the ranking that are not asked anything.", "rank run", flag="leaderboard",
+    )
+    known_sampled: bool = option(
+        False, SWITCH, "Count the sampling error of full results, too: the documents stand for "
+        "more like them.", "run",
+    )
+    audit: float = option(
+        0.0, number(0.0, 0.9), "Share of each model's documents that is drawn at random, for an "
+        "estimate that relies on no response model. `default` and `sample` draw by themselves "
+        "and draw no more.", "run", ranker=True,
+    )
+    exposure: int = option(
+        1, whole(1), "Draw each document among this many most informative ones; 1 takes the "
+        "best.", "run", ranker=True,
+    )
+    seed: int = option(
+        0, whole(0), "Of whatever is drawn at random.", "rank run compare",
+        flag={"run": "adaptive_seed"}, ranker=True,
+    )
+    options: dict[str, Any] = option(
+        dict, MAPPING, "Further options of the method, such as `{item_price: 0}`.",
+    )
+    strata: str | None = option(
+        None, TEXT, "Field of the documents, such as `subject`: without a bank each of its "
+        "groups is drawn from in proportion to its size.",
+    )
+    prior: dict[str, list[str]] = option(
+        dict, PRIOR, "Earlier answers (harness logs with samples, or a run directory), a list of "
+        "them, or by model (NAME=LOGS). Where the run comes to their documents they are scored "
+        "in place of new ones and cost nothing.", "rank run", live=True,
+    )
+    save_bank: str | None = option(
+        None, TEXT, "File in which what is observed is kept: a bank that grows from run to run; "
+        "a folder of banks for several tasks or metrics.", "rank run", live=True,
+    )
+    ahead: int | None = option(
+        None, whole(1), "Most documents of one model that are asked before their answers count; "
+        "by default 16, and twice the model's slots above 8. 1 asks one at a time.", "rank run",
+        live=True,
+    )
+    memory: float | None = option(
+        None, number(0.0, open_ends=True), "How much local models may hold together, in the unit "
+        "of the models' `memory`; those that do not fit take turns, and so do models that load "
+        "weights and do not state their memory.", live=True,
+    )
+    price: Price = option(Price, PRICE, "Price of every model that states none.", "run", live=True)
+    judge: Price = option(
+        Price, PRICE, "Price of judging one answer, where the metric is an LLM judge.", live=True,
+    )
+    failures: FailureRule = option(
+        FailureRule, FAILURES, "When a request is tried again and when a model is set "
+        "aside, see below.", live=True,
+    )
+    fail_on_empty: float | None = option(
+        None, number(0.0, 1.0), "Share of empty answers of a model above which the exit code is "
+        "4.", "rank", live=True,
+    )
+    harness: dict[str, Any] = option(
+        dict, HARNESS, "Anything that `lm_eval --config` takes and that does not belong to the "
+        "run, trackers and the hub included: `num_fewshot`, `apply_chat_template`, "
+        "`system_instruction`, `gen_kwargs`, `include_path`, `use_cache`, ...", "rank compare",
+    )
+    # fmt: on
+
+    @classmethod
+    def read(
+        cls,
+        given: Mapping[str, Any] | str | Path | Spec,
+        over: Mapping[str, Any] | None = None,
+        *,
+        warn: Callable[[str], None] | None = None,
+        folder: Path | None = None,
+    ) -> Spec:
+        """Read options from a YAML file or a mapping; every mistake names its key.
+
+        The credentials in it are masked from now on, wherever they turn up.
+
+        Parameters
+        ----------
+        given : mapping, path or Spec
+        over : mapping, optional
+            Options that replace those given (flags, keyword arguments); of ``harness`` each setting
+            by itself.
+        warn : callable, optional
+            Is told of keys of earlier versions.
+        folder : Path, optional
+            Beside which paths of a mapping are looked for first.
+
+        Raises
+        ------
+        UsageError
+            Naming the key and what may stand there.
+        """
+        extra = _read(over or {}, Place(), warn)
+        if isinstance(given, Spec):
+            values = {f.name: getattr(given, f.name) for f in fields(cls)}
+        elif isinstance(given, Mapping):
+            values = _read(given, Place("", folder), warn)
+        else:
+            file = Path(given)
+            try:
+                values = _read(content_of(file), Place("", file.parent), warn)
+            except UsageError as error:
+                raise UsageError(f"{file}: {error}") from None
+        if "harness" in extra:
+            extra["harness"] = {**values.get("harness", {}), **extra["harness"]}
+        return cls(**{**values, **extra})
+
+    @classmethod
+    def recorded(cls, values: Mapping[str, Any]) -> Spec:
+        """The options that `public` was made of, by this version or an earlier one."""
+        plain = _without_none(values)
+        if "tasks" in plain:
+            plain.pop("task", None)
+        given = {k: v for k, v in plain.items() if v != {} and k not in ("lease", "bank")}
+        return cls(**_read(given, Place(recorded=True), None))
+
+    def public(self) -> dict[str, Any]:
+        """JSON values for files and comparison, credentials masked; the bank is not among them."""
+        values = asdict(self)
+        values["price"], values["judge"] = prices_of(self.price), prices_of(self.judge)
+        for entry, model in zip(values["models"], self.models):
+            entry["price"] = prices_of(model.price)
+            entry["num_cpus"] = model.cpus
+        del values["bank"], values["fail_on_empty"]  # named by content; of each look at the run
+        return dict(json.loads(json.dumps(mask(values), default=lambda v: type(v).__name__)))
+
+    def comparable(self) -> dict[str, Any]:
+        """As `public`, without what of a path depends on from where it is written."""
+        values = self.public()
+        values["tasks"] = [Path(t).name if t.endswith((".yaml", ".yml")) else t for t in self.tasks]
+        for entry in values["models"]:
+            entry["model_args"] = {k: _bare(v) for k, v in entry["model_args"].items()}
+        values["known"] = _bare(values["known"], anyway=True)
+        return values
+
+    def require_ranking(self) -> Spec:
+        """This, where it says what is ranked.
+
+        Raises
+        ------
+        UsageError
+            A task or the models are missing.
+        """
+        for name, there in (("task", self.tasks), ("models", self.models)):
+            if not there:
+                raise UsageError(f"`{name}:` is missing")
+        return self
+
+    def for_the_ranker(self) -> dict[str, Any]:
+        """The options that the Ranker takes under the same names."""
+        return {n: getattr(self, n) for n, one in options_of(Spec).items() if one.ranker}
+
+    @property
+    def rule(self) -> StoppingRule:
+        """What `stop` says."""
+        return rule_of(self.stop)
+
+    @property
+    def target_se(self) -> float | None:
+        """The standard error that is aimed at, if any."""
+        errors = [part.se for part in self.rule.parts() if isinstance(part, TargetError)]
+        return min(errors) if errors else None
+
+    def model(self, name: str) -> ModelSpec:
+        """The entry of ``models`` with this name.
+
+        Raises
+        ------
+        UsageError
+            There is none.
+        """
+        for entry in self.models:
+            if entry.name == name:
+                return entry
+        known = ", ".join(m.name for m in self.models)
+        raise UsageError(f"no model named {name!r} in this ranking; it has: {known}")
+
+    def priced(self) -> Spec:
+        """With the common price in every model that states none."""
+        if not self.price.known:
+            return self
+        models = (m if m.price.known else replace(m, price=self.price) for m in self.models)
+        return replace(self, models=tuple(models))
+
+
+def content_of(file: Path) -> dict[str, Any]:
+    """The keys of a YAML file.
+
+    Raises
+    ------
+    UsageError
+        It is not there, no YAML, or something else than a configuration.
+    """
+    import yaml
+
+    try:
+        with file.open(encoding="utf-8") as stream:  # the stream knows its name, for an error
+            content = yaml.safe_load(stream)
+    except FileNotFoundError:
+        nearby = [path.name for path in file.parent.glob("*.y*ml")]
+        close = difflib.get_close_matches(file.name, nearby, n=1)
+        hint = f"; did you mean {file.parent / close[0]}?" if close else ""
+        raise UsageError(f"no configuration file {file}{hint}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the configuration {file}: {error}") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file} is not valid YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"{file} must hold keys such as task:, bank: and models: at the top level")
+    if content.get("format") in ("lm-eval-ccat/bank", "lm-eval-ccat/suite"):
+        raise UsageError(
+            f"{file} is an item bank, not a configuration: write `bank: {file}` in a YAML file "
+            f"with task: and models:, or use rank --task TASK --bank {file} --model TYPE "
+            "--model_args A=B (once per model)"
+        )
+    return content
+
+
+def _read(
+    given: Mapping[str, Any], place: Place, warn: Callable[[str], None] | None
+) -> dict[str, Any]:
+    remember_credentials(given)
+    return read_values(Spec, _in_todays_words(given, warn), place)
+
+
+def _in_todays_words(
+    given: Mapping[str, Any], warn: Callable[[str], None] | None
+) -> dict[str, Any]:
+    """Options by the names that they have now; keys of earlier versions are told of."""
+    values = dict(given)
+    for alias, name in (("task", "tasks"), ("metric", "metrics"), ("leaderboard", "known")):
+        if alias in values:
+            if values.get(name) not in (None, "", [], {}) and values[alias]:
+                raise UsageError(f"`{alias}:` and `{name}:` mean the same; give one of them")
+            values[name] = values.pop(alias) or values.get(name)
+    old = {key: values.pop(key) for key in OLD if key in values}
+    goals = {key: old[key] for key in OLD_GOALS if old.get(key) is not None}
+    if goals and values.get("stop") is None:
+        values["stop"] = words_of(**goals)
+    ahead = 1 if old.get("one_at_a_time") is True else old.get("adaptive_batch_size")
+    if ahead not in (None, "auto"):
+        values["ahead"] = ahead
+    if old.get("information") not in (None, "first"):
+        values["options"] = {**(values.get("options") or {}), "information": old["information"]}
+    for key, value in old.items():
+        if warn is not None and value is not None:
+            warn(f"`{key}` is written `{OLD[key]}` now")
+    return values
+
+
+#: Keys of earlier versions, and how they are written now.
+OLD = {
+    "one_at_a_time": "ahead: 1",
+    "adaptive_batch_size": "ahead: N",
+    "information": "options: {information: full}",
+    "target_se": "stop: se X",
+    "rank_width": "stop: ranks W",
+    "percentile": "stop: percentile P",
+    "stop_when_decided": "stop: limits",
+}
+
+
+def _bare(value: Any, anyway: bool = False) -> Any:
+    """The name of a file or folder; another value as it is."""
+    if not isinstance(value, str) or "://" in value:
+        return value
+    return Path(value).name if anyway or value[:1] in (".", "/", "~") else value
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _without_none(v) for k, v in value.items() if v is not None}
+    return [_without_none(v) for v in value] if isinstance(value, list) else value

@@ -1,0 +1,123 @@
+"""What is read off the options of a run: flags, the JSON schema, and what of a run may change.
+
+``python -m lm_eval_ccat.live.surfaces`` prints the schema; ``docs/config.schema.json`` is that
+output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from typing import Any
+
+from ..errors import UsageError
+from .entries import ModelSpec
+from .fields import Kind, number_of, options_of, schema_of
+from .spec import Spec
+from .values import BUDGET
+
+#: Of their names among the arguments, where the harness has a ``seed`` of its own.
+_PREFIX = "option_"
+#: Flags of earlier versions that are read still, by command.
+OLD_FLAGS = {
+    "rank": ("one_at_a_time", "rank_width", "percentile"),
+    "run": ("target_se", "rank_width", "percentile", "adaptive_batch_size"),
+    "compare": (),
+}
+
+
+def may_change() -> re.Pattern[str]:
+    """Paths of a run's identity that may change while it lives."""
+    names = [name for name, one in options_of(Spec).items() if one.live]
+    of_model = [name for name, one in options_of(ModelSpec).items() if one.live]
+    model = r"config\.models\[.*\]"
+    return re.compile(
+        rf"versions\..*|config\.({'|'.join(names)})([.\[].*)?|"
+        r"config\.harness\.(batch_size|max_batch_size|device|use_cache|cache_requests|include_path)"
+        r"(\[.*)?|config\.harness\.(hf_hub_log|wandb|mlflow|trackio)_args(\..*)?|"
+        rf"{model}\.({'|'.join(of_model)})(\..*)?|"
+        rf"{model}\.model_args\.(base_url|num_concurrent|timeout|max_retries|batch_size|device)"
+    )
+
+
+def schema() -> dict[str, Any]:
+    """JSON schema of a configuration file."""
+    whole = schema_of(Spec)
+    task = {**whole["properties"]["tasks"], "description": "As `tasks`."}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Configuration of lm-eval-ccat rank",
+        **whole,
+        "properties": {"task": task, **whole["properties"]},
+        "required": ["models"],
+        "anyOf": [{"required": ["task"]}, {"required": ["tasks"]}],
+    }
+
+
+def add_flags(parser: Any, command: str) -> None:
+    """Add the flags of a command: those of the options of a run.
+
+    Parameters
+    ----------
+    parser : argparse parser or group
+    command : {"rank", "run", "compare"}
+    """
+    for name, one in options_of(Spec).items():
+        if command not in one.flags:
+            continue
+        if one.kind.parts:
+            for flag, (_, help, kind) in one.kind.parts.items():
+                _add_flag(parser, [flag], flag, kind, help)
+            continue
+        flags = ["task", "tasks"] if name == "tasks" else [one.flags[command] or name]
+        _add_flag(parser, flags, name, one.kind, one.help)
+    for flag in OLD_FLAGS[command]:
+        shape: Any = {"action": "store_const", "const": True}
+        if flag != "one_at_a_time":
+            shape = {"type": number_of}
+        parser.add_argument(f"--{flag}", dest=_PREFIX + flag, help=argparse.SUPPRESS, **shape)
+
+
+def _add_flag(parser: Any, flags: list[str], dest: str, kind: Kind, help: str) -> None:
+    about: dict[str, Any] = {"metavar": kind.shown, "type": kind.typed}
+    if kind.switch:
+        about = {"action": "store_const", "const": True}
+    elif kind.many:
+        about.update(nargs="+", action="extend")
+    text = help.replace("%", "%%").replace("`", "'")
+    parser.add_argument(*(f"--{flag}" for flag in flags), dest=_PREFIX + dest, help=text, **about)
+
+
+def given_by_flags(args: argparse.Namespace, command: str) -> dict[str, Any]:
+    """The options that the flags of a command give; takes them out of `args`.
+
+    Raises
+    ------
+    UsageError
+        Two flags of one option exclude each other.
+    """
+    given: dict[str, Any] = {}
+    for name, one in options_of(Spec).items():
+        if command not in one.flags:
+            continue
+        if one.kind.parts:
+            parts = {
+                key: value
+                for flag, (key, _, _) in one.kind.parts.items()
+                if (value := vars(args).pop(_PREFIX + flag, None)) is not None
+            }
+            if len(parts) > 1 and one.kind is BUDGET:
+                raise UsageError("give one of --budget_items, --budget_usd and --budget_seconds")
+            if parts:
+                given[name] = parts
+        elif (value := vars(args).pop(_PREFIX + name, None)) is not None:
+            given[name] = value
+    for flag in OLD_FLAGS[command]:
+        if (value := vars(args).pop(_PREFIX + flag, None)) is not None:
+            given[flag] = value
+    return given
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=2))

@@ -1,0 +1,184 @@
+"""Every option of a run is declared once, and everything else is read off it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.live import spec as spec_module
+from lm_eval_ccat.live import surfaces
+from lm_eval_ccat.live.adaptive import Adaptive
+from lm_eval_ccat.live.entries import ModelSpec
+from lm_eval_ccat.live.fields import option, options_of, whole
+from lm_eval_ccat.live.spec import Spec
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TWO = [{"name": "a", "model": "hf"}, {"name": "b", "model": "hf"}]
+
+
+@pytest.fixture
+def longer(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Spec]]:
+    """`Spec` with one option more, which is one line."""
+    namespace = {
+        "depth": option(3, whole(1), "How deep to look, in levels.", "rank run", live=True),
+        "__annotations__": {"depth": "int"},
+        "__module__": Spec.__module__,
+    }
+    added = dataclasses.dataclass(frozen=True)(type("Spec", (Spec,), namespace))
+    for module in (spec_module, surfaces, importlib.import_module("lm_eval_ccat.live.adaptive")):
+        monkeypatch.setattr(module, "Spec", added)
+    yield added
+
+
+def test_one_line_adds_an_option_everywhere(longer: Any, tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text(yaml.safe_dump({"task": "t", "models": TWO, "depth": 5}))
+    assert longer.read(file).depth == 5 and longer.read({"task": "t", "models": TWO}).depth == 3
+    assert longer.read(file, {"depth": 7}).depth == 7
+    assert Adaptive.read({"depth": 4}).spec.depth == 4  # type: ignore[attr-defined]
+    for command in ("rank", "run"):
+        parser = argparse.ArgumentParser()
+        surfaces.add_flags(parser, command)
+        flags = surfaces.given_by_flags(parser.parse_args(["--depth", "9"]), command)
+        assert flags == {"depth": 9} and "in levels" in parser.format_help()
+    with pytest.raises(UsageError, match="`depth` must be a whole number of at least 1, not 0"):
+        longer.read({"depth": 0})
+    assert longer.read(file).public()["depth"] == 5  # stands in the journal's header
+    assert surfaces.may_change().fullmatch("config.depth")
+    assert surfaces.schema()["properties"]["depth"] == {
+        "type": "integer", "minimum": 1, "default": 3,
+        "description": "How deep to look, in levels.",
+    }  # fmt: skip
+    loaded = importlib.util.spec_from_file_location("reference", DOCS / ".hooks" / "reference.py")
+    assert loaded is not None and loaded.loader is not None
+    reference = importlib.util.module_from_spec(loaded)
+    loaded.loader.exec_module(reference)
+    assert "| `depth` | `3` | How deep to look, in levels." in reference._options_table(longer)
+
+
+def test_the_schema_that_is_shipped_is_that_of_the_code() -> None:
+    assert json.loads((DOCS / "config.schema.json").read_text()) == surfaces.schema()
+
+
+def test_the_schema_takes_what_is_read_and_refuses_what_is_refused() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = surfaces.schema()
+    good: dict[str, Any] = {
+        "tasks": ["a", "b"], "bank": {"a": "a.json", "b": "b.json"}, "metrics": {"bleu": 1, "x": 0},
+        "budget": {"usd": 2.5}, "stop": "top 1 or se 0.02", "failures": {"attempts": 2},
+        "models": [{**TWO[0], "price": {"input": 1, "output": 2}}, TWO[1]], "ahead": 1,
+    }  # fmt: skip
+    Spec.read(good)
+    jsonschema.validate(good, schema)
+    bad = ({"ahead": 0}, {"modells": []}, {"budget": {"items": 1, "usd": 1}}, {"confidence": 2})
+    for wrong in bad:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**good, **wrong}, schema)
+        with pytest.raises(UsageError):
+            Spec.read({**good, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        ({"target_se": 0.02}, {"stop": "decided and se 0.02"}),
+        ({"rank_width": 3, "target_se": 0.1}, {"stop": "ranks 3 and se 0.1"}),
+        ({"percentile": 5}, {"stop": "percentile 5"}),
+        ({"stop_when_decided": False}, {"stop": "limits"}),
+        ({"one_at_a_time": True}, {"ahead": 1}),
+        ({"information": "full"}, {"options": {"information": "full"}}),
+        ({"metric": "bleu"}, {"metrics": {"bleu": 1.0}}),
+    ],
+)
+def test_keys_of_earlier_versions_are_read_with_a_word(old: Any, now: Any) -> None:
+    said: list[str] = []
+    spec = Spec.read(old, warn=said.append)
+    assert {key: getattr(spec, key) for key in now} == now
+    assert len(said) == (0 if "metric" in old else len(old))
+
+
+def test_what_a_journal_holds_is_read_back_by_any_later_version() -> None:
+    spec = Spec.read(
+        {"task": "t,u", "models": [{**TWO[0], "model_args": "pretrained=x,revision=2"}, TWO[1]],
+         "budget": {"items": 9}, "metrics": ["x", "y=0"]}
+    )  # fmt: skip
+    assert Spec.recorded(spec.public()) == dataclasses.replace(
+        spec, models=tuple(dataclasses.replace(m, num_cpus=m.cpus) for m in spec.models)
+    )
+    of_0_1 = {
+        "task": "t", "confidence": 0.95, "budget": {}, "warmup": 10, "max_items": None, "seed": 0,
+        "information": "first", "familywise": False, "stop_when_decided": True, "audit": 0.0,
+        "exposure": 1, "known": None, "options": {}, "target_se": None, "one_at_a_time": False,
+        "memory": None, "judge": {"input": None, "output": None, "item": None, "hour": None},
+        "failures": {"attempts": 4, "backoff": 1.0, "max_backoff": 30.0, "in_a_row": 3,
+                     "share": 0.5},
+        "lease": 600.0, "harness": {},
+        "models": [
+            {**m, "model_args": {}, "price": {"input": None, "item": 1.0}, "batch_size": None,
+             "device": None, "concurrency": None, "memory": None, "num_gpus": 0.0,
+             "num_cpus": 1.0}
+            for m in TWO
+        ],
+    }  # fmt: skip
+    fresh = Spec.read({"task": "t", "models": [{**m, "price": {"item": 1.0}} for m in TWO]})
+    assert Spec.recorded(of_0_1).public() == fresh.public()
+
+
+def test_a_path_is_no_identity(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text("task: t")
+    entry = {"name": "a", "model": "hf", "model_args": {"pretrained": "./weights"}}
+    here = Spec.read({"task": "t.yaml", "models": [entry]}, folder=tmp_path)
+    entry = {**entry, "model_args": {"pretrained": str(tmp_path / "weights")}}
+    there = Spec.read({"task": "t.yaml", "models": [entry]})
+    assert here.tasks != there.tasks and here.comparable() == there.comparable()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*options_of(Spec), "task", "x"]), JSON))
+def test_no_configuration_makes_more_than_a_usage_error(content: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            spec = Spec.read(content)
+        except UsageError as error:
+            assert "`" in str(error) or "stop " in str(error)
+        else:
+            json.dumps(spec.public())
+
+
+@given(st.dictionaries(st.sampled_from(list(options_of(ModelSpec))), JSON))
+def test_no_entry_of_a_model_makes_more_than_a_usage_error(entry: dict[str, Any]) -> None:
+    try:
+        Spec.read({"models": [{"name": "a", **entry}]})
+    except UsageError as error:
+        assert "models[0]" in str(error)
+
+
+def test_a_mistyped_file_is_answered_with_the_one_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text("task: t\n")
+    with pytest.raises(
+        UsageError, match=r"no configuration file .*; did you mean .*models\.yaml\?"
+    ):
+        Spec.read(tmp_path / "models.yml")
+    with pytest.raises(UsageError, match=r"no configuration file .*other\.yaml$"):
+        Spec.read(tmp_path / "nothing" / "other.yaml")
