@@ -17,11 +17,53 @@ def text(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+def project():
+    """The [project] table of pyproject.toml."""
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.10 reads no TOML")
+    return tomllib.loads(text("pyproject.toml"))["project"]
+
+
 def test_one_version_everywhere():
     assert re.search(r'^version = "(.+)"$', text("pyproject.toml"), re.M)[1] == __version__
-    citation = yaml.safe_load(text("CITATION.cff"))
-    assert citation["version"] == __version__
-    assert f"## {__version__}\n" in text("CHANGELOG.md")
+    assert yaml.safe_load(text("CITATION.cff"))["version"] == __version__
+    assert yaml.safe_load(text("conda/recipe.yaml"))["context"]["version"] == __version__
+    assert f"## {__version__} - " in text("CHANGELOG.md")
+
+
+def test_the_conda_recipe_needs_what_the_package_needs():
+    run = yaml.safe_load(text("conda/recipe.yaml"))["requirements"]["run"]
+
+    def parts(requirement):
+        name, at, version = requirement.replace(" ", "").partition(">")
+        return name.lower().replace("_", "-"), at + version
+
+    ours = {parts(r) for r in [*project()["dependencies"], "python" + project()["requires-python"]]}
+    assert {parts(r) for r in run} == ours
+
+
+def test_every_python_that_is_claimed_is_tested():
+    claimed = {c.rpartition(" ")[2] for c in project()["classifiers"] if ":: 3." in c}
+    jobs = yaml.safe_load(text(".github/workflows/ci.yml"))["jobs"]
+    setups = [s["with"]["python-version"] for j in jobs.values() for s in j["steps"] if "with" in s]
+    tested = {*jobs["pythons"]["strategy"]["matrix"]["python"], *setups}
+    assert claimed <= tested and min(claimed, key=lambda v: int(v[2:])) == "3.10"
+
+
+def test_what_a_reader_looks_for_is_there():
+    for name in ("LICENSE", "NOTICE", "SECURITY.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md"):
+        assert (ROOT / name).is_file(), name
+    notice = text("NOTICE")
+    assert "whose code is no part of this package" in " ".join(notice.split())
+    for task in (ROOT / "task_configs").glob("*/*yaml"):  # each data set stands in the notice
+        path = re.search(r"^dataset_path: (\S+/\S+)$", task.read_text(encoding="utf-8"), re.M)
+        assert path is None or path[1] in notice, task.name
+
+
+def test_nothing_is_published_before_it_is_checked():
+    jobs = yaml.safe_load(text(".github/workflows/release.yml"))["jobs"]
+    assert jobs["publish"]["needs"] == "gate" and jobs["publish"]["environment"] == "release"
+    assert any(".ci/run" in str(step.get("run")) for step in jobs["gate"]["steps"])
+    assert not any("build" in str(step.get("run")) for step in jobs["publish"]["steps"])
 
 
 def test_the_paper_is_cited():
