@@ -9,44 +9,45 @@ import sys
 import pytest
 
 from lm_eval_ccat.errors import ScoreTableError
-from lm_eval_ccat.parallel import in_processes
+from lm_eval_ccat.parallel import in_processes, spreading
 
 
-def scaled(piece, shared):
-    return piece * shared["factor"], os.getpid()
+def scaled(piece, factor):
+    if piece == 17:
+        raise ScoreTableError("piece 17 is broken")
+    return piece * factor, os.getpid()
 
 
-def failing(piece, shared):
-    if piece == 3:
-        raise ScoreTableError("piece 3 is broken")
-    return piece
-
-
-def nested(piece, shared):
-    return [pid for _, pid in in_processes(scaled, [1, 2], {"factor": 1}, processes=2)], os.getpid()
+def nested(piece, _):
+    return [pid for _, pid in in_processes(scaled, [1, 2], 1, processes=2)], os.getpid()
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_results_come_in_the_order_of_the_pieces(processes):
-    found = list(in_processes(scaled, list(range(20)), {"factor": 3}, processes))
-    assert [value for value, _ in found] == [3 * n for n in range(20)]
-    assert (os.getpid() in {pid for _, pid in found}) == (processes == 1)
+def test_results_come_in_the_order_of_the_pieces_and_errors_as_they_are(processes):
+    results = in_processes(scaled, range(20), 3, processes)
+    values, pids = zip(*(next(results) for _ in range(17)))
+    assert values == tuple(range(0, 51, 3))
+    assert (os.getpid() in pids) == (processes == 1)
+    with pytest.raises(ScoreTableError, match="piece 17 is broken"):
+        next(results)
 
 
-def test_an_error_keeps_its_type_and_message():
-    with pytest.raises(ScoreTableError, match="piece 3 is broken"):
-        list(in_processes(failing, list(range(8)), processes=2))
-
-
-def test_a_worker_starts_no_workers():
-    for pids, own in in_processes(nested, [1, 2, 3], processes=2):
-        assert set(pids) == {own}
-
-
-def test_leaving_early_ends_the_workers():
-    results = in_processes(scaled, list(range(50)), {"factor": 1}, 2)
-    next(results)
+def test_a_worker_starts_no_workers_and_leaving_early_ends_it():
+    results = in_processes(nested, list(range(50)), processes=2)
+    for _ in range(3):
+        pids, outer = next(results)
+        assert set(pids) == {outer}
     results.close()  # hangs or leaves processes behind if the pool is not shut down
+
+
+def test_pieces_go_where_they_are_spread_unless_they_are_near():
+    def elsewhere(work, pieces, shared):
+        return (("elsewhere", work(piece, shared)) for piece in pieces)
+
+    with spreading(elsewhere):
+        assert list(in_processes(pow, [2, 3], 2)) == [("elsewhere", 4), ("elsewhere", 9)]
+        assert list(in_processes(pow, [2, 3], 2, processes=1, near=True)) == [4, 9]
+    assert list(in_processes(pow, [2, 3], 2, processes=1)) == [4, 9]
 
 
 def test_a_script_without_a_main_guard_works(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +29,8 @@ def test_words_that_need_a_joiner_stay_whole() -> None:
     persian = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
     family = "\U0001f468\u200d\U0001f469"
     assert visible(persian) == persian and visible(family) == family
-    assert visible("a\u200db") == "a⟨U+200D⟩b"
+    for joined in ("a\u200db", "é\u200db", "a\u200dé", "\u200dé"):
+        assert "\u200d" not in visible(joined) and "⟨U+200D⟩" in visible(joined)
 
 
 @given(st.recursive(st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v), max_leaves=6))
@@ -41,14 +41,11 @@ def test_json_reads_back_and_hides_nothing(value) -> None:
 
 
 def test_a_name_cannot_forge_an_order() -> None:
+    plain = ["gpt-4.1", "org/model:free", "Qwen 2.5 (7B)", "模型"]
+    assert [visible_name(name) for name in plain] == plain
     assert order_in_words(["a > b", "c"], []) == "“a > b” > c"
     assert order_in_words(["{x, y}", "z"], [("{x, y}", "z")]) == "{“{x, y}”, z}"
     assert order_in_words(["a\u202e\x1b[2J", "b"], []) == "a⟨U+202E⟩␛[2J > b"
-
-
-@pytest.mark.parametrize("name", ["gpt-4.1", "org/model:free", "Qwen 2.5 (7B)", "模型"])
-def test_ordinary_names_stay(name: str) -> None:
-    assert visible_name(name) == name
 
 
 @given(st.text(), st.text())

@@ -27,6 +27,7 @@ class Hub(BaseHTTPRequestHandler):
 
     files: dict[str, bytes] = {}  # noqa: RUF012  shared by the requests of one test
     sets: dict[str, dict[str, bytes]] = {}  # noqa: RUF012  data sets by name, their files by path
+    asked: list[str] = []  # noqa: RUF012  paths
 
     def log_message(self, *args):
         pass
@@ -41,6 +42,7 @@ class Hub(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def do_GET(self):
+        self.asked.append(self.path)
         for name, files in self.sets.items():
             if self.path.startswith(f"/api/datasets/{name}/revision/"):
                 siblings = [{"rfilename": path} for path in files]
@@ -121,6 +123,9 @@ def test_a_bank_is_pushed_and_used_by_its_name(hub, tmp_path, capsys, monkeypatc
     assert f"--bank hub:o/n@{COMMIT}" in capsys.readouterr().out
     assert "license: cc0-1.0" in hub.files["README.md"].decode()
     assert ItemBank.load("hub:o/n").sha256 == bank.sha256
+    assert "/resolve/main/" in hub.asked[-1]
+    assert ItemBank.load("hub:o/n@v1").sha256 == bank.sha256
+    assert "/resolve/v1/" in hub.asked[-1]
     assert main(["bank", "show", f"hub:o/n@{COMMIT}"]) == 0
 
 

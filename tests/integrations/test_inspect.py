@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +15,7 @@ inspect_ai = pytest.importorskip("inspect_ai", reason="the extra `inspect` is no
 from inspect_ai import Task, eval  # noqa: E402
 from inspect_ai.dataset import MemoryDataset, Sample  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
-from inspect_ai.scorer import match  # noqa: E402
+from inspect_ai.scorer import Score, match  # noqa: E402
 
 from lm_eval_ccat.errors import UsageError  # noqa: E402
 from lm_eval_ccat.inspect import AdaptiveStopping  # noqa: E402
@@ -69,11 +71,23 @@ def test_it_stops_when_the_error_is_small_and_is_right(tmp_path):
     assert log.results.early_stopping.early_stops[0].reason
 
 
-def test_the_mean_of_epochs_is_the_score(tmp_path):
-    right, samples = world()
-    stopping = AdaptiveStopping(max_items=20)
-    log = run(stopping, stopping.ordered(MemoryDataset(samples)), right, tmp_path, epochs=2)
-    assert log.results.early_stopping.metadata["items"] in range(20, 24)
+def test_the_mean_of_epochs_is_the_score_and_a_sample_without_a_score_is_none():
+    stopping = AdaptiveStopping(max_items=3)
+    samples = stopping.ordered(MemoryDataset([Sample(input=str(i)) for i in range(5)]))
+
+    async def play():
+        await stopping.start_task(None, list(samples), 2)
+        for sample, epochs in zip(samples, ([1, 0], [1, 1], [None, None], [1, None])):
+            assert await stopping.schedule_sample(sample.id, 1) is None
+            for epoch, value in enumerate(epochs, 1):
+                scores = {} if value is None else {"s": SimpleNamespace(score=Score(value=value))}
+                await stopping.complete_sample(sample.id, epoch, scores)
+
+    asyncio.run(play())
+    ranking = stopping.result()
+    # .5, 1 and 1 of three samples; the one that failed is none of them.
+    assert ranking.items["model"] == [samples[n].id for n in (0, 1, 3)]
+    assert ranking.estimates["model"] == pytest.approx(2.5 / 3, abs=0.2)
 
 
 def test_another_order_is_refused(tmp_path):

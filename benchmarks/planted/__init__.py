@@ -1,0 +1,1 @@
+"""Bugs to be planted, and whether the tests notice."""
