@@ -106,9 +106,7 @@ def _compile() -> None:
 
 def mask_text(text: str) -> str:
     """A text without the credentials known so far, and without ``user:pass@`` in URLs."""
-    if "://" in text:
-        text = _USERINFO.sub(MASK, text)
-    return text if _pattern is None else _pattern.sub(MASK, text)
+    return str(mask_values(_USERINFO.sub(MASK, text) if "://" in text else text))
 
 
 def mask(value: Any) -> Any:
@@ -131,11 +129,11 @@ def mask(value: Any) -> Any:
 
 
 def mask_values(value: Any) -> Any:
-    """Like :func:`mask`, but by value alone: for answers, in which names mean nothing."""
+    """Like :func:`mask`, but only what is known: in answers names and URLs mean nothing."""
     if _pattern is None:
         return value
     if isinstance(value, str):
-        return mask_text(value)
+        return _pattern.sub(MASK, value)
     if isinstance(value, dict):
         return {mask_values(k): mask_values(v) for k, v in value.items()}
     if type(value) in (list, tuple):

@@ -53,6 +53,8 @@ def test_a_key_is_masked_however_it_is_given(configuration, key, tmp_path) -> No
         assert key not in mask_text(text) and MASK in mask_text(text), text
     assert mask_values({"reason": (key, 3, None)}) == {"reason": (MASK, 3, None)}
     assert key not in repr(mask({"reason": [f"echo {key}"]}))
+    answer = {"api_key": "write to ftp://me@host"}  # a model's words are not a configuration
+    assert mask_values(answer) == answer
     (tmp_path / "log").write_text(echoes[1], encoding="utf-8")
     mask_file(tmp_path / "log")
     assert key not in (tmp_path / "log").read_text(encoding="utf-8")

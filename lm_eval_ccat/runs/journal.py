@@ -30,7 +30,7 @@ __all__ = ["Journal", "JournalFile", "MemoryJournal", "Record"]
 class Journal(Protocol):
     """What a :class:`~lm_eval_ccat.runs.journaled.JournaledRanker` needs of a journal.
 
-    ``lm_eval_ccat.testing.journal`` holds the tests that every implementation passes.
+    ``tests/runs/conformance.py`` holds what every implementation must do.
     """
 
     torn: str | None

@@ -1,4 +1,4 @@
-"""Conformance suites: what a method, a reader or a journal must do, whoever wrote it.
+"""Conformance suites: what a method or a reader must do, whoever wrote it.
 
 A suite is a class whose ``test_`` methods use plain asserts. Derive from it in a test module, name
 what is tested, and pytest runs the rest::

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from conformance import check_journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.runs.journal import JournalFile, MemoryJournal
 from lm_eval_ccat.runs.lines import LineReader, line_of
-from lm_eval_ccat.testing.journal import check_journal
 
 TEXTS = st.text(max_size=30)
 RECORDS = st.lists(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import RunError
-from ..runs.journal import Journal
-from ..runs.lines import Record
+from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.runs.journal import Journal
+from lm_eval_ccat.runs.lines import Record
 
 HEADER: Record = {"op": "header", "format": "lm-eval-ccat/journal", "version": 2}
 TELL: Record = {
