@@ -1,4 +1,4 @@
-"""How well each method ranks, on real score tables: the figures that the README shows.
+"""How well each method ranks, on real score tables: the figures that the documentation shows.
 
 Models are held out four at a time, the others calibrate. Sections:
 

@@ -1,4 +1,4 @@
-"""The chart of the README: order and decided pairs over the items per model, by method.
+"""The chart of compared.md: order and decided pairs over the items per model, by method.
 
 Drawn from ``docs/measured/quality.json`` by ``measured.py``, which writes ``docs/evidence.svg``.
 """

@@ -1,10 +1,10 @@
-"""Keeps measured figures, and writes them into the page of limits and the README.
+"""Keeps measured figures, and writes them into the pages that show them.
 
     python benchmarks/ranking_quality.py --sections fixed --kinds random --out found.json
     python docs/.hooks/measured.py found.json COMMIT "THE COMMAND AS RUN" [PART]
 
 keeps the figures of the sections and folds that were run in docs/measured, with the commit at which
-they were made, and writes the tables and the chart of the README. What was not run stays as it was.
+they were made, and writes the tables and the chart. What was not run stays as it was.
 PART is another name for them: "errors" for a run of many hold-out sets with `default` alone.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 #: Figures of `benchmarks/ranking_quality.py`, with how they were made.
 MEASURED = ROOT / "docs" / "measured" / "quality.json"
-PAGES = (ROOT / "docs" / "limits.md", ROOT / "README.md")
+PAGES = (ROOT / "docs" / "limits.md", ROOT / "docs" / "compared.md")
 CHART = ROOT / "docs" / "evidence.svg"
 _PLACE = re.compile(r"<!-- quality: (\w+) -->\n.*?<!-- end of quality -->", re.S)
 _NAMES = {
@@ -61,7 +61,7 @@ def filled(page: str) -> str:
 
 
 def quality(part: str) -> str:
-    """The tables of one kind of fold, or of one section; "short" is that of the README."""
+    """The tables of one kind of fold, or of one section; "short" is that of compared.md."""
     measured = json.loads(MEASURED.read_text(encoding="utf-8"))
     if part == "short":
         return _short(measured)
@@ -206,7 +206,7 @@ def keep(path: Path, commit: str, command: str, instead: str | None = None) -> N
 
 
 def drawn() -> str:
-    """The chart of the README as the figures have it."""
+    """The chart of compared.md as the figures have it."""
     sys.path.insert(0, str(Path(__file__).parent))
     from evidence import chart
 

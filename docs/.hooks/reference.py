@@ -1,7 +1,9 @@
-"""Writes the reference pages from the code while the documentation is built.
+"""Writes the reference pages from the code, and llms.txt from the table of contents.
+
+    python docs/.hooks/reference.py && mkdocs build --strict
 
 What the code says by itself (flags, types, defaults, records of a real journal) is read from it.
-Where words are needed that the code does not hold, they stand here, and the build fails when they
+Where words are needed that the code does not hold, they stand here, and the script fails when they
 do not cover exactly what the code has.
 """
 
@@ -18,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mkdocs.structure.files import File, Files
+import yaml
 
 import lm_eval_ccat
 from lm_eval_ccat.cli import main as command_line
@@ -26,30 +28,59 @@ from lm_eval_ccat.live.entries import FailureRule, ModelSpec
 from lm_eval_ccat.live.fields import options_of
 from lm_eval_ccat.live.spec import Spec
 
+DOCS = Path(__file__).resolve().parents[1]
+
 JOURNAL_WORDS = {
-    "header": "First line: format and version, the configuration with credentials masked, what "
-    "identifies bank, task and versions, and the arguments of the Ranker.",
+    "header": "First line: format and version, the configuration with credentials masked, the "
+    "identity of bank, task and versions, and the arguments of the Ranker.",
     "session": "A process started or resumed.",
-    "ask": "Documents handed out, and to which process.",
+    "ask": "Items handed out, and to which process.",
     "tell": "An answer: the score on [0, 1], the cost, and everything needed to score it again.",
-    "fail": "A document that the model failed on; it is not scored and not asked again.",
-    "release": "A document given back unanswered.",
+    "fail": "An item that the model failed on; it is not scored and not asked again.",
+    "release": "An item given back unanswered.",
     "drop": "A model set aside.",
     "stop": "The ranking was ended from outside (a deadline, a person).",
     "note": "For readers only; the Ranker never sees it.",
 }
 
 
-def on_files(files: Files, config: Any) -> Files:
-    """Add the generated pages."""
+def write_all() -> None:
+    """Write every generated page beside those that people write; git ignores them."""
     pages = {
         "reference/commands.md": commands(),
         "reference/config.md": configuration(),
         "reference/run-directory.md": run_directory(),
     }
     for path, content in pages.items():
-        files.append(File.generated(config, path, content=content))
-    return files
+        (DOCS / path).write_text(content, encoding="utf-8")
+    (DOCS / "llms.txt").write_text(llms(), encoding="utf-8")
+
+
+# -- llms.txt -----------------------------------------------------------------------------------
+
+
+def llms() -> str:
+    """The pages of the site with their first sentences, in the form that llmstxt.org describes."""
+    text = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    [nav] = re.findall(r"^nav:\n(?:[ #].*\n)+", text, re.M)
+    parts = ["# lm-eval-ccat", f"> {_opening('index.md', sentences=3)}"]
+    for part in yaml.safe_load(nav)["nav"]:
+        for title, pages in part.items():
+            lines = [
+                f"- [{name}]({path}): {_opening(path)}"
+                for page in pages
+                for name, path in page.items()
+            ]
+            parts.append("\n".join([f"## {title}", "", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _opening(path: str, sentences: int = 1) -> str:
+    """The first sentences of a page's first paragraph of prose, without its links."""
+    paragraphs = (DOCS / path).read_text(encoding="utf-8").split("\n\n")[1:]
+    prose = next(p for p in paragraphs if re.match(r"[A-Z\[]|`[^`]", p))
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(prose.split()))
+    return " ".join(re.split(r"(?<=[.?]) ", plain)[:sentences])
 
 
 # -- commands -----------------------------------------------------------------------------------
@@ -59,9 +90,10 @@ def commands() -> str:
     """Every command with its options and examples, from the parsers themselves."""
     parts = [
         "# Commands",
-        "`lm_eval_ccat` is the same program. Every command takes `--help`, and `--debug` shows "
-        "the traceback of an error. Exit codes: 0 done, 1 an error, 2 an invalid command; `rank` "
-        "adds 3 (ties left) and 4 (a partial ranking), `compare` 5 (worse).",
+        "This page lists every command of `lm-eval-ccat` with its options and examples. Every "
+        "command takes `--help`; `--debug` shows the traceback of an error. Exit codes: 0 done, "
+        "1 an error, 2 an invalid command; `rank` adds 3 (open pairs left) and 4 (a partial "
+        "ranking), `compare` 5 (worse).",
     ]
     for name, summary in command_line.COMMANDS.items():
         parts.append(f"## {name}")
@@ -126,12 +158,13 @@ def configuration() -> str:
     return "\n\n".join(
         [
             "# Configuration of `rank`",
-            "A YAML file. Every mistake is reported with the path of its key before anything is "
-            "loaded or spent. [Compare several models](../howto/rank.md) has a complete example.",
-            "An editor completes and checks the file where "
-            "[config.schema.json](../config.schema.json) (`python -m lm_eval_ccat.live.surfaces` "
-            "prints it) lies beside it and its first line "
-            "is\n\n```yaml\n# yaml-language-server: $schema=config.schema.json\n```",
+            "`rank` reads a YAML file with the keys below, and reports every mistake with the path "
+            "of its key before it loads or spends anything. [Rank several models]"
+            "(../howto/rank.md) has a complete example.",
+            "An editor completes and checks the file if [config.schema.json]"
+            "(../config.schema.json) (`python -m lm_eval_ccat.live.surfaces` prints it) lies "
+            "beside it and its first line "
+            "is\n\n```text\n# yaml-language-server: $schema=config.schema.json\n```",
             "Python takes the same keys: `rank({...})` and `rank(FILE, confidence=0.9)`; "
             "`adaptive_evaluate`, `simple_evaluate(adaptive=...)` and a task's metadata take those "
             "that do not name tasks or models.",
@@ -183,18 +216,19 @@ def run_directory() -> str:
         )
     parts = [
         "# The run directory",
+        "`rank` keeps everything about a run in one folder.",
         f"```text\n{layout}\n```",
         "## `journal.jsonl`",
         _cell_free(inspect.cleandoc(journal.__doc__ or "")),
-        "Each line is a JSON object with its number `seq` and an `op`. Those of a small ranking:",
+        "Each line is a JSON object with its number `seq` and an `op`. A small ranking has these:",
     ]
     for op, words in JOURNAL_WORDS.items():
         text = json.dumps(_shortened(shown[op]), indent=2, ensure_ascii=False)
         parts += [f"### `{op}`", words, f"```json\n{text}\n```"]
     parts += [
         "## `result.json`",
-        "What `rank --json` prints. Estimates, standard errors and intervals stand on the metric's "
-        "own scale. The part that comes from the Ranker, for the same small ranking:",
+        "`rank --json` prints it. Estimates, standard errors and intervals are on the metric's "
+        "own scale. This is the Ranker's part for the same small ranking:",
         f"```json\n{json.dumps(_shortened(_RESULT), indent=2, ensure_ascii=False)}\n```",
         "`rank` adds `headline`, `metric`, `key`, `estimand` (what was estimated, in words), "
         "`scorer` (what computed the metric: judge, encoder, checkpoint, sacrebleu's signature), "
@@ -282,3 +316,7 @@ def _cell_free(text: str) -> str:
 def _sentence(text: str) -> str:
     text = text.strip()
     return text[0].upper() + text[1:] + ("" if text.endswith((".", "?")) else ".")
+
+
+if __name__ == "__main__":
+    write_all()

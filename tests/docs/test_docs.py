@@ -30,15 +30,18 @@ QUICK = {"howto/python.md"}
 def site(tmp_path_factory):
     pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
     target = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(target)],
-        cwd=DOCS.parent,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    generate = [sys.executable, str(DOCS / ".hooks" / "reference.py")]
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(target)]
+    for command in (generate, build):
+        done = subprocess.run(
+            command,
+            cwd=DOCS.parent,
+            env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
     return target
 
 
@@ -97,6 +100,13 @@ def test_the_tables_of_first_use_are_the_figures_that_were_measured():
     assert first_use.filled(page) == page and "| 8 | `sample` |" in page
 
 
+def test_llms_txt_names_every_page_of_the_site(site):
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\]\(([^)]+\.md)\): \S", text))
+    pages = {p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md")}
+    assert linked == pages and text.startswith("# lm-eval-ccat\n\n> Rank language models")
+
+
 def test_no_page_loads_anything_from_elsewhere(site):
     for page in site.rglob("*.html"):
         for tag in re.findall(r"<(?:script|img|iframe|link)\b[^>]*>", page.read_text()):
@@ -124,6 +134,55 @@ def test_the_tutorial_runs_as_printed(tutorial):
 )
 def test_every_block_of_the_page_runs(page, folder, environment, server):
     run_page(DOCS / page, folder, environment, {"localhost:8000": server})
+
+
+def test_the_notebook_runs_in_the_folder_that_the_tutorial_leaves(folder, environment):
+    cells = json.loads((DOCS / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    demo, *rest = code
+    assert demo == f"!{blocks(DOCS / 'tutorial.md')[0].code.strip()}"  # the tutorial has run it
+    assert not any(line.startswith(("!", "%")) for cell in rest for line in cell.splitlines())
+    done = subprocess.run(
+        [sys.executable, "-c", "\n\n".join(rest)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(" right") >= 8 and "wrong" not in done.stdout, done.stdout
+
+
+def test_the_front_door_runs_as_printed(folder, environment):
+    """README and the home page, with the demo's systems and logs in place of models and logs."""
+    home = [b.code for b in blocks(DOCS / "index.md") if b.language == "bash"]
+    readme = [b for b in blocks(DOCS.parent / "README.md") if b.language == "bash"]
+    install, rank, compare = readme
+    assert home == [blocks(DOCS / "tutorial.md")[0].code.replace(" --quiet", "")]
+    assert install.code == f"pip install .\n{home[0]}"  # the demo: the tutorial runs it
+    replace = {
+        "gsm8k": "ccat_demo",
+        "--max_items 200": "--max_items 30 --include_path demo/tasks",
+        "--model hf": "--model ccat-demo",
+        "pretrained=first/model": "system=lead-11",
+        "pretrained=second/model": "system=tail-3",
+        "logs/baseline logs/candidate": "demo/logs demo/logs --models lead-7,lead-15",
+        "exact_match": "rougeL",
+    }
+    for block in (rank, compare):
+        code = block.code
+        for old, new in replace.items():
+            code = code.replace(old, new)
+        done = subprocess.run(
+            ["bash", "-euc", code],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode in (0, 3, 5) and done.stdout, f"{code}\n{done.stderr}"
 
 
 def test_every_block_has_a_language_that_says_who_runs_it():
