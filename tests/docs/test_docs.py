@@ -158,8 +158,9 @@ def test_the_front_door_runs_as_printed(folder, environment):
     """README and the home page, with the demo's systems and logs in place of models and logs."""
     home = [b.code for b in blocks(DOCS / "index.md") if b.language == "bash"]
     readme = [b for b in blocks(DOCS.parent / "README.md") if b.language == "bash"]
-    install, rank, compare = readme
+    install, rank, compare, tests = readme
     assert home == [blocks(DOCS / "tutorial.md")[0].code.replace(" --quiet", "")]
+    assert "pytest" in tests.code  # .ci/run runs it
     assert install.code == f"pip install .\n{home[0]}"  # the demo: the tutorial runs it
     replace = {
         "gsm8k": "ccat_demo",
