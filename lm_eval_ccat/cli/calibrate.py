@@ -10,7 +10,7 @@ from .reading import add_reading_arguments, by_task, leave_out, progress, read_s
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
-    from ..scores.readers.reader import Outcome
+    from ..scores.readers.reader import Logged
 
 EPILOG = """\
 example:
@@ -132,7 +132,7 @@ def _suite(args: argparse.Namespace) -> int:
     facts: dict[tuple[str, str], dict[str, Any]] = {}
     lacking: list[str] = []
 
-    def show(outcome: Outcome, made: ItemBank | str, report: dict[str, Any]) -> None:
+    def show(outcome: Logged, made: ItemBank | str, report: dict[str, Any]) -> None:
         if isinstance(made, str):
             lacking.append(f"{outcome.task} {outcome.metric}")
         else:
@@ -160,7 +160,7 @@ def _suite(args: argparse.Namespace) -> int:
     return 3 if lacking else 0
 
 
-def say_of_bank(outcome: Outcome, made: ItemBank | str, report: dict[str, Any]) -> None:
+def say_of_bank(outcome: Logged, made: ItemBank | str, report: dict[str, Any]) -> None:
     """One line of a suite's bank, or of why there is none."""
     name = f"{outcome.task} {outcome.metric}" + (f",{outcome.filter}" if outcome.filter else "")
     if isinstance(made, str):

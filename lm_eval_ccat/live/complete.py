@@ -15,7 +15,7 @@ from ..harness.model_files import save_model
 from ..masking import MASK, mask
 from ..runs.directory import RunDirectory
 from ..runs.rebuild import banks_at, rebuild
-from ..scores.earlier import EarlierAnswer
+from ..scores.answers import EarlierAnswer
 from ..scores.readers.lm_eval.files import tasks_of
 from .engine import open_ranker, require_same
 from .entries import ModelSpec

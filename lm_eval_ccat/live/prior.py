@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ScoreTableError, UsageError
-from ..scores.earlier import EarlierAnswer, earlier_answers
+from ..scores.answers import EarlierAnswer, earlier_answers
 from .values import ANY
 
 

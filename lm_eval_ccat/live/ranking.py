@@ -14,7 +14,7 @@ from ..harness import TaskSession, internals
 from ..runs.directory import RunDirectory
 from ..runs.journaled import JournaledRanker
 from ..runs.rebuild import banks_at
-from ..scores.earlier import EarlierAnswer
+from ..scores.answers import EarlierAnswer
 from .engine import conduct, open_ranker, refuse_wrong_directory
 from .entries import ModelSpec
 from .forecast import at_most, forecast, most_money, need_in_words

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..scores import ScoreTable
-from ..scores.readers.reader import Outcome
+from ..scores.readers.reader import Logged
 from ..scores.readers.registry import reader_of
 from ..simulation.audit import Claims, all_claims
 
@@ -64,7 +64,7 @@ def _adaptive_results(folder: Path) -> list[Path]:
 
 def _together(files: Sequence[Path]) -> list[Claims]:
     """Claims of several results files: every model's latest, the models of an outcome together."""
-    found: dict[Outcome, Claims] = {}
+    found: dict[Logged, Claims] = {}
     for claims in (c for file in files for c in all_claims(file)):
         before = found.get(own := _outcome(claims))
         models = {**(before.models if before else {}), **claims.models}
@@ -72,13 +72,13 @@ def _together(files: Sequence[Path]) -> list[Claims]:
     return list(found.values())
 
 
-def _outcome(claims: Claims) -> Outcome:
-    return Outcome(claims.task, claims.metric or "score", claims.filter)
+def _outcome(claims: Claims) -> Logged:
+    return Logged(claims.task, claims.metric or "score", claims.filter)
 
 
 def shared_outcomes(
     a: Any, b: Any, metrics: Sequence[str], task: str | None, filter: str | None
-) -> list[Outcome]:
+) -> list[Logged]:
     """Outcomes that both sides have, of those asked for.
 
     Raises
@@ -86,7 +86,7 @@ def shared_outcomes(
     UsageError
         There is none.
     """
-    held = [_outcomes(side) or [Outcome(task, m, filter) for m in metrics] for side in (a, b)]
+    held = [_outcomes(side) or [Logged(task, m, filter) for m in metrics] for side in (a, b)]
     wanted = [
         o
         for o in held[0]
@@ -103,23 +103,23 @@ def shared_outcomes(
     return wanted
 
 
-def _same(one: Outcome, other: Outcome) -> bool:
+def _same(one: Logged, other: Logged) -> bool:
     return one.metric == other.metric and all(
         x is None or y is None or x == y
         for x, y in ((one.task, other.task), (one.filter, other.filter))
     )
 
 
-def _outcomes(side: Any) -> list[Outcome]:
+def _outcomes(side: Any) -> list[Logged]:
     if isinstance(side, ScoreTable):
-        return [Outcome(side.task, side.metric, side.filter)]
+        return [Logged(side.task, side.metric, side.filter)]
     if isinstance(side, list):
         return [_outcome(claims) for claims in side]
     path = Path(side)
     return reader_of(path).outcomes(path)
 
 
-def side_of(side: Any, outcome: Outcome, how: Mapping[str, Any]) -> Side:
+def side_of(side: Any, outcome: Logged, how: Mapping[str, Any]) -> Side:
     """What a side says of an outcome: scores, or an adaptive run's estimates."""
     if isinstance(side, ScoreTable):
         return side

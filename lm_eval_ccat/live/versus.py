@@ -24,7 +24,7 @@ from ..ranker.standing import Standing
 from ..runs.directory import RunDirectory
 from ..runs.journal import Journal, MemoryJournal
 from ..runs.journaled import JournaledRanker
-from ..scores.earlier import EarlierAnswer
+from ..scores.answers import EarlierAnswer
 from .engine import conduct, refuse_wrong_directory, start
 from .models import HarnessWorker
 from .observer import Observer

@@ -11,7 +11,7 @@ from ..harness import Administered, TaskSession, internals
 from ..harness.outcome import Outcome, leading
 from ..harness.prices import Tokens
 from ..harness.transport import Transport, pooled
-from ..scores.earlier import EarlierAnswer
+from ..scores.answers import EarlierAnswer
 from .money import Till
 
 #: A document as the ranking names it: its doc_id, or (task, doc_id) where there are several tasks.

@@ -20,7 +20,7 @@ MIN_MODELS = 2
 
 
 def calibrate(
-    table: ScoreTable,
+    table: Any,
     method: str = "default",
     *,
     hash_names: bool = False,
@@ -31,8 +31,10 @@ def calibrate(
 
     Parameters
     ----------
-    table : ScoreTable
-        Scores of the calibration models. Missing scores are allowed.
+    table : ScoreTable, data frame or array_like
+        Scores of the calibration models. Missing scores are allowed. A data frame (of pandas,
+        polars or Arrow) is in long form, or has a row per model and a column per item, as a matrix
+        has; `ScoreTable.from_dataframe` takes what states a scale.
     method : str, optional
         "default" is the recommended one, "paper" that of arXiv:2601.13885; others may be
         installed (`lm_eval_ccat.methods.registry`).
@@ -58,13 +60,10 @@ def calibrate(
 
     Examples
     --------
-    >>> from lm_eval_ccat import ScoreTable
-    >>> table = ScoreTable.from_arrays(
-    ...     [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.0, 0.3, 1.0]], models=["a", "b", "c"]
-    ... )
-    >>> calibrate(table, method="paper").n_items
+    >>> calibrate([[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.0, 0.3, 1.0]], method="paper").n_items
     3
     """
+    table = ScoreTable.of(table)
     chosen = registry.method(method)
     chosen.check_options(options, chosen.calibration_options)
     if not chosen.calibrates:

@@ -1,20 +1,20 @@
-"""The answers in harness logs, to be scored by a metric that the task did not have."""
+"""Answers in harness logs and journals: to be scored by another metric, or used once more."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..errors import ScoreTableError
 from ..metrics import Scale
-from .readers.lm_eval.files import Run, find_runs, open_log
+from .grid import Grid
+from .readers import journal
+from .readers.lm_eval.files import Run, find_runs, whole_rows
 from .readers.lm_eval.settings import config_labels, shared_settings
+from .readers.reader import Wanted, one_of
 from .table import ScoreTable
 
 
@@ -88,31 +88,19 @@ class Answers:
         ScaleError
             If a score lies outside the scale.
         """
-        rows = list(dict.fromkeys((a.model, a.config) for a in self.answers))
-        doc_ids = sorted({a.doc_id for a in self.answers})
-        row_of = {row: n for n, row in enumerate(rows)}
-        column_of = {doc_id: n for n, doc_id in enumerate(doc_ids)}
-        raw = np.full((len(rows), len(doc_ids)), np.nan)
-        hashes: dict[Any, str | None] = {}
-        for answer, score in zip(self.answers, scores, strict=True):
-            raw[row_of[answer.model, answer.config], column_of[answer.doc_id]] = score
-            hashes[answer.doc_id] = answer.doc_hash
-        if not np.isfinite(raw).any():
-            raise ScoreTableError(f"metric {metric} gave no score to any answer of {self.task}")
-        scale.normalise(raw)
-        return ScoreTable.from_arrays(
-            raw,
-            models=[model for model, _ in rows],
-            configs=[config for _, config in rows],
-            doc_ids=doc_ids,
-            scale=scale,
-            metric=metric,
+        grid = Grid()
+        for a, score in zip(self.answers, scores, strict=True):
+            grid.add(a.model, a.config, [a.doc_id], [score], [a.doc_hash])
+        made = grid.finish(
+            Path(self.task),
+            Wanted(scale=scale),
+            metric,
             task=self.task,
             filter=self.filter,
-            doc_hashes=tuple(hashes[d] for d in doc_ids) if any(hashes.values()) else None,
             settings=self.settings,
             warnings=self.warnings,
         )
+        return ScoreTable.from_arrays(**vars(made), copy=False)
 
 
 def read_answers(path: str | Path, task: str | None = None, filter: str | None = None) -> Answers:
@@ -139,53 +127,43 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
         if use:
             usable.append(run)
     labels = dict(zip(map(id, usable), config_labels(usable)))
-    found: dict[tuple[str, str, Any, str], Answer] = {}
+    answers: dict[tuple[str, str, Any, str], Answer] = {}
     # Of the same (model, config, document) the latest run counts.
     for run in sorted(usable, key=lambda run: run.date):
         skipped = Counter[str]()
-        names = list(dict.fromkeys(f for _, f in run.metric_keys)) or ["none"]
-        earlier = Counter[Any]()
-        for row in _rows(run, skipped):
-            # Rows of the harness before 0.4.7 name no filter: the k-th of a document is of the
-            # k-th filter.
-            nth = earlier[row.get("doc_id")]
-            earlier[row.get("doc_id")] += 1
-            name = str(row.get("filter", names[min(nth, len(names) - 1)]))
-            if filter in (None, name):
-                answer = _answer(row, run, labels[id(run)], skipped)
-                if answer is not None:
-                    found[answer.model, answer.config, answer.doc_id, name] = answer
-        warnings += [
-            f"{run.samples}: {count} rows left out: {why}" for why, count in skipped.items()
-        ]
-    filters = sorted({key[3] for key in found})
-    if not found:
-        raise ScoreTableError(
-            f"{path}: no answers" + (f" of filter {filter!r}" if filter else "") + " in the logs"
-        )
-    if len(filters) > 1:
-        raise ScoreTableError(f"{path}: several filters ({', '.join(filters)}); name one")
-    return Answers(
-        tuple(found.values()), usable[0].task, filters[0], shared_settings(usable), tuple(warnings)
-    )
+        for name, row in _filtered(run, skipped):
+            answer = _answer(row, run, labels[id(run)])
+            if answer is None:
+                skipped["the answer is no text"] += 1
+            else:
+                answers[answer.model, answer.config, answer.doc_id, name] = answer
+        warnings += [f"{run.samples}: {n} rows left out: {why}" for why, n in skipped.items()]
+    if not answers:
+        raise ScoreTableError(f"{path}: no answers in the logs")
+    name = one_of(Path(path), "filter", filter, (key[3] for key in answers))
+    chosen = tuple(answer for key, answer in answers.items() if key[3] == name)
+    return Answers(chosen, usable[0].task, name, shared_settings(usable), tuple(warnings))
 
 
-def _rows(run: Run, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
-    with open_log(run.samples) as file:
-        for line in file:
-            try:
-                row = json.loads(line)
-            except ValueError:
-                skipped["not JSON"] += 1
-                continue
-            if isinstance(row, dict):
-                yield row
+def _filtered(run: Run, skipped: Counter[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows, each with the name of its filter.
+
+    Rows of the harness before 0.4.7 name none: the k-th of a document is of the k-th filter.
+    """
+    names = run.filters_of() or ["none"]
+    earlier = Counter[Any]()
+    for row in whole_rows(run.samples):
+        if row is None:
+            skipped["damaged"] += 1
+            continue
+        nth = earlier[row.get("doc_id")]
+        earlier[row.get("doc_id")] += 1
+        yield str(row.get("filter", names[min(nth, len(names) - 1)])), row
 
 
-def _answer(row: dict[str, Any], run: Run, config: str, skipped: Counter[str]) -> Answer | None:
+def _answer(row: dict[str, Any], run: Run, config: str) -> Answer | None:
     texts = row.get("filtered_resps")
     if not isinstance(texts, list) or not texts or not isinstance(texts[0], str):
-        skipped["the answer is no text"] += 1
         return None
     target = row.get("target")
     if isinstance(target, list):
@@ -200,3 +178,107 @@ def _answer(row: dict[str, Any], run: Run, config: str, skipped: Counter[str]) -
         "" if target is None else str(target).strip(),
         texts[0].strip(),
     )
+
+
+@dataclass(frozen=True)
+class EarlierAnswer:
+    """What a model answered to one document, before any filter.
+
+    Unlike scores, answers can be scored again by any metric of the task, and stand for a new
+    request where the prompt is the same.
+
+    Attributes
+    ----------
+    model : str
+        As the log names it.
+    doc_id : int
+    prompt_hash : str
+        Of the document's first request, as the harness has it.
+    responses : list
+        Per request, its responses.
+    source : str
+        The file.
+    """
+
+    model: str
+    doc_id: int
+    prompt_hash: str
+    responses: list[Any]
+    source: str
+
+
+def earlier_answers(
+    path: str | Path, task: str, warn: Callable[[str], None] | None = None
+) -> list[EarlierAnswer]:
+    """Every answer to a task at or below a path, older ones first.
+
+    Parameters
+    ----------
+    path : path
+        Logs of the harness with samples (full runs, ``--limit``, adaptive ones), or a run directory
+        of a ranking.
+    task : str
+    warn : callable, optional
+        Is told of files and lines that cannot be read, and so are passed over.
+
+    Raises
+    ------
+    ScoreTableError
+        There is no such path, or no answer to the task.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise ScoreTableError(f"{place}: no such file or directory of earlier answers")
+    if journal.can_read(place):
+        answers = list(_of_journals(place, task))
+    else:
+        runs, troubles = find_runs(place, task)
+        answers = []
+        for run in sorted(runs, key=lambda r: r.date):
+            answers += _of_samples(run, troubles)
+        if warn is not None:
+            for trouble in troubles:
+                warn(trouble)
+    if not answers:
+        raise ScoreTableError(f"{place}: no answer to task {task}; were samples logged?")
+    return answers
+
+
+def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
+    for file in journal.journals(path):
+        several = journal.header_of(file)["task"].get("name") != task
+        for record in journal.records(file):
+            responses, prompt = record.get("responses"), record.get("prompt_sha256")
+            item = record.get("item", record.get("doc"))
+            if several and not (isinstance(item, list) and item[0] == task):
+                continue
+            doc_id = item[1] if isinstance(item, list) else item
+            if responses and isinstance(prompt, str) and isinstance(doc_id, int):
+                yield EarlierAnswer(str(record["model"]), doc_id, prompt, responses, str(file))
+
+
+def _of_samples(run: Run, troubles: list[str]) -> Iterator[EarlierAnswer]:
+    damaged = 0
+    for row in whole_rows(run.samples):
+        if row is None:
+            damaged += 1
+            continue
+        responses, prompt, doc_id = (row.get(k) for k in ("resps", "prompt_hash", "doc_id"))
+        if responses and isinstance(prompt, str) and isinstance(doc_id, int):
+            groups = [[_unwritten(r) for r in group] for group in responses]
+            yield EarlierAnswer(run.model, doc_id, prompt, groups, str(run.samples))
+    if damaged:
+        troubles.append(f"{run.samples}: {damaged} damaged lines; their answers are asked again")
+
+
+def _unwritten(response: Any) -> Any:
+    """A response as the model gave it: the harness writes a log-likelihood as two texts.
+
+    Examples
+    --------
+    >>> _unwritten(["-1.5", "False"])
+    [-1.5, False]
+    """
+    if isinstance(response, list) and len(response) == 2 and response[1] in ("True", "False"):
+        return [float(response[0]), response[1] == "True"]
+    return response

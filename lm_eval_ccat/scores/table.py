@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ScoreTableError
+from ..errors import CcatError, ScoreTableError
 from ..metrics.scale import Scale
 from .overview import Overview
-from .readers.long_form import write
-from .readers.reader import Progress, RawScores, Wanted
+from .readers.long_form import of_table, write
+from .readers.reader import Logged, Progress, RawScores, Wanted
 from .readers.registry import reader_of
+from .scales import choose_scale
 
 Floats = NDArray[np.float64]
 DocId = int | str
+T = TypeVar("T")
 Part = slice | NDArray[np.intp]
 
 _PART = 1 << 18  # cells looked at together
@@ -146,6 +148,112 @@ class ScoreTable:
         return cls.from_arrays(**vars(reader_of(path).read(path, wanted, on_progress)), copy=False)
 
     @classmethod
+    def read_many(
+        cls,
+        path: str | Path,
+        outcomes: Sequence[Logged],
+        range: tuple[float, float] | None = None,
+        lower_is_better: bool | None = None,
+    ) -> Iterator[ScoreTable | CcatError]:
+        """Read several outcomes, in one pass over a table that holds them all.
+
+        Parameters
+        ----------
+        path : path-like
+        outcomes : sequence of Logged
+            What the path's reader says that there is.
+        range, lower_is_better : optional
+            As `read` takes them.
+
+        Yields
+        ------
+        ScoreTable or CcatError
+            Of each outcome, or why it cannot be read.
+        """
+        path, wanted = Path(path), Wanted(None, None, None, range, lower_is_better)
+        reader = reader_of(path)
+        if reader.read_many is not None:
+            each = reader.read_many(path, outcomes, wanted)
+        else:
+            each = (_tried(reader.read, path, o.wanted(wanted), None) for o in outcomes)
+        for scores in each:
+            if isinstance(scores, CcatError):
+                yield scores
+            else:
+                yield _tried(cls.from_arrays, **vars(scores), copy=False)
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        frame: Any,
+        metric: str | None = None,
+        task: str | None = None,
+        range: tuple[float, float] | None = None,
+        lower_is_better: bool | None = None,
+        *,
+        scale: Scale | None = None,
+    ) -> ScoreTable:
+        """Make a table from a data frame of pandas, polars or Arrow.
+
+        Parameters
+        ----------
+        frame : data frame
+            In long form with the columns that `read` takes (``model``, ``doc_id``, ``score``,
+            ``metric`` ...); or, of pandas, a row per model (its index) and a column per item.
+        metric, task, range, lower_is_better, scale : optional
+            As `read` takes them.
+
+        Raises
+        ------
+        ScoreTableError
+            It is no data frame, or lacks a column.
+        ScaleError
+            The scale is not known, or a score lies outside it.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> wide = pandas.DataFrame([[0.2, 0.9], [0.1, 0.4]], index=["a", "b"], columns=[7, 8])
+        >>> ScoreTable.from_dataframe(wide, metric="f1")
+        <ScoreTable: f1, 2 models, 2 items, 0 scores missing>
+        """
+        wanted = Wanted(metric, task, None, range, lower_is_better, scale=scale)
+        names = list(getattr(frame, "columns", ()))
+        if {"doc_id", "id"} & set(map(str, names)) or not hasattr(frame, "index"):
+            return cls.from_arrays(**vars(of_table(_arrow_table(frame), wanted)), copy=False)
+        raw, name = _matrix(frame.to_numpy()), metric or "score"
+        chosen, notes = choose_scale(raw, name, wanted, "the data frame")
+        models = [str(model) for model in frame.index]
+        return cls.from_arrays(
+            raw, models, names, scale=chosen, metric=name, task=task, warnings=tuple(notes)
+        )
+
+    @classmethod
+    def of(cls, scores: Any) -> ScoreTable:
+        """A table as it is, or made of a data frame or a matrix of models by items.
+
+        Raises
+        ------
+        ScoreTableError
+            It is none of these.
+
+        Examples
+        --------
+        >>> ScoreTable.of(np.array([[0.2, 0.9], [0.1, 0.4]])).models
+        ('model-0', 'model-1')
+        """
+        if isinstance(scores, cls):
+            return scores
+        if hasattr(scores, "columns") or hasattr(scores, "column_names"):
+            return cls.from_dataframe(scores)
+        if isinstance(scores, (str, Path)):
+            raise ScoreTableError(f"{scores!r} is a path: read it with ScoreTable.read(path)")
+        raw = _matrix(scores)
+        scale, notes = choose_scale(raw, "score", Wanted(), "the matrix")
+        models = [f"model-{j}" for j in range(len(raw))]
+        return cls.from_arrays(raw, models, scale=scale, warnings=tuple(notes))
+
+    @classmethod
     def from_arrays(
         cls,
         raw: ArrayLike,
@@ -179,16 +287,16 @@ class ScoreTable:
         -------
         ScoreTable
         """
-        matrix = np.atleast_2d(np.asarray(raw, dtype=np.float64, order="C"))
+        matrix = _matrix(raw)
         if copy and np.may_share_memory(matrix, raw):
             matrix = matrix.copy()
-        given = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
-        if len(models) != matrix.shape[0] or len(given) != matrix.shape[1]:
+        names = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
+        if len(models) != matrix.shape[0] or len(names) != matrix.shape[1]:
             raise ScoreTableError(
                 f"scores of shape {matrix.shape} do not fit {len(models)} models "
-                f"and {len(given)} doc_ids"
+                f"and {len(names)} doc_ids: rows are models, columns are items"
             )
-        ids, order = sorted_ids(given)
+        ids, order = sorted_ids(names)
         hashes = known.pop("doc_hashes", None)
         if hashes is not None:
             hashes = tuple(hashes[i] for i in order)
@@ -332,6 +440,48 @@ class ScoreTable:
             self.doc_hashes,
         )
         write(scores, Path(path))
+
+
+def _tried(make: Callable[..., T], *arguments: Any, **options: Any) -> T | CcatError:
+    try:
+        return make(*arguments, **options)
+    except CcatError as error:
+        return error
+
+
+def _matrix(scores: Any) -> Floats:
+    """Scores as a matrix of models by items."""
+    try:
+        matrix = np.asarray(scores, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as e:
+        raise ScoreTableError(
+            f"scores must be numbers, a row per model and a column per item ({e})"
+        ) from None
+    matrix = np.atleast_2d(matrix)
+    if matrix.ndim != 2 or not matrix.size:
+        raise ScoreTableError(
+            f"scores of shape {matrix.shape}: a table has a row per model and a column per item"
+        )
+    if np.isinf(matrix).any():
+        raise ScoreTableError("a score is infinite; give NaN where one is missing")
+    return matrix
+
+
+def _arrow_table(frame: Any) -> Any:
+    """A data frame as a table of Arrow."""
+    import pyarrow as pa
+
+    try:
+        if isinstance(frame, pa.Table):
+            return frame
+        if hasattr(frame, "to_arrow"):  # polars
+            return frame.to_arrow()
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, AttributeError, ValueError) as e:
+        raise ScoreTableError(
+            f"{type(frame).__name__} is no data frame of scores: give one of pandas, polars or "
+            f"Arrow with the columns model, doc_id, score ({e})"
+        ) from None
 
 
 def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:

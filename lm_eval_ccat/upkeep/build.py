@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,7 +13,7 @@ from ..bank import ItemBank, SuiteBank
 from ..errors import CcatError, UsageError
 from ..parallel import in_processes
 from ..scores import ScoreTable
-from ..scores.readers.reader import Outcome
+from ..scores.readers.reader import Logged
 from ..scores.readers.registry import reader_of
 from .calibrate import make_bank, report
 from .tasks import tasks_meant
@@ -31,7 +32,7 @@ def build(
     range: tuple[float, float] | None = None,
     lower_is_better: bool | None = None,
     processes: int | None = None,
-    on_bank: Callable[[Outcome, ItemBank | str, Facts], None] | None = None,
+    on_bank: Callable[[Logged, ItemBank | str, Facts], None] | None = None,
     **options: Any,
 ) -> SuiteBank:
     """Calibrate a bank on every outcome of some logs.
@@ -75,9 +76,13 @@ def build(
     """
     path = Path(path)
     wanted = outcomes_meant(path, tasks, metrics, filter)
+    how = range, lower_is_better
+    read = {}
+    if reader_of(path).read_many is not None:  # once for all, else each where it is calibrated
+        read = dict(zip(wanted, ScoreTable.read_many(path, wanted, *how)))
+    asked = _Asked(path, method, tuple(exclude), how, options, read)
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
-    asked = _Asked(path, method, tuple(exclude), range, lower_is_better, options)
     for outcome, (made, facts) in zip(wanted, in_processes(_made, wanted, asked, processes)):
         if isinstance(made, str):
             why = made
@@ -97,22 +102,19 @@ class _Asked:
     path: Path
     method: str
     exclude: tuple[str, ...]
-    range: tuple[float, float] | None
-    lower_is_better: bool | None
+    how: tuple[tuple[float, float] | None, bool | None]
     options: dict[str, Any]
+    read: dict[Logged, ScoreTable | CcatError]
 
 
-def _made(outcome: Outcome, asked: _Asked) -> tuple[ItemBank | str, Facts]:
+def _made(outcome: Logged, asked: _Asked) -> tuple[ItemBank | str, Facts]:
     """One outcome's bank, or the reason why there is none, and its report."""
     try:
-        table = ScoreTable.read(
-            asked.path,
-            outcome.metric,
-            outcome.task,
-            outcome.filter,
-            asked.range,
-            asked.lower_is_better,
+        table = asked.read.get(outcome) or ScoreTable.read(
+            asked.path, outcome.metric, outcome.task, outcome.filter, *asked.how
         )
+        if isinstance(table, CcatError):
+            raise table
         table = table.without([m for m in asked.exclude if m in table.models])
         bank = make_bank(table, asked.method, **asked.options)
     except UsageError:
@@ -137,24 +139,26 @@ def tables_of(
     UsageError
         A task reports none or several of the metrics.
     """
+    meant = outcomes_meant(Path(path), tasks, metrics, filter)
+    names = [outcome.task or "task" for outcome in meant]
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise UsageError(f"{path}: task {twice[0]} reports several of the metrics; name one")
     tables: dict[str, ScoreTable] = {}
-    for outcome in outcomes_meant(Path(path), tasks, metrics, filter):
-        task = outcome.task or "task"
-        if task in tables:
-            raise UsageError(f"{path}: task {task} reports several of the metrics; name one")
-        tables[task] = ScoreTable.read(
-            path, outcome.metric, outcome.task, outcome.filter, range, lower_is_better
-        )
+    for name, table in zip(names, ScoreTable.read_many(path, meant, range, lower_is_better)):
+        if isinstance(table, CcatError):
+            raise table
+        tables[name] = table
     return tables
 
 
 def outcomes_meant(
     path: Path, tasks: Sequence[str], metrics: Sequence[str] | None, filter: str | None
-) -> list[Outcome]:
+) -> list[Logged]:
     """The outcomes that some names mean; see `build`."""
     every = reader_of(path).outcomes(path)
     names = [o.task or "" for o in every] if list(tasks) == ["*"] else tasks_meant(path, tasks)
-    meant: list[Outcome] = []
+    meant: list[Logged] = []
     for task in dict.fromkeys(names):
         own = [
             o
@@ -174,6 +178,6 @@ def outcomes_meant(
     return meant
 
 
-def _name(outcome: Outcome, among: Sequence[Outcome]) -> str:
+def _name(outcome: Logged, among: Sequence[Logged]) -> str:
     filters = {o.filter for o in among if (o.task, o.metric) == (outcome.task, outcome.metric)}
     return f"{outcome.metric},{outcome.filter}" if len(filters) > 1 else outcome.metric

@@ -83,7 +83,7 @@ def test_hold_out_sets_of_ones_own(scores, tmp_path, capsys):
         ("--scores S --items x.csv", 2, "--units_column go together"),
         ("--scores S --items_per_model zero", 2, "neither a positive number"),
         ("--scores S --exclude m99", 1, "m99"),
-        ("--scores S --metric other", 1, "no scores with metric 'other'"),
+        ("--scores S --metric other", 1, "no scores of metric 'other'"),
     ],
 )
 def test_errors_are_one_line_and_a_code(scores, capsys, arguments, code, said):

@@ -1,4 +1,4 @@
-"""From harness logs straight to a bank and to a replay, by the commands."""
+"""Commands on harness logs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import json
 
 import numpy as np
 import pytest
-from sample_rows import sample_row
+from sample_rows import sample_row, write_run
 
-from lm_eval_ccat.bank import ItemBank
+from lm_eval_ccat import ItemBank
 from lm_eval_ccat.cli.main import main
 
 
-@pytest.fixture
-def logs(write_run):
-    """Ten models of different skill on 60 documents, two metrics, two filters."""
-    write, folder = write_run
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    """Ten models of increasing ability, two filters, two metrics."""
+    folder = tmp_path_factory.mktemp("logs")
     rng = np.random.default_rng(0)
-    ease = rng.normal(size=60)
-    for n, skill in enumerate(np.linspace(-1.5, 1.5, 10)):
-        chance = 1 / (1 + np.exp(-skill - ease))
+    difficulty = rng.normal(size=60)
+    for n in range(10):
+        chance = 1 / (1 + np.exp(-(n / 3 - 1.5 - difficulty)))
         rows = []
         for name, shift in (("strict", 0.0), ("flexible", 0.1)):
             for i in range(60):
@@ -28,7 +28,7 @@ def logs(write_run):
                     "f1": float(np.clip(chance[i] + shift + 0.1 * rng.normal(), 0, 1)),
                 }
                 rows.append(sample_row(i, values, filter=name))
-        write(f"org/model-{n}", rows, day=n + 1)
+        write_run(folder, f"org/model-{n}", rows, day=n + 1)
     return folder
 
 

@@ -3,55 +3,138 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.errors import CcatError, ScaleError, ScoreTableError
 from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.scores.readers.registry import reader_of
+from lm_eval_ccat.testing.readers import ReaderSuite
+
+HEADER = "model,doc_id,metric,score"
 
 
-def write(path, rows, header="model,doc_id,metric,score"):
+def write(path, rows, header=HEADER):
     with open(path, "w", newline="") as f:
         f.write(header + "\n")
         csv.writer(f).writerows(rows)
     return path
 
 
-def test_reads_a_csv(tmp_path):
-    path = write(
-        tmp_path / "t.csv",
-        [("b", 2, "f1", 0.5), ("a", 10, "f1", 0.25), ("a", 2, "f1", 1.0), ("a", 2, "em", 0)],
+SCALES = [Scale(), Scale(0, 100), Scale(-1, 1), Scale(0, 25, False), Scale(cap=0.5), Scale(cap=3)]
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.tuples(st.integers(1, 5), st.integers(1, 9)),
+    way=st.sampled_from([".csv", ".parquet", "pandas", "arrow", "one by one"]),
+    text_ids=st.booleans(),
+    hashed=st.booleans(),
+    scale=st.sampled_from(SCALES),
+    metric=st.sampled_from(["mine", "ter"]),
+)
+def test_a_table_reads_back_the_same_by_every_way(
+    tmp_path_factory, seed, shape, way, text_ids, hashed, scale, metric
+):
+    rng = np.random.default_rng(seed)
+    # A capped metric has scores beyond its cap.
+    raw = rng.uniform(scale.low, scale.high * (1 if scale.cap is None else 3), shape)
+    raw[rng.random(shape) < 0.2] = np.nan
+    raw[:, 0], raw[0] = scale.low, scale.high
+    ids = rng.choice(10_000, shape[1], replace=False)
+    table = ScoreTable.from_arrays(
+        raw,
+        [f"m{i // 2}" for i in range(shape[0])],
+        [f"d{i}" for i in ids] if text_ids else ids.tolist(),
+        configs=[f"c{i % 2}" for i in range(shape[0])],
+        scale=scale,
+        metric=metric,
+        task="t",
+        doc_hashes=[f"h{i}" for i in ids] if hashed else None,
     )
-    t = ScoreTable.read(path, metric="f1")
-    assert t.models == ("b", "a") and t.doc_ids == (2, 10)
-    np.testing.assert_array_equal(t.raw, [[0.5, np.nan], [1.0, 0.25]])
-    with pytest.raises(ScoreTableError, match="em, f1"):
-        ScoreTable.read(path)
-    with pytest.raises(ScoreTableError, match=r"'rouge'.*em, f1"):
-        ScoreTable.read(path, metric="rouge")
+    path = tmp_path_factory.mktemp("t") / f"t{way if way[0] == '.' else '.parquet'}"
+    table.write(path)
+    if way in ("pandas", "arrow"):
+        frame = pd.read_parquet(path) if way == "pandas" else pa.parquet.read_table(path)
+        again = ScoreTable.from_dataframe(frame)
+    else:
+        with pytest.MonkeyPatch.context() as patch:
+            if way == "one by one":  # batches of a row
+                patch.setattr("lm_eval_ccat.scores.readers.long_form._BATCH", 1)
+            again = ScoreTable.read(path)
+    assert again.doc_ids == table.doc_ids and again.scale == table.scale
+    assert (again.row_model, again.row_config) == (table.row_model, table.row_config)
+    assert (again.doc_hashes, again.task, again.metric) == (table.doc_hashes, "t", metric)
+    np.testing.assert_array_equal(again.raw, table.raw)
 
 
-def test_string_ids_stay_strings(tmp_path):
-    t = ScoreTable.read(write(tmp_path / "t.csv", [("a", "d10", "f1", 0), ("a", "d9", "f1", 1)]))
-    assert t.doc_ids == ("d10", "d9")
+@given(st.lists(st.tuples(*map(st.sampled_from, ("ab", "tu", ("f1", "em"), range(3)))),
+                min_size=1, unique=True), st.integers(1, 9))  # fmt: skip
+def test_several_outcomes_in_one_pass_are_those_read_one_by_one(tmp_path_factory, rows, batch):
+    """Any mix of models, tasks, metrics and documents, in batches of any size."""
+    scored = [(*row, n / 100) for n, row in enumerate(rows)]
+    path = write(tmp_path_factory.mktemp("t") / "t.csv", scored, "model,task,metric,doc_id,score")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lm_eval_ccat.scores.readers.long_form._BATCH", batch)
+        outcomes = reader_of(path).outcomes(path)
+        tables = list(ScoreTable.read_many(path, outcomes))
+        alone = [ScoreTable.read(path, o.metric, o.task) for o in outcomes]
+    assert {(o.task, o.metric) for o in outcomes} == {row[1:3] for row in rows}
+    cells = {}
+    for one, other in zip(tables, alone):
+        np.testing.assert_array_equal(one.raw, other.raw)
+        assert (one.models, one.doc_ids) == (other.models, other.doc_ids)
+        for j, i in np.argwhere(~np.isnan(one.raw)).tolist():
+            cells[one.models[j], one.task, one.metric, one.doc_ids[i]] = one.raw[j, i]
+    assert cells == {row[:4]: row[4] for row in scored}
+
+
+class TestFolder(ReaderSuite):
+    """A folder with one table per task."""
+
+    wanted = {"task": "gsm", "metric": "acc"}  # noqa: RUF012
+    reader = None
+
+    def write(self, folder):
+        self.reader = type(self).reader = reader_of(write(folder / "gsm.csv", [("a", 0, "acc", 1)]))
+        write(folder / "mmlu.csv", [("a", 0, "acc", 0), ("b", 1, "acc", 1)])
+        return folder
+
+    def expected(self):
+        return ScoreTable.from_arrays([[1.0]], ["a"])
+
+    test_it_is_found_by_its_name_and_by_its_logs = None
+    test_it_leaves_the_logs_of_others_alone = None
+
+
+@pytest.mark.parametrize("name", ["lines.jsonl", "columns.csv", "by_doc.jsonl"])
+def test_ids_and_scores_alone_are_of_the_model_that_the_file_names(tmp_path, name):
+    key = "doc_id" if "doc" in name else "id"
+    lines = [json.dumps({key: f"q{i}", "score": s}) for i, s in enumerate([0.5, 1])]
+    if name.endswith("csv"):
+        lines = ["id,score", "q0,0.5", "q1,1"]
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    table = ScoreTable.read(tmp_path / name, metric="f1")
+    assert table.models == (name.partition(".")[0],) and table.metric == "f1"
+    assert table.raw.tolist() == [[0.5, 1.0]] and table.doc_ids == ("q0", "q1")
 
 
 def test_configs_of_a_model_are_observations_of_it(tmp_path):
-    path = write(
-        tmp_path / "t.csv",
-        [("a", 0, "f1", 0.2, "t0"), ("a", 0, "f1", 0.6, "t1"), ("b", 0, "f1", 0.1, "t0")],
-        "model,doc_id,metric,score,config",
-    )
-    t = ScoreTable.read(path)
-    assert t.raw.shape == (3, 1) and t.models == ("a", "b")
-    np.testing.assert_allclose(t.model_scores(), [[0.4], [0.1]])
+    rows = [("a", 0, "f1", 0.2, "t0"), ("a", 0, "f1", 0.6, "t1"), ("a", 1, "f1", 0.5, "t1"),
+            ("b", 0, "f1", 0.1, "t0")]  # fmt: skip
+    t = ScoreTable.read(write(tmp_path / "t.csv", rows, f"{HEADER},config"))
+    assert t.raw.shape == (3, 2) and t.models == ("a", "b")
+    # The mean is over the configs that have a score.
+    np.testing.assert_allclose(t.model_scores(), [[0.4, 0.5], [0.1, np.nan]])
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 40))
 def test_parts_and_overview_are_those_of_the_whole_table(seed, configs, cells):
     rng = np.random.default_rng(seed)
@@ -61,169 +144,143 @@ def test_parts_and_overview_are_those_of_the_whole_table(seed, configs, cells):
     scale = Scale(0, 100, higher_is_better=False)
     t = ScoreTable.from_arrays(raw, names, configs=[str(j) for j in range(len(raw))], scale=scale)
     whole = t.model_scores()
-    for unit in (True, False):
-        some = t.model_scores(unit, models=np.array([3, 1]), items=np.array([5, 0, 2]))
-        np.testing.assert_array_equal(some, t.model_scores(unit)[[3, 1]][:, [5, 0, 2]])
+    unit = 1 - raw.reshape(4, configs, 6) / 100
+    mean = np.nansum(unit, axis=1) / np.maximum(np.isfinite(unit).sum(axis=1), 1)
+    np.testing.assert_allclose(whole, np.where(np.isfinite(unit).any(axis=1), mean, np.nan))
+    for on_unit in (True, False):
+        some = t.model_scores(on_unit, models=np.array([3, 1]), items=np.array([5, 0, 2]))
+        np.testing.assert_array_equal(some, t.model_scores(on_unit)[[3, 1]][:, [5, 0, 2]])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lm_eval_ccat.scores.table._PART", cells)
-        parts = list(t.parts())
+        np.testing.assert_array_equal(np.concatenate([y for _, y in t.parts()]), whole)
         o = t.overview
-    assert [i for at, _ in parts for i in range(4)[at]] == [0, 1, 2, 3]
-    np.testing.assert_array_equal(np.concatenate([y for _, y in parts]), whole)
-    seen, y = np.isfinite(whole), np.nan_to_num(whole)
-    np.testing.assert_array_equal(o.item_count, seen.sum(axis=0))
-    np.testing.assert_array_equal(o.model_count, seen.sum(axis=1))
-    np.testing.assert_allclose(o.item_sum, y.sum(axis=0), atol=1e-12)
-    has = seen.any(axis=1)
-    assert (np.isfinite(o.model_mean) == has).all()
-    np.testing.assert_allclose(o.model_mean[has], (y.sum(axis=1) / seen.sum(axis=1).clip(1))[has])
-    np.testing.assert_array_equal(o.item_low, np.fmin.reduce(whole, axis=0))
-    np.testing.assert_array_equal(o.item_high, np.fmax.reduce(whole, axis=0))
-    assert o.whole == seen.all()
+    frame = pd.DataFrame(whole)
+    for name, expected in (
+        ("item_count", frame.count()), ("model_count", frame.count(axis=1)),
+        ("item_sum", frame.sum()), ("model_mean", frame.mean(axis=1)),
+        ("item_low", frame.min()), ("item_high", frame.max()),
+    ):  # fmt: skip
+        np.testing.assert_allclose(getattr(o, name), expected, atol=1e-12)
+    assert o.whole == frame.notna().all().all()
 
 
 def test_a_table_is_not_changed_through_what_it_was_made_of_or_gave():
     raw = np.array([[0.25, 0.5], [0.75, 1.0]])
     t = ScoreTable.from_arrays(raw, ["a", "b"])
     raw[:] = 0.0
-    for given_out in (t.model_scores(), t.model_scores(False), next(t.parts())[1]):
-        given_out[:] = 0.0
+    for part in (t.model_scores(), t.model_scores(False), next(t.parts())[1]):
+        part[:] = 0.0
     assert t.raw.tolist() == t.scores.tolist() == [[0.25, 0.5], [0.75, 1.0]]
     assert ScoreTable.from_arrays(raw, ["a", "b"], copy=False).raw is raw
 
 
+ONE = ("a", 0, "f1", 0.1)
+
+
 @pytest.mark.parametrize(
-    ("rows", "says"),
+    ("rows", "header", "says"),
     [
-        ([("a", 0, "f1", 0.1), ("a", 0, "f1", 0.2)], "2 scores of model 'a'.*doc_id 0"),
-        ([("a", 0, "f1", "high")], "score.*not numeric|not a readable"),
-        ([("a", 0, "f1", "inf")], "infinite"),
-        ([("a", 0.5, "f1", 0.1)], "doc_id"),
-        ([("a", 0, "f1", "")], "missing"),
-        ([("", 0, "f1", 0.5), ("a", 1, "f1", 0.5)], "name no model"),
-        ([], "no scores"),
+        ([ONE, ("a", 0, "f1", 0.2)], HEADER, "2 scores of model 'a'.*doc_id 0"),
+        ([ONE, ("a", 1, "f1", 0.2), ("a", 0, "f1", 0.1)], HEADER, "2 scores of model 'a'"),
+        ([("a", 0, "f1", "high")], HEADER, "score.*not numeric|not a readable"),
+        ([("a", 0, "f1", "inf")], HEADER, "infinite"),
+        ([("a", 0.5, "f1", 0.1)], HEADER, "doc_id must be an integer or a string"),
+        ([("a", "", "f1", 0.1), ONE], HEADER, "1 rows have no doc_id"),
+        ([("a", 0, "f1", "")], HEADER, "missing"),
+        ([("", 0, "f1", 0.5), ("a", 1, "f1", 0.5)], HEADER, "1 rows name no model"),
+        ([], HEADER, "no scores"),
+        ([("a", 1)], "model,doc_id", "no column 'score'"),
+        ([ONE, ("a", 0, "em", 1)], HEADER, r"2 metrics \(em, f1\); name one"),
+        ([(*ONE, 0)], f"{HEADER},scale_min", "both scale_min and scale_max"),
+        ([(*ONE, 0, 1), ("b", 0, "f1", 0.5, 0, 2)], f"{HEADER},scale_min,scale_max",
+         "'scale_max' must be constant"),
+        ([(*ONE, "maybe")], f"{HEADER},higher_is_better", "true or false, not 'maybe'"),
     ],
-)
-def test_what_cannot_be_meant_is_refused(tmp_path, rows, says):
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused(tmp_path, rows, header, says):
     with pytest.raises(CcatError, match=says) as e:
-        ScoreTable.read(write(tmp_path / "bad.csv", rows))
+        ScoreTable.read(write(tmp_path / "bad.csv", rows, header))
     assert "bad.csv" in str(e.value)
 
 
-def test_missing_file_and_missing_column(tmp_path):
+def test_files_that_are_not_there_or_no_tables(tmp_path):
     with pytest.raises(ScoreTableError, match="no such file"):
         ScoreTable.read(tmp_path / "none.csv")
-    with pytest.raises(ScoreTableError, match="'score'"):
-        ScoreTable.read(write(tmp_path / "t.csv", [("a", 1)], "model,doc_id"))
     (tmp_path / "x.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(ScoreTableError, match=r"x\.parquet"):
         ScoreTable.read(tmp_path / "x.parquet")
+    with pytest.raises(ScoreTableError, match=r"rouge.*it has f1"):
+        ScoreTable.read(write(tmp_path / "t.csv", [ONE]), metric="rouge")
 
 
-class TestScale:
-    def rows(self, values):
-        return [("a", i, "mine", v) for i, v in enumerate(values)]
-
-    def test_given_first(self, tmp_path):
-        path = write(tmp_path / "t.csv", self.rows([0, 25, 5]))
-        t = ScoreTable.read(path, range=(0, 25), lower_is_better=True)
-        np.testing.assert_allclose(t.scores, [[1.0, 0.0, 0.8]])
-
-    def test_columns_next(self, tmp_path):
-        rows = [(*r, 0, 25, "false") for r in self.rows([0, 25, 5])]
-        header = "model,doc_id,metric,score,scale_min,scale_max,higher_is_better"
-        t = ScoreTable.read(write(tmp_path / "t.csv", rows, header))
-        assert t.scale == Scale(0, 25, higher_is_better=False)
-
-    def test_unit_interval_next(self, tmp_path):
-        t = ScoreTable.read(write(tmp_path / "t.csv", self.rows([0.1, 0.9])))
-        assert t.scale == Scale(0, 1)
-
-    def test_else_an_error_that_says_how(self, tmp_path):
-        path = write(tmp_path / "t.csv", self.rows([0, 25]))
-        with pytest.raises(ScaleError, match=r"0 to 25.*--range"):
-            ScoreTable.read(path)
-
-    def test_outside_the_range(self, tmp_path):
-        path = write(tmp_path / "t.csv", self.rows([0, 26]))
-        with pytest.raises(ScaleError, match="26"):
-            ScoreTable.read(path, range=(0, 25))
-
-    def test_ter_is_capped_and_says_so(self, tmp_path):
-        path = write(tmp_path / "t.csv", [("a", i, "ter", v) for i, v in enumerate([0, 0.25, 3])])
-        t = ScoreTable.read(path)
-        np.testing.assert_allclose(t.scores, [[1.0, 0.75, 0.0]])
-        assert t.scale.cap == 1 and "capped at 1" in t.warnings[0]
-
-    def test_ter_in_percent_wants_its_cap(self, tmp_path):
-        path = write(tmp_path / "t.csv", [("a", i, "ter", v) for i, v in enumerate([0, 25, 300])])
-        with pytest.raises(ScaleError, match="--range"):
-            ScoreTable.read(path)
-        assert ScoreTable.read(path, range=(0, 100)).scale.cap == 100
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    shape=st.tuples(st.integers(1, 5), st.integers(1, 9)),
-    ending=st.sampled_from([".csv", ".parquet"]),
-    text_ids=st.booleans(),
-    scale=st.sampled_from([Scale(), Scale(0, 100), Scale(-1, 1), Scale(0, 25, False)]),
+@pytest.mark.parametrize(
+    ("metric", "values", "how", "scale"),
+    [
+        # What the user gives, then the unit interval, then the metric table.
+        ("mine", [0, 25, 5], {"range": (0, 25), "lower_is_better": True}, Scale(0, 25, False)),
+        ("mine", [0, 300], {"scale": Scale(cap=50)}, Scale(cap=50)),
+        ("mine", [0.1, 0.9], {}, Scale()),
+        ("mine", [0.1, 1.0000000000000002], {}, Scale()),  # rounding is no mistake
+        ("bleu", [12.5, 100.00000000000004], {}, Scale(0, 100)),
+        ("chrf", [12.5, 100.00000000000004], {}, Scale(0, 100)),
+        ("judge_score", [1, 4, 10], {}, Scale(1, 10)),
+        ("comet", [0.4, 0.9], {}, Scale()),
+        ("ter", [0, 0.25, 3], {}, Scale(cap=1)),
+        ("ter", [0, 25, 300], {"range": (0, 100)}, Scale(cap=100)),
+    ],
 )
-def test_a_written_table_reads_back_the_same(
-    tmp_path_factory, seed, shape, ending, text_ids, scale
-):
-    rng = np.random.default_rng(seed)
-    raw = rng.uniform(scale.low, scale.high, shape)
-    raw[rng.random(shape) < 0.2] = np.nan
-    raw[:, 0] = scale.low
-    raw[0] = scale.high
-    ids = rng.choice(10_000, shape[1], replace=False)
-    table = ScoreTable.from_arrays(
-        raw,
-        [f"m{i // 2}" for i in range(shape[0])],
-        [f"d{i}" for i in ids] if text_ids else ids.tolist(),
-        configs=[f"c{i % 2}" for i in range(shape[0])],
-        scale=scale,
-        metric="mine",
-    )
-    path = tmp_path_factory.mktemp("t") / f"t{ending}"
-    table.write(path)
-    again = ScoreTable.read(path)
-    assert again.doc_ids == table.doc_ids and again.scale == scale
-    assert (again.row_model, again.row_config) == (table.row_model, table.row_config)
-    np.testing.assert_array_equal(again.raw, table.raw)
+def test_the_scale_is_found(tmp_path, metric, values, how, scale):
+    rows = [("a", i, metric, v) for i, v in enumerate(values)]
+    table = ScoreTable.read(write(tmp_path / "t.csv", rows), **how)
+    assert table.scale == scale and ((table.scores >= 0) & (table.scores <= 1)).all()
+    of_table = not how and max(values) > 1.1 and scale.cap is None
+    assert any("metric table" in w for w in table.warnings) == of_table
+    capped = scale.cap is not None and "scale" not in how
+    assert any("capped at" in w for w in table.warnings) == capped
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "how", "says"),
+    [
+        ("mine", [0, 25], {}, r"0 to 25.*--range"),
+        ("mine", [0, 26], {"range": (0, 25)}, "26"),
+        ("mine", [0, 1], {"range": (1, 0)}, "below the highest"),
+        ("ter", [0, 25, 300], {}, "--range"),
+        ("judge_score", [0, 11], {}, r"judge_score.*--range LO,HI"),
+    ],
+)
+def test_a_scale_that_is_not_known_or_left_is_refused(tmp_path, metric, values, how, says):
+    rows = [("a", i, metric, v) for i, v in enumerate(values)]
+    with pytest.raises(ScaleError, match=says):
+        ScoreTable.read(write(tmp_path / "t.csv", rows), **how)
 
 
 def test_real_tables(shared):
     t = ScoreTable.read(shared / "data" / "scores" / "wmt24_en-de.parquet", metric="bleu")
-    assert (len(t.models), t.n_items) == (26, 997)
-    assert np.isfinite(t.raw).all()
+    assert (len(t.models), t.n_items) == (26, 997) and np.isfinite(t.raw).all()
     with pytest.raises(ScaleError, match="bert_f_score"):
         ScoreTable.read(shared / "data" / "scores" / "realsumm_abs.parquet", metric="bert_f_score")
 
 
 @pytest.mark.parametrize(
-    ("metric", "values", "scale"),
+    ("make", "says"),
     [
-        ("judge_score", [1, 4, 10], "1 to 10, higher is better"),
-        ("fkgl", [3.2, 30, 12], "0 to 30, lower is better"),
-        ("bleu", [12.5, 40, 99], "0 to 100, higher is better"),
-        ("comet", [0.4, 0.9, 0.8], "0 to 1, higher is better"),
-        ("bertscore", [0.85, 0.9, 0.8], "0 to 1, higher is better"),
+        (lambda: ScoreTable.of([["x", "y"]]), "scores must be numbers"),
+        (lambda: ScoreTable.of("scores.csv"), r"ScoreTable\.read\(path\)"),
+        (lambda: ScoreTable.of(np.zeros((2, 2, 2))), "a row per model and a column per item"),
+        (lambda: ScoreTable.of([[0.5, 25.0]]), "their scale is not known; state it"),
+        (lambda: ScoreTable.of([[np.nan, np.nan]]), "every score"),
+        (lambda: ScoreTable.of([[0.5, np.inf]]), "infinite"),
+        (lambda: ScoreTable.from_arrays([[0.5]], ["a", "b"]), "rows are models"),
+        (lambda: ScoreTable.from_arrays([[0.5], [1]], ["a", "a"]), "name their configs apart"),
+        (lambda: ScoreTable.from_arrays([[0.5, 1]], ["a"], [0, 0]), "appears twice"),
+        (lambda: ScoreTable.from_arrays([[0.5, 1]], ["a"], [0, "x"]), "all integers or all"),
+        (lambda: ScoreTable.from_dataframe({"model": 1}), "no data frame of scores"),
+        (lambda: ScoreTable.from_dataframe(pd.DataFrame({"doc_id": [1]})), "no column 'score'"),
+        (lambda: ScoreTable.of(np.eye(2)).select(["x"]), "no scores of model 'x'"),
+        (lambda: ScoreTable.of(np.eye(2)).write("x.txt"), r"a \.parquet or a \.csv"),
     ],
 )
-def test_a_metric_that_we_know_has_its_scale(tmp_path, metric, values, scale):
-    file = tmp_path / "t.csv"
-    lines = [f"m{m},{i},{metric},{v}" for m in range(2) for i, v in enumerate(values)]
-    file.write_text("model,doc_id,metric,score\n" + "\n".join(lines) + "\n")
-    table = ScoreTable.read(file)
-    assert table.scale.describe() == scale
-    assert any("metric table" in w for w in table.warnings) == (max(values) > 1)
-
-
-def test_a_metric_that_we_know_outside_its_scale_is_refused(tmp_path):
-    file = tmp_path / "t.csv"
-    file.write_text("model,doc_id,metric,score\na,0,judge_score,0\na,1,judge_score,11\n")
-    with pytest.raises(ScaleError, match=r"judge_score.*--range LO,HI"):
-        ScoreTable.read(file)
+def test_mistakes_in_python_are_one_error_with_a_remedy(make, says):
+    with pytest.raises(CcatError, match=says):
+        make()

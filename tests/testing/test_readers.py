@@ -5,45 +5,28 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.scores.readers import registry
-from lm_eval_ccat.scores.readers.reader import Outcome, RawScores, Reader
-from lm_eval_ccat.scores.scales import choose_scale
+from lm_eval_ccat.scores.readers.rows import Row, reader_of_rows
 from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.testing.readers import ReaderSuite
 
 
-def read_toy(path, wanted, on_progress=None):
+def toy_rows(path, notes, on_progress):
     try:
         content = json.loads(path.read_text())
-        scores = content["scores"]
+        for model, scores in content["scores"].items():
+            for item, score in zip(content["items"], scores):
+                yield Row(model, "play", "joy", item, score)
     except (ValueError, KeyError) as error:
         raise ScoreTableError(f"{path}: not a toy log ({error})") from None
-    for given, have in ((wanted.metric, "joy"), (wanted.task, "play")):
-        if given not in (None, have):
-            raise ScoreTableError(f"{path}: no {given}, there is {have}")
-    raw = np.array(list(scores.values()), dtype=float)
-    scale, notes = choose_scale(
-        raw, "joy", where=str(path), range=wanted.range, lower_is_better=wanted.lower_is_better
-    )
-    n = len(scores)
-    return RawScores(
-        raw, list(scores), [""] * n, content["items"], scale, "joy", "play", warnings=tuple(notes)
-    )
 
 
-TOY = Reader(
-    name="toy",
-    summary="a .toy file",
-    can_read=lambda path: path.suffix == ".toy",
-    read=read_toy,
-    outcomes=lambda path: [Outcome("play", "joy")],
-)
+TOY = reader_of_rows("toy", "a .toy file", lambda path: path.suffix == ".toy", toy_rows)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -64,7 +64,7 @@ class AbilityBasis:
         line = np.asarray(np.linalg.lstsq(straight, raw, rcond=None)[0], dtype=np.float64)
         _, size, turn = np.linalg.svd(raw - straight @ line, full_matrices=False)
         # A direction that the abilities cannot show is given no room rather than a huge factor.
-        usable = size > 1e-6 * max(float(size[0]), 1e-300)
+        usable = size > max(1e-300, 1e-6 * float(np.linalg.norm(raw)))
         scale = np.where(usable, np.sqrt(len(abilities)) * spread / np.where(usable, size, 1.0), 0)
         return cls(knots, line, turn.T * scale)
 

@@ -201,6 +201,9 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
     known, prior, here = M, M, rbar
     if max(T.diagonal().tolist()) >= UNKNOWN:
         at = np.flatnonzero(T.diagonal() < UNKNOWN)
+        if not len(at):
+            w = np.exp(_SCALE_PRIOR - _SCALE_PRIOR.max())
+            return np.zeros(len(M)), M * (w.dot(SCALES) / w.sum())
         some = at[:, None], at
         T, prior, known, here = T[some], M[some], M[:, at], rbar[at]
     # With V' M V = 1 and V' T V = diag(q), V' (s M + T) V = diag(s + q): one eigenproblem serves
@@ -255,7 +258,7 @@ def fit_components(records: Floats, n_models: int) -> Floats:
     e2 = np.append(e2, [2.0 * X[-2, 0], 0.01 * X[-1, 2]])
     theta = np.array([2.0, max(e2[:-2].mean(), 1e-9), 0.01])
     for _ in range(200):
-        V = X @ theta
+        V = np.maximum(X @ theta, _LEAST)
         theta = theta * np.sqrt((weight * e2 / V**2) @ X / np.maximum((weight / V) @ X, 1e-300))
     return np.asarray(theta)
 
@@ -282,6 +285,6 @@ def fit_noise(said: Floats, found: Floats) -> tuple[float, float]:
     found = np.maximum(found, _LEAST)
     theta = np.array([0.9, 0.1 * max(float(said.mean()), 1e-9)])
     for _ in range(200):
-        V = X @ theta
+        V = np.maximum(X @ theta, _LEAST)
         theta = theta * np.sqrt((found / V**2) @ X / ((1.0 / V) @ X))
     return max(float(theta[0]), 1e-3), float(theta[1])

@@ -151,7 +151,7 @@ class ScorePosterior:
         """
         items, prior, z = self.items, self._prior, self.z
         share, before = 1.0, np.zeros(len(z))
-        at = np.array(self.seen)
+        at = np.array(self.seen, dtype=np.intp)
         rows, noise, y = self._rows, items.noise[at], self._score[at]
         # Where the last fit ended, everything is known already.
         mu, w, kappa = self.mu[at], self.w[at], self.kappa[at]

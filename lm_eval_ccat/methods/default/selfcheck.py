@@ -189,7 +189,7 @@ def _filled(y: Floats, model: DefaultModel, seed: int) -> Floats:
     for row, holes in zip(out, missing):
         seen = np.flatnonzero(~holes)
         expected = model.items.expected(_fit(model, seen.tolist(), row[seen].tolist()))
-        residual = row[seen] - expected[seen]
+        residual = row[seen] - expected[seen] if len(seen) else np.zeros(1)
         row[holes] = np.clip(expected[holes] + rng.choice(residual, int(holes.sum())), 0.0, 1.0)
     return out
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from ...errors import ScaleError, ScoreTableError
 from ...metrics.scale import Scale
-from .reader import Outcome, Progress, RawScores, Reader, Wanted
-from .rows import Row, assemble, outcomes_of
+from .reader import Progress
+from .rows import Row, reader_of_rows
 
 _NEEDED = {"evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation"}
 _HEAD_BYTES = 1 << 20
@@ -27,29 +27,13 @@ def can_read(path: Path) -> bool:
     return next(_files(path), None) is not None
 
 
-def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
-    """Read instance-level records; see `Reader`."""
+def rows(path: Path, notes: list[str], on_progress: Progress) -> Iterator[Row]:
+    """Every instance-level record; see `reader_of_rows`."""
     files = list(_files(path))
-    rows: list[Row] = []
-    warnings: list[str] = []
-    scales: dict[tuple[str, str], Scale | None] = {}
     for n, file in enumerate(files):
-        rows += _rows(file, scales, warnings)
+        yield from _rows(file, notes)
         if on_progress is not None:
             on_progress(n + 1, len(files))
-    return assemble(
-        path,
-        rows,
-        wanted,
-        stated=lambda task, metric: scales.get((task, metric)),
-        warnings=warnings,
-        sources=files,
-    )
-
-
-def outcomes(path: Path) -> list[Outcome]:
-    """Every (evaluation, metric)."""
-    return outcomes_of(row for file in _files(path) for row in _rows(file, {}, []))
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -65,11 +49,8 @@ def _files(path: Path) -> Iterator[Path]:
                 yield file
 
 
-def _rows(
-    file: Path, scales: dict[tuple[str, str], Scale | None], warnings: list[str]
-) -> list[Row]:
+def _rows(file: Path, notes: list[str]) -> Iterator[Row]:
     results = _results(file)
-    found: list[Row] = []
     broken = 0
     try:
         with file.open(encoding="utf-8", errors="replace") as stream:
@@ -79,26 +60,24 @@ def _rows(
                     result = results.get(record.get("evaluation_result_id")) or results.get(
                         record["evaluation_name"], {}
                     )
-                    score = float(record["evaluation"]["score"])
                     row = Row(
                         str(record["model_id"]),
                         str(record["evaluation_name"]),
                         str(result.get("metric_id") or result.get("metric_name") or "score"),
                         record["sample_id"],
-                        score,
+                        float(record["evaluation"]["score"]),
                         doc_hash=record.get("sample_hash"),
                         date=str(result.get("date") or ""),
+                        scale=_scale(result),
                     )
                 except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                     broken += 1
                     continue
-                found.append(row)
-                scales.setdefault((row.task, row.metric), _scale(result))
+                yield row
     except OSError as e:
         raise ScoreTableError(f"{file}: cannot be read ({e.strerror or e})") from None
     if broken:
-        warnings.append(f"{file}: {broken} lines are not instance-level records and were left out")
-    return found
+        notes.append(f"{file}: {broken} lines are not instance-level records and were left out")
 
 
 def _results(file: Path) -> dict[Any, dict[str, Any]]:
@@ -130,10 +109,6 @@ def _scale(metric: dict[str, Any]) -> Scale | None:
         return None
 
 
-READER = Reader(
-    name="every_eval_ever",
-    summary="instance-level records of Every Eval Ever (.jsonl)",
-    can_read=can_read,
-    read=read,
-    outcomes=outcomes,
+READER = reader_of_rows(
+    "every_eval_ever", "instance-level records of Every Eval Ever (.jsonl)", can_read, rows
 )

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ScoreTableError
-from .reader import Outcome, Progress, RawScores, Reader, Wanted
-from .rows import Row, assemble, outcomes_of
+from .reader import Progress
+from .rows import Row, reader_of_rows
 
 _STATS, _SPEC = "per_instance_stats.json", "run_spec.json"
 _NAMING = ("model", "model_deployment")
@@ -25,30 +25,6 @@ _NAMING = ("model", "model_deployment")
 def can_read(path: Path) -> bool:
     """Whether a path is a run of HELM, or a directory with one in it."""
     return next(_runs(path), None) is not None
-
-
-def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
-    """Read runs of HELM; see `Reader`."""
-    runs = list(_runs(path))
-    rows: list[Row] = []
-    for n, run in enumerate(runs):
-        rows += _rows(run)
-        if on_progress is not None:
-            on_progress(n + 1, len(runs))
-    return assemble(path, rows, wanted, sources=runs)
-
-
-def outcomes(path: Path) -> list[Outcome]:
-    """Every (run without its model, stat)."""
-    return outcomes_of(row for run in _runs(path) for row in _rows(run))
-
-
-def _runs(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        found = [path] if path.name == _STATS else []
-    else:
-        found = sorted(path.rglob(_STATS))
-    yield from (file.parent for file in found if (file.parent / _SPEC).is_file())
 
 
 def task_of(name: str) -> str:
@@ -66,39 +42,38 @@ def task_of(name: str) -> str:
     return f"{scenario}:{','.join(kept)}" if kept else scenario
 
 
-def _rows(run: Path) -> list[Row]:
-    try:
-        spec = json.loads((run / _SPEC).read_text(encoding="utf-8"))
-        stats = json.loads((run / _STATS).read_text(encoding="utf-8"))
-        model, task = str(spec["adapter_spec"]["model"]), task_of(str(spec["name"]))
-        found = [row for one in stats for row in _stats_of(one, model, task)]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        reason = f"{e.args[0]!r} is missing" if isinstance(e, KeyError) else e
-        raise ScoreTableError(f"{run}: not a readable run of HELM ({reason})") from None
-    if len({row.config for row in found}) < 2:
-        found = [Row(**{**vars(row), "config": ""}) for row in found]
-    return found
+def rows(path: Path, notes: list[str], on_progress: Progress) -> Iterator[Row]:
+    """Every score of runs of HELM; see `reader_of_rows`."""
+    runs = list(_runs(path))
+    for n, run in enumerate(runs):
+        try:
+            spec = json.loads((run / _SPEC).read_text(encoding="utf-8"))
+            stats = json.loads((run / _STATS).read_text(encoding="utf-8"))
+            model, task = str(spec["adapter_spec"]["model"]), task_of(str(spec["name"]))
+            yield from [row for one in stats for row in _stats_of(one, model, task)]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+            reason = f"{e.args[0]!r} is missing" if isinstance(e, KeyError) else e
+            raise ScoreTableError(f"{run}: not a readable run of HELM ({reason})") from None
+        if on_progress is not None:
+            on_progress(n + 1, len(runs))
+
+
+def _runs(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        files = [path] if path.name == _STATS else []
+    else:
+        files = sorted(path.rglob(_STATS))
+    yield from (file.parent for file in files if (file.parent / _SPEC).is_file())
 
 
 def _stats_of(one: dict[str, Any], model: str, task: str) -> Iterator[Row]:
     if one.get("perturbation"):
         return
+    config = f"trial={one.get('train_trial_index', 0)}"
     for stat in one["stats"]:
         if stat.get("count") and stat.get("mean") is not None:
-            yield Row(
-                model,
-                task,
-                str(stat["name"]["name"]),
-                str(one["instance_id"]),
-                float(stat["mean"]),
-                config=f"trial={one.get('train_trial_index', 0)}",
-            )
+            name, score = str(stat["name"]["name"]), float(stat["mean"])
+            yield Row(model, task, name, str(one["instance_id"]), score, config)
 
 
-READER = Reader(
-    name="helm",
-    summary="runs of HELM (per_instance_stats.json)",
-    can_read=can_read,
-    read=read,
-    outcomes=outcomes,
-)
+READER = reader_of_rows("helm", "runs of HELM (per_instance_stats.json)", can_read, rows)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ScoreTableError
-from .reader import Outcome, Progress, RawScores, Reader, Wanted
-from .rows import Row, assemble, outcomes_of
+from .reader import Progress
+from .rows import Row, reader_of_rows
 
 _ZSTD = 93
 _MOST_BYTES = 1 << 30  # of one unpacked member
@@ -33,21 +33,13 @@ def can_read(path: Path) -> bool:
     return next(_logs(path), None) is not None
 
 
-def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
-    """Read logs of Inspect; see `Reader`."""
+def rows(path: Path, notes: list[str], on_progress: Progress) -> Iterator[Row]:
+    """Every score of logs of Inspect; see `reader_of_rows`."""
     logs = list(_logs(path))
-    rows: list[Row] = []
-    warnings: list[str] = []
     for n, log in enumerate(logs):
-        rows += _rows(log, warnings)
+        yield from _rows(log, notes)
         if on_progress is not None:
             on_progress(n + 1, len(logs))
-    return assemble(path, rows, wanted, warnings=warnings, sources=logs)
-
-
-def outcomes(path: Path) -> list[Outcome]:
-    """Every (task, scorer)."""
-    return outcomes_of(row for log in _logs(path) for row in _rows(log, []))
 
 
 def _logs(path: Path) -> Iterator[Path]:
@@ -61,22 +53,20 @@ def _logs(path: Path) -> Iterator[Path]:
                     yield file
 
 
-def _rows(log: Path, warnings: list[str]) -> list[Row]:
+def _rows(log: Path, notes: list[str]) -> list[Row]:
     try:
         header, samples = _unpacked(log) if log.suffix == ".eval" else _plain(log)
         run = header["eval"]
         model, task, date = str(run["model"]), str(run["task"]), str(run.get("created") or "")
-        found = [row for sample in samples for row in _scores(sample, model, task, date)]
+        scores = [row for sample in samples for row in _scores(sample, model, task, date)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as e:
         reason = f"{e.args[0]!r} is missing" if isinstance(e, KeyError) else e
         raise ScoreTableError(f"{log}: not a readable log of Inspect ({reason})") from None
     if header.get("status", "started") != "success":
-        warnings.append(
+        notes.append(
             f"{log}: the run did not finish; documents that it did not run count as missing"
         )
-    if len({row.config for row in found}) < 2:  # one epoch: nothing to tell apart
-        found = [Row(**{**vars(row), "config": ""}) for row in found]
-    return found
+    return scores
 
 
 def _plain(log: Path) -> tuple[dict[str, Any], list[Any]]:
@@ -92,8 +82,8 @@ def _unpacked(log: Path) -> tuple[dict[str, Any], list[Any]]:
         header = json.loads(_member(archive, head))
         if "summaries.json" in names:
             return header, json.loads(_member(archive, "summaries.json"))
-        own = sorted(n for n in names if n.startswith("samples/") and n.endswith(".json"))
-        return header, [json.loads(_member(archive, name)) for name in own]
+        samples = sorted(n for n in names if n.startswith("samples/") and n.endswith(".json"))
+        return header, [json.loads(_member(archive, name)) for name in samples]
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -149,10 +139,4 @@ def _number(value: Any) -> float | None:
         return None
 
 
-READER = Reader(
-    name="inspect_ai",
-    summary="logs of Inspect (.eval)",
-    can_read=can_read,
-    read=read,
-    outcomes=outcomes,
-)
+READER = reader_of_rows("inspect_ai", "logs of Inspect (.eval)", can_read, rows)

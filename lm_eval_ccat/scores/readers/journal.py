@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...errors import ScaleError, ScoreTableError
 from ...metrics.scale import Scale
-from .reader import Outcome, Progress, RawScores, Reader, Wanted
+from ..grid import Grid
+from .reader import Logged, Progress, RawScores, Reader, Wanted
 
 _NAME = "journal.jsonl"
 
@@ -45,37 +45,32 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     except (KeyError, TypeError, ScaleError) as e:
         raise ScoreTableError(f"{found[0]}: its header states no scale ({e})") from None
     scores, drawn = _told(found[0])
-    models = list(dict.fromkeys(model for model, _ in scores))
-    doc_ids = sorted({item for _, item in scores}, key=lambda d: (isinstance(d, str), d))
     if not scores:
         raise ScoreTableError(f"{found[0]}: no scores in it")
-    row, column = ({v: n for n, v in enumerate(values)} for values in (models, doc_ids))
-    grid = np.full((len(models), len(doc_ids)), np.nan)
-    for (model, item), score in scores.items():
-        grid[row[model], column[item]] = score
-    chosen = [
-        "drawn" if all(pair in drawn for pair in scores if pair[0] == model) else "adaptive"
-        for model in models
-    ]
-    return RawScores(
-        scale.restore(grid),
-        models,
-        [""] * len(models),
-        doc_ids,
-        scale,
+    grid = Grid()
+    models = list(dict.fromkeys(model for model, _ in scores))
+    for model in models:
+        own = {item: score for (name, item), score in scores.items() if name == model}
+        grid.add(model, "", list(own), scale.restore(list(own.values())).tolist())
+    return grid.finish(
+        path,
+        replace(wanted, scale=scale),
         str(metric),
-        task,
-        filter,
+        task=task,
+        filter=filter,
         settings=dict(header["task"].get("settings") or {}),
         sources=(str(found[0]),),
-        chosen=tuple(chosen),
+        chosen=tuple(
+            "drawn" if all(pair in drawn for pair in scores if pair[0] == model) else "adaptive"
+            for model in models
+        ),
     )
 
 
-def outcomes(path: Path) -> list[Outcome]:
+def outcomes(path: Path) -> list[Logged]:
     """The (task, metric, filter) of each run."""
     tasks = [header_of(journal)["task"] for journal in journals(path)]
-    return [Outcome(t.get("name"), str(t.get("metric")), t.get("filter")) for t in tasks]
+    return [Logged(t.get("name"), str(t.get("metric")), t.get("filter")) for t in tasks]
 
 
 def journals(path: Path) -> Iterator[Path]:

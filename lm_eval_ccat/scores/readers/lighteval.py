@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ScoreTableError
-from .reader import Outcome, Progress, RawScores, Reader, Wanted
-from .rows import Row, assemble, outcomes_of
+from .reader import Progress
+from .rows import Row, reader_of_rows
 
 _NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.parquet")
 _SCORES = ("metric", "metrics")
@@ -32,30 +32,18 @@ def can_read(path: Path) -> bool:
     return next(_files(path), None) is not None
 
 
-def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
-    """Read lighteval's details; see `Reader`."""
-    files = [f for f in _files(path) if wanted.task in (None, _task(f))] or list(_files(path))
-    rows: list[Row] = []
+def rows(path: Path, notes: list[str], on_progress: Progress) -> Iterator[Row]:
+    """Every score of lighteval's details; see `reader_of_rows`."""
+    files = list(_files(path))
     for n, file in enumerate(files):
-        rows += _rows(file)
+        yield from _rows(file)
         if on_progress is not None:
             on_progress(n + 1, len(files))
-    return assemble(path, rows, wanted, sources=files)
-
-
-def outcomes(path: Path) -> list[Outcome]:
-    """Every (task, metric)."""
-    return outcomes_of(row for file in _files(path) for row in _rows(file))
 
 
 def _files(path: Path) -> Iterator[Path]:
     files = [path] if path.is_file() else sorted(path.rglob("details_*.parquet"))
     yield from (file for file in files if _NAME.fullmatch(file.name))
-
-
-def _task(file: Path) -> str:
-    found = _NAME.fullmatch(file.name)
-    return found["task"] if found else file.stem
 
 
 def model_of(file: Path) -> str:
@@ -94,9 +82,9 @@ def _rows(file: Path) -> list[Row]:
     except (pa.ArrowException, OSError, ValueError) as e:
         reason = str(e).splitlines()[0]
         raise ScoreTableError(f"{file}: not readable details of lighteval ({reason})") from None
-    found = _NAME.fullmatch(file.name)
-    date = found["date"] if found else ""
-    model, task = model_of(file), _task(file)
+    name_of = _NAME.fullmatch(file.name)
+    assert name_of is not None  # by `_files`
+    model, task, date = model_of(file), name_of["task"], name_of["date"]
     return [
         Row(
             model,
@@ -134,10 +122,9 @@ def _hash(document: Any) -> str | None:
     return hashlib.sha256(text.encode()).hexdigest() if isinstance(text, str) else None
 
 
-READER = Reader(
-    name="lighteval",
-    summary="details of lighteval and of the first Open LLM Leaderboard (details_*.parquet)",
-    can_read=can_read,
-    read=read,
-    outcomes=outcomes,
+READER = reader_of_rows(
+    "lighteval",
+    "details of lighteval and of the first Open LLM Leaderboard (details_*.parquet)",
+    can_read,
+    rows,
 )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import CcatError, ScoreTableError
 from ...metrics.scale import Scale
+from ...plugins import did_you_mean
 
 Progress = Callable[[int, int], None] | None
 
@@ -43,12 +45,16 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Logged:
     """One metric and filter of one task that a path holds."""
 
     task: str | None
     metric: str
     filter: str | None = None
+
+    def wanted(self, wanted: Wanted) -> Wanted:
+        """The same wishes for this outcome."""
+        return replace(wanted, metric=self.metric, task=self.task, filter=self.filter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +78,7 @@ class RawScores:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads one kind of log.
+    """Reads one kind of log; `lm_eval_ccat.scores.readers.rows` makes one of a generator of rows.
 
     Attributes
     ----------
@@ -87,15 +93,41 @@ class Reader:
         ``(path, wanted, on_progress=None) -> RawScores``. It raises `ScoreTableError`,
         `MetricError` or `ScaleError`, each naming file and remedy.
     outcomes : callable
-        ``(path) -> list of Outcome``: what can be asked for.
+        ``(path) -> list of Logged``: what can be asked for.
     groups : callable
         ``(path) -> mapping``: the groups of tasks that the logs record, each with the names of its
         tasks and subgroups; default none.
+    read_many : callable, optional
+        ``(path, outcomes, wanted) -> iterator of (RawScores or CcatError)``: several outcomes in
+        one pass, in their order; default one `read` after the other.
     """
 
     name: str
     summary: str
     can_read: Callable[[Path], bool]
     read: Callable[[Path, Wanted, Progress], RawScores]
-    outcomes: Callable[[Path], list[Outcome]]
+    outcomes: Callable[[Path], list[Logged]]
     groups: Callable[[Path], Mapping[str, Sequence[str]]] = field(default=lambda path: {})
+    read_many: (
+        Callable[[Path, Sequence[Logged], Wanted], Iterator[RawScores | CcatError]] | None
+    ) = None
+
+
+def one_of(path: Path, what: str, wanted: str | None, names: Iterable[str]) -> str:
+    """The value of `what` that is wanted, or the only one that there is.
+
+    Raises
+    ------
+    ScoreTableError
+        There is no such value, or there are several and none is named.
+    """
+    known = sorted(dict.fromkeys(names))
+    shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
+    if wanted is None:
+        if len(known) != 1:
+            raise ScoreTableError(f"{path}: {len(known)} {what}s ({shown}); name one (--{what})")
+        return known[0]
+    if wanted not in known:
+        near = did_you_mean(wanted, known, listing=False) or f"; it has {shown}"
+        raise ScoreTableError(f"{path}: no scores of {what} {wanted!r}{near}")
+    return wanted

@@ -13,6 +13,7 @@ import functools
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,9 +64,9 @@ class Run:
         settings = config.get("generation_kwargs") if isinstance(config, dict) else None
         return dict(settings) if isinstance(settings, dict) else {}
 
-    def filters_of(self, metric: str) -> list[str]:
-        """Names of the filters of a metric, in the order in which the harness applied them."""
-        names = list(dict.fromkeys(f for m, f in self.metric_keys if m == metric))
+    def filters_of(self, metric: str | None = None) -> list[str]:
+        """Names of the filters of a metric, or of all, in the order in which they were applied."""
+        names = list(dict.fromkeys(f for m, f in self.metric_keys if metric in (None, m)))
         listed = (self.of_task("configs") or {}).get("filter_list") or []
         order = [str(f.get("name")) for f in listed if isinstance(f, dict)]
         return sorted(names, key=lambda n: order.index(n) if n in order else len(order))
@@ -123,6 +124,32 @@ def is_log_file(path: Path) -> bool:
 def open_log(path: Path) -> Any:
     """Open a plain or gzip-compressed log for reading bytes."""
     return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+
+
+def is_list(path: Path) -> bool:
+    """Whether a sample file is one JSON list; such files end in ``.json``."""
+    if path.suffix != ".json":
+        return False
+    with open(path, "rb") as stream:
+        return stream.read(1) == b"["
+
+
+def whole_rows(path: Path) -> Iterator[dict[str, Any] | None]:
+    """The rows of a sample file, parsed whole; None for a line that is damaged.
+
+    What comes after the damage of a compressed file, or of a list, is one damaged line.
+    """
+    try:
+        with open_log(path) as stream:
+            for line in json.load(stream) if is_list(path) else stream:
+                try:
+                    row = line if isinstance(line, dict) else json.loads(line)
+                except (ValueError, TypeError, RecursionError):
+                    row = None
+                if not isinstance(line, bytes) or line.strip():
+                    yield row if isinstance(row, dict) else None
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error):
+        yield None
 
 
 def _model_name(results: Mapping[str, Any], directory: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from ....errors import MetricError
 from ....metrics import Metric, find_metric, known_scale
 from ....metrics.declared import MEANS, read_declaration
+from ....metrics.pairs import parts_of
 from ....metrics.table import refusal
 
 # What `read_declaration` looks at; a whole task configuration is long.
@@ -71,6 +72,11 @@ class MetricInLogs:
         declaring = {key: value for key, value in (config or {}).items() if key in _DECLARING}
         return cls(name, task, range, lower_is_better, json.dumps(declaring, default=str))
 
+    @property
+    def source(self) -> str:
+        """Key of the rows from which the metric is computed."""
+        return parts_of(self.name)[0]
+
     def find(self) -> Metric | PlainNumber:
         """Return the metric; a stand-in where only its values can tell its scale.
 
@@ -85,7 +91,7 @@ class MetricInLogs:
 @lru_cache(maxsize=32)
 def _find(wanted: MetricInLogs) -> Metric | PlainNumber:
     config = json.loads(wanted.config)
-    declared = read_declaration(config, wanted.name)
+    declared = read_declaration(config, wanted.source)
     unknown = (
         wanted.range is None
         and declared.scale is None

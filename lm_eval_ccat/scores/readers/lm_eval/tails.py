@@ -1,4 +1,4 @@
-"""The end of a sample row, read in place: its filter, its document's hash and one number.
+"""The end of a sample row: its filter, its document's hash and one number.
 
 The harness writes these last, after several kB of document, prompt and answer. A pattern over the
 last few hundred bytes reads them in a tenth of the time that a parse of the row takes. What the
@@ -15,10 +15,10 @@ _NUMBER = rb"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?"
 # A second one of these would be the one that counts.
 _ONCE = ("doc_id", "filter", "metrics", "filtered_resps", "doc_hash")
 
-HEAD = b'{"doc_id": '
-FILTER = b'"filter": '
+_HEAD = b'{"doc_id": '
+_FILTER = b'"filter": '
 _HASH = b'"doc_hash": '
-FIRST = re.compile(rb'\{"doc_id": ([0-9]{1,18}), "doc": ')
+_FIRST = re.compile(rb'\{"doc_id": ([0-9]{1,18}), "doc": ')
 
 #: doc_id, filter (None where the row names none), doc_hash, the number as it stands there.
 Tail = tuple[int, "str | None", str, bytes]
@@ -36,7 +36,7 @@ class Tails:
     --------
     >>> row = (b'{"doc_id": 7, "doc": {}, "filter": "none", "metrics": ["acc"], '
     ...        b'"doc_hash": "9f", "acc": 1.0}')
-    >>> Tails("acc").read(row, 0, len(row))
+    >>> Tails("acc").read(row)
     (7, 'none', '9f', b'1.0')
     """
 
@@ -45,27 +45,28 @@ class Tails:
         usual = rb'(?:, "prompt_hash": "\w*", "target_hash": "\w*")?'
         once = b"|".join([own, *(f'"{name}"'.encode() for name in _ONCE)])
         other = rb"(?:, (?!" + once + rb")" + _TEXT + rb": (?:" + _TEXT + rb"|" + _NUMBER + rb"))*"
-        named = FILTER + rb'"([\w .:@+-]*)", "metrics": \[(?:' + _TEXT + rb"(?:, )?)*\], "
+        named = _FILTER + rb'"([\w .:@+-]*)", "metrics": \[(?:' + _TEXT + rb"(?:, )?)*\], "
         rest = (
             _HASH + rb'"(\w*)"' + usual + other + rb", " + own + rb": (" + _NUMBER + rb")" + other
         )
         self._named = re.compile(named + rest + rb"\}[ \t\r\n]*\Z")
         self._nameless = re.compile(rb"()" + rest + rb"\}[ \t\r\n]*\Z")
 
-    def read(self, block: bytes | bytearray, start: int, end: int) -> Tail | None:
-        """Read the row that is ``block[start:end]``; None where it must be parsed.
+    def read(self, line: bytes) -> Tail | None:
+        """Read one row; None where it must be parsed.
 
         In JSON a quote inside a string is escaped, so ``"key": `` can only be a key; and what
         follows it to the row's last brace holds no brace, so it stands at the row's own level. A
-        second beginning of a row is the sign of a write that was cut off and later continued.
+        second beginning of a row, or a zero byte, is the sign of a write that was cut off and later
+        continued.
         """
-        first = FIRST.match(block, start, end)
-        if first is None or block.rfind(HEAD, start, end) != start:
+        first = _FIRST.match(line)
+        if first is None or line.rfind(_HEAD) != 0 or b"\0" in line:
             return None
-        at, pattern = block.rfind(FILTER, start, end), self._named
+        at, pattern = line.rfind(_FILTER), self._named
         if at < 0:
-            at, pattern = block.rfind(_HASH, start, end), self._nameless
-        found = pattern.match(block, at, end) if at >= 0 else None
+            at, pattern = line.rfind(_HASH), self._nameless
+        found = pattern.match(line, at) if at >= 0 else None
         if found is None:
             return None
         name = found[1].decode() if pattern is self._named else None

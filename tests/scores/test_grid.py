@@ -1,0 +1,92 @@
+"""The one way from scores to a matrix, against a reference of ten lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lm_eval_ccat.errors import ScoreTableError
+from lm_eval_ccat.scores.grid import Grid
+from lm_eval_ccat.scores.readers.reader import Wanted
+
+ONE = st.tuples(
+    st.sampled_from("abc"), st.sampled_from(["", "t=1"]), st.integers(0, 5),
+    st.sampled_from([0.0, 0.25, 1.0]), st.sampled_from(["h", "h", "h", "x", None]),
+)  # fmt: skip
+
+
+def reference(ones):
+    """Cells by (model, config) and item: of each the last, and none of a rarer version."""
+    cells, hashes, own = {}, {}, {}
+    for n, (model, config, item, score, text) in enumerate(ones):
+        cells[(model, config), item] = (score, text, n)
+        if text is not None:
+            own.setdefault(item, text)
+            hashes.setdefault(text, n)
+    for item, first in own.items():
+        there = [text or first for (_, i), (_, text, _) in cells.items() if i == item]
+        count = Counter(there)
+        best = max(count, key=lambda text: (count[text], hashes[text]))
+        cells = {k: v for k, v in cells.items() if k[1] != item or (v[1] or first) == best}
+        own[item] = best
+    return {k: v[0] for k, v in cells.items()}, own
+
+
+@given(st.lists(ONE, min_size=1, max_size=60), st.integers(1, 9))
+def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones, step):
+    grid = Grid()
+    for start in range(0, len(ones), step):  # in batches of any size
+        some = ones[start : start + step]
+        rows = np.array([grid.row(m, c) for m, c, *_ in some])
+        columns = grid.columns(item for _, _, item, *_ in some)
+        versions = grid.versions(text for *_, text in some)
+        grid.place(rows, columns, np.array([score for *_, score, _ in some]), versions)
+    labels = list(dict.fromkeys(one[:2] for one in ones))
+    made = grid.finish(Path("x"), Wanted(), "acc")
+    expected, own = reference(ones)
+    kept = list(zip(made.models, made.configs))
+    assert kept == [label for label in labels if any(k[0] == label for k in expected)]
+    assert list(made.doc_ids) == sorted({one[2] for one in ones})
+    found = {
+        (kept[r], made.doc_ids[c]): made.raw[r, c] for r, c in np.argwhere(~np.isnan(made.raw))
+    }
+    assert found == expected
+    if own:
+        assert dict(zip(made.doc_ids, made.doc_hashes)) == {d: own.get(d) for d in made.doc_ids}
+    else:
+        assert made.doc_hashes is None
+    assert grid.replaced == len(ones) - len({(one[:2], one[2]) for one in ones})
+
+
+@given(st.permutations(list(range(40))), st.integers(1, 7))
+def test_growth_by_rows_and_columns_loses_nothing(order, models):
+    grid, expected = Grid(), np.full((models, 40), np.nan)
+    for n, item in enumerate(order):
+        grid.add(f"m{n % models}", "", [item, order[0]], [item / 40, 0.5])
+        expected[n % models, [item, order[0]]] = item / 40, 0.5
+    np.testing.assert_array_equal(grid.finish(Path("x"), Wanted(), "acc").raw, expected)
+
+
+def test_what_is_missing_is_said_and_what_cannot_be_is_refused():
+    grid = Grid()
+    grid.add("a", "", [1, 0], [0.5, 1.0])
+    grid.add("b", "t=1", [0], [np.nan])
+    grid.add("c", "t=1", [0], [0.0])
+    made = grid.finish(Path("x"), Wanted(), "acc", say_missing=True)
+    assert made.models == ["a", "c"]
+    assert list(made.warnings) == [
+        "no usable score of b; left out", "not all of the 2 documents are scored for: c (t=1) 1"
+    ]  # fmt: skip
+    mixed = Grid()
+    mixed.add("a", "", [0, "x"], [0.0, 1.0])
+    with pytest.raises(ScoreTableError, match="integers and strings"):
+        mixed.finish(Path("x"), Wanted(), "acc")
+    empty = Grid()
+    empty.add("a", "", [0], [np.nan])
+    with pytest.raises(ScoreTableError, match="every score of metric 'acc' is missing"):
+        empty.finish(Path("x"), Wanted(), "acc")

@@ -1,0 +1,77 @@
+"""Whatever the table, `calibrate` gives a bank that ranks, or one line with the remedy."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.errors import CcatError
+
+KINDS = ("even", "sparse", "binary", "constant", "copies", "ends", "one odd", "holes", "steps")
+
+
+def table_of(kind: str, models: int, items: int, seed: int) -> ScoreTable:
+    rng = np.random.default_rng(seed)
+    raw = rng.random((models, items))
+    if kind == "sparse":  # a twentieth of the scores above 0
+        raw[rng.random(raw.shape) > 0.05] = 0.0
+    elif kind == "binary":
+        raw = (raw < rng.random((1, items))).astype(float)
+    elif kind == "constant":
+        raw[:] = rng.choice([0.0, 0.3, 1.0])
+    elif kind == "copies":
+        raw[:] = raw[0]
+    elif kind == "ends":
+        raw = rng.choice([0.0, 1.0, 1e-9, 1 - 1e-9], raw.shape)
+    elif kind == "one odd":
+        raw[:] = 0.0
+        raw[rng.integers(models), rng.integers(items)] = 1.0
+    elif kind == "holes":
+        raw[rng.random(raw.shape) < 0.7] = np.nan
+    elif kind == "steps":
+        raw = np.where(np.arange(items) < np.arange(1, models + 1)[:, None], 1.0, 0.0)
+    return ScoreTable.from_arrays(raw, [f"m{j}" for j in range(models)], metric="x")
+
+
+@settings(max_examples=40)
+@given(
+    kind=st.sampled_from(KINDS),
+    models=st.integers(1, 14),
+    items=st.integers(1, 60),
+    seed=st.integers(0, 2**16),
+    method=st.sampled_from(["default", "default", "paper"]),
+)
+@example("sparse", 10, 60, 4, "default")
+@example("sparse", 9, 6, 55042, "default")  # all models but one are equal
+@example("holes", 5, 5, 1, "default")  # a model without a score on the items kept
+@example("one odd", 12, 20, 0, "default")  # no model has a draw
+@example("copies", 4, 10, 0, "default")
+def test_any_table_gives_a_bank_or_one_line(tmp_path_factory, kind, models, items, seed, method):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # NumPy's, of divisions by 0 and the like
+        try:
+            bank = calibrate(table_of(kind, models, items, seed), method, keep_scores=True)
+            path = tmp_path_factory.mktemp("b") / "b.json"
+            bank.save(path)
+            again = ItemBank.load(path)
+            assert again.sha256 == bank.sha256
+            ranker = Ranker(again, {"a": 1.0, "b": 1.0}, budget=8)
+            rng = np.random.default_rng(seed)
+            while not ranker.done:
+                for model, item in ranker.ask():
+                    ranker.tell(model, item, float(rng.choice([0.0, 0.5, 1.0])))
+            estimates = ranker.result().estimates
+            assert all(0.0 <= e <= 1.0 for e in estimates.values())
+        except CcatError as error:
+            assert "\n" not in str(error) and "damaged" not in str(error)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sparse_scores_calibrate(seed):
+    bank = calibrate(table_of("sparse", 10, 60, seed))
+    assert bank.method == "default" and bank.kept.all()
