@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
@@ -19,6 +21,8 @@ examples:
   lm-eval-ccat check truthfulqa_gen
   lm-eval-ccat check my_task --include_path my_tasks --metric my_score --range 0,10
   lm-eval-ccat check mmlu,wmt16-de-en --json
+  lm-eval-ccat check hellaswag --write_variants mine
+  lm_eval --model hf --model_args pretrained=gpt2 --include_path mine --tasks hellaswag_adaptive
 
 No model is called, and nothing is fetched without --download: a task whose documents are not on
 this machine is judged by its YAML.  Exit codes: 0 every task has a metric that can be used (the
@@ -54,6 +58,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action="store_true",
         help="score the first document's own target; runs the metric's code (models, judges)",
     )
+    parser.add_argument(
+        "--write_variants",
+        metavar="DIR",
+        help="write YAML files there by which the plain lm_eval command runs the tasks adaptively",
+    )
     add_json(parser, "what was found")
     parser.set_defaults(func=run)
 
@@ -68,9 +77,11 @@ def run(args: argparse.Namespace) -> int:
         os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
     from ..harness.check import check_tasks
 
+    names = [name for given in args.tasks for name in given.split(",") if name]
+    folders = _include_path(args.include_path)
     checks = check_tasks(
-        [name for given in args.tasks for name in given.split(",") if name],
-        include_path=_include_path(args.include_path),
+        names,
+        include_path=folders,
         metadata=metadata,
         range=limits,
         lower_is_better=True if args.lower_is_better else None,
@@ -80,6 +91,17 @@ def run(args: argparse.Namespace) -> int:
     write_json(args.json, [check.to_dict() for check in checks])
     if not prints_json(args.json):
         print(report(checks))
+    if args.write_variants:
+        from ..harness.variants import write_variants
+
+        variants = write_variants(Path(args.write_variants), names, folders)
+        for task, reason in variants.in_full.items():
+            print(f"{task} is run in full: {reason}", file=sys.stderr)
+        print(
+            f"\n{len(variants.files)} files in {variants.folder}; run them by\n  lm_eval "
+            f"--include_path {variants.folder} --tasks {','.join(variants.names)} ...",
+            file=sys.stderr if prints_json(args.json) else sys.stdout,
+        )
     return 0 if all(check.usable for check in checks) else 3
 
 

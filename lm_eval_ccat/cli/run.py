@@ -66,8 +66,6 @@ def add_parser(subparsers: Any) -> None:
 
 #: Our flags beside the options of a run; the harness's command must see none of them.
 _OURS = ("adaptive", *run_after.FLAGS, "mlflow_args")
-#: The harness's flags by which somebody gets to see a results file.
-_KEEP = ("output_path", "wandb_args", "hf_hub_log_args", "trackio_args")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -100,13 +98,8 @@ def run(args: argparse.Namespace) -> int:
     _set_include_path(args, file)
 
     def command(args: argparse.Namespace) -> None:
-        kept = any(getattr(args, name, None) or file.get(name) for name in _KEEP)
-        internals.spare_torch()
-        with (
-            internals.naming_extras(),
-            internals.indexing(_task_names(args, file)),
-            internals.keeping_results(kept),
-        ):
+        internals.require_tasks(_task_names(args, file), args.include_path)
+        with internals.naming_extras():
             internals.run_command()._execute(args)
 
     if not ours.pop("adaptive"):

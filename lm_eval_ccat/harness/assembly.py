@@ -261,17 +261,9 @@ def _collect(run: TaskRun, bootstrap_iters: int | None) -> Any:
     """The harness's accumulator of one task, its values corrected."""
     name, session = run.session.name, run.session
     answers = [run.administered[d] for d in sorted(run.administered)]
-    raw: dict[tuple[str, str], list[Any]] = {}
-    if run.complete:
-        for flt in session.filters:
-            for answer in answers:
-                for metric in answer.samples[flt]["metrics"]:
-                    raw.setdefault((metric, flt), []).append(answer.values[metric, flt])
     samples = [answer.samples[flt] for flt in session.filters for answer in answers]
-    accumulator = internals.collect(
-        {name: {"task": session.task, "raw_metrics": raw, "logged_samples": samples}},
-        bootstrap_iters,
-    )
+    reported = {answer.doc_id: answer.values for answer in answers} if run.complete else {}
+    accumulator = internals.collect(session.task, reported, samples, bootstrap_iters)
     values = accumulator.metrics[name]
     if not run.complete:
         n, total = len(answers), len(session.doc_ids)

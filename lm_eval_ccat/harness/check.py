@@ -21,6 +21,7 @@ from ..metrics.declared import metric_name
 from ..metrics.pairs import PAIR_METRICS, parts_of
 from ..plugins import did_you_mean
 from . import internals
+from .session import TaskSession
 from .task_metrics import metric_config, script_note
 
 #: Metrics of HF evaluate that report under other names than their own.
@@ -399,11 +400,24 @@ def _probe(task: Any) -> tuple[dict[str, Any], str]:
         return {}, "not probed: the task runs code that a model writes"
     if internals.output_type(task) != "generate_until":
         return {}, "not probed: only generated answers can be made up"
-    doc = internals.documents(task)[0]
-    target = internals.target(task, doc)
+    target = internals.target(task, internals.documents(task)[0])
     answer = target[0] if isinstance(target, (list, tuple)) and target else target
     try:
         with _quiet():
-            return internals.score_document(task, doc, [str(answer)]), ""
+            [one] = TaskSession(task, _Echo(str(answer))).administer([0])
+            return {metric: value for (metric, _), value in one.values.items()}, ""
     except Exception as error:
         return {}, f"probing failed: {type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+class _Echo:
+    """Says the same to every prompt, where the harness wants a model."""
+
+    world_size = 1
+
+    def __init__(self, answer: str) -> None:
+        self._answer = answer
+
+    def generate_until(self, requests: Sequence[Any]) -> list[str]:
+        """One answer for each request."""
+        return [self._answer] * len(requests)

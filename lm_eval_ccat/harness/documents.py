@@ -62,9 +62,9 @@ def task_file(name: str, include_path: Any = None) -> tuple[dict[str, Any], Path
     try:
         manager = internals.task_manager([name], folders)
         config = internals.static_configs(manager, name)[name]
-        path = manager.task_index[name].yaml_path
+        path = internals.listed(manager, name).file
     except (KeyError, OSError, CcatError):
         raise HarnessError(f"the harness has no task {name!r} (--include_path?)") from None
     if path is None:
         raise HarnessError(f"task {name} has no YAML file")
-    return config, Path(path)
+    return config, path

@@ -54,7 +54,7 @@ def scorers(metrics: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 def record_scorers() -> None:
     """From now on write the scorers into the results of every evaluation of the harness."""
-    internals.amend_results(add_scorers)
+    internals.hook(after=add_scorers)
 
 
 def add_scorers(results: Any) -> None:

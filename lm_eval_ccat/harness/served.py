@@ -6,6 +6,7 @@ them. So each answer of a session carries what came with it.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -41,6 +42,8 @@ class Served:
         Whether a choice has no content at all, as under a filter.
     usage : Tokens or None
         What the server bills for the request; None where it does not say, or cannot be right.
+    usd : float or None
+        Dollars that the server itself says the request cost.
     refused_usage : str
         The statement of usage that cannot be right, in the server's words; else "".
     pause : float or None
@@ -63,6 +66,7 @@ class Served:
     finish: tuple[str, ...] = ()
     null: bool = False
     usage: Tokens | None = None
+    usd: float | None = None
     refused_usage: str = ""
     pause: float | None = None
     sent: Mapping[str, Any] = field(default_factory=dict)
@@ -88,6 +92,7 @@ class Served:
             finish=tuple(str(reason) for reason in reasons if reason is not None),
             null=any(_content(choice) is None for choice in choices),
             usage=usage,
+            usd=_dollars(said.get("usage")),
             refused_usage=refused,
             pause=pause_of(heard),
             sent={k: v for k, v in (body or {}).items() if k not in _ASKED},
@@ -174,6 +179,12 @@ def _usage(stated: Any) -> tuple[Tokens | None, str]:
     return Tokens(read, written, "usage"), ""
 
 
+def _dollars(stated: Any) -> float | None:
+    usd = stated.get("cost") if isinstance(stated, Mapping) else None
+    sensible = isinstance(usd, int | float) and not isinstance(usd, bool) and 0 <= usd < math.inf
+    return float(usd) if sensible and usd is not None else None
+
+
 def _content(choice: Mapping[str, Any]) -> Any:
     message = choice.get("message")
     if isinstance(message, Mapping):
@@ -190,4 +201,4 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if number == number and abs(number) != float("inf") else None
+    return number if math.isfinite(number) else None

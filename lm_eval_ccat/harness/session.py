@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,6 @@ from . import internals
 from .judge.active import announce
 from .noting import note_served, noting
 from .prices import Tokens, estimate_tokens
-from .requests import requests_of
 from .scorers import scorers
 from .served import Served
 
@@ -117,7 +116,7 @@ class TaskSession:
         announce(self.lm)
         if self.fewshot_seed is None:
             self.fewshot_seed = internals.fewshot_seed(self.task)
-        self._instances = requests_of(self.task, self.lm, self.options, self.fewshot_seed)
+        self._instances = internals.Requests(self.task, self.lm, self.options, self.fewshot_seed)
         self._docs = self._instances.docs
         self._scoring = threading.Lock()
         self._batch: int | None = None
@@ -254,10 +253,10 @@ class TaskSession:
         tokens = self._tokens_of(groups, call.served) if self.count_tokens else [None] * len(groups)
         answered = []
         with self._scoring:  # metric objects of HF `evaluate` are not for several threads
-            filters = internals.apply_filters(self.task, requests)
+            internals.apply_filters(self.task, requests)
             for doc_id, group, counted in zip(doc_ids, groups, tokens):
                 with noting() as notes:
-                    values, samples = self._scored(doc_id, group, filters)
+                    values, samples = self._scored(doc_id, group)
                 answers = tuple(text for one in group for text in internals.answers(one))
                 if any(s.null and "content_filter" in s.finish for s in call.served):
                     if not all(answers):
@@ -280,11 +279,11 @@ class TaskSession:
         return answered
 
     def _scored(
-        self, doc_id: int, group: list[Any], filters: Iterable[str]
+        self, doc_id: int, group: list[Any]
     ) -> tuple[dict[tuple[str, str], Any], dict[str, dict[str, Any]]]:
         values: dict[tuple[str, str], Any] = {}
         samples: dict[str, dict[str, Any]] = {}
-        for name in filters:
+        for name in self.filters:
             # A fresh row for each pipeline, as the harness reads it: tasks may write into it.
             doc, doc_hash = self._docs[doc_id], self._hash_of[doc_id]
             row, metrics = internals.sample_row(self.task, doc_id, doc, group, name, doc_hash)

@@ -14,6 +14,7 @@ import os
 import ssl
 import threading
 import urllib.request
+import weakref
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from types import SimpleNamespace
@@ -168,7 +169,7 @@ class Transport:
         note_served([served for _, served in answers])
         responses: list[Any] = [None] * n
         for call, (answer, _) in zip(calls, answers):
-            for position, response in zip(call.positions, self._read(call, answer)):
+            for position, response in zip(call.positions, self.read(call, answer)):
                 responses[position] = response
         return responses
 
@@ -188,15 +189,22 @@ class Transport:
         """Cancel what is in flight, close the connections, and leave the model as it was."""
         self.cancel()
         internals.unroute(self._lm)
-        session, self._session = self._session, None
-        if session is not None:
-            _on_the_loop(session.close()).result()
+        if self._session is not None:
+            self._session = None
+            self._finalizer()
 
     def _forget(self, future: Future[Any]) -> None:
         with self._lock:
             self._waiting.discard(future)
 
-    def _read(self, call: ServerCall, answer: Any) -> list[Any]:
+    def read(self, call: ServerCall, answer: Any) -> list[Any]:
+        """One response for each request of a call.
+
+        Raises
+        ------
+        ServerError
+            The answer does not have the form that the model reads.
+        """
         trouble = ""
         try:
             read = call.read(answer)
@@ -241,6 +249,7 @@ class Transport:
             trust = ssl.create_default_context(cafile=file)
         connector = aiohttp.TCPConnector(limit=0, ssl=trust, ttl_dns_cache=300)
         self._session = aiohttp.ClientSession(connector=connector, trace_configs=[trace])
+        self._finalizer = weakref.finalize(self, _close, self._session)
         self._slots = asyncio.Semaphore(self._limit)
         self._proxy = _proxy_of(self._url)
 
@@ -404,6 +413,14 @@ def _proxy_of(url: str) -> str | None:
     return urllib.request.getproxies().get(parts.scheme)
 
 
+def _close(session: Any) -> None:
+    """Close a pool of connections, also of a model that nobody closed."""
+    closed = _on_the_loop(session.close())
+    if threading.current_thread().name != _THREAD:
+        closed.result(timeout=5.0)
+
+
+_THREAD = "ccat-transport"
 _LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
 _STARTING = threading.Lock()
 
@@ -413,7 +430,7 @@ def _loop() -> asyncio.AbstractEventLoop:
     with _STARTING:
         if os.getpid() not in _LOOPS:
             loop = _LOOPS[os.getpid()] = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="ccat-transport", daemon=True).start()
+            threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
         return _LOOPS[os.getpid()]
 
 

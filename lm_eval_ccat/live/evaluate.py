@@ -9,9 +9,8 @@ ways: by `adaptive_evaluate` for the time of one call, or by the task's own clas
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,9 +18,10 @@ from typing import Any
 
 from ..errors import UsageError
 from ..harness import internals
-from ..harness.assembly import assemble, in_words
+from ..harness.assembly import in_words
+from ..harness.protocol import Evaluation, install
 from ..harness.scorers import record_scorers
-from ..harness.session import TaskSession, ignored_fewshot
+from ..harness.session import ignored_fewshot
 from .adaptive import Adaptive, AdaptiveTaskRun, run_tasks
 from .fields import options_of
 from .observer import Observer, ProgressBar
@@ -41,14 +41,6 @@ class _Call:
 
 
 _CURRENT: ContextVar[_Call | None] = ContextVar("adaptive_call", default=None)
-_SESSION_OPTIONS = (
-    "system_instruction",
-    "apply_chat_template",
-    "fewshot_as_multiturn",
-    "cache_requests",
-    "rewrite_requests_cache",
-    "write_out",
-)
 
 
 def adaptive_evaluate(
@@ -190,23 +182,8 @@ def refuse_subsets(limit: Any, samples: Any) -> None:
 
 def install_hook() -> None:
     """Put the wrapper in the place of the harness's `evaluate`; doing so again changes nothing."""
-    internals.require_supported_version()
-    internals.install_evaluate(_wrapper_of)
-    internals.spare_torch()
+    install(_evaluate)
     record_scorers()  # results files name what scored them
-
-
-def _wrapper_of(stock: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(stock)
-    def evaluate(*positional: Any, **named: Any) -> Any:
-        arguments = internals.bind_evaluate(stock, positional, named)
-        groups, tasks = internals.split_task_dict(arguments["task_dict"])
-        chosen = _adaptive_tasks(tasks)
-        if not chosen:
-            return stock(*positional, **named)
-        return _evaluate(stock, arguments, groups, tasks, chosen)
-
-    return evaluate
 
 
 def _adaptive_tasks(tasks: Mapping[str, Any]) -> dict[str, Adaptive]:
@@ -217,47 +194,22 @@ def _adaptive_tasks(tasks: Mapping[str, Any]) -> dict[str, Adaptive]:
     return {name: options for name, options in found.items() if options is not None}
 
 
-def _evaluate(
-    stock: Callable[..., Any],
-    arguments: dict[str, Any],
-    groups: dict[str, Any],
-    tasks: dict[str, Any],
-    chosen: Mapping[str, Adaptive],
-) -> dict[str, Any] | None:
-    refuse_subsets(arguments["limit"], arguments["samples"])
-    lm = arguments["lm"]
-    session_options = {key: arguments[key] for key in _SESSION_OPTIONS}
+def _evaluate(evaluation: Evaluation) -> dict[str, Any] | None:
+    chosen = _adaptive_tasks(evaluation.tasks)
+    if not chosen:
+        return None
+    refuse_subsets(evaluation.arguments["limit"], evaluation.arguments["samples"])
     runs: dict[str, AdaptiveTaskRun] = {}
     call = _CURRENT.get()
     for name, options in chosen.items():  # everything that can be refused is, before a request
-        task = tasks[name]
-        if getattr(task, "UNSAFE_CODE", False) and not arguments["confirm_run_unsafe_code"]:
-            raise UsageError(
-                f"task {name} runs code that the model writes; "
-                "pass --confirm_run_unsafe_code if you accept that"
-            )
-        by_tokens = options.spec.price.by_tokens
-        session = TaskSession(task, lm, session_options, count_tokens=by_tokens)
+        session = evaluation.open(name, count_tokens=options.spec.price.by_tokens)
         runs[name] = AdaptiveTaskRun.prepare(session, options, only=len(chosen) == 1)
-        ignored = ignored_fewshot(task, call.num_fewshot if call is not None else None)
+        num_fewshot = call.num_fewshot if call is not None else None
+        ignored = ignored_fewshot(evaluation.tasks[name], num_fewshot)
         if ignored is not None:
             log.warning(ignored)
-    ordinary = None
-    if len(chosen) < len(tasks):
-        rest = {name: task for name, task in tasks.items() if name not in chosen}
-        ordinary = stock(**{**arguments, "task_dict": {"tasks": rest, "groups": {}}})
     observer = call.observer if call is not None and call.observer else ProgressBar()
-    internals.describe_machine()
-    finished = run_tasks(runs, groups, observer)
-    results = assemble(
-        lm,
-        tasks,
-        groups,
-        ordinary,
-        finished,
-        bootstrap_iters=arguments["bootstrap_iters"],
-        log_samples=arguments["log_samples"],
-    )
+    results = evaluation.results(run_tasks(runs, evaluation.groups, observer))
     if call is not None:
         call.blocks.update(results["adaptive"])
     else:

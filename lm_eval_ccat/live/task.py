@@ -1,15 +1,15 @@
 """A task class whose YAML makes the plain ``lm_eval`` command adaptive.
 
-In the task's YAML::
+In the task's YAML, which ``lm-eval-ccat check --write_variants DIR my_task`` writes::
 
     task: my_task_adaptive
     include: my_task.yaml
     class: !function lm_eval_ccat.AdaptiveTask
 
-Then ``lm_eval --tasks my_task_adaptive --include_path DIR --metadata '{"adaptive": {"bank":
-"my_task.bank.json", "stop": "se 0.02"}}'`` is adaptive; without ``adaptive`` in its metadata the
-task runs in full, as any other does. The options may also stand in the YAML, under
-``metadata: {adaptive: ...}``; a bank's path is looked up beside the YAML too.
+Then ``lm_eval --tasks my_task_adaptive --include_path DIR`` is adaptive by the default rule, which
+it states. Options stand in the metadata, in the YAML or on the command line: ``--metadata
+'{"adaptive": {"bank": "my_task.bank.json", "stop": "se 0.01"}}'``; a bank's path is looked up
+beside the YAML too. ``{"adaptive": false}`` runs the task in full, as any other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CcatError, UsageError
-from ..harness.internals.bases import ConfigurableTask
+from ..harness.internals.bases import ConfigurableTask, stock_class
 from ..visible import visible_line
 from .adaptive import Adaptive
 from .evaluate import install_hook
@@ -28,7 +28,7 @@ _COMMANDS = ("lm_eval", "lm-eval")  # the harness's, as scripts
 
 
 class AdaptiveTask(ConfigurableTask):
-    """A YAML task that is run adaptively when its metadata say so.
+    """A YAML task that is run adaptively, unless its metadata say otherwise.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class AdaptiveTask(ConfigurableTask):
     Attributes
     ----------
     adaptive : Adaptive or None
-        How to run it; None runs it in full.
+        How to run it, by default to a standard error of 0.02; None runs it in full.
 
     Raises
     ------
@@ -46,26 +46,27 @@ class AdaptiveTask(ConfigurableTask):
         The metadata's ``adaptive`` is invalid.
     """
 
-    def __init__(
-        self,
-        data_dir: Any = None,
-        cache_dir: Any = None,
-        download_mode: Any = None,
-        config: dict[str, Any] | None = None,
-    ) -> None:
+    def __new__(cls, *arguments: Any, **named: Any) -> AdaptiveTask:
+        kind = stock_class(named.get("config") or {})
+        whole = cls if issubclass(cls, kind) else type(cls.__name__, (cls, kind), {})
+        task: AdaptiveTask = object.__new__(whole)
+        return task
+
+    def __init__(self, *arguments: Any, config: dict[str, Any] | None = None) -> None:
         # `class` is the loader's key, not one of the task's own.
         config = {key: value for key, value in (config or {}).items() if key != "class"}
         metadata = dict(config.get("metadata") or {})
         self.adaptive = _options(metadata.get("adaptive"), metadata.get("config_source"))
-        super().__init__(data_dir, cache_dir, download_mode, config)
+        super().__init__(*arguments, config=config)
 
 
 def _options(values: Any, source: Any) -> Adaptive | None:
-    if values is None or values is False:
+    if values is False:
         return None
+    values = {} if values is None or values is True else values
     if not isinstance(values, dict):
         raise UsageError(
-            'metadata adaptive must be a mapping such as {"bank": "my_task.bank.json"}, '
+            'metadata adaptive must be a mapping such as {"bank": "my_task.bank.json"}, or false, '
             f"not {values!r}"
         )
     folder = Path(source).parent if source and source != "inline" else None

@@ -107,7 +107,7 @@ def test_out_of_memory_halves_the_batch_and_loses_nothing(bench, weights, monkey
         session.administer([0])
 
 
-def test_natural_batches():
+def test_what_a_model_takes_at_once():
     class Local:
         batch_size = 6
 
@@ -117,7 +117,7 @@ def test_natural_batches():
     class Server:
         batch_size, _batch_size, _concurrent = 2, 2, 8
 
-    assert internals.natural_batch(Local()) == 6
-    assert internals.natural_batch(Queued()) == 64
-    assert internals.natural_batch(Server()) == 16
-    assert internals.natural_batch(object()) == 1
+    for model, at_once in (
+        (Local(), (1, 6)), (Queued(), (1, 64)), (Server(), (8, 2)), (object(), (1, 1))
+    ):  # fmt: skip
+        assert internals.requests_at_once(model) == at_once

@@ -339,13 +339,44 @@ def test_under_lm_eval_a_refusal_is_one_line(program, in_one_line, monkeypatch, 
     assert said == ("lm_eval: error: --limit cannot go with it\n" if in_one_line else "")
 
 
-def test_our_task_class_without_options_runs_in_full(bench, monkeypatch, tmp_path):
+def test_variants_of_any_task_and_group_are_all_that_plain_lm_eval_needs(
+    bench, common, tmp_path, monkeypatch, capsys
+):
+    folder = tmp_path / "variants"
+    names = ["all_of_it", "texts"]
+    include = ["--include_path", str(bench.tasks), "--write_variants", str(folder)]
+    assert main(["check", *names, *include]) == 0
+    assert "--tasks all_of_it_adaptive,texts_adaptive" in capsys.readouterr().out
+    files = {f.name for f in folder.iterdir()}
+    assert files == {f"{n}_adaptive.yaml" for n in ("all_of_it", "choices", "sums", "texts")}
+    flags = ["--model", "copyist", "--include_path", folder, "--model_args", "skill=0.8"]
+    flags += ["--tasks", "all_of_it_adaptive,texts_adaptive", "--output_path", tmp_path / "out"]
+    plain_lm_eval(monkeypatch, *flags, "--log_samples")
+    results, _ = outputs(tmp_path / "out")
+    for name in ("choices", "sums", "texts"):
+        block = results["adaptive"][f"{name}_adaptive"]
+        assert block["method"] == "sample" and block["standard_error"] <= 2
+        assert block["stopped_because"] in ("the target is reached", "every document was run")
+    assert "adaptive estimate" in results["groups"]["all_of_it_adaptive"]["alias"]
+
+
+def test_our_task_class_without_options_is_adaptive_and_says_so(bench, caplog):
     (bench.tasks / "texts_class.yaml").write_text(
-        "include: texts.yaml\ntask: texts_class\n"
-        "class: !function lm_eval_ccat.live.task.AdaptiveTask\n"
+        "include: texts.yaml\ntask: texts_class\nclass: !function lm_eval_ccat.AdaptiveTask\n"
     )
-    results = bench.stock(["texts_class"], bootstrap_iters=0)
+    log = logging.getLogger("lm_eval.ccat")  # the harness lets nothing through to the root
+    log.addHandler(caplog.handler)
+    try:
+        results = bench.stock(["texts_class"], bootstrap_iters=0)
+    finally:
+        log.removeHandler(caplog.handler)
+    assert results["adaptive"]["texts_class"]["standard_error"] <= 2
+    assert any("nothing says when to stop" in text for text in caplog.messages)
+    (bench.tasks / "texts_full.yaml").write_text(
+        "include: texts_class.yaml\ntask: texts_full\nmetadata: {adaptive: false}\n"
+    )
+    ours = bench.stock(["texts_full"], bootstrap_iters=0)
     full = bench.stock(["texts"], bootstrap_iters=0)
     for key in ("bleu,none", "chrf,none", "ter,none"):
-        assert results["results"]["texts_class"][key] == full["results"]["texts"][key]
-    assert "adaptive" not in results
+        assert ours["results"]["texts_full"][key] == full["results"]["texts"][key]
+    assert "adaptive" not in ours

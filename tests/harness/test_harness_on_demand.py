@@ -6,7 +6,7 @@ import pytest
 from local_bench import Copyist
 
 from lm_eval_ccat.harness import TaskSession, internals
-from lm_eval_ccat.harness.requests import BuiltAtOnce, BuiltOnDemand, requests_of
+from lm_eval_ccat.harness.internals import Requests, building
 
 
 class Chatty(Copyist):
@@ -40,15 +40,17 @@ CASES = [
     ("texts", 2, "FirstNSampler", {}),
     ("choices", 3, "FirstNSampler", {"apply_chat_template": True, "fewshot_as_multiturn": True}),
     ("texts", 0, None, {"apply_chat_template": True}),
+    ("texts", 2, None, {}),  # examples drawn from other documents
+    ("choices", 3, None, {"apply_chat_template": True}),  # drawn from the documents themselves
 ]
 
 
 @pytest.mark.parametrize(("name", "shots", "sampler", "options"), CASES)
 def test_requests_are_those_of_a_full_run(bench, name, shots, sampler, options):
     lm = Chatty()
-    few = requests_of(load(bench, name, shots, sampler), lm, options)
-    full = BuiltAtOnce(load(bench, name, shots, sampler), lm, options)
-    assert isinstance(few, BuiltOnDemand) and list(few) == list(full)
+    few = Requests(load(bench, name, shots, sampler), lm, options)
+    full = building._build_all(load(bench, name, shots, sampler), lm, options)
+    assert list(few) == list(full)
     for doc_id in reversed(list(few)):
         assert len(few[doc_id]) == len(full[doc_id])
         for a, b in zip(few[doc_id], full[doc_id]):
@@ -64,7 +66,6 @@ def test_requests_are_those_of_a_full_run(bench, name, shots, sampler, options):
 @pytest.mark.parametrize(
     ("name", "shots", "options"),
     [
-        ("texts", 2, {}),  # examples drawn at random
         ("texts", 0, {"cache_requests": True}),
         ("texts", 0, {"write_out": True}),
     ],
@@ -88,27 +89,15 @@ def test_code_in_a_task_is_not_trusted_with_it(bench):
 
 def test_only_chosen_documents_are_built(bench, monkeypatch):
     built = []
-    real = internals.build_single
+    real = building._build_one
 
     def counting(task, lm, options, doc_id, doc):
         built.append(doc_id)
         return real(task, lm, options, doc_id, doc)
 
-    monkeypatch.setattr(internals, "build_single", counting)
+    monkeypatch.setattr(building, "_build_one", counting)
     session = TaskSession(load(bench, "sums"), Copyist())
     assert len(session.doc_ids) == 36 and len(session.doc_hashes) == 36 and built == []
     session.administer([7, 3])
     session.administer([7])
     assert built == [7, 3]
-
-
-def test_a_prompt_template_is_compiled_once(bench):
-    import lm_eval.utils
-
-    session = TaskSession(load(bench, "sums"), Copyist())
-    made = lm_eval.utils.env.from_string.cache_info
-    session.prompts(0)
-    before = made().misses
-    for doc_id in range(1, 20):
-        session.prompts(doc_id)
-    assert made().misses == before

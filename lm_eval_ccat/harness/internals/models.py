@@ -1,9 +1,10 @@
-"""What we ask of a model of the harness."""
+"""What is asked of a model of the harness: its making, its batches, its answers."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -12,16 +13,30 @@ from importlib.util import find_spec
 from typing import Any
 
 from ...errors import HarnessError
-from .names import resolve
+from .names import STOCK, is_stock, resolve
 
+log = logging.getLogger("lm_eval.ccat")
+
+_API = "lm_eval.models.api_models"
 #: Packages that model types import, by the extra that installs them.
 _EXTRAS = {
     "hf": ("torch", "transformers", "accelerate", "peft"),
     "api": ("aiohttp", "tenacity", "requests", "tiktoken"),
 }
-_CONFIG = "lm_eval.config.evaluate_config:EvaluatorConfig"
 #: What every model type behind a server needs; the harness finds out when a model is made.
 _API_PACKAGES = ("aiohttp", "tenacity", "requests")
+#: First parts of the names of model types that load weights; others are behind a server.
+_WITH_WEIGHTS = frozenset(
+    "habana hf huggingface ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime openvino sglang "
+    "steered trtllm vllm winml".split()
+)
+#: Requests that a model with a queue of its own (offline vLLM, SGLang) takes in one call.
+QUEUE = 64
+#: What a prompt may be longer than the longest that was looked at.
+_MARGIN = 1.25
+
+
+# -- model types ----------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -46,13 +61,6 @@ def naming_extras() -> Iterator[None]:
         raise
 
 
-#: First parts of the names of model types that load weights; others are behind a server.
-_WITH_WEIGHTS = frozenset(
-    "habana hf huggingface ipex mamba_ssm megatron_lm nemo_lm neuronx onnxruntime openvino sglang "
-    "steered trtllm vllm winml".split()
-)
-
-
 def require_backends(models: Iterable[str]) -> None:
     """Refuse registered model types whose packages are not installed; makes no model.
 
@@ -63,12 +71,55 @@ def require_backends(models: Iterable[str]) -> None:
     """
     for model in models:
         with naming_extras():
-            model_class = _model_class(model)
-            kinds = {f"{kind.__module__}.{kind.__name__}" for kind in model_class.__mro__}
-            if "lm_eval.models.api_models.TemplateAPI" in kinds:
+            if _is_api(_model_class(model)):
                 for package in _API_PACKAGES:
                     if find_spec(package) is None:
                         raise ModuleNotFoundError(f"No module named '{package}'", name=package)
+
+
+def model_types() -> list[str]:
+    """Names of the registered model types, those of the harness's own and others'."""
+    import_module("lm_eval.models")
+    return [str(name) for name in resolve("lm_eval.api.registry:model_registry")]
+
+
+def register_model_type(name: str, target: str) -> None:
+    """Make a model type known to the harness; the class is imported when it is used."""
+    import_module("lm_eval.models")  # registers the harness's own, without loading them
+    registry = resolve("lm_eval.api.registry:model_registry")
+    if name not in registry:
+        registry.register(name, target=target)
+
+
+def holds_weights(name: str) -> bool:
+    """Whether a model type loads weights into the memory of this machine, by its name."""
+    return name.split("-")[0] in _WITH_WEIGHTS and name != "sglang-generate"
+
+
+def known_arguments(name: str) -> set[str] | None:
+    """Arguments that a model type reads; None where it hands what it does not know on."""
+    with naming_extras():
+        kind = _model_class(name)
+    if not _is_api(kind):
+        return None
+    found = {"batch_size", "max_batch_size", "device"}
+    for k in kind.__mro__:
+        found.update(inspect.signature(k.__init__).parameters if "__init__" in vars(k) else ())
+    return found - {"self", "args", "kwargs"}
+
+
+def _model_class(name: str) -> Any:
+    # The harness registers its own only while no other is registered.
+    import_module("lm_eval.models")
+    return resolve("lm_eval.api.registry:get_model")(name)
+
+
+def _is_api(kind: type) -> bool:
+    # By name: the module needs packages that may be missing.
+    return f"{_API}.TemplateAPI" in {f"{k.__module__}.{k.__name__}" for k in kind.__mro__}
+
+
+# -- models ---------------------------------------------------------------------------------------
 
 
 def make_lm(
@@ -87,10 +138,11 @@ def make_lm(
         harness's command, whose ``device`` is the first card where there is one, and else the CPU.
         (A model type left to its own default may insist on a card.)
     """
-    arguments = dict(model_args or {})
-    default = {f.name: f.default for f in fields(resolve(_CONFIG))}
+    arguments, stated = dict(model_args or {}), dict(additional or {})
+    config = resolve("lm_eval.config.evaluate_config:EvaluatorConfig")
+    default = {field.name: field.default for field in fields(config)}
     wanted = {
-        name: default[name] if (additional or {}).get(name) is None else (additional or {})[name]
+        name: default[name] if stated.get(name) is None else stated[name]
         for name in ("batch_size", "max_batch_size", "device")
         if name not in arguments
     }
@@ -98,34 +150,11 @@ def make_lm(
         return _model_class(model).create_from_arg_obj(arguments, wanted)
 
 
-def model_types() -> list[str]:
-    """Names of the registered model types, those of the harness's own and others'."""
-    import_module("lm_eval.models")
-    return [str(name) for name in resolve("lm_eval.api.registry:model_registry")]
-
-
-def holds_weights(name: str) -> bool:
-    """Whether a model type loads weights into the memory of this machine, by its name."""
-    return name.split("-")[0] in _WITH_WEIGHTS and name != "sglang-generate"
-
-
-def _model_class(name: str) -> Any:
-    # The harness registers its own only while no other is registered.
-    import_module("lm_eval.models")
-    return resolve("lm_eval.api.registry:get_model")(name)
-
-
-def known_arguments(name: str) -> set[str] | None:
-    """Arguments that a model type reads; None where it hands what it does not know on."""
-    with naming_extras():
-        kind = _model_class(name)
-    kinds = {f"{k.__module__}.{k.__name__}" for k in kind.__mro__}
-    if "lm_eval.models.api_models.TemplateAPI" not in kinds:
-        return None
-    found = {"batch_size", "max_batch_size", "device"}
-    for k in kind.__mro__:
-        found.update(inspect.signature(k.__init__).parameters if "__init__" in vars(k) else ())
-    return found - {"self", "args", "kwargs"}
+def model_arguments(model_args: Any) -> dict[str, Any]:
+    """A model's arguments as a mapping, whichever way they were given."""
+    if isinstance(model_args, str):
+        model_args = resolve("lm_eval.utils:simple_parse_args_string")(model_args)
+    return dict(model_args or {})
 
 
 def with_cache(lm: Any, path: str) -> Any:
@@ -138,11 +167,16 @@ def unwrapped(lm: Any) -> Any:
     return getattr(lm, "lm", lm)
 
 
-def model_arguments(model_args: Any) -> dict[str, Any]:
-    """A model's arguments as a mapping, whichever way they were given."""
-    if isinstance(model_args, str):
-        model_args = resolve("lm_eval.utils:simple_parse_args_string")(model_args)
-    return dict(model_args or {})
+def model_name(lm: Any) -> str:
+    """The name by which a model is known outside the harness, as far as it tells."""
+    inner = unwrapped(lm)
+    candidates = (
+        getattr(inner, "model", None),  # API models
+        getattr(inner, "pretrained", None),
+        getattr(getattr(inner, "config", None), "_name_or_path", None),
+    )
+    named = (name for name in candidates if isinstance(name, str) and name)
+    return next(named, type(inner).__name__)
 
 
 def world_size(lm: Any) -> int:
@@ -167,28 +201,21 @@ def token_counter(lm: Any) -> Callable[[str], int] | None:
     return count
 
 
-def generate(lm: Any, prompts: Sequence[Any], gen_kwargs: Mapping[str, Any]) -> list[str]:
-    """Texts that a model generates for prompts, outside any task."""
-    make = resolve("lm_eval.api.instance:Instance")
-    requests = [
-        make(request_type="generate_until", doc={}, arguments=(prompt, dict(gen_kwargs)), idx=i)
-        for i, prompt in enumerate(prompts)
-    ]
-    return [str(text) for text in lm.generate_until(requests)]
-
-
-def model_name(lm: Any) -> str:
-    """The name by which a model is known outside the harness, as far as it tells."""
+def own_retries(lm: Any, attempts: int) -> int | None:
+    """Set how often the model itself repeats a failed request; what it was, None without such."""
     inner = unwrapped(lm)
-    candidates = (
-        getattr(inner, "model", None),  # API models
-        getattr(inner, "pretrained", None),
-        getattr(getattr(inner, "config", None), "_name_or_path", None),
-    )
-    for name in candidates:
-        if isinstance(name, str) and name:
-            return name
-    return type(inner).__name__
+    before: int | None = getattr(inner, "max_retries", None)
+    if before is not None:
+        inner.max_retries = attempts
+    return before
+
+
+def talks_to_a_server(lm: Any) -> bool:
+    """Whether the model's requests go out as the harness's own `TemplateAPI` sends them."""
+    inner = unwrapped(lm)
+    sending = list(STOCK.values())[1]
+    changed = any(name in vars(inner) for name in sending.split())
+    return _is_api(type(inner)) and not changed and is_stock(type(inner), sending, _API)
 
 
 def hear_answers(lm: Any, listen: Callable[[Any], None]) -> None:
@@ -214,10 +241,106 @@ def hear_answers(lm: Any, listen: Callable[[Any], None]) -> None:
             setattr(inner, name, listening(function))
 
 
-def own_retries(lm: Any, attempts: int) -> int | None:
-    """Set how often the model itself repeats a failed request; what it was, None without such."""
+# -- answers --------------------------------------------------------------------------------------
+
+
+def requests_for(prompts: Sequence[Any], gen_kwargs: Mapping[str, Any]) -> list[Any]:
+    """Requests to generate texts for prompts, outside any task."""
+    make = resolve("lm_eval.api.instance:Instance")
+    return [
+        make(
+            request_type="generate_until",
+            doc={},
+            arguments=(prompt, dict(gen_kwargs)),
+            idx=0,
+            metadata=("", i, 1),
+        )
+        for i, prompt in enumerate(prompts)
+    ]
+
+
+def send(lm: Any, instances: Sequence[Any]) -> None:
+    """Run requests through the model and store each response with its request.
+
+    As `lm_eval.evaluator.evaluate` does: per request type one call, each request repeated
+    ``repeats`` times in a row, the responses appended in order.
+    """
+    by_type: dict[str, list[Any]] = {}
+    for instance in instances:
+        by_type.setdefault(instance.request_type, []).extend([instance] * instance.repeats)
+    answers = {kind: _answer(lm, kind, requests) for kind, requests in by_type.items()}
+    for kind, requests in by_type.items():
+        if len(answers[kind]) != len(requests):
+            raise HarnessError(
+                f"the model answered {len(answers[kind])} of {len(requests)} {kind} requests"
+            )
+    # Stored only once every answer is there: a call that fails leaves no half-asked document.
+    for instance in instances:
+        instance.resps = []
+    for kind, requests in by_type.items():
+        for instance, answer in zip(requests, answers[kind]):
+            instance.resps.append(answer)
+
+
+def _answer(lm: Any, kind: str, requests: list[Any]) -> list[Any]:
+    method = getattr(lm, kind)
+    # A progress bar for every few documents says nothing.
+    quiet = "disable_tqdm" in inspect.signature(method).parameters
+    while True:
+        try:
+            return list(method(requests, disable_tqdm=True) if quiet else method(requests))
+        except RuntimeError as error:
+            if "out of memory" not in str(error).lower() or not halve_batch_size(lm):
+                raise
+
+
+# -- how many requests a model takes at once ------------------------------------------------------
+
+
+def requests_at_once(lm: Any) -> tuple[int, int]:
+    """(calls that may run at the same time, requests of one call) for this model.
+
+    API models take ``num_concurrent`` calls of ``batch_size`` prompts; local ones one call of
+    ``batch_size``. A model that fills its batches itself takes calls of `QUEUE`.
+    """
     inner = unwrapped(lm)
-    before: int | None = getattr(inner, "max_retries", None)
-    if before is not None:
-        inner.max_retries = attempts
-    return before
+    if hasattr(inner, "_concurrent"):
+        return max(1, int(inner._concurrent)), max(1, int(getattr(inner, "_batch_size", 1)))
+    size = getattr(inner, "batch_size", 1)
+    if str(size).startswith("auto"):
+        return 1, QUEUE
+    try:
+        return 1, max(1, int(size))
+    except (TypeError, ValueError):  # a model that has no such thing
+        return 1, 1
+
+
+def batch_is_open(lm: Any) -> bool:
+    """Whether the model would look for its batch size at each call (``auto``, ``auto:8``)."""
+    inner = unwrapped(lm)
+    return getattr(inner, "batch_size", 1) == "auto" and hasattr(inner, "_detect_batch_size")
+
+
+def find_batch_size(lm: Any, prompts: Iterable[str], answer: int) -> int:
+    """The largest batch that fits, for prompts like these and answers of so many tokens."""
+    inner = unwrapped(lm)
+    longest = max((len(inner.tok_encode(prompt)) for prompt in prompts), default=1)
+    tokens = min(int(inner.max_length), int(longest * _MARGIN) + answer)
+    size = int(inner._detect_batch_size([(None, [0] * max(1, tokens), [0])], 0))
+    log.info("batch size %d found for requests of up to %d tokens, and kept", size, tokens)
+    return size
+
+
+def keep_batch_size(lm: Any, size: int) -> None:
+    """Fix a model's batch size, whatever it was."""
+    unwrapped(lm).batch_size_per_gpu = size
+
+
+def halve_batch_size(lm: Any) -> bool:
+    """Halve a local model's batch size after it ran out of memory; False where it cannot be."""
+    size = getattr(unwrapped(lm), "batch_size_per_gpu", 1)
+    if not isinstance(size, int) or size < 2:
+        return False
+    log.warning("out of memory with a batch of %d; going on with %d", size, size // 2)
+    keep_batch_size(lm, size // 2)
+    return True

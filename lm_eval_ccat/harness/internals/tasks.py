@@ -1,20 +1,59 @@
-"""Finding and loading the harness's tasks, and building their requests."""
+"""Finding and loading the harness's tasks.
+
+To read all of the harness's own 14,000 task files as YAML takes many seconds; most names are found
+by looking through them as text.
+"""
 
 from __future__ import annotations
 
-import functools
 import logging
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from importlib import import_module
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import HarnessError
-from .names import resolve
-from .stock import stock_entries
+from ...errors import UsageError
+from ...plugins import did_you_mean
+from .names import attribute, resolve
 
-_INDEX_LOG = "lm_eval.tasks._index"
+_INDEX = "task_index|_task_index"
+_DEFINED = re.compile(rb"^(task|group)[ \t]*:[ \t]*[\"']?([\w./:+-]+)[\"']?[ \t]*$", re.MULTILINE)
+
+
+class _OnceOrNever(logging.Filter):
+    """Says once that a folder of tasks stands in the way of another, and never what is the default.
+
+    The harness says both for every task, the second twice for each metric.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folders: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = str(record.msg)
+        if "is defined, but aggregation is not" in text or "but higher_is_better is not" in text:
+            return False
+        if "overrides existing task" not in text or not isinstance(record.args, tuple):
+            return True
+        name, used = record.args[:2]
+        folder = str(Path(str(used)).parent)
+        record.msg = "Several folders hold the task %s, or more; what is in %s is used"
+        record.args = (name, folder)
+        first = not self._folders
+        self._folders.add(folder)
+        return first
+
+
+_QUIET = _OnceOrNever()
+
+
+def hush() -> None:
+    """Keep the harness from saying of every task what is the default; once is enough."""
+    for name in ("lm_eval.tasks._index", "lm_eval.api.task"):
+        logging.getLogger(name).addFilter(_QUIET)
 
 
 def load_tasks(
@@ -32,6 +71,7 @@ def load_tasks(
 
 def load_from(manager: Any, names: Sequence[Any]) -> dict[str, Any]:
     """Load tasks and groups by an index of them: ``{"tasks": ..., "groups": ...}``."""
+    hush()
     return dict(manager.load(list(names)))
 
 
@@ -40,31 +80,43 @@ def task_manager(
 ) -> Any:
     """An index of tasks in which names can be found.
 
-    Reading the harness's own 14,000 task files takes many seconds, and is left out where each name
-    is a file, a task or group of `include_path` (which goes before the harness's own of that
-    name), or a task that one file of the harness defines.
+    The harness's own task files are left out where each name is a file, a task or group of
+    `include_path` (which goes before the harness's own of that name), or a task that one file of
+    the harness defines.
 
     Raises
     ------
     UsageError
-        There is no such task, group or tag.
+        There is no such task, group or tag; with close names.
     """
-    make = resolve("lm_eval.tasks:TaskManager")
-    with _one_warning_of_copies():
-        own = make(include_path=include_path, include_defaults=False, metadata=dict(metadata or {}))
-        missing = _missing(own.task_index, names)
-        if not missing:
-            return own
-        unknown = [n for n in missing if n not in own.task_index and _is_a_name(n)]
-        found = stock_entries(unknown)
-        if found is not None and len(found) == len(missing):
-            own.task_index.update(found)
-            return own
-        return make(include_path=include_path, metadata=dict(metadata or {}))
+    hush()
+    make, about = resolve("lm_eval.tasks:TaskManager"), dict(metadata or {})
+    own = make(include_path=include_path, include_defaults=False, metadata=about)
+    index = attribute(own, _INDEX)
+    missing = [n for n in names if not (_is_whole(index, n) or Path(n).is_file())]
+    unknown = [n for n in missing if n not in index and _is_a_name(n)]
+    files = _stock_files(unknown, list(index)) if unknown or missing else {}
+    if files is None or len(files) < len(missing):
+        return make(include_path=include_path, metadata=about)
+    index.update({name: _entry(file) for name, file in files.items()})
+    return own
 
 
-def _missing(index: Mapping[str, Any], names: Sequence[Any]) -> list[Any]:
-    return [name for name in names if not (_is_whole(index, name) or Path(name).is_file())]
+def require_tasks(names: Sequence[str], include_path: Any = None) -> None:
+    """Refuse names of tasks that neither a folder nor the harness has, with close names.
+
+    Raises
+    ------
+    UsageError
+    """
+    index: dict[str, Any] = {}
+    if include_path:
+        make = resolve("lm_eval.tasks:TaskManager")
+        hush()
+        index = attribute(make(include_path=include_path, include_defaults=False), _INDEX)
+    unknown = [n for n in names if n not in index and _is_a_name(n) and not Path(n).exists()]
+    if unknown:
+        _stock_files(unknown, list(index))
 
 
 def _is_whole(index: Mapping[str, Any], name: Any) -> bool:
@@ -72,8 +124,8 @@ def _is_whole(index: Mapping[str, Any], name: Any) -> bool:
     entry = index.get(name)
     if entry is None or entry.kind.name != "GROUP":
         return entry is not None and entry.kind.name in ("TASK", "PY_TASK")
-    given = (entry.cfg or {}).get("task")
-    members = given if isinstance(given, list) else [given]
+    stated = (entry.cfg or {}).get("task")
+    members = stated if isinstance(stated, list) else [stated]
     names = [m.get("task") if isinstance(m, Mapping) else m for m in members]
     return all(isinstance(n, str) and _is_whole(index, n) for n in names)
 
@@ -83,46 +135,62 @@ def _is_a_name(text: str) -> bool:
     return not any(sign in text for sign in "*?[]/\\") and not text.endswith((".yaml", ".yml"))
 
 
-@contextmanager
-def indexing(names: Sequence[str]) -> Iterator[None]:
-    """While this lasts, the harness's own command leaves its own task files out where it can."""
-    module: Any = import_module("lm_eval.tasks")
-    make = module.TaskManager
+def _stock_files(names: Sequence[str], others: Sequence[str]) -> dict[str, Path] | None:
+    """The harness's own files of tasks that one of them defines.
 
-    def manager(include_path: Any = None, **others: Any) -> Any:
-        with _one_warning_of_copies():
-            own = make(include_path=include_path, **{**others, "include_defaults": False})
-            whole = bool(names) and not _missing(own.task_index, names)
-            return own if whole else make(include_path=include_path, **others)
+    None where a name may be a group's or a tag's, or stands in several files: only the whole index
+    tells.
 
-    module.TaskManager = manager
-    try:
-        yield
-    finally:
-        module.TaskManager = make
+    Raises
+    ------
+    UsageError
+        A name stands in none of the files; with close names among them and `others`.
+    """
+    files: dict[str, list[Path]] = {}
+    kinds: dict[str, str] = {}
+    members = dict.fromkeys(names, False)
+    for path, text in _texts():
+        for kind, defined in _DEFINED.findall(text):
+            files.setdefault(defined.decode(), []).append(path)
+            kinds[defined.decode()] = kind.decode()
+        for name in names:
+            members[name] = members[name] or bool(_listed(name).search(text))
+    for name in names:
+        if name not in files and not members[name]:
+            meant = did_you_mean(name, dict.fromkeys([*others, *files]), listing=False)
+            raise UsageError(
+                f"cannot load task {name!r}: no task, group or tag has that name{meant} "
+                "(`lm_eval ls tasks` lists all, --include_path adds a folder)"
+            )
+    alone = {n: files[n][0] for n in names if len(files.get(n, ())) == 1 and kinds[n] == "task"}
+    if len(alone) < len(names) or any(f.suffix != ".yaml" for f in alone.values()):
+        return None
+    return alone
 
 
-@contextmanager
-def _one_warning_of_copies() -> Iterator[None]:
-    """Say once, not once per task, that a folder of tasks stands in the way of another."""
-    log = logging.getLogger(_INDEX_LOG)
-    told: list[str] = []
+def _entry(file: Path) -> Any:
+    """What the harness's index holds of a file."""
+    entry = resolve("lm_eval.tasks._index:TaskIndex.entry_from_path")(file)
+    if entry is not None:
+        entry.cfg = resolve("lm_eval.tasks._yaml_loader:load_yaml")(file, resolve_func=False)
+    return entry
 
-    def first(record: logging.LogRecord) -> bool:
-        if "overrides existing task" not in str(record.msg) or not isinstance(record.args, tuple):
-            return True
-        name, used = record.args[:2]
-        folder = str(Path(str(used)).parent)
-        record.msg = "Several folders hold the task %s, or more; what is in %s is used"
-        record.args = (name, folder)
-        told.append(folder)
-        return len(told) == 1
 
-    log.addFilter(first)
-    try:
-        yield
-    finally:
-        log.removeFilter(first)
+def _texts() -> Iterator[tuple[Path, bytes]]:
+    # Templates, which tasks include, may lack the dot of the suffix.
+    root = Path(resolve("lm_eval.tasks:__file__")).parent
+    for here, _, files in os.walk(root):
+        for name in files:
+            if name.endswith("yaml"):
+                path = Path(here, name)
+                yield path, path.read_bytes()
+
+
+def _listed(name: str) -> re.Pattern[bytes]:
+    """Where a name stands as a tag, as a group's member, or as another value of a task."""
+    quoted = re.escape(name.encode())
+    start = rb"(?:[ \t]*-[ \t]*|(?:task|group|tag)[ \t]*:[^\n]*?)"
+    return re.compile(rb"^" + start + rb"[\"']?\b" + quoted + rb"[\"']?[ \t]*(?:$|[,\]#])", re.M)
 
 
 def expand_names(manager: Any, patterns: Sequence[str]) -> list[str]:
@@ -132,113 +200,77 @@ def expand_names(manager: Any, patterns: Sequence[str]) -> list[str]:
     ]
 
 
+@dataclass(frozen=True)
+class Listed:
+    """What an index holds of a name.
+
+    Attributes
+    ----------
+    kind : {"task", "group", "tag"}
+    config : dict
+        Functions stand as text. A task class keeps its settings in code: its configuration then has
+        a ``class`` and little else.
+    members : tuple
+        Of a group or tag: names, or configurations that change a named task or stand for one.
+    file : Path or None
+    """
+
+    kind: str
+    config: dict[str, Any]
+    members: tuple[Any, ...]
+    file: Path | None
+
+
+def listed(manager: Any, name: str) -> Listed:
+    """What an index holds of a task, group, tag or YAML file; nothing is loaded.
+
+    Raises
+    ------
+    KeyError
+        There is no such thing.
+    """
+    entry = attribute(manager, _INDEX).get(name) or _entry(Path(name))
+    if entry is None:
+        raise KeyError(name)
+    config = dict(entry.cfg or {})
+    members = config.get("task") or []
+    file = Path(entry.yaml_path) if entry.yaml_path else None
+    if entry.kind.name == "TAG":
+        return Listed("tag", config, tuple(sorted(entry.tags)), file)
+    if entry.kind.name == "GROUP":
+        return Listed(
+            "group", config, tuple([members] if isinstance(members, str) else members), file
+        )
+    return Listed("task", config, (), file)
+
+
 def static_configs(manager: Any, name: str) -> dict[str, dict[str, Any]]:
     """Configurations of the tasks of a name (task, group, tag or YAML file), without loading them.
 
-    Functions stand as text. A task class keeps its settings in code: its configuration then has
-    a ``class`` and little else.
+    Raises
+    ------
+    KeyError
+        There is no such task, group, tag or file.
     """
-    entry = manager.task_index.get(name)
-    if entry is None:
-        from_path = resolve("lm_eval.tasks._index:TaskIndex.entry_from_path")
-        entry = from_path(Path(name))
-        if entry is None:
-            raise KeyError(name)
-        load = resolve("lm_eval.tasks._yaml_loader:load_yaml")
-        entry.cfg = load(entry.yaml_path, resolve_func=False)
-    config = dict(entry.cfg or {})
-    if entry.kind.name == "TAG":
-        members: Sequence[Any] = sorted(entry.tags)
-    elif entry.kind.name == "GROUP":
-        members = config.get("task") or []
-    else:
-        return {str(config.get("task", name)): config}
-    found: dict[str, dict[str, Any]] = {}
-    for member in [members] if isinstance(members, str) else members:
+    one = listed(manager, name)
+    if one.kind == "task":
+        return {str(one.config.get("task", name)): one.config}
+    configs: dict[str, dict[str, Any]] = {}
+    for member in one.members:
         changes = member if isinstance(member, dict) else {}
         child = str(changes.get("task") or changes.get("group") or member)
-        if child in manager.task_index:
+        if child in attribute(manager, _INDEX):
             for task, base in static_configs(manager, child).items():
-                found[task] = {**base, **{k: v for k, v in changes.items() if k != "task"}}
+                configs[task] = {**base, **{k: v for k, v in changes.items() if k != "task"}}
         elif isinstance(changes.get("task"), str):
-            found[f"{name}::{child}"] = dict(changes)
+            configs[f"{name}::{child}"] = dict(changes)
         else:  # a group written out inside its parent
-            inner = changes.get("task") or []
-            for task in inner:
+            for task in changes.get("task") or []:
                 label = task if isinstance(task, str) else str(task.get("task"))
-                found.update(static_configs(manager, label))
-    return found
+                configs.update(static_configs(manager, label))
+    return configs
 
 
 def default_metrics(output_type: str) -> list[str]:
     """Metrics of a task whose configuration lists none."""
     return list(resolve("lm_eval.api.registry:DEFAULT_METRIC_REGISTRY").get(output_type, []))
-
-
-def split_task_dict(task_dict: Mapping[Any, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(groups, tasks) of what `evaluate` is given, in its new or its old form."""
-    if "tasks" in task_dict:
-        return dict(task_dict.get("groups") or {}), dict(task_dict["tasks"])
-    groups, tasks = resolve("lm_eval.evaluator_utils:_handle_back_comp")(task_dict)
-    return dict(groups), dict(tasks)
-
-
-def build_requests(task: Any, lm: Any, options: Mapping[str, Any]) -> list[Any]:
-    """Every request of a task, exactly as a full run of the harness builds them."""
-    chat = options.get("apply_chat_template") or False
-    task.build_all_requests(
-        limit=None,
-        samples=None,
-        rank=0,
-        world_size=1,
-        cache_requests=options.get("cache_requests", False),
-        rewrite_requests_cache=options.get("rewrite_requests_cache", False),
-        system_instruction=options.get("system_instruction"),
-        apply_chat_template=bool(chat),
-        fewshot_as_multiturn=options.get("fewshot_as_multiturn", False),
-        chat_template=template_of(lm) if chat else None,
-        tokenizer_name=_tokenizer_name(lm) if chat else "",
-    )
-    if options.get("write_out"):
-        resolve("lm_eval.evaluator_utils:print_writeout|_print_writeout")(task)
-    return list(task.instances)
-
-
-def template_of(lm: Any) -> Any:
-    """What turns a conversation into a prompt; a model that cannot is named with the remedy.
-
-    Raises
-    ------
-    HarnessError
-        When it is called, and the model has no chat template.
-    """
-    own = getattr(lm, "apply_chat_template", None)
-    if own is None:
-        return None
-
-    @functools.wraps(own)
-    def apply(*arguments: Any, **named: Any) -> Any:
-        try:
-            return own(*arguments, **named)
-        except NotImplementedError as error:
-            raise HarnessError(
-                f"models of type {type(lm).__name__} have no chat template: run without "
-                "apply_chat_template, or with a model type that has one"
-            ) from error
-
-    return apply
-
-
-def _tokenizer_name(lm: Any) -> str:
-    try:
-        return str(getattr(lm, "tokenizer_name", ""))
-    except NotImplementedError:  # the harness's cache of requests asks for it, and nothing else
-        return type(lm).__name__
-
-
-def chat_template_text(lm: Any, apply_chat_template: bool | str) -> str | None:
-    """The chat template that a run would apply, None without one."""
-    if not apply_chat_template:
-        return None
-    template: str | None = lm.chat_template(apply_chat_template)
-    return template

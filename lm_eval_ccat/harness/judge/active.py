@@ -50,7 +50,7 @@ def watch_judged_models() -> None:
     """From now on tell the active judge of every model that the harness or a session runs."""
     global _WATCHING
     _WATCHING = True
-    internals.watch_evaluate(announce)
+    internals.hook(before=announce)
 
 
 def announce(lm: Any) -> None:

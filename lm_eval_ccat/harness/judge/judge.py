@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from ...errors import HarnessError, UsageError
 from ..noting import unscored
 from .agreement import Agreement, agreement
-from .backends import Backend, Refusal
+from .asking import Asked, Refusal
 from .identity import relatives, same_models
-from .member import Member, Verdict
+from .member import Member, Vote
 from .settings import JudgeSettings
 from .usage import Usage
 
@@ -53,7 +53,7 @@ class Judge:
     ----------
     settings : JudgeSettings
         One judge or several, asked once or repeatedly.
-    *backends : Backend, optional
+    *asked : Asked, optional
         What is asked, one for each judge; by default what the settings name.
 
     Raises
@@ -62,10 +62,10 @@ class Judge:
         If the judge is one of ``settings.judged`` and may not be, or its prompt cannot be read.
     """
 
-    def __init__(self, settings: JudgeSettings, *backends: Backend) -> None:
+    def __init__(self, settings: JudgeSettings, *asked: Asked) -> None:
         self.settings = settings
         self.members = [
-            Member(member, backends[i] if i < len(backends) else None)
+            Member(member, asked[i] if i < len(asked) else None)
             for i, member in enumerate(settings.members)
         ]
         self._rated: list[tuple[float, ...]] = []
@@ -142,7 +142,7 @@ class Judge:
             If a judge does not answer; ratings that came in are in the cache, and cost nothing
             when they are asked for again.
         """
-        columns: list[list[Verdict]] = []
+        columns: list[list[Vote]] = []
         failures: list[HarnessError] = []
         for member in self.members:
             for repeat in range(self.settings.repeats):
@@ -153,7 +153,7 @@ class Judge:
                 ]
         if failures:
             raise failures[0]
-        return [self._rating(verdicts) for verdicts in zip(*columns)]
+        return [self._rating(votes) for votes in zip(*columns)]
 
     def agreement(self) -> Agreement | None:
         """How far judges and repeats agreed so far; None where there is one rating each."""
@@ -164,16 +164,16 @@ class Judge:
         found = self.agreement()
         return self.usage.describe() + (f"; {found.describe()}" if found else "")
 
-    def _rating(self, verdicts: Sequence[Verdict]) -> Rating:
-        scores = tuple(verdict.score for verdict in verdicts)
+    def _rating(self, votes: Sequence[Vote]) -> Rating:
+        scores = tuple(vote.score for vote in votes)
         self._rated.append(scores)
-        errors = [str(verdict.error) for verdict in verdicts if verdict.error]
+        errors = [str(vote.error) for vote in votes if vote.error]
         return Rating(
             reduced(scores, self.settings.reducer),
-            verdicts[0].reply,
-            all(verdict.cached for verdict in verdicts),
+            votes[0].reply,
+            all(vote.cached for vote in votes),
             scores,
-            errors[0] if len(errors) == len(verdicts) else "",
+            errors[0] if len(errors) == len(votes) else "",
         )
 
 

@@ -11,7 +11,7 @@ from threading import Lock
 
 from ...errors import HarnessError, UsageError
 from ..noting import spend
-from .backends import Backend, Messages, Refusal, Reply, backend_of
+from .asking import Asked, HarnessJudge, Messages, Refusal, Reply
 from .cache import ReplyCache
 from .rating import grade
 from .settings import JudgeSettings
@@ -25,7 +25,7 @@ _OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form 
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Vote:
     """What one judge said of one answer: NaN without a rating, an error where it gave no reply."""
 
     score: float
@@ -40,71 +40,71 @@ class Member:
     Parameters
     ----------
     settings : JudgeSettings
-    backend : Backend, optional
+    asked : Asked, optional
         What is asked; by default what the settings name.
     """
 
-    def __init__(self, settings: JudgeSettings, backend: Backend | None = None) -> None:
+    def __init__(self, settings: JudgeSettings, asked: Asked | None = None) -> None:
         self.settings = settings
         self.usage = Usage(usd=0.0 if settings.price.known else None)
         self._prompt = _template(settings)
-        self._backend = backend
+        self._judge = asked
         self._cache = ReplyCache(settings.cache)
         self._lock = Lock()
 
-    def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[Verdict]:
+    def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[Vote]:
         """Rate answers for the (repeat + 1)-th time, as many at once as the judge takes."""
         keys = [self._key(fields, repeat) for fields in answers]
         conversations = {key: self._conversation(fields) for key, fields in zip(keys, answers)}
-        found: dict[str, Verdict] = {}
+        found: dict[str, Vote] = {}
         for key in conversations:
             past = self._cache.get(key)
             score = None if past is None else self._grade(past)
             if past is not None and score is not None:
-                found[key] = Verdict(score, past, True)
+                found[key] = Vote(score, past, True)
         for attempt in range(self.settings.attempts):
             # The same question twice in one call is put once.
             open_ = [key for key in conversations if key not in found]
             if not open_:
                 break
             last = attempt + 1 == self.settings.attempts
-            replies = self._asked([conversations[key] for key in open_])
+            replies = self._replies([conversations[key] for key in open_])
             for key, reply in zip(open_, replies):
-                verdict = self._verdict(key, reply, last)
-                if verdict is not None:
-                    found[key] = verdict
+                vote = self._vote(key, reply, last)
+                if vote is not None:
+                    found[key] = vote
                 elif isinstance(reply, Reply):
                     conversations[key] = [
                         *conversations[key],
                         {"role": "assistant", "content": reply.text},
                         {"role": "user", "content": self._reminder()},
                     ]
-        verdicts = [found[key] for key in keys]
+        votes = [found[key] for key in keys]
         with self._lock:
-            self.usage.cached += sum(verdict.cached for verdict in verdicts)
-            self.usage.refused += sum(isinstance(v.error, Refusal) for v in verdicts)
-            self.usage.unrated += sum(math.isnan(v.score) and v.error is None for v in verdicts)
-        return verdicts
+            self.usage.cached += sum(vote.cached for vote in votes)
+            self.usage.refused += sum(isinstance(v.error, Refusal) for v in votes)
+            self.usage.unrated += sum(math.isnan(v.score) and v.error is None for v in votes)
+        return votes
 
-    def _asked(self, conversations: list[Messages]) -> list[Reply | HarnessError]:
+    def _replies(self, conversations: list[Messages]) -> list[Reply | HarnessError]:
         with self._lock:
-            if self._backend is None:
-                self._backend = backend_of(self.settings)
-        replies = self._backend.ask(conversations)
+            if self._judge is None:
+                self._judge = HarnessJudge(self.settings)
+        replies = self._judge.ask(conversations)
         for reply in replies:
             if isinstance(reply, Reply):
                 self._count(reply)
         return replies
 
-    def _verdict(self, key: str, reply: Reply | HarnessError, last: bool) -> Verdict | None:
+    def _vote(self, key: str, reply: Reply | HarnessError, last: bool) -> Vote | None:
         """What a reply amounts to; None where it is worth asking again."""
         if not isinstance(reply, Reply):
-            return Verdict(math.nan, "", False, reply)
+            return Vote(math.nan, "", False, reply)
         score = self._grade(reply.text)
         if score is not None:  # an unreadable reply is not worth keeping
             self._cache.put(key, reply.text, self.settings.model)
-            return Verdict(score, reply.text, False)
-        return Verdict(math.nan, reply.text, False) if last else None
+            return Vote(score, reply.text, False)
+        return Vote(math.nan, reply.text, False) if last else None
 
     def _grade(self, reply: str) -> float | None:
         return grade(reply, self.settings.grade_pattern, self.settings.grades)

@@ -1,0 +1,208 @@
+"""The contract with the harness: it has all that we use of it, and nothing else is used."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import collections
+import concurrent.futures
+import copy
+import dataclasses
+import difflib
+import functools
+import importlib
+import inspect
+import json
+import logging
+import os
+import random
+import re
+import threading
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+import lm_eval_ccat
+from lm_eval_ccat.errors import HarnessError
+from lm_eval_ccat.harness import internals
+from lm_eval_ccat.harness.internals import names
+
+ROOT = Path(lm_eval_ccat.__file__).parent
+FOLDER = ROOT / "harness" / "internals"
+TREES = {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+OURS = [node for path in TREES if path.parent == FOLDER for node in ast.walk(TREES[path])]
+
+
+def class_of(name):
+    try:
+        return names.resolve(name)
+    except ModuleNotFoundError:
+        if name.endswith("?"):
+            return None
+        raise
+
+
+def has(kind, attribute):
+    """Whether objects of a class have an attribute: defined, annotated, or set by some method."""
+    if hasattr(kind, attribute):
+        return True
+    for one in kind.__mro__[:-1]:
+        if attribute in vars(one).get("__annotations__", {}):
+            return True
+        if re.search(rf"\bself\.{attribute}\b[^=\n]*=", inspect.getsource(one)):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("name", names.NAMES)
+def test_the_harness_has_every_name(name):
+    assert names.resolve(name) is not None or name.endswith("?")
+
+
+@pytest.mark.parametrize("name", names.ATTRIBUTES)
+def test_the_harness_s_objects_have_every_attribute(name):
+    kind = class_of(name)
+    for wanted in names.ATTRIBUTES[name].split() if kind is not None else ():
+        if not wanted.endswith("?"):
+            assert any(has(kind, one) for one in wanted.split("|")), f"{name} lacks {wanted}"
+
+
+@pytest.mark.parametrize("name", names.STOCK)
+def test_the_harness_s_own_classes_count_as_its_own(name):
+    kind, stock = class_of(name), names.STOCK[name]
+    module = ".".join(kind.__module__.split(".")[:3])
+    changed = type("Changed", (kind,), {stock.split()[0]: lambda self: None})
+    assert names.is_stock(kind, stock, module) and not names.is_stock(changed, stock, module)
+
+
+def test_what_is_patched_is_there():
+    for name in names.PATCHED:
+        path, _, attribute = name.rpartition("." if "." in name.split(":")[1] else ":")
+        holder = names.resolve(path) if ":" in path else importlib.import_module(path)
+        assert hasattr(holder, attribute) or has(holder, attribute), name
+
+
+def test_every_name_that_is_resolved_is_listed():
+    asked = [
+        node.args[0].value
+        for node in OURS
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "resolve"
+        and isinstance(node.args[0], ast.Constant)
+    ]
+    assert set(asked) <= set(names.NAMES)
+    bases = {f"{node.module}:{a.name}" for node in OURS if isinstance(node, ast.ImportFrom)
+             and str(node.module).startswith("lm_eval") for a in node.names}  # fmt: skip
+    unused = {name for name in names.NAMES if name not in asked}
+    known = {name.partition("|")[0] for name in names.NAMES}
+    assert bases <= known and unused <= {
+        *bases, *names.ATTRIBUTES, *names.STOCK, *names.PATCHED
+    }, unused  # fmt: skip
+
+
+def test_every_attribute_that_is_read_is_listed():
+    """Attributes that neither Python nor this folder defines are the harness's."""
+    python = (
+        str, bytes, dict, list, set, int, float, Path, re, re.Pattern, re.Match, logging, json,
+        logging.Logger, logging.LogRecord, logging.Filter, os, random.Random, random, inspect,
+        inspect.Signature, inspect.BoundArguments, inspect.Parameter, functools, difflib,
+        threading, collections, dataclasses.Field, builtins, concurrent.futures.Future,
+        type(importlib.import_module), type, ImportError(), property(), dataclasses, copy,
+    )  # fmt: skip
+    known = {attribute for thing in python for attribute in dir(thing)}
+    known |= {"_ccat", "_name_or_path"}  # a mark of ours, and transformers'
+    for node in OURS:
+        if isinstance(node, ast.Module | ast.ClassDef):
+            for part in node.body:
+                known |= {getattr(part, "name", "")}
+                known |= {getattr(t, "id", "") for t in getattr(part, "targets", ())}
+                known |= {getattr(getattr(part, "target", None), "id", "")}
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+            known.add(node.attr)
+    listed = set(" ".join([*names.ATTRIBUTES.values(), *names.STOCK.values()]).split())
+    listed |= {name.split(":")[1] for name in (*names.NAMES, *names.PATCHED)}
+    listed = {part.strip("?") for name in listed for part in re.split(r"[|.]", name)}
+    read = {node.attr for node in OURS if isinstance(node, ast.Attribute)}
+    for node in OURS:
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
+            "getattr", "hasattr", "setattr", "attribute"
+        ):  # fmt: skip
+            read |= {
+                one for a in node.args[1:2] if isinstance(a, ast.Constant)
+                for one in str(a.value).split("|")
+            }  # fmt: skip
+    assert sorted(read - known - listed) == []
+
+
+def test_no_other_module_imports_the_harness():
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                modules = [node.module or ""]
+            for module in modules:
+                if module.split(".")[0] == "lm_eval":
+                    assert path == FOLDER / "bases.py", f"{path} imports {module}"
+
+
+def test_tasks_models_and_requests_are_read_in_one_folder_only():
+    # Attributes that have no other meaning in this package.
+    theirs = set(
+        "OUTPUT_TYPE MULTIMODAL UNSAFE_CODE VERSION doc_to_target dump_config eval_docs "
+        "fewshot_context filtered_resps get_config process_results request_type resps set_config "
+        "set_fewshot_seed task_name".split()
+    )
+    for path, tree in TREES.items():
+        if path.parent != FOLDER:
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Attribute) and ast.unparse(node.value) != "internals":
+                    assert node.attr not in theirs, f"{path}:{node.lineno} reads .{node.attr}"
+
+
+def test_the_requirement_is_the_range_we_know():
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    [specifier] = re.findall(r'"lm-eval(>=[^"]+)"', project)
+    low, high = (".".join(map(str, bound)) for bound in names.SUPPORTED)
+    assert SpecifierSet(specifier).contains(low) and not SpecifierSet(specifier).contains(high)
+
+
+@pytest.mark.parametrize("version", ["0.4.11", "0.5", "0.5.1", "1.0", "not installed"])
+def test_another_version_is_refused_unless_it_is_to_be_tried(version, monkeypatch, caplog):
+    monkeypatch.delenv(names.ANY_VERSION, raising=False)
+    monkeypatch.setattr(names, "harness_version", lambda: version)
+    with pytest.raises(HarnessError, match=r"install 'lm-eval>=0\.4\.12,<0\.5'"):
+        names.require_supported_version()
+    monkeypatch.setenv(names.ANY_VERSION, "1")
+    if version != "not installed":
+        names.require_supported_version()
+        assert f"lm-eval {version}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["check {task}", "run --model dummy --tasks {task}", "bank check {bank} --documents_of {task}"],
+)
+def test_every_command_that_needs_the_harness_refuses_another_version(
+    command, monkeypatch, bench, capsys
+):
+    from lm_eval_ccat.cli.main import main
+
+    monkeypatch.delenv(names.ANY_VERSION, raising=False)
+    bank, task = bench.folder / "version.bank.json", bench.tasks / "texts.yaml"
+    bench.bank("texts", "bleu").save(bank)
+    monkeypatch.setattr(names, "harness_version", lambda: "0.4.10")
+    names._require_once.cache_clear()
+    try:
+        code = main(command.format(task=task, bank=bank).split())
+    finally:
+        names._require_once.cache_clear()
+    error = capsys.readouterr().err
+    assert code == 1 and "lm-eval 0.4.10" in error and "Traceback" not in error
+
+
+def test_a_name_that_moved_is_found_under_either_name():
+    assert names.resolve("lm_eval.utils:absent|hash_string")("") == internals.hash_text("")
+    assert names.resolve("lm_eval.utils:absent?") is None
+    with pytest.raises(AttributeError, match="absent"):
+        names.resolve("lm_eval.utils:absent|gone")

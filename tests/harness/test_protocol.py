@@ -1,0 +1,110 @@
+"""Four calls are all that an adaptive run needs of an evaluation."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from local_bench import N_DOCS, Copyist
+
+from lm_eval_ccat import Ranker
+from lm_eval_ccat.errors import HarnessError
+from lm_eval_ccat.harness.assembly import TaskRun
+from lm_eval_ccat.harness.outcome import Outcome
+from lm_eval_ccat.harness.protocol import Evaluation
+
+
+class Drawn:
+    """The smallest selector: a mean over documents drawn at random, until so many are run."""
+
+    def __init__(self, tasks, most, batch=5, seed=0):
+        self.tasks, self.most, self.batch, self.seed = tasks, most, batch, seed
+        self.answers = {}
+
+    def start(self, evaluation):
+        self.sessions = {name: evaluation.open(name) for name in self.tasks}
+        self.outcomes = {n: Outcome.without_bank(s) for n, s in self.sessions.items()}
+        self.rankers = {
+            name: Ranker(o.bank, {"model": 1.0}, max_items=self.most, seed=self.seed)
+            for name, o in self.outcomes.items()
+        }
+
+    def next(self):
+        return [
+            (name, item)
+            for name, ranker in self.rankers.items()
+            for _, item in ranker.ask(self.batch, model="model")
+        ]
+
+    def scored(self, answers):
+        self.answers |= answers
+        order = list(answers)
+        random.Random(1).shuffle(order)
+        for name, item in order:
+            _, score = self.outcomes[name].score(answers[name, item])
+            self.rankers[name].tell("model", item, score)
+
+    def finish(self):
+        return {
+            name: TaskRun(
+                self.sessions[name],
+                self.outcomes[name],
+                {doc: one for (task, doc), one in self.answers.items() if task == name},
+                ranker.result(),
+                None,
+                0.0,
+            )
+            for name, ranker in self.rankers.items()
+        }
+
+
+def evaluate(bench, tasks, selector, lm, **arguments):
+    """What `lm_eval.evaluate` would do that makes the calls itself."""
+    from lm_eval.evaluator import evaluate as hooked
+
+    from lm_eval_ccat.harness.internals import bind_evaluate
+
+    stock = getattr(hooked, "_ccat", hooked)
+    loaded = bench.manager().load(tasks)
+    for task in loaded["tasks"].values():
+        task.set_fewshot_seed(seed=1234)
+    named = {"lm": lm, "task_dict": loaded, "bootstrap_iters": 10, **arguments}
+    evaluation = Evaluation(stock, bind_evaluate(stock, (), named))
+    return stock(**named) if selector is None else evaluation.conduct(selector)
+
+
+def test_all_documents_in_any_order_are_the_harness_s_own_results(bench):
+    ours, theirs = Copyist(), Copyist()
+    stock = evaluate(bench, ["all_of_it", "texts"], None, theirs)
+    selector = Drawn(["choices", "texts"], N_DOCS)
+    results = evaluate(bench, ["all_of_it", "texts"], selector, ours)
+    adaptive = results.pop("adaptive")
+    for block in adaptive.values():
+        assert block["items"] == N_DOCS and block["stopped_because"] == "every document was run"
+    # The estimate stands beside the corpus score, where that is not the mean over documents.
+    for name in ("sentence_bleu", "sentence_bleu_stderr"):
+        results["results"]["texts"].pop(f"{name},none")
+    results["higher_is_better"]["texts"].pop("sentence_bleu")
+    assert results == stock
+    assert sorted(map(str, ours.seen)) == sorted(map(str, theirs.seen))
+
+
+def test_some_documents_give_an_estimate_and_the_other_tasks_run_as_ever(bench):
+    lm = Copyist()
+    stock = evaluate(bench, ["texts", "sums"], None, Copyist())
+    results = evaluate(bench, ["texts", "sums"], Drawn(["texts"], 12), lm)
+    assert results["results"]["sums"] == stock["results"]["sums"]
+    assert results["samples"]["sums"] == stock["samples"]["sums"]
+    rows = {row["doc_id"]: row for row in stock["samples"]["texts"]}
+    assert len(results["samples"]["texts"]) == 12
+    assert all(row == rows[row["doc_id"]] for row in results["samples"]["texts"])
+    assert results["n-samples"]["texts"] == {"original": N_DOCS, "effective": 12}
+    assert "bleu,none" not in results["results"]["texts"]
+    assert results["results"]["texts"]["sentence_bleu_stderr,none"] > 0
+
+
+def test_what_cannot_be_is_refused_before_a_request(bench):
+    lm = type("TwoProcesses", (Copyist,), {"world_size": 2})()
+    with pytest.raises(HarnessError, match="2 data-parallel processes"):
+        evaluate(bench, ["texts"], Drawn(["texts"], 12), lm)
+    assert not lm.seen
