@@ -57,8 +57,6 @@ run.start({
     "config": {"task": "t"}, "bank_sha256": bank.sha256, "task": {"name": "t"}, "versions": {},
     "ranker": {"models": {"m1": 1.0, "m8": 1.0}, "units": None, "warmup": 4, "options": {}},
 })
-run.beat("me:1")
-assert run.last_beat("me:1") > 0
 run.release()
 ranker, _ = rebuild(run.path, lock=True)
 while pairs := ranker.ask(2):
@@ -97,7 +95,7 @@ assert rouge("a small cat", "a small cat")["rougeL"] == 1.0
 try:
     default_python()
 except MetricError as error:
-    assert "no home directory" in str(error) and "setup comet --folder DIR" in str(error)
+    assert "no home directory" in str(error) and "score comet --setup DIR" in str(error)
 else:
     raise AssertionError("no home, and an environment in it")
 os.environ["CCAT_COMET_PYTHON"] = "python-of-comet"

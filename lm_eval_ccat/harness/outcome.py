@@ -48,6 +48,16 @@ class Outcome:
         MetricError
             The metric has no score per document, or the bank took it in the other direction.
         """
+        try:
+            return cls._of(bank, session)
+        except (UsageError, BankMismatchError, MetricError) as error:
+            if bank.task in (None, session.name):
+                raise
+            whose = f"the bank is of task {bank.task} ({bank.metric})"
+            raise type(error)(f"{whose}, not of {session.name}: {error}") from error
+
+    @classmethod
+    def _of(cls, bank: ItemBank, session: TaskSession) -> Outcome:
         if bank.filter is not None and bank.filter not in session.filters:
             raise UsageError(
                 f"the bank is of filter {bank.filter!r}; task {session.name} has: "

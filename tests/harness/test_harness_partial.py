@@ -344,3 +344,10 @@ def test_what_a_run_observed_is_kept_in_a_bank(bench, tmp_path):
     assert set(SuiteBank.load(folder)) == {"choices", "sums", "texts"}
     with pytest.raises(UsageError, match="is a file, and banks of several tasks are a folder"):
         run(bench, ["choices", "sums"], None, lm, max_items=12, save_bank=file)
+
+
+def test_a_bank_of_another_task_says_whose_it_is(bench):
+    lm = Copyist()
+    with pytest.raises(CcatError, match=r"the bank is of task choices \(acc\), not of texts: "):
+        run(bench, ["texts"], bench.bank("choices", "acc"), lm)
+    assert not lm.calls

@@ -114,7 +114,7 @@ def test_mistakes_are_named(logs, tmp_path, capsys):
     assert main(["score", "rougeL", str(logs), "--task", "ccat_govreport", "-o", "x.txt"]) == 2
     assert ".parquet or a .csv" in capsys.readouterr().err
     assert main(["score", "blue", str(logs), "-o", str(tmp_path / "x.parquet")]) == 2
-    assert "did you mean 'bleu'" in capsys.readouterr().err
+    assert "did you mean bleu" in capsys.readouterr().err
 
 
 def test_a_tokenizer_makes_another_metric_of_logged_answers(logs, tmp_path):

@@ -22,6 +22,14 @@ _INDEX = "task_index|_task_index"
 _DEFINED = re.compile(rb"^(task|group)[ \t]*:[ \t]*[\"']?([\w./:+-]+)[\"']?[ \t]*$", re.MULTILINE)
 
 
+#: What the harness says of a task where it does what it does by default.
+_DEFAULTS = (
+    "is defined, but aggregation is not",
+    "but higher_is_better is not",
+    "using preconfigured rule",
+)
+
+
 class _OnceOrNever(logging.Filter):
     """Says once that a folder of tasks stands in the way of another, and never what is the default.
 
@@ -34,7 +42,7 @@ class _OnceOrNever(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = str(record.msg)
-        if "is defined, but aggregation is not" in text or "but higher_is_better is not" in text:
+        if any(default in text for default in _DEFAULTS):
             return False
         if "overrides existing task" not in text or not isinstance(record.args, tuple):
             return True
