@@ -58,7 +58,7 @@ run.start({
     "ranker": {"models": {"m1": 1.0, "m8": 1.0}, "units": None, "warmup": 4, "options": {}},
 })
 run.release()
-ranker, _ = rebuild(run.path, lock=True)
+ranker, _ = rebuild(run.path)
 while pairs := ranker.ask(2):
     for model, item in pairs:
         ranker.tell(model, item, float(table.select([model]).scores[0, item]), 1.0)

@@ -216,7 +216,10 @@ def _model_of(settings: JudgeSettings) -> tuple[str, dict[str, Any]]:
 
 
 def _content(answer: Any) -> str | None:
-    """Content in parts, of which reasoning and the like are no reply; None where it is a text."""
+    """A chat's reply, without parts such as reasoning; None where the answer is no chat's.
+
+    The harness's own reading takes a choice without an index for an empty one.
+    """
     try:
         content = answer["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
@@ -224,7 +227,7 @@ def _content(answer: Any) -> str | None:
     if content is None:
         return ""
     if not isinstance(content, list):
-        return None
+        return content if isinstance(content, str) else None
     return "".join(
         str(part.get("text") or "")
         for part in content
