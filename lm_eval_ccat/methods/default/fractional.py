@@ -17,19 +17,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import exp
+from math import exp, log
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from .basis import AbilityBasis
+from .beyond import Beyond
 
 Floats = NDArray[np.float64]
 
 SMALLEST_WEIGHT = 2.5e-3  # mu (1 - mu) is not let below this: no item is ever free of noise
 _MANY = 300
 _BANDWIDTH = 0.4  # of the noise of models at an ability, in standard deviations of ability
+FAR_SHARE, FAR_WIDTH = 0.4, 4.0  # of new models that are of another league; how far
 _PRIOR_MODELS = 0.5  # that many models of usual noise stand beside the near ones
 
 
@@ -121,6 +123,14 @@ class FractionalItems:
         """Diagonal of the prior precision of ability and factors."""
         return np.concatenate([[self.prior_sd**-2], np.ones(self.loadings.shape[1])])
 
+    def prior_precision_at(self, x: float) -> float:
+        """Of an ability: ``-U'(x) / x`` for the log density ``U`` of a mixture of two normals."""
+        near, far = self.prior_sd, FAR_WIDTH * self.prior_sd
+        a = log((1.0 - FAR_SHARE) / near) - 0.5 * (x / near) ** 2
+        b = log(FAR_SHARE / far) - 0.5 * (x / far) ** 2
+        share = 1.0 / (1.0 + exp(min(b - a, 700.0)))
+        return share / near**2 + (1.0 - share) / far**2
+
     @cached_property
     def rows(self) -> Floats:
         """What curves and their variances are linear in; shape (p + q + p (p + 1) / 2, n_items).
@@ -154,20 +164,43 @@ class FractionalItems:
         along : ndarray of shape (n,)
             Slope of the linear predictor in the ability.
         """
-        value, slope = self.basis.plain(z[0])
+        value, slope, shift, tilt = self.at(z[0])
         p, last = len(value), len(value) + len(z) - 1
-        mu = logistic(np.array([*value, *z[1:]]).dot(rows[:last]))
+        eta = np.array([*value, *z[1:]]).dot(rows[:last])
+        eta += shift
+        mu = logistic(eta)
         w = weight(mu)
         kappa = np.array([a * b for i, a in enumerate(value) for b in value[i:]]).dot(rows[last:])
         kappa *= w
         kappa += self.model_noise(z[0])
         kappa *= noise
-        return mu, w, kappa, np.array(slope).dot(rows[:p])
+        along = np.array(slope).dot(rows[:p])
+        along += tilt
+        return mu, w, kappa, along
 
     def expected(self, z: Floats) -> Floats:
         """Expected score of every item; shape (n_items,)."""
-        value = self.basis.value_and_slope(float(z[0]))[0]
-        return logistic(np.concatenate([value, z[1:]]).dot(self.rows[: len(value) + len(z) - 1]))
+        value, _, shift, _ = self.at(float(z[0]))
+        rows = self.rows[: len(value) + len(z) - 1]
+        return logistic(np.concatenate([value, z[1:]]).dot(rows) + shift)
+
+    def at(self, x: float) -> tuple[list[float], list[float], float, float]:
+        """Values and slopes of the basis at an ability; shift of all curves there, and its slope.
+
+        The shift is 0 within the range of the calibration models' abilities.
+        """
+        low, high = self._beyond
+        if x > high.edge:
+            return high.at(x)
+        if x < low.edge:
+            return low.at(x)
+        return (*self.basis.plain(x), 0.0, 0.0)
+
+    @cached_property
+    def _beyond(self) -> tuple[Beyond, Beyond]:
+        low, high = float(self.abilities.min()), float(self.abilities.max())
+        c, basis = self.coefficients, self.basis
+        return Beyond(c, basis, low, -1.0), Beyond(c, basis, high, 1.0)
 
     def model_noise(self, x: float) -> float:
         """``s(x)``: noise of models of ability near `x` relative to the usual one."""

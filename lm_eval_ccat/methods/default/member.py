@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .departures import PER_DISTANCE
+from .departures import OUTSIDE, PER_DISTANCE
 from .model import DefaultModel
 from .posterior import ScorePosterior
 
@@ -52,7 +52,7 @@ class Member:
         Items at the beginning of the sequence that the model was asked, one and all.
     t, v : float
         Estimate of the response model; what the chosen items leave open of the mean over the items
-        not seen.
+        not seen, and more where the model may be outside the bank's range.
     position, level : float
         Where the model stands in the bank's range, and what variances are multiplied by there.
     left, q : int
@@ -81,6 +81,7 @@ class Member:
         self._failed: set[int] = set()
         self._known = -1
         self._chosen: list[int] = []
+        self._unsure = 0.0
         self.drawn: list[int] = []
         self.c = self.e = self.sd = np.empty(0)
         self.rbar, self.q = 0.0, 0
@@ -152,14 +153,16 @@ class Member:
         self.t, self.left, self.noise = p.estimate, p.n_items - self._known, p.unseen_noise
         self.position = self._model.range.position(float(p.z[0]))
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
-        self.v = p.open_after(self._chosen)
+        known, sd = self._model.range, float(p.covariance[0, 0]) ** 0.5
+        self._unsure = OUTSIDE * known.outside(float(p.z[0]), sd)
+        self.v = p.open_after(self._chosen) + self._unsure
         self.q = len(self.drawn)
         if self.q:
             self._measure()
 
     def left_by_chosen(self, item: int) -> float:
         """`v` once another item is chosen."""
-        return self.posterior.open_after([*self._chosen, item])
+        return self.posterior.open_after([*self._chosen, item]) + self._unsure
 
     def _measure(self) -> None:
         p, d = self.posterior, self._model.departures

@@ -61,7 +61,6 @@ class ScorePosterior:
         self._score = np.zeros(items.n_items)
         self._rows = items.rows[:, :0]  # of the items seen
         self._prior = items.prior_precision
-        self._prior_matrix = np.diag(self._prior)
         # Gradients of the linear predictors; only that in the ability ever changes.
         self._slopes = np.empty((items.n_dimensions, items.n_items))
         self._slopes[1:] = items.loadings.T
@@ -135,7 +134,7 @@ class ScorePosterior:
         """Variance of the mean expected score of the items not seen, if only `items` were."""
         at = np.array(items, dtype=np.intp)
         along = self._gradient / max(self.n_items - len(self.seen), 1)
-        return float(along.dot(solved(self._told_by(at) + self._prior_matrix, along)))
+        return float(along.dot(solved(self._told_by(at) + np.diag(self._prior), along)))
 
     def predictive_variance(self, item: int) -> float:
         """Variance that the score of `item` is expected to have."""
@@ -157,8 +156,9 @@ class ScorePosterior:
         mu, w, kappa = self.mu[at], self.w[at], self.kappa[at]
         g, every = self._slopes.take(at, 1), np.eye(len(z))
         for _ in range(_STEPS):
+            prior[0] = items.prior_precision_at(float(z[0]))
             precision = (g * (w / kappa)).dot(g.T)
-            precision += self._prior_matrix
+            precision.flat[:: len(z) + 1] += prior
             covariance = solved(precision, every)
             step = covariance.dot(g.dot((y - mu) / kappa) - prior * z)
             longest = max(map(abs, step.tolist()))

@@ -29,10 +29,12 @@ class PaperPolicy(Policy):
     bank : ItemBank
     n_models : int
     seed : int, optional
-        Not used: nothing is drawn at random.
+        Of the draws among items of equal information.
     information : {"first", "full"}, optional
     score_range : (float, float), optional
         Rescale scores by this range in place of the bank's.
+    jitter : bool, optional
+        As :class:`~.test.PaperTest` has it.
     """
 
     warmup_ignores_budget = True
@@ -46,17 +48,25 @@ class PaperPolicy(Policy):
         seed: int = 0,
         information: str = "first",
         score_range: tuple[float, float] | None = None,
+        jitter: bool = False,
     ) -> None:
         self._bank = bank
         self._rescaling = rescaling_of(bank, score_range)
-        self._options: dict[str, Any] = {"information": information, "score_range": score_range}
+        self._options: dict[str, Any] = {
+            "information": information,
+            "score_range": score_range,
+            "jitter": jitter,
+        }
+        self._seed = seed
         self._paper: list[PaperTest] = []
         self.tests: list[AdaptiveTest] = []
         for _ in range(n_models):
             self.add_model()
 
     def add_model(self) -> None:
-        self._paper.append(PaperTest(self._bank, **self._options))
+        self._paper.append(
+            PaperTest(self._bank, **self._options, seed=(self._seed, len(self._paper)))
+        )
         self.tests.append(self._paper[-1])
 
     def location(self, model: int) -> float:

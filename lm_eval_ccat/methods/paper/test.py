@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...bank import ItemBank
 from ...errors import UsageError
@@ -12,7 +13,18 @@ from ..adaptive_test import AdaptiveTest, Floats, Mask, largest
 from ..logistic import expected_score, information
 from .rescaling import rescaling_of
 
+Positions = NDArray[np.intp]
+
 PRIOR_PRECISION = 1.0 / 25.0
+_SAME = 12  # decimals to which equal information agrees: the last bits of a sum decide nothing
+#: The authors' jitter: difficulties move by at most this, and by this many standard errors; items
+#: farther than so many standard errors from the ability are not looked at.
+JITTER, JITTER_SE, WITHIN = 0.00148, 0.093, 1.3338
+
+
+def lots(seed: Sequence[int], n_items: int) -> Positions:
+    """Items in the order in which equal ones are taken."""
+    return np.random.default_rng([*seed, 7]).permutation(n_items)
 
 
 class PaperTest(AdaptiveTest):
@@ -21,7 +33,8 @@ class PaperTest(AdaptiveTest):
     The ability starts at the median difficulty with precision 1/25. A score ``y`` on an item
     with expected score ``mu`` adds its information ``mu (1 - mu) / k`` to the precision, then
     moves the ability by ``(y - mu) / (k x precision)``; the standard error is precision^(-1/2).
-    ``y`` is the score on the bank's scale (:class:`~.rescaling.Rescaling`).
+    ``y`` is the score on the bank's scale (:class:`~.rescaling.Rescaling`). Among items of equal
+    information a draw decides.
 
     Parameters
     ----------
@@ -31,6 +44,11 @@ class PaperTest(AdaptiveTest):
         Which information selection maximises: the first term, or with that of the variance.
     score_range : (float, float), optional
         Rescale by this range in place of the bank's.
+    jitter : bool, optional
+        Move every difficulty by a small uniform amount before items are compared and scores are
+        learnt, and look only near the ability, as the authors' experiments do.
+    seed : sequence of int, optional
+        Of the draw among equal items, and of the jitter.
 
     Notes
     -----
@@ -45,6 +63,8 @@ class PaperTest(AdaptiveTest):
         *,
         information: str = "first",
         score_range: tuple[float, float] | None = None,
+        jitter: bool = False,
+        seed: Sequence[int] = (0,),
     ) -> None:
         super().__init__(bank)
         if information not in ("first", "full"):
@@ -55,6 +75,9 @@ class PaperTest(AdaptiveTest):
         self._theta = float(bank.constants["start"])
         self._precision = PRIOR_PRECISION
         self.rescaling = rescaling_of(bank, score_range)
+        self._lots = lots(seed, bank.n_items)
+        rng = np.random.default_rng([*seed, 8])
+        self._moves = rng.uniform(-1.0, 1.0, bank.n_items) if jitter else None
 
     @property
     def ability(self) -> float:
@@ -90,8 +113,7 @@ class PaperTest(AdaptiveTest):
         pending: Sequence[int] = (),
         price: Floats | None = None,
     ) -> int:
-        gain = information(self._mu(), self._k, full=self._full)
-        return int(np.argmax(np.where(available, gain, -np.inf)))
+        return self.shortlist(available)[0]
 
     def shortlist(
         self,
@@ -100,8 +122,19 @@ class PaperTest(AdaptiveTest):
         price: Floats | None = None,
         k: int = 1,
     ) -> list[int]:
-        gain = information(self._mu(), self._k, full=self._full)
-        return largest(np.where(available, gain, -np.inf), k)
+        difficulty = self._moved()
+        gain = information(expected_score(self._theta, difficulty), self._k, full=self._full)
+        if self._moves is not None:
+            near = available & (np.abs(difficulty - self._theta) <= WITHIN * self.ability_se)
+            available = near if near.any() else available
+        gain = np.where(available, np.round(gain / gain.max(), _SAME), -np.inf)
+        return [int(self._lots[i]) for i in largest(gain[self._lots], k)]
+
+    def _moved(self) -> Floats:
+        """Difficulties, with the jitter if it was asked for."""
+        if self._moves is None:
+            return self._difficulty
+        return np.asarray(self._difficulty + self._moves * min(JITTER, JITTER_SE * self.ability_se))
 
     def precision_with(self, pending: Sequence[int]) -> float:
         """Precision once the scores of `pending` are in, at the current ability."""
@@ -111,6 +144,6 @@ class PaperTest(AdaptiveTest):
         return self._precision + float(information(mu, self._k).sum())
 
     def _learn(self, item: int, score: float) -> None:
-        mu = float(expected_score(self._theta, self._difficulty[item]))
+        mu = float(expected_score(self._theta, self._moved()[item]))
         self._precision += mu * (1.0 - mu) / self._k
         self._theta += (self.rescaling.apply(score) - mu) / (self._k * self._precision)
