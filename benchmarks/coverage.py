@@ -114,18 +114,15 @@ NOTES = """\
 Why some are refused:
 
 - *One statistic of the whole corpus* (macro F1, Matthews correlation, Pearson correlation):
-  documents have no score whose mean it is. An f1 that is a mean over documents is used.
+  documents have no score whose mean it is. An f1 that is a mean over documents can be used.
 - *Perplexity of whole documents* and *bits per byte*: sums over the corpus are divided, so long
-  documents count for more. Items drawn at random would give such a ratio with an error; items that
-  were chosen do not, since banks model means. The method `sample` draws at random, but its
-  decisions hold at every look because scores have two ends: log-likelihoods have none, and a ratio
-  of two sums is biased by an amount that only large samples make small. An error that is right
-  after many documents and wrong after twenty is not what this package is for. A full run gives
-  them.
-- *Aggregated by a function of the task's own*: the function may be anything. Where it is the mean
-  of one number per document, state the metric's range in the task's `metadata.ccat_scales` (see
-  [metrics of your own](howto/metrics.md)). Most of these functions are F1 of spans over the corpus,
-  ratios over a part of the documents (BBQ, RULER's lengths) or consistency between prompts.
+  documents count for more. Chosen items give no such ratio, because banks model means; for random
+  items its error holds only after many documents, because log-likelihoods have no bounds.
+- *Aggregated by a function of the task's own*: the function may be anything. If it is the mean of
+  one number per document, state the metric's range in the task's `metadata.ccat_scales` (see
+  [metrics of your own](howto/metrics.md)). Most of these functions are F1 of spans over the
+  corpus, ratios over a part of the documents (BBQ, RULER's lengths) or consistency between
+  prompts.
 """
 
 

@@ -132,7 +132,7 @@ def _options(parser: argparse.ArgumentParser, only_ours: bool) -> Iterator[str]:
     rows = ["| option | meaning |", "| --- | --- |"]
     for group in groups:
         for action in group._group_actions:
-            if isinstance(action, argparse._HelpAction):
+            if isinstance(action, argparse._HelpAction) or action.help == argparse.SUPPRESS:
                 continue
             rows.append(f"| {_spelled(action)} | {_cell((action.help or '') % vars(action))} |")
     if len(rows) > 2:

@@ -26,7 +26,7 @@ examples:
   lm-eval-ccat compare a.parquet b.parquet --markdown comment.md --html page.html
 
 Exit code 0: the candidate is not worse by more than the margin. 5: it is worse.
-3: the documents do not tell. docs/howto/compare.md shows a workflow for CI.
+3: not known. docs/howto/recipes.md has a workflow for CI.
 """
 
 
@@ -41,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     what = "harness logs, a score table, or what an adaptive run left"
     parser.add_argument("a", metavar="A", nargs="?", help=f"the baseline: {what}")
     parser.add_argument("b", metavar="B", nargs="?", help="the candidate: the same")
-    parser.add_argument("--models", metavar="A,B", help="their names, where a side holds several")
+    parser.add_argument("--models", metavar="A,B", help="which models, if a side holds several")
     parser.add_argument("--filter", help="default: all in common")
     parser.add_argument("--range", type=range_of, metavar="LO,HI", help="of an unknown metric")
     parser.add_argument(
@@ -52,12 +52,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=float,
         default=0.0,
         metavar="D",
-        help="how much worse is good enough, on the metric's own scale (default: 0)",
+        help="largest loss to accept, on the metric's own scale (default: 0)",
     )
     add_flags(parser, "compare")
     parser.add_argument("--by", metavar="FIELD", help="compare by groups of documents as well")
     parser.add_argument(
-        "--cluster", metavar="FIELD", help="documents with equal values are not independent"
+        "--cluster", metavar="FIELD", help="treat documents with equal values as one cluster"
     )
     parser.add_argument("--items", metavar="FILE", help="table of these fields, by doc_id")
     add_json(parser, "the comparison")

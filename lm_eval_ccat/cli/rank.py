@@ -36,10 +36,10 @@ several tasks are ranked together by their weighted mean:
   weights: equal                 # or documents, or {mmlu: 2, gsm8k: 1}
   bank: board.banks              # a suite: calibrate LOGS --task mmlu,gsm8k
 
-  lm-eval-ccat rank models.yaml --dry_run        what it may take, before anything is spent
+  lm-eval-ccat rank models.yaml --dry_run        what it will take; spends nothing
   lm-eval-ccat rank models.yaml                  run; the run directory is models.run
   lm-eval-ccat rank models.yaml --resume         go on after a crash or Ctrl-C
-  lm-eval-ccat rank models.yaml --watch          with a page in the run directory that follows it
+  lm-eval-ccat rank models.yaml --watch          with a live page in the run directory
   lm-eval-ccat rank models.run                   the state of a run, at any time
 
 exit codes: 0 every pair decided, 3 ties left, 4 partial (a model failed, or interrupted),
@@ -85,7 +85,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="with --dry_run: also ask each model one document; exit code 1 where one cannot",
     )
     parser.add_argument(
-        "--yes", action="store_true", help="do not ask before a run that only the documents limit"
+        "--yes", action="store_true", help="skip the confirmation of a run without a limit"
     )
     add_executor(parser, "the models run", "in this process", "actors")
     add_json(parser)

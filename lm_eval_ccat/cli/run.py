@@ -30,8 +30,8 @@ examples:
   $ lm-eval-ccat run --config my_config.yaml --tasks a b \\
       --adaptive --bank a=a.bank.json b=b.bank.json --budget_items 60
 
-The estimate stands where the metric stands, with its standard error; the `adaptive` block of the
-results file says what was estimated, from how many documents and why it stopped.
+The estimate and its standard error appear under the metric's usual key. The `adaptive` block
+of the results file says what was estimated, from how many documents, and why the run stopped.
 """
 
 

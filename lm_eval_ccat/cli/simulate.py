@@ -130,7 +130,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--item_scaling",
         action="store_true",
-        help="scale each item over the fold's calibration models first (see `scale`)",
+        help="scale each item over the fold's calibration models first",
     )
     parser.add_argument("--prices", metavar="FILE", help='JSON {"model": price of one unit}')
     parser.add_argument(

@@ -76,38 +76,38 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class FailureRule:
-    """When a failed request is tried again, and when a model is set aside.
+    """When to repeat a failed request, and when to set a model aside.
 
-    A document is tried ``attempts`` times, waiting ``backoff`` seconds before the second and twice
-    as long before each further one, at most ``max_backoff`` (or as long as the server asks); where
-    the code that reads or scores the answer fails, it is tried only once more, as every answer is
-    paid for.  A document that fails every time is recorded, is not scored and is not offered to
-    that model again; the estimate treats it as an item not seen.
+    The run tries a document ``attempts`` times. It waits ``backoff`` seconds before the second
+    attempt and twice as long before each further one, at most ``max_backoff`` (or as long as the
+    server asks). If the code that reads or scores an answer fails, it tries only once more, because
+    every answer costs money. A document that fails every time is recorded and not scored; the
+    estimate treats it as an item not asked.
 
-    A server that is away (no connection, 429, 503, or ``in_a_row`` documents given up without a
-    success between them) costs no document: nobody asks it until one request, after a pause, finds
-    it back.  After ``outage_minutes`` the model is set aside; at once after an answer that no
-    repetition can mend (401, 402, 403, 404), after ``in_a_row`` documents whose answers could not
-    be scored, and when of ten or more documents a larger share than ``share`` failed.
+    A server that is away (no connection, 429, 503, or ``in_a_row`` documents given up in a row)
+    costs no document: after a pause, one request checks whether it is back. The model is set aside
+    after ``outage_minutes``; at once after an answer that no repetition can mend (401, 402, 403,
+    404); after ``in_a_row`` documents whose answers could not be scored; and if more than ``share``
+    of ten or more documents failed.
     """
 
     # fmt: off
-    attempts: int = option(4, whole(1), "How often a document is tried before it is given up.")
+    attempts: int = option(4, whole(1), "How often to try a document before giving it up.")
     backoff: float = option(
         1.0, number(0.0), "Seconds before the second attempt; twice as long before each further "
         "one.",
     )
     max_backoff: float = option(30.0, number(0.0), "Longest such pause, in seconds.")
     in_a_row: int = option(
-        3, whole(1), "Documents given up in a row after which the model is taken to be away, or "
-        "is set aside where the trouble is not on the way to it.",
+        3, whole(1), "Documents given up in a row after which the model counts as away, or is "
+        "set aside if the server was reached.",
     )
     share: float = option(
-        0.5, number(0.0, 1.0), "Share of ten or more documents given up above which the model is "
-        "set aside.",
+        0.5, number(0.0, 1.0), "Set a model aside if a larger share of ten or more documents was "
+        "given up.",
     )
     outage_minutes: float = option(
-        15.0, number(0.0), "Longest outage: a server that is away longer loses its model.",
+        15.0, number(0.0), "Set a model aside if its server is away for longer, in minutes.",
     )
     # fmt: on
 

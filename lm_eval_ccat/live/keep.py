@@ -120,7 +120,7 @@ def keep(
         least.save(path)
     else:
         SuiteBank({**old, **made}).save(path)
-    return f"Kept in {path}: answers of {len(least.models)} models; {readiness(least)}."
+    return f"Saved {len(least.models)} models to {path}. {readiness(least)}."
 
 
 def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:

@@ -61,121 +61,120 @@ class Spec:
 
     # fmt: off
     tasks: tuple[str, ...] = option(
-        (), TASKS, "Task, group or YAML file of a task; several, in a list or by commas, are "
-        "ranked together by their weighted mean (`task` and `tasks` mean the same).",
+        (), TASKS, "A task, a group or the YAML file of a task. Models are ranked by the weighted "
+        "mean of several, in a list or by commas (`task` and `tasks` mean the same).",
         "rank compare",
     )
     models: tuple[ModelSpec, ...] = option((), MODELS, "The models, see below.")
     bank: Any = option(
         "", BANK, "Item bank: a file, a folder of banks, a hub name, or one of these by task or "
-        "by metric (TASK=FILE). Without one every model gets the same random documents, by the "
-        "method `sample`.", "rank run",
+        "by metric (TASK=FILE). Without a bank all models answer the same random items (method "
+        "`sample`).", "rank run",
     )
     metrics: dict[str, float] = option(
-        dict, METRICS, "What is scored of each answer, with weights: models are ranked by the "
-        "weighted mean, each metric on a scale of 0 to 1, and one of weight 0 is only reported. "
-        "By default the bank's, else the task's first that gives a score per document.",
+        dict, METRICS, "Metrics that score each answer, with weights. Models are ranked by the "
+        "weighted mean, each metric on a scale of 0 to 1; weight 0 only reports a metric. "
+        "Default: the bank's metric, else the task's first with a score per document.",
         "rank run compare", flag="metric",
     )
     weights: Weighting = option(
-        "", WEIGHTS, "Of several tasks: `documents`, `equal`, or one per task or group "
-        "(a=2,b=1). A group's weight, and its equal part among other tasks and groups, is shared "
-        "out by the group's own weights. By default as the harness weighs an only group, else by "
-        "documents.", "rank",
+        "", WEIGHTS, "Weights of several tasks: `documents`, `equal`, or one per task or "
+        "group (a=2,b=1). A group divides its weight among its tasks as the harness does. "
+        "Default: the harness's weights for a single group, else `documents`.", "rank",
     )
     confidence: float = option(
-        0.95, number(0.5, 1.0, open_ends=True), "Two-sided, of decisions and intervals.",
+        0.95, number(0.5, 1.0, open_ends=True), "Two-sided confidence of verdicts and intervals.",
         "rank run compare", ranker=True,
     )
     familywise: bool = option(
-        False, SWITCH, "Hold `confidence` for all pairs of the order together.", "rank",
+        False, SWITCH, "Make `confidence` hold for all pairs together.", "rank",
         ranker=True,
     )
     min_difference: float = option(
-        0.0, number(0.0), "Models that surely differ by less are called equivalent; on the "
-        "metric's own scale, with several outcomes on 0 to 1.", "rank run", ranker=True,
+        0.0, number(0.0), "Models that surely differ by less are equivalent. On the "
+        "metric's own scale; with several outcomes, on 0 to 1.", "rank run", ranker=True,
     )
     budget: dict[str, float] = option(
-        dict, BUDGET, "One of `{items: n}`, `{usd: x}`, `{seconds: s}`; without it the run ends "
-        "when its goal is met or every item was asked.", "rank run compare", live=True,
+        dict, BUDGET, "One of `{items: n}`, `{usd: x}`, `{seconds: s}`. Without a budget the run "
+        "ends when its goal is met or every item has been asked.", "rank run compare", live=True,
     )
     max_items: int | None = option(
-        None, whole(1), "Most items per model (`run`: per task); by default the method's own "
-        "limit.", "rank run compare", live=True, ranker=True,
+        None, whole(1), "Maximum number of items per model (`run`: per task). Default: the "
+        "method's limit.", "rank run compare", live=True, ranker=True,
     )
     warmup: int = option(
-        10, whole(0), "Items that every model gets before anything is compared; of several tasks "
-        "so many of each, but at most 60 in all, and 2 of each at least.",
+        10, whole(0), "Items that every model answers before models are compared; of several "
+        "tasks this many of each, but at most 60 in all and at least 2 of each.",
     )
     stop: str = option(
-        "decided", STOP, "When the goal is met: `decided`, `top K` (the best K are decided), `se "
-        "X` (every standard error is at most X, on a scale of 0 to 1), `ranks W` (every rank is "
-        "known to W ranks), `percentile P` or `limits` (go on to the budget), joined by `and` "
-        "and `or`. For one model without other models, budget or limit: `se 0.02`.", "rank run",
+        "decided", STOP, "When to stop: `decided`, `top K` (the best K are decided), `se X` "
+        "(every standard error is at most X, on a scale of 0 to 1), `ranks W` (every rank is "
+        "known to within W ranks), `percentile P` or `limits` (at the budget), joined by `and` "
+        "and `or`. Default for one model without others, budget or limit: `se 0.02`.", "rank run",
         live=True,
     )
     known: Any = option(
-        None, KNOWN, "Score table or logs of models with full results (by task TASK=PATH): fixed "
-        "points of the ranking that are not asked anything.", "rank run", flag="leaderboard",
+        None, KNOWN, "Score table or logs of models with full results (by task TASK=PATH). They "
+        "take part in the ranking and are not asked anything.", "rank run", flag="leaderboard",
     )
     known_sampled: bool = option(
-        False, SWITCH, "Count the sampling error of full results, too: the documents stand for "
-        "more like them.", "run",
+        False, SWITCH, "Add the sampling error of full results, for statements about documents "
+        "like these.", "run",
     )
     audit: float = option(
-        0.0, number(0.0, 0.9), "Share of each model's documents that is drawn at random, for an "
-        "estimate that relies on no response model. `default` and `sample` draw by themselves "
-        "and draw no more.", "run", ranker=True,
+        0.0, number(0.0, 0.9), "Share of each model's items to draw at random, for an estimate "
+        "that relies on no response model. `default` and `sample` draw items by themselves and add "
+        "none.", "run", ranker=True,
     )
     exposure: int = option(
-        1, whole(1), "Draw each document among this many most informative ones; 1 takes the "
+        1, whole(1), "Draw each item among this many most informative ones; 1 takes the "
         "best.", "run", ranker=True,
     )
     seed: int = option(
-        0, whole(0), "Of whatever is drawn at random.", "rank run compare",
+        0, whole(0), "Seed of every random draw.", "rank run compare",
         flag={"run": "adaptive_seed"}, ranker=True,
     )
     options: dict[str, Any] = option(
         dict, MAPPING, "Further options of the method, such as `{item_price: 0}`.",
     )
     strata: str | None = option(
-        None, TEXT, "Field of the documents, such as `subject`: without a bank each of its "
-        "groups is drawn from in proportion to its size.",
+        None, TEXT, "Field of the documents, such as `subject`: without a bank, items are "
+        "drawn from its groups in proportion to their sizes.",
     )
     prior: dict[str, list[str]] = option(
         dict, PRIOR, "Earlier answers (harness logs with samples, or a run directory), a list of "
-        "them, or by model (NAME=LOGS). Where the run comes to their documents they are scored "
-        "in place of new ones and cost nothing.", "rank run", live=True,
+        "them, or by model (NAME=LOGS). When the run reaches their documents, it scores them "
+        "in place of new answers, at no cost.", "rank run", live=True,
     )
     save_bank: str | None = option(
-        None, TEXT, "File in which what is observed is kept: a bank that grows from run to run; "
-        "a folder of banks for several tasks or metrics.", "rank run", live=True,
+        None, TEXT, "Bank file that keeps what the run observes and grows from run to run; a "
+        "folder for several tasks or metrics.", "rank run", live=True,
     )
     ahead: int | None = option(
-        None, whole(1), "Most documents of one model that are asked before their answers count; "
-        "by default 16, and twice the model's slots above 8. 1 asks one at a time.", "rank run",
+        None, whole(1), "Maximum number of a model's items under way. Default: 16, or twice the "
+        "model's slots if it has more than 8. 1 asks one at a time.", "rank run",
         live=True,
     )
     memory: float | None = option(
-        None, number(0.0, open_ends=True), "How much local models may hold together, in the unit "
-        "of the models' `memory`; those that do not fit take turns, and so do models that load "
-        "weights and do not state their memory.", live=True,
+        None, number(0.0, open_ends=True), "Memory that local models may hold together, in the "
+        "unit of the models' `memory`. Models that do not fit take turns, and so do local models "
+        "that do not state their memory.", live=True,
     )
-    price: Price = option(Price, PRICE, "Price of every model that states none.", "run", live=True)
+    price: Price = option(Price, PRICE, "Price of each model that states none.", "run", live=True)
     judge: Price = option(
-        Price, PRICE, "Price of judging one answer, where the metric is an LLM judge.", live=True,
+        Price, PRICE, "Price of judging one answer, if the metric is an LLM judge.", live=True,
     )
     failures: FailureRule = option(
-        FailureRule, FAILURES, "When a request is tried again and when a model is set "
-        "aside, see below.", live=True,
+        FailureRule, FAILURES, "When to repeat a request and when to set a model aside, "
+        "see below.", live=True,
     )
     fail_on_empty: float | None = option(
-        None, number(0.0, 1.0), "Share of empty answers of a model above which the exit code is "
-        "4.", "rank", live=True,
+        None, number(0.0, 1.0), "Exit with 4 if a larger share of a model's answers is "
+        "empty.", "rank", live=True,
     )
     harness: dict[str, Any] = option(
-        dict, HARNESS, "Anything that `lm_eval --config` takes and that does not belong to the "
-        "run, trackers and the hub included: `num_fewshot`, `apply_chat_template`, "
+        dict, HARNESS, "Anything else that `lm_eval --config` takes, trackers and the hub "
+        "included: `num_fewshot`, `apply_chat_template`, "
         "`system_instruction`, `gen_kwargs`, `include_path`, `use_cache`, ...", "rank compare",
     )
     # fmt: on

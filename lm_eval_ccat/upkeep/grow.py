@@ -55,8 +55,8 @@ def grow(
     >>> import numpy as np
     >>> one = Observation("a", "drawn", np.array([2, 0]), np.array([1.0, 0.5]))
     >>> bank = grow(ItemBank.blank(range(3)), [one])
-    >>> bank.models, readiness(bank)[-17:]
-    (('a',), 'there are 1 and 0')
+    >>> bank.models, readiness(bank)[-38:]
+    (('a',), '(now 1, and 0 for the least answered)')
     """
     require_growing(bank)
     if not bank.observations and bank.method != "sample":
@@ -121,11 +121,11 @@ def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Obser
 def readiness(bank: ItemBank) -> str:
     """In words, whether the response model takes part, and when it will."""
     if bank.method != "sample":
-        return f"the response model takes part, made of {len(bank.models)} models"
+        return f"Adaptive selection uses {len(bank.models)} models"
     models, least = _counts(bank, bank.observations)
     return (
-        f"the response model joins in at {MODELS} models and {ANSWERS} answers to every item; "
-        f"there are {models} and {least}"
+        f"Adaptive selection starts at {MODELS} models and {ANSWERS} answers per item (now "
+        f"{models}, and {least} for the least answered)"
     )
 
 

@@ -1,4 +1,4 @@
-"""A bank in words and figures: where it comes from, whom it speaks for, what it reveals."""
+"""A bank in words and figures: its origin, the scores to trust it for, what it reveals."""
 
 from __future__ import annotations
 
@@ -108,9 +108,11 @@ def origin(bank: ItemBank, name: str = "It") -> str:
 
 
 def reach(bank: ItemBank, name: str = "It") -> str:
-    """For which scores it speaks; empty where it does not say."""
-    stated = bank.self_check.get("range")
-    return f"{name} {str(stated).removeprefix('it ')}." if stated else ""
+    """For which scores to trust a bank; empty if it does not say."""
+    words = str(bank.self_check.get("range") or "").split()
+    inside = f"{name[:1].lower()}{name[1:]}"
+    named = " ".join(inside if word == "it" else word for word in words)
+    return f"{named[0].upper()}{named[1:]}." if named else ""
 
 
 def tried(bank: ItemBank) -> str:

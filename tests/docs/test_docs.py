@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 from pages import DOCS, SHOWN, blocks, run_page
 
 from lm_eval_ccat.cli.main import COMMANDS, RAW, main
@@ -136,7 +137,7 @@ def test_every_block_of_the_page_runs(page, folder, environment, server):
     run_page(DOCS / page, folder, environment, {"localhost:8000": server})
 
 
-def test_the_notebook_runs_in_the_folder_that_the_tutorial_leaves(folder, environment):
+def test_the_notebook_runs_as_printed(folder, environment):
     cells = json.loads((DOCS / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
     code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
     demo, *rest = code
@@ -184,6 +185,31 @@ def test_the_front_door_runs_as_printed(folder, environment):
             timeout=300,
         )
         assert done.returncode in (0, 3, 5) and done.stdout, f"{code}\n{done.stderr}"
+
+
+def test_the_script_of_the_action_runs_as_printed(folder, environment):
+    action = yaml.safe_load((DOCS.parent / "action.yml").read_text(encoding="utf-8"))
+    [step] = [s for s in action["runs"]["steps"] if s["name"] == "Compare"]
+    inputs = {"baseline": "demo/logs/lead-7", "candidate": "demo/logs/lead-15", "margin": "0.01"}
+    stated = {
+        name: inputs.get(name, of.get("default", "")) for name, of in action["inputs"].items()
+    }
+    assert set(step["env"]) == {name.upper() for name in stated}  # each input reaches the script
+    output, summary = folder / "output", folder / "summary"
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", step["run"]],
+        cwd=folder,
+        env=environment
+        | {name.upper(): value for name, value in stated.items()}
+        | {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(summary)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode in (0, 3, 5), done.stderr
+    assert f"exit_code={done.returncode}" in output.read_text() and summary.read_text().strip()
+    assert re.search(r"^verdict=[a-z ]+$", output.read_text(), re.M)
+    assert (folder / "compare.xml").is_file()
 
 
 def test_every_block_has_a_language_that_says_who_runs_it():

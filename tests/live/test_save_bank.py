@@ -19,7 +19,10 @@ def test_a_bank_grows_from_ranking_to_ranking(
     kept = str(tmp_path / "kept.bank.json")
     first = bench.config(server.url, ["m05", "m07"], name="first", bank=None, budget={"items": 60})
     main(["rank", str(first), "--save_bank", kept])
-    assert "answers of 2 models; the response model joins in at 8 models" in capsys.readouterr().err
+    assert (
+        "Adaptive selection starts at 8 models and 3 answers per item (now 2"
+        in capsys.readouterr().err
+    )
     bank = ItemBank.load(kept)
     assert bank.method == "sample" and bank.models == ("m05", "m07")
     result = json.loads((tmp_path / "first.run" / "result.json").read_text())

@@ -277,7 +277,7 @@ def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
     kept, budget = tmp_path / "kept", {"items": 45}
     path = config(suite, server, bank=None, tasks=["first", "second"], budget=budget)
     main(["rank", str(path), "--save_bank", str(kept)])
-    assert "answers of 3 models; the response model joins in at 8" in capsys.readouterr().err
+    assert "Saved 3 models to" in capsys.readouterr().err
     found = SuiteBank.load(kept)
     assert list(found) == ["first", "second"] and found.method == "sample"
     models = result(path)["models"]

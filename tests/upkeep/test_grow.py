@@ -29,7 +29,8 @@ def blank() -> ItemBank:
 def test_the_response_model_joins_in_once_models_and_items_are_enough(tmp_path):
     bank = grow(blank(), [seen(j) for j in range(MODELS - 1)], "2026-01-01")
     assert bank.method == "sample" and bank.made == "2026-01-01"
-    assert readiness(bank).endswith(f"there are {MODELS - 1} and {MODELS - 1}")
+    now = f"(now {MODELS - 1}, and {MODELS - 1} for the least answered)"
+    assert readiness(bank).endswith(now)
     bank.save(tmp_path / "b.json")
     bank = grow(ItemBank.load(tmp_path / "b.json"), [seen(MODELS - 1)])
     assert bank.method == "default" and len(bank.models) == MODELS
@@ -42,7 +43,7 @@ def test_the_response_model_joins_in_once_models_and_items_are_enough(tmp_path):
     assert again.method == "default" and "m9" in again.models
     half = [seen(j, np.arange(N // 2)) for j in range(11)]
     assert grow(blank(), half).method == "sample"  # no item must be without answers
-    assert f"{ANSWERS} answers to every item; there are 11 and 0" in readiness(grow(blank(), half))
+    assert f"{ANSWERS} answers per item (now 11, and 0 for" in readiness(grow(blank(), half))
 
 
 def test_a_later_answer_counts_and_nothing_is_lost():

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...scores.overview import Overview
 from ...scores.table import ScoreTable
-from ..trust import ENOUGH_MODELS, FEW_MODELS
+from ..trust import FEW_MODELS
 from .departures import Departures
 from .selfcheck import Judged, coverage
 
@@ -74,8 +74,10 @@ def summary(
 
 def _reach(table: ScoreTable, means: np.ndarray) -> str:
     low, high = sorted(table.scale.restore([float(means.min()), float(means.max())]).tolist())
-    few = "" if len(means) >= ENOUGH_MODELS else f", {len(means)} of them"
-    return f"it speaks for models that score {low:.4g} to {high:.4g}, as its models do{few}"
+    return (
+        f"trust it for scores from {low:.3g} to {high:.3g}, the range of its {len(means)} "
+        "calibration models"
+    )
 
 
 def _constant_items(overview: Overview) -> tuple[str, ...]:
