@@ -39,9 +39,7 @@ def adaptive(
     found = {n: np.zeros((len(rows), 3)) for n in levels}
     start, asked = time.perf_counter(), 0
     for j, row in enumerate(rows):
-        ranker = Ranker(
-            bank, {"new": 1.0}, known=means, max_items=max(levels), stop_when_decided=False
-        )
+        ranker = Ranker(bank, {"new": 1.0}, known=means, max_items=max(levels), stop="limits")
         told = 0
         while not ranker.done:
             for _, item in ranker.ask():

@@ -48,7 +48,7 @@ def ranking(tasks: int, models: int, items: int, each: int) -> Callable[[], Any]
     bank: Any = banks[0] if tasks == 1 else {str(t): b for t, b in banks.items()}
 
     def run() -> Any:
-        ranker = Ranker(bank, prices, budget=each * models * tasks, stop_when_decided=False)
+        ranker = Ranker(bank, prices, budget=each * models * tasks, stop="limits")
         taken = []
         while True:
             start = time.perf_counter()

@@ -132,7 +132,7 @@ def exposure(folds: int, method: str) -> None:
                     budget=20 * HELD_OUT,
                     exposure=k,
                     seed=seed,
-                    stop_when_decided=False,
+                    stop="limits",
                 )
                 result = drive(ranker, scores)
                 found[k].append(tau(result.order, truth))
@@ -169,7 +169,7 @@ def suite(folds: int, method: str, each: int) -> None:
                 dict.fromkeys(new, 1.0),
                 budget=each * len(new),
                 max_items=limit,
-                stop_when_decided=False,
+                stop="limits",
                 seed=seed,
                 weights=weights,
             )

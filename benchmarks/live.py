@@ -131,7 +131,7 @@ def speed(bench: Bench, url: str, at_once: int, latency: float, items: int) -> N
         MODELS,
         name=f"speed{at_once}",
         model_args={"num_concurrent": at_once},
-        stop_when_decided=False,
+        stop="limits",
         max_items=items,
     )
     found = measured_run(config)
@@ -150,7 +150,7 @@ def crash(bench: Bench, latency: float, at_once: int, kills: int) -> None:
     with CompletionsServer(bench.outputs, latency=latency) as server:
         config = bench.config(
             server.url, MODELS, name="crash", model_args={"num_concurrent": at_once},
-            stop_when_decided=False, max_items=50,
+            stop="limits", max_items=50,
         )  # fmt: skip
         journal = config.with_suffix(".run") / "journal.jsonl"
         command = [sys.executable, "-m", "lm_eval_ccat.cli.main", "rank", str(config), "--quiet"]
@@ -226,7 +226,7 @@ def profile(bench: Bench, url: str, at_once: int, items: int) -> None:
             MODELS,
             name="profile",
             model_args={"num_concurrent": at_once},
-            stop_when_decided=False,
+            stop="limits",
             max_items=items,
         )
         main_thread = cProfile.Profile(time.thread_time)

@@ -39,7 +39,7 @@ def ranked(bank: Any, table: ScoreTable, each: int, few: int, seed: int) -> dict
         dict.fromkeys(table.models, 1.0),
         budget=each * len(row),
         seed=seed,
-        stop_when_decided=False,
+        stop="limits",
     )
     n, started = 0, time.process_time()
     while not ranker.done:

@@ -136,7 +136,7 @@ def rank(
             {str(j): 1.0 for j in range(models)},
             budget=each * models,
             exposure=exposure,
-            stop_when_decided=False,
+            stop="limits",
         )
         n, slowest = 0, 0.0
         while not ranker.done:

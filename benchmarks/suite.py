@@ -19,10 +19,9 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import kendalltau
-from scipy.stats import t as student
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
-from lm_eval_ccat.methods.policy import Policy
+from lm_eval_ccat.methods.belief import Belief
 
 HELD_OUT = 5
 WMT = ("wmt24_en-de", "wmt24_en-es")
@@ -65,7 +64,7 @@ def rankers_of(
 ) -> list[Ranker]:
     """The rankings that one way consists of."""
     models = dict.fromkeys(next(iter(tables.values())).models, 1.0)
-    usual = {"seed": seed, "stop_when_decided": False, "warmup": min(3, each)}
+    usual = {"seed": seed, "stop": "limits", "warmup": min(3, each)}
     share = each * len(models)
     if way == "equal shares":
         return [Ranker({t: b}, models, budget=share, **usual) for t, b in banks.items()]
@@ -85,16 +84,8 @@ def rankers_of(
 
 def decided(rankers: list[Ranker], confidence: float = 0.95) -> np.ndarray:
     """Pairs that are decided by the average; of separate rankings by their errors' sum."""
-    found = [r.differences() for r in rankers]
-    mean = np.mean([d.estimate for d in found], axis=0)
-    variance = np.sum([d.variance for d in found], axis=0) / len(found) ** 2
-    if len(rankers) == 1:
-        policy: Policy = rankers[0]._policy
-        half = policy.critical(1.0 - confidence) * np.sqrt(variance)
-    else:
-        df = np.min([d.df for d in found], axis=0)
-        half = student.ppf(0.5 + confidence / 2.0, df) * np.sqrt(variance)
-    return np.asarray(np.abs(mean[:, None] - mean) > half)
+    whole = Belief.sum([r.belief() for r in rankers], np.full(len(rankers), 1.0 / len(rankers)))
+    return np.asarray(2.0 * whole.tails <= 1.0 - confidence)
 
 
 def judged(rankers: list[Ranker], truth: np.ndarray) -> Figures:

@@ -25,7 +25,7 @@ def asked(
     bank: ItemBank, row: np.ndarray, n: int, seed: int
 ) -> tuple[np.ndarray, tuple[float, float]]:
     """Scores that an adaptive test of `n` items sees, and its estimate with its error."""
-    ranker = Ranker(bank, {"m": 1.0}, max_items=n, stop_when_decided=False, seed=seed)
+    ranker = Ranker(bank, {"m": 1.0}, max_items=n, stop="limits", seed=seed)
     out = np.full(len(row), np.nan)
     while not ranker.done:
         for model, item in ranker.ask():

@@ -61,8 +61,9 @@ class Design:
     item_scaling: bool = False
 
     def method(self, name: str, label: str | None = None, **changes: Any) -> Method:
-        """A method with a bank, as this design has it."""
+        """A method with a bank, as this design has it; a pair is decided by one look, as there."""
         known = named(name)
+        changes["rank"] = {"looks": "one", **changes.get("rank", {})}
         if known.bank == "paper" and self.rescale != "range":
             changes["calibrate"] = {"rescale": "none"}
             changes["holdout_range"] = self.rescale == "holdout"

@@ -157,7 +157,7 @@ def sweep(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
         methods: list[str | Method] = ["random"]
         if warmup is not None:
             # A warm-up longer than the budget would be the same run at every level below it.
-            rank = {"stop_when_decided": False, "warmup": int(warmup)}
+            rank = {"stop": "limits", "warmup": int(warmup)}
             methods[:0] = [design.method(m, rank=rank, own_budget=True) for m in design.methods]
         if not budgets:
             continue

@@ -35,7 +35,7 @@ class TaskRun:
     administered : dict of doc_id to Administered
         In the order of asking.
     ranking : Ranking
-        Of this model alone (see `one_model`).
+        Of this model alone (`Ranking.only`).
     usd : float or None
         Dollars, where a price is known.
     seconds : float
@@ -75,7 +75,7 @@ class TaskRun:
     @property
     def name(self) -> str:
         """The model's name in the ranking."""
-        return next(iter(self.ranking.abilities))
+        return self.ranking.models[0].name
 
     @cached_property
     def estimate(self) -> tuple[float, float]:
@@ -88,16 +88,6 @@ class TaskRun:
             float(scale.restore(self.ranking.estimates[name])),
             float(scale.restore_error(self.ranking.standard_errors[name])),
         )
-
-
-def one_model(ranking: Ranking, name: str) -> Ranking:
-    """What a ranking says of one of its models, as a ranking of that model alone."""
-    parts: dict[str, Any] = {
-        part: {name: getattr(ranking, part)[name]}
-        for part in ("estimates", "standard_errors", "abilities", "items", "cost")
-    }
-    order = [name] if name in ranking.order else []
-    return replace(ranking, order=order, pairwise={}, ties=[], separated_within_ties=[], **parts)
 
 
 def assemble(

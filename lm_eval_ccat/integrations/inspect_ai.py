@@ -83,7 +83,7 @@ class AdaptiveStopping:
             raise UsageError("known models have full results: calibrate a bank on them and give it")
         self._bank = bank
         self._options = {
-            "target_se": target_se,
+            "stop": "decided" if target_se is None else f"decided and se {target_se}",
             "known": known,
             "max_items": max_items,
             "confidence": confidence,
@@ -203,8 +203,8 @@ class AdaptiveStopping:
             )
         options: dict[str, Any] = dict(self._options)
         if order_only:  # the whole order, so nothing may stop it
-            options |= {"target_se": None, "known": None, "max_items": None}
-        return Ranker(bank, {MODEL: 1.0}, stop_when_decided=not order_only, **options)
+            options |= {"stop": "limits", "known": None, "max_items": None}
+        return Ranker(bank, {MODEL: 1.0}, **options)
 
     def _running(self) -> Ranker:
         if self._ranker is None:

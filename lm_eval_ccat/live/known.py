@@ -12,7 +12,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..errors import ScaleError, UsageError
 from ..metrics.scale import Scale
-from ..ranker.known import scores_of_known
+from ..ranker.references import scores_of_known
 from ..scores import ScoreTable
 
 #: Mean score of a known model on [0, 1], its standard error, its mean over the items kept.

@@ -301,7 +301,7 @@ def _runs_of_outcomes(
     answers: Mapping[Any, Mapping[str, Any]],
 ) -> dict[str, TaskRun]:
     """One model's documents of one task, for each outcome."""
-    from ..harness.assembly import TaskRun, one_model
+    from ..harness.assembly import TaskRun
 
     usd = [a["usd"] for a in answers.values() if a.get("usd") is not None]
     about: dict[str, Any] = {
@@ -313,7 +313,7 @@ def _runs_of_outcomes(
     of_task = ranking.tasks.get(task, ranking)
     found = {}
     for name, outcome in plan.measured[task].items():
-        own = one_model(of_task.outcomes.get(name, of_task), worker.name)
+        own = of_task.outcomes.get(name, of_task).only(worker.name)
         own = replace(own, stopped_because=ranking.stopped_because)
         found[name] = TaskRun(outcome=outcome, ranking=own, **about)
     return found

@@ -21,6 +21,7 @@ from ..harness.outcome import Outcome
 from ..methods.sample.comparison import Difference, compare_estimates
 from ..ranker import Ranker, StoppingRule
 from ..ranker.standing import Standing
+from ..ranker.verdicts import Verdicts
 from ..runs.directory import RunDirectory
 from ..runs.journal import Journal, MemoryJournal
 from ..runs.journaled import JournaledRanker
@@ -46,18 +47,28 @@ class MarginKnown(StoppingRule):
     margin: float
 
     def wants(self, standing: Standing) -> Any:
-        d = standing.policy.differences()
-        reach = standing.policy.critical(1.0 - standing.confidence)[0, 1]
-        error = float(np.sqrt(d.variance[0, 1]))
-        half = reach * error if error > 1e-8 else 0.0
-        gain = float(d.estimate[1] - d.estimate[0])
+        if len(standing.items) < 2:
+            return standing.nobody
+        gain, error, reach = _gain(standing.verdicts)
+        half = reach * error if error > 0.0 else 0.0
         known = gain - half >= -self.margin or gain + half < -self.margin
         if self.margin == 0.0 and half > 0.0:
             known = abs(gain) > half
-        return standing.mask([] if known else standing.order)
+        return standing.nobody | (not known)
 
     def why(self, standing: Standing) -> str:
         return "the difference is known well enough"
+
+
+def _gain(verdicts: Verdicts) -> tuple[float, float, float]:
+    """How much better the second of two models is, its error, and how many errors an interval
+    reaches that holds at every look."""
+    b = verdicts.belief.on_scores
+    level = 1.0 - verdicts.confidence
+    reach = verdicts.looks.reach(level, b.df[:1, 1], b.n[:1, 1], b.n_items)
+    error = float(np.sqrt(b.variance[0, 1]))
+    gain = float(b.location[1] - b.location[0])
+    return gain, error if error > 1e-8 else 0.0, float(reach[0])
 
 
 class StoredWorker(HarnessWorker):
@@ -213,11 +224,10 @@ def _difference(
 ) -> Difference:
     """Of the documents that both have, on the metric's own scale."""
     scale, core = outcome.metric.scale, ranker.ranker
-    d = core.differences()
-    ranking = core.result()
+    ranking, verdicts = core.result(), core.verdicts
+    _, error, reach = _gain(verdicts)
     n = min((len(items) for items in ranking.items.values()), default=0)
-    first, second = (float(scale.restore(v)) for v in d.estimate)
-    error = float(scale.restore_error(np.sqrt(d.variance[0, 1])))
+    first, second = (float(scale.restore(v)) for v in verdicts.belief.on_scores.location)
     return compare_estimates(
         (first, 0.0),
         (second, 0.0),
@@ -225,6 +235,6 @@ def _difference(
         margin=margin,
         confidence=confidence,
         higher_is_better=scale.higher_is_better,
-        error=error if error > 1e-8 * scale.span else 0.0,
-        reach=float(core.critical(1.0 - confidence)[0, 1]),
+        error=float(scale.restore_error(error)),
+        reach=reach,
     )

@@ -57,8 +57,9 @@ class Method:
     summary : str
         One line for ``--help``.
     policy : callable
-        ``(bank, n_models, *, seed=0, ...) -> Policy``: the statistical side of a ranking. What
-        else it takes by keyword are the options of a `Ranker` of this method.
+        ``(bank, n_models, *, seed=0, ...) -> Policy``: the ranking side. What else it takes by
+        keyword are the options of a `Ranker` of this method, ``min_difference`` aside, which is
+        the ranker's own.
     calibrate : callable
         ``(table, *, ...) -> Fitted``: parameters fitted to a score table. What it takes by keyword
         are the options of a calibration.
@@ -127,8 +128,16 @@ class Method:
 
     @property
     def policy_options(self) -> tuple[str, ...]:
-        """Names of the options of `policy`; the seed, which is the Ranker's, is none of them."""
-        return tuple(n for n in _keywords(self.policy) if n != "seed")
+        """Names of the options of `policy`; what the Ranker passes itself is none of them."""
+        return tuple(n for n in _keywords(self.policy) if n not in ("seed", "min_difference"))
+
+    def rank(
+        self, bank: ItemBank, n_models: int, seed: int, min_difference: float, **options: Any
+    ) -> Policy:
+        """The policy of a ranking."""
+        if "min_difference" in _keywords(self.policy):
+            options["min_difference"] = min_difference
+        return self.policy(bank, n_models, seed=seed, **options)
 
     def check_options(self, given: Iterable[str], known: Sequence[str]) -> None:
         """Refuse an option that the method does not have.

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bank import ItemBank
-from ..methods.policy import Levers
-from .outcomes import Outcomes
+from ..methods.belief import BENCHMARK
+from .parts import Parts
 
 Floats = NDArray[np.float64]
 
@@ -77,7 +77,7 @@ class Across:
 
     Parameters
     ----------
-    outcomes : Outcomes
+    parts : Parts
     tasks : sequence of int
         Tasks that take part, each of one outcome.
     correlation : ndarray of shape (n_tasks, n_tasks)
@@ -87,36 +87,36 @@ class Across:
     tasks : tuple of int
     shift : ndarray of shape (n_tasks, n_models)
         What the other tasks add to a task's own estimate.
-    errors : ndarray of shape (n_tasks, n_models)
-        Squared standard errors of tasks by themselves.
-    at : list of int
-        Of what this is the state: the number of models, and of changes in each task.
     """
 
-    def __init__(self, outcomes: Outcomes, tasks: Sequence[int], correlation: Floats) -> None:
+    def __init__(self, parts: Parts, tasks: Sequence[int], correlation: Floats) -> None:
         self.tasks = tuple(tasks)
-        self._outcomes = outcomes
+        self._parts = parts
         self._correlation = correlation
         self._clear()
 
     @classmethod
-    def of(cls, outcomes: Outcomes) -> Across | None:
+    def of(cls, parts: Parts) -> Across | None:
         """The tasks of a ranking that take part; None where there are fewer than two."""
         tasks, known = [], []
-        for t, of_task in enumerate(outcomes.of_task):
-            abilities = _abilities(of_task[0].bank)
-            if len(of_task) == 1 and abilities and of_task[0].policy.levers() is not None:
+        for t, (part, *more) in enumerate(parts.of_task):
+            abilities = {} if more else _abilities(part.outcome.bank)
+            if abilities and part.policy.levers(part.belief(BENCHMARK, 0)) is not None:
                 tasks.append(t)
                 known.append(abilities)
         found = correlation(known) if len(tasks) > 1 else None
-        return None if found is None else cls(outcomes, tasks, found)
+        return None if found is None else cls(parts, tasks, found)
+
+    @property
+    def _n_models(self) -> int:
+        return len(self._parts.of_task[0][0].scores)
 
     def _clear(self) -> None:
-        n, m = len(self.tasks), self._outcomes.n_models
-        self.at = [-1]
-        self._version = (-1, -1)
+        n, m = len(self.tasks), self._n_models
+        self._at = [-1] * n
+        self._version = -1
         self._ability = np.full((n, m), np.nan)
-        self._variance, self._slope, self._loose, self._hangs, self.errors = np.zeros((5, n, m))
+        self._variance, self._slope, self._loose, self._hangs = np.zeros((4, n, m))
         self.shift = np.zeros((n, m))
         self._moved = np.zeros((n, m))
         self._joint = np.zeros((m, n, n))  # covariances of abilities, all answers known
@@ -126,28 +126,28 @@ class Across:
     def refresh(self) -> None:
         """Bring up to date what depends on tasks that learned something."""
         # Changes are only ever added to: their sum says whether there is any.
-        version = self._outcomes.n_models, sum(self._outcomes.changes)
+        version = sum(self._parts.changes)
         if version == self._version:
             return
-        if self._ability.shape[1] != self._outcomes.n_models:
+        if self._ability.shape[1] != self._n_models:
             self._clear()
         self._version = version
-        now = [self._outcomes.n_models, *(self._outcomes.changes[t] for t in self.tasks)]
+        now = [self._parts.changes[t] for t in self.tasks]
         ability, variance = self._ability.copy(), self._variance.copy()
         for n in range(len(self.tasks)):
-            if now[0] != self.at[0] or now[n + 1] != self.at[n + 1]:
+            if now[n] != self._at[n]:
                 self._take(n)
-        self.at = now
+        self._at = now
         changed = (ability != self._ability) | (variance != self._variance)
         self._solve(np.flatnonzero(changed.any(axis=0)))
         self.shift = self._slope * self._moved
 
     def _take(self, n: int) -> None:
-        found: Levers | None = self._outcomes.of_task[self.tasks[n]][0].policy.levers()
+        part = self._parts.of_task[self.tasks[n]][0]
+        found = part.policy.levers(part.belief(BENCHMARK, self._parts.changes[self.tasks[n]]))
         assert found is not None
         self._ability[n], self._variance[n] = found.ability, found.variance
         self._slope[n], self._prior[n] = found.slope, found.prior_variance
-        self.errors[n] = found.error
         self._loose[n] = found.share * found.error
         # The part of the error that hangs on the ability, as a slope of it.
         self._hangs[n] = np.sqrt(self._loose[n] / found.variance)
@@ -187,7 +187,7 @@ class Across:
         self.refresh()
         hangs = self._hangs[:, model]
         found = hangs[:, None] * self._joint[model] * hangs
-        names = [self._outcomes.contents.tasks[t].name for t in self.tasks]
+        names = [self._parts.contents.tasks[t].name for t in self.tasks]
         return {
             a: {b: float(found[i, j]) for j, b in enumerate(names) if b != a}
             for i, a in enumerate(names)

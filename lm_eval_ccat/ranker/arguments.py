@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Mapping
 from functools import reduce
 from operator import and_
@@ -11,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..bank import ItemBank
 from ..errors import UsageError
-from ..methods.policy import Policy
-from ..methods.registry import method_of
+from ..methods.belief import POPULATION
+from ..methods.method import Method
 from .stopping import (
     AllDecided,
     Budget,
@@ -27,19 +27,20 @@ from .stopping import (
     rule_of,
 )
 
+#: Arguments of `Ranker` that older versions had and that are read with a warning.
+_OLDER = ("target_se", "stop_when_decided", "rank_width", "percentile", "known_sampled")
 _NUMBER = (int, float, np.integer, np.floating)
 _WHOLE = (int, np.integer)
 
 
-def make_policy(bank: ItemBank, n_models: int, seed: int, options: dict[str, Any]) -> Policy:
-    """The policy of the bank's method; options that it does not take are an error."""
-    chosen = method_of(bank)
+def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a method that are given; what it does not take is an error."""
     given = {k: v for k, v in options.items() if v is not None}
-    chosen.check_options(given, chosen.policy_options)
-    parameters = inspect.signature(chosen.policy).parameters
+    method.check_options(given, method.policy_options)
+    parameters = inspect.signature(method.policy).parameters
     for name, value in given.items():
         _same_kind(name, value, parameters[name].default)
-    return chosen.policy(bank, n_models, seed=seed, **given)
+    return given
 
 
 def _same_kind(name: str, value: Any, default: Any) -> None:
@@ -103,6 +104,13 @@ def flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def one_of(value: Any, name: str, known: tuple[str, ...]) -> str:
+    """One of some words."""
+    if value not in known:
+        raise UsageError(f"{name} {value!r} is neither {' nor '.join(map(repr, known))}")
+    return str(value)
+
+
 def prices_of(models: Any) -> dict[str, float]:
     """Prices of one unit, by model."""
     if not isinstance(models, Mapping):
@@ -119,38 +127,45 @@ def price_of(name: Any, price: Any) -> float:
     return number(price, f"price of model {name!r}:", 0.0)
 
 
-def stopping_rule(
-    stop: StoppingRule | str | None,
-    target_se: float | None = None,
-    stop_when_decided: bool = True,
-    rank_width: int | None = None,
-    percentile: float | None = None,
-) -> StoppingRule:
-    """What a ranking stops by, beside its limits."""
-    told = {"target_se": target_se, "rank_width": rank_width, "percentile": percentile}
-    given = [name for name, value in told.items() if value is not None]
+def stopping_rule(stop: StoppingRule | str | None) -> StoppingRule:
+    """What a ranking stops by, beside its limits; in words or as a rule."""
+    if stop is None:
+        return AllDecided()
     if isinstance(stop, str):
-        stop = rule_of(stop)
-    if stop is not None:
-        if not isinstance(stop, StoppingRule):
-            raise UsageError(f"stop {stop!r} is not a stopping rule")
-        if given or not stop_when_decided:
-            raise UsageError(
-                f"give stop= alone, or {given[0] if given else 'stop_when_decided'}= without it"
-            )
-        return stop
-    if not flag(stop_when_decided, "stop_when_decided"):
-        return Unlimited()
+        return rule_of(stop)
+    if not isinstance(stop, StoppingRule):
+        raise UsageError(f"stop {stop!r} is not a stopping rule")
+    return stop
+
+
+def read_older(stop: Any, question: str, given: dict[str, Any]) -> tuple[Any, str]:
+    """Take arguments of older versions out of `given`: the stopping rule and question they mean."""
+    older = {k: given.pop(k) for k in _OLDER if k in given}
+    if older:
+        names = ", ".join(f"{k}=" for k in older)
+        warnings.warn(
+            f"{names} of Ranker: say stop='...' (and question='population' for known_sampled)",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    if flag(older.pop("known_sampled", False), "known_sampled"):
+        question = POPULATION
+    goes_on = flag(older.pop("stop_when_decided", True), "stop_when_decided")
+    numbers = {k: v for k, v in older.items() if v is not None}
+    if stop is not None and (numbers or not goes_on):
+        name = next(iter(numbers), "stop_when_decided")
+        raise UsageError(f"give stop= alone, or {name}= without it")
+    if not goes_on:
+        return Unlimited(), question
     goals: list[StoppingRule] = []
-    if rank_width is not None:
-        goals.append(RankWidth(rank_width))
-    if percentile is not None:
-        goals.append(Percentile(percentile))
-    if not goals:
-        goals.append(AllDecided(alone=target_se is None))
-    if target_se is not None:
-        goals.append(TargetError(number(target_se, "target_se", 0.0, above=True)))
-    return reduce(and_, goals)
+    if "rank_width" in numbers:
+        goals.append(RankWidth(numbers["rank_width"]))
+    if "percentile" in numbers:
+        goals.append(Percentile(numbers["percentile"]))
+    if "target_se" in numbers:
+        goals = goals or [AllDecided(alone=False)]
+        goals.append(TargetError(number(numbers["target_se"], "target_se", 0.0, above=True)))
+    return (reduce(and_, goals) if goals else stop), question
 
 
 def limits(

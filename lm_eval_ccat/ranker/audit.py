@@ -8,7 +8,8 @@ scores at that moment and ``i`` the item drawn. Then
 
 has expectation (over the draw) equal to the full-benchmark mean *whatever mu is*: the last term
 is the response model's total error on ``U``, estimated without bias from one random item. This
-is the difference estimator of survey sampling. Its errors at successive draws are uncorrelated
+is the difference estimator of survey sampling. An item of ``A`` without a score counts as expected,
+so that the total is of all N items whatever failed. Its errors at successive draws are uncorrelated
 (each has mean zero given all before it), so the mean of the T has a standard error that comes
 from their spread, and a Student interval; a good response model makes it narrow, a bad one only
 makes it wide.
@@ -21,14 +22,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, stdtrit
 
 from ..methods.policy import Choice, Drawn
+from ..metrics.scale import Scale
 from .ledger import Account
-from .outcomes import Outcome, Outcomes
+from .parts import Part, Parts
 
 MIN_DRAWS = 3  # fewer draws have no usable spread
 MISFIT_P = 0.001  # a fitting model is wrongly reported about once in a thousand runs
@@ -76,6 +79,19 @@ class AuditResult:
         """False where the model's scores are far from what the bank expects of any model."""
         return not self.misfit_p < MISFIT_P
 
+    def to_dict(self, scale: Scale) -> dict[str, Any]:
+        """JSON values, scores on the metric's own scale."""
+        known = self.agrees is not None
+        return {
+            "n": self.n,
+            "estimate": float(scale.restore(self.estimate)) if known else None,
+            "standard_error": float(scale.restore_error(self.standard_error)) if known else None,
+            "interval": sorted(float(scale.restore(v)) for v in self.interval) if known else None,
+            "agrees": self.agrees,
+            "fits_the_bank": self.fits,
+            "misfit_p": self.misfit_p,
+        }
+
 
 def is_due(n_asked: int, share: float) -> bool:
     """Whether the item after `n_asked` ones is to be a random draw.
@@ -112,24 +128,24 @@ class Audits:
         self.share = share
         self._draws: dict[tuple[str, str, int], list[Draw]] = {}
 
-    def note(self, j: int, account: Account, choice: Choice, outcomes: Outcomes) -> None:
+    def note(self, j: int, account: Account, choice: Choice, parts: Parts) -> None:
         """An item is about to be asked of model `j`; keep what an audit needs of the moment."""
         if not self.share or choice.probability is None:
             return
-        t = outcomes.contents.task_at(choice.item)
-        task = outcomes.contents.tasks[t]
-        if outcomes.of_task[t][0].policy.draws:
+        t = parts.contents.task_at(choice.item)
+        task = parts.contents.tasks[t]
+        if parts.of_task[t][0].policy.draws:
             return
         n_left = int(account.left[t])
         uniform = round(n_left * choice.probability, 9) == 1.0
         if not uniform or not is_due(int(account.asked[t]), self.share):
             return
         left = account.available[task.where]
-        had = (*account.told, *account.pending)
+        had = (*account.told, *account.pending, *account.failed)
         asked = tuple(i - task.start for i in had if task.where.start <= i < task.where.stop)
-        for o in outcomes.of_task[t]:
-            mu = o.policy.expected(j)
-            self._draws.setdefault((task.name, o.name, j), []).append(
+        for part in parts.of_task[t]:
+            mu = part.policy.expected(j)
+            self._draws.setdefault((*part.outcome.key, j), []).append(
                 Draw(
                     item=choice.item - task.start,
                     asked=asked,
@@ -145,22 +161,14 @@ class Audits:
             if (name, model) == (task, j):
                 draws[:] = [d for d in draws if d.item != item]
 
-    def of(
-        self, task: str, outcome: Outcome, j: int, n_failed: int, confidence: float
-    ) -> AuditResult:
-        """What the audit of model `j` says of one outcome."""
-        if outcome.policy.draws:
-            return _of_own(outcome.policy.sample(j), outcome.policy.estimate(j)[0], confidence)
-        draws, scores = self._draws.get((task, outcome.name, j), []), outcome.scores[j]
-        policy = outcome.policy
+    def of(self, part: Part, j: int, estimate: float, confidence: float) -> AuditResult:
+        """What the audit of model `j` says of one outcome, beside the method's estimate."""
+        policy = part.policy
+        if policy.draws:
+            return _of_own(policy.describe(j).drawn, estimate, confidence)
+        draws = self._draws.get((*part.outcome.key, j), [])
         return audit(
-            draws,
-            scores,
-            policy.expected(j),
-            [policy.predictive_variance(j, d.item) for d in scored(draws, scores)],
-            int(outcome.bank.kept.sum()) - n_failed,
-            policy.estimate(j)[0],
-            confidence,
+            draws, part.scores[j], policy.expected(j), policy.noise(j), estimate, confidence
         )
 
 
@@ -176,17 +184,11 @@ def _of_own(drawn: Drawn | None, estimate: float, confidence: float) -> AuditRes
     )
 
 
-def scored(draws: Sequence[Draw], scores: Mapping[int, float]) -> list[Draw]:
-    """The draws whose score is known."""
-    return [d for d in draws if d.item in scores]
-
-
 def audit(
     draws: Sequence[Draw],
     scores: Mapping[int, float],
     expected: NDArray[np.float64],
-    variance: Sequence[float],
-    n_items: int,
+    variance: NDArray[np.float64],
     estimate: float,
     confidence: float,
 ) -> AuditResult:
@@ -201,10 +203,8 @@ def audit(
     expected : ndarray of shape (n_bank,)
         Expected scores after all that was told; they also stand in for items of ``A`` that failed
         or are still in flight.
-    variance : sequence of float
-        Predictive variance of each scored draw after all that was told.
-    n_items : int
-        Items that may be asked (N above).
+    variance : ndarray of shape (n_bank,)
+        Predictive variance of each score after all that was told.
     estimate : float
         The response model's estimate.
     confidence : float
@@ -214,18 +214,20 @@ def audit(
     -------
     AuditResult
     """
-    done = scored(draws, scores)
-    n = len(done)
+    done = [d for d in draws if d.item in scores]
+    n, items = len(done), [d.item for d in done]
     value = np.array(
         [
-            sum(scores.get(i, float(expected[i])) for i in d.asked)
-            + d.expected_left
-            + d.n_left * (scores[d.item] - d.expected)
+            (
+                sum(scores.get(i, float(expected[i])) for i in d.asked)
+                + d.expected_left
+                + d.n_left * (scores[d.item] - d.expected)
+            )
+            / (len(d.asked) + d.n_left)
             for d in done
         ]
     )
-    value = value / n_items
-    misfit = _misfit([scores[d.item] - expected[d.item] for d in done], variance)
+    misfit = _misfit([scores[d.item] - expected[d.item] for d in done], variance[items])
     if n < MIN_DRAWS:
         nan = float("nan")
         return AuditResult(n, nan, nan, (0.0, 1.0), None, misfit)
@@ -235,7 +237,7 @@ def audit(
     return AuditResult(n, mean, se, (low, high), bool(low <= estimate <= high), misfit)
 
 
-def _misfit(residuals: Sequence[float], variances: Sequence[float]) -> float:
+def _misfit(residuals: Sequence[float], v: NDArray[np.float64]) -> float:
     """Probability of squared residuals that large in sum, were their variances true.
 
     The sum is compared, not each residual with its own variance, so that an item whose variance
@@ -243,7 +245,6 @@ def _misfit(residuals: Sequence[float], variances: Sequence[float]) -> float:
     freedom. Residuals are from the ability at the end of the test, which was fitted to them too:
     that makes the warning rarer, never more frequent.
     """
-    v = np.asarray(variances)
     if not v.sum() > 0.0:
         return 1.0
     df = v.sum() ** 2 / (v**2).sum()

@@ -5,72 +5,78 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bank import ItemBank
+from ..bank.outcome import Outcome
 from ..errors import UsageError
 from ..metrics.scale import Scale
 
 Floats = NDArray[np.float64]
-Banks = ItemBank | Mapping[str, ItemBank | Mapping[str, ItemBank]]
+Banks = ItemBank | Sequence[Outcome] | Mapping[str, ItemBank | Mapping[str, ItemBank]]
 Weights = str | Mapping[str, float] | Mapping[str, Mapping[str, float]] | None
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task: its outcomes, one bank each over the same items.
+    """One task: its outcomes, all over the same items.
 
     Attributes
     ----------
     name : str
-    banks : dict of str to ItemBank
-        By outcome.
-    weights : dict of str to float
-        Of the outcomes in the score that is ranked by; over all tasks they sum to 1.
+    outcomes : tuple of Outcome
+        Their weights are those in the score that is ranked by; over all tasks they sum to 1.
     start : int
         Position of its first item among the items of all tasks.
     """
 
     name: str
-    banks: dict[str, ItemBank]
-    weights: dict[str, float]
+    outcomes: tuple[Outcome, ...]
     start: int
 
     @property
-    def bank(self) -> ItemBank:
-        """The bank of the outcome that counts most, for what all of them share."""
-        return self.banks[max(self.weights, key=lambda k: self.weights[k])]
+    def leader(self) -> Outcome:
+        """The outcome that counts most, the first of those that count alike."""
+        return max(self.outcomes, key=lambda o: o.weight)
 
     @property
-    def n_items(self) -> int:
-        return self.bank.n_items
+    def weight(self) -> float:
+        """Of the task in the score that is ranked by."""
+        return sum(o.weight for o in self.outcomes)
 
-    @property
+    @cached_property
     def where(self) -> slice:
         """Its items among those of all tasks."""
-        return slice(self.start, self.start + self.n_items)
+        return slice(self.start, self.start + self.leader.bank.n_items)
 
-    @property
+    @cached_property
     def kept(self) -> NDArray[np.bool_]:
         """Items that may be asked: those that some outcome that counts has kept."""
-        kept = [b.kept for k, b in self.banks.items() if self.weights[k] > 0.0]
-        return np.asarray(np.logical_or.reduce(kept))
+        kept = [o.bank.kept for o in self.outcomes if o.weight > 0.0]
+        return np.asarray(np.any(kept, axis=0))
 
 
 class Contents:
-    """Items by name and position, over all tasks.
+    """Items by name and position, over all tasks. Inside they are (task, doc_id), always.
 
     Parameters
     ----------
-    banks : ItemBank, or mapping of task to ItemBank or to (mapping of outcome to ItemBank)
-        A bank alone is one task with one outcome, whose items go by their doc_ids; otherwise items
-        are (task, doc_id).
+    banks : ItemBank, list of Outcome, or mapping of task to ItemBank or {outcome: ItemBank}
+        A bank alone is one task with one outcome.
     weights : {"documents", "equal"}, or mapping of task, of outcome, or of task to outcome
-        How much counts; by default tasks by their number of documents and outcomes all alike.
+        How much counts; by default tasks by their number of documents, and outcomes all alike, or
+        as a list of them has it.
+
+    Attributes
+    ----------
+    bare : bool
+        Whether the ranker hands out items by their doc_ids alone: there is one task, and it was
+        not given by its name. Either form is taken wherever there is one task.
 
     Raises
     ------
@@ -79,48 +85,48 @@ class Contents:
     """
 
     def __init__(self, banks: Banks, weights: Weights = None) -> None:
-        self.named = not isinstance(banks, ItemBank)
         of_task = _by_task(banks)
-        shares = _weights(of_task, weights)
+        shares = _shares(of_task, weights)
         self.tasks: list[Task] = []
-        start = 0
+        self.n_items = 0
         for name, outcomes in of_task.items():
-            self.tasks.append(Task(name, outcomes, shares[name], start))
-            start += self.tasks[-1].n_items
-        self.n_items = start
+            weighted = tuple(replace(o, weight=shares[name][o.name]) for o in outcomes)
+            self.tasks.append(Task(name, weighted, self.n_items))
+            self.n_items += outcomes[0].bank.n_items
+        methods = sorted({o.bank.method for o in self.outcomes if o.weight > 0.0})
+        if len(methods) > 1:
+            raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
+        self.bare = len(self.tasks) == 1 and not isinstance(banks, Mapping)
         self.of_task = {t.name: n for n, t in enumerate(self.tasks)}
         self.starts = [t.start for t in self.tasks]
         self.kept = np.concatenate([t.kept for t in self.tasks])
         self.n_kept = np.array([int(t.kept.sum()) for t in self.tasks])
 
     @property
-    def single(self) -> bool:
-        """Whether a single outcome of a single task is all that there is."""
-        return len(self.tasks) == 1 and len(self.tasks[0].banks) == 1
+    def outcomes(self) -> list[Outcome]:
+        """Of all tasks."""
+        return [o for t in self.tasks for o in t.outcomes]
 
     @property
     def scale(self) -> Scale:
         """The scale of what is ranked by: the outcomes' own if they share one, else [0, 1]."""
-        scales = [b.scale for t in self.tasks for k, b in t.banks.items() if t.weights[k] > 0.0]
+        scales = [o.scale for o in self.outcomes if o.weight > 0.0]
         return scales[0] if all(s == scales[0] for s in scales) else Scale()
 
     def position(self, item: Any) -> int:
         """Position of an item among those of all tasks."""
-        if not self.named:
-            return self._within(self.tasks[0], item)
-        if not (isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2):
+        if isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2:
+            name, doc_id = item
+            if name not in self.of_task:
+                there = ", ".join(map(str, self.of_task))
+                raise UsageError(f"unknown task {name!r}; this ranking has {there}")
+            task = self.tasks[self.of_task[name]]
+        elif len(self.tasks) == 1:
+            task, doc_id = self.tasks[0], item
+        else:
             raise UsageError(f"item {item!r} is not a pair (task, doc_id)")
-        name, doc_id = item
-        if name not in self.of_task:
-            there = ", ".join(map(str, self.of_task))
-            raise UsageError(f"unknown task {name!r}; this ranking has {there}")
-        task = self.tasks[self.of_task[name]]
-        return task.start + self._within(task, doc_id)
-
-    @staticmethod
-    def _within(task: Task, doc_id: Any) -> int:
         try:
-            return task.bank.index[doc_id]
+            return task.start + task.leader.bank.index[doc_id]
         except (KeyError, TypeError):
             of = f" of task {task.name!r}" if task.name else ""
             raise UsageError(f"the bank{of} has no item with doc_id {doc_id!r}") from None
@@ -131,28 +137,27 @@ class Contents:
             return 0
         return bisect_right(self.starts, position) - 1
 
-    def item(self, position: int) -> Any:
-        """An item as `ask` names it."""
-        task = self.tasks[self.task_at(position)]
-        doc_id = self.doc_id(position)
-        return (task.name, doc_id) if self.named else doc_id
-
     def doc_id(self, position: int) -> Any:
         """An item as its task names it."""
         task = self.tasks[self.task_at(position)]
-        return task.bank.doc_ids[position - task.start]
+        return task.leader.bank.doc_ids[position - task.start]
+
+    def item(self, position: int) -> Any:
+        """An item as `ask` names it."""
+        doc_id = self.doc_id(position)
+        return doc_id if self.bare else (self.tasks[self.task_at(position)].name, doc_id)
 
     def units(self, given: Any) -> Floats:
         """Units of all items: 1 each, or as given (by task, where there are several)."""
-        if not self.named:
-            return _units(self.tasks[0].bank, given)
+        if self.bare:
+            return _units(self.tasks[0].leader.bank, given)
         by_task = {} if given is None else given
         if not isinstance(by_task, Mapping):
             raise UsageError("units of several tasks are given by task: {task: units}")
         unknown = sorted(set(by_task) - set(self.of_task))
         if unknown:
             raise UsageError(f"units are given for {unknown[0]!r}, which has no bank")
-        return np.concatenate([_units(t.bank, by_task.get(t.name)) for t in self.tasks])
+        return np.concatenate([_units(t.leader.bank, by_task.get(t.name)) for t in self.tasks])
 
 
 def _units(bank: ItemBank, given: Mapping[Any, float] | ArrayLike | None) -> Floats:
@@ -175,80 +180,82 @@ def _units(bank: ItemBank, given: Mapping[Any, float] | ArrayLike | None) -> Flo
     return array
 
 
-def _by_task(banks: Banks) -> dict[str, dict[str, ItemBank]]:
-    if isinstance(banks, ItemBank):
-        return {banks.task or "": {banks.metric or "": banks}}
-    if not isinstance(banks, Mapping):
-        raise UsageError(f"{type(banks).__name__} is not a bank, nor banks by task")
-    if not banks:
-        raise UsageError("a ranking needs at least one task")
-    found = {}
-    for task, given in banks.items():
-        outcomes = {given.metric or "": given} if isinstance(given, ItemBank) else dict(given)
-        if not outcomes or not all(isinstance(b, ItemBank) for b in outcomes.values()):
-            raise UsageError(f"task {task!r} has no bank")
-        first, *others = outcomes.values()
-        if any(b.doc_ids != first.doc_ids for b in others):
-            raise UsageError(f"the banks of task {task!r} are of different items")
-        found[task] = outcomes
-    methods = sorted({b.method for o in found.values() for b in o.values()})
-    if len(methods) > 1:
-        raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
+def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
+    """The outcomes of every task, checked."""
+    found: dict[str, list[Outcome]] = {}
+    for outcome in _outcomes(banks):
+        found.setdefault(outcome.task, []).append(outcome)
+    if not found:
+        raise UsageError("a ranking needs the bank of at least one task")
+    for task, outcomes in found.items():
+        if any(o.bank.doc_ids != outcomes[0].bank.doc_ids for o in outcomes):
+            raise UsageError(f"the outcomes of task {task!r} are of other items")
     return found
 
 
-def _weights(
-    banks: Mapping[str, Mapping[str, ItemBank]], given: Weights
+def _outcomes(banks: Banks) -> list[Outcome]:
+    if isinstance(banks, ItemBank):
+        return [Outcome(banks)]
+    if isinstance(banks, Mapping):
+        if not all(banks.values()):
+            raise UsageError(f"task {next(t for t, b in banks.items() if not b)!r} has no bank")
+        return [
+            Outcome(bank, task, name)
+            for task, of in banks.items()
+            for name, bank in (of.items() if isinstance(of, Mapping) else [("", of)])
+        ]
+    if not (isinstance(banks, Sequence) and all(isinstance(o, Outcome) for o in banks)):
+        raise UsageError(f"{banks!r:.60} is no bank, nor a list of outcomes, nor banks by task")
+    return list(banks)
+
+
+def _shares(
+    of_task: Mapping[str, Sequence[Outcome]], given: Weights
 ) -> dict[str, dict[str, float]]:
-    """Weights of all outcomes, summing to 1."""
-    metrics = {k for outcomes in banks.values() for k in outcomes}
-    by_size = {t: float(next(iter(o.values())).n_items) for t, o in banks.items()}
-    of_task: Mapping[str, Any] = by_size
-    of_outcome: dict[str, Mapping[str, Any]] = {t: dict.fromkeys(o, 1.0) for t, o in banks.items()}
+    """Weights of all outcomes by task and name, summing to 1."""
+    metrics = {o.name for outcomes in of_task.values() for o in outcomes}
+    weights: Mapping[str, Any] = {t: float(o[0].bank.n_items) for t, o in of_task.items()}
+    inner = {t: {o.name: o.weight for o in outcomes} for t, outcomes in of_task.items()}
     if given == "equal":
-        of_task = dict.fromkeys(banks, 1.0)
-    elif isinstance(given, str):
-        if given != "documents":
-            raise UsageError(
-                f"weights {given!r} is neither 'documents' nor 'equal', nor a weight per task"
-            )
-    elif given is not None:
-        if not isinstance(given, Mapping):
-            raise UsageError(f"weights {given!r} is not a weight per task or outcome")
-        if set(given) == set(banks) and any(isinstance(w, Mapping) for w in given.values()):
-            return _nested(banks, given)
-        if set(given) == set(banks):
-            of_task = given
-            _check_weights(given.values(), zero=False)
-        elif set(given) == metrics:
-            of_outcome = {t: {k: given[k] for k in o} for t, o in banks.items()}
-        else:
-            names = [*banks, *(metrics if metrics != set(banks) else ())]
-            raise UsageError(
-                f"weights are of {', '.join(map(str, given))}, the banks of "
-                f"{', '.join(map(str, names))}"
-            )
-    total = sum(of_task.values())
-    out = {}
-    for task, outcomes in of_outcome.items():
-        _check_weights(outcomes.values(), zero=True)
-        inner = sum(outcomes.values())
-        out[task] = {k: of_task[task] / total * (w / inner) for k, w in outcomes.items()}
+        weights = dict.fromkeys(of_task, 1.0)
+    elif isinstance(given, str) and given != "documents":
+        raise UsageError(
+            f"weights {given!r} is neither 'documents' nor 'equal', nor a weight per task"
+        )
+    elif isinstance(given, Mapping) and set(given) == set(of_task):
+        weights = given
+        if any(isinstance(w, Mapping) for w in given.values()):
+            return _nested(inner, given)
+        _check_weights(given.values(), zero=False)
+    elif isinstance(given, Mapping) and set(given) == metrics:
+        of_name: Mapping[str, Any] = given
+        inner = {t: {k: of_name[k] for k in names} for t, names in inner.items()}
+    elif isinstance(given, Mapping):
+        names = [*of_task, *(metrics if metrics != set(of_task) else ())]
+        raise UsageError(
+            f"weights are of {', '.join(map(str, given))}, the banks of "
+            f"{', '.join(map(str, names))}"
+        )
+    elif given is not None and not isinstance(given, str):
+        raise UsageError(f"weights {given!r} is not a weight per task or outcome")
+    total, out = sum(weights.values()), {}
+    for task, of_outcome in inner.items():
+        _check_weights(of_outcome.values(), zero=True)
+        share = sum(of_outcome.values())
+        out[task] = {k: weights[task] / total * (w / share) for k, w in of_outcome.items()}
     return out
 
 
 def _nested(
-    banks: Mapping[str, Mapping[str, ItemBank]], given: Mapping[str, Any]
+    inner: Mapping[str, Mapping[str, float]], given: Mapping[str, Any]
 ) -> dict[str, dict[str, float]]:
-    out = {}
-    for task, outcomes in banks.items():
-        inner = given[task]
-        if not isinstance(inner, Mapping) or set(inner) != set(outcomes):
-            raise UsageError(f"weights of task {task!r} are not one per outcome: {inner!r}")
-        _check_weights(inner.values(), zero=True)
-        out[task] = dict(inner)
-    total = sum(w for inner in out.values() for w in inner.values())
-    return {t: {k: w / total for k, w in inner.items()} for t, inner in out.items()}
+    for task, names in inner.items():
+        weights = given[task]
+        if not isinstance(weights, Mapping) or set(weights) != set(names):
+            raise UsageError(f"weights of task {task!r} are not one per outcome: {weights!r}")
+        _check_weights(weights.values(), zero=True)
+    total = sum(w for weights in given.values() for w in weights.values())
+    return {t: {k: given[t][k] / total for k in names} for t, names in inner.items()}
 
 
 def _check_weights(weights: Any, zero: bool) -> None:
@@ -258,3 +265,21 @@ def _check_weights(weights: Any, zero: bool) -> None:
             raise UsageError(f"weight {w!r}: weights must be numbers above 0")
     if not sum(weights) > 0.0:
         raise UsageError("some weight must be above 0")
+
+
+def groups_of(
+    contents: Contents, groups: Mapping[str, Mapping[str, float] | Sequence[str]]
+) -> dict[str, dict[int, float]]:
+    """What the weight of each task is multiplied by in each group, by task number."""
+    found: dict[str, dict[int, float]] = {}
+    for name, given in groups.items():
+        of = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, 1.0)
+        unknown = [t for t in of if t not in contents.of_task]
+        if unknown or not of:
+            raise UsageError(f"group {name!r} has no task {unknown[0] if unknown else ''!r}")
+        total = sum(of.values())
+        if not total > 0.0 or min(of.values()) < 0.0:
+            raise UsageError(f"group {name!r}: weights must be numbers above 0")
+        at = {contents.of_task[task]: w / total for task, w in of.items()}
+        found[name] = {t: w / contents.tasks[t].weight for t, w in at.items()}
+    return found

@@ -205,6 +205,14 @@ class Ledger:
         """Price of an item (of a task), by the mean over the items that may be asked."""
         return self.price(account) * (self._kept_units if task is None else self._task_units[task])
 
+    def most_items(self, warmup: int, k: int) -> int:
+        """Items that each of `k` models can get at most, once the others have their warm-up."""
+        prices, units = np.sort(self.prices), np.sort(self.units[self.contents.kept]).cumsum()
+        first = float(units[min(warmup, len(units)) - 1]) if warmup else 0.0
+        left = self.budget * (1.0 + _ROUNDING) - float(prices[k:].sum()) * first
+        price = float(prices[:k].sum())
+        return int(np.searchsorted(units * price, left, side="right")) if price else len(units)
+
     def affords(self, account: Account, left: float, task: int | None = None) -> bool:
         """Whether some item of a model (in a task) may be asked within `left`."""
         tasks = range(len(self.contents.tasks)) if task is None else (task,)

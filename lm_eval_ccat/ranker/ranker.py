@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,30 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bank import ItemBank
+from ..bank.outcome import Outcome
 from ..errors import UsageError
-from ..methods.policy import Choice, Differences
+from ..methods.belief import BENCHMARK, POPULATION, Belief
+from ..methods.beside import BesidePolicy
+from ..methods.policy import Choice, Policy
+from ..methods.registry import method_of
 from .across import Across
+from .allocation import Turn, Turns
 from .arguments import (
+    checked_options,
     flag,
     limits,
-    make_policy,
     number,
+    one_of,
+    price_of,
     prices_of,
+    read_older,
     stopping_rule,
     whole,
 )
 from .audit import Audits
-from .changes import Change
 from .contents import Banks, Contents, Weights
-from .known import Known, KnownModels
 from .ledger import Ledger
-from .outcomes import Outcomes
+from .looks import Looks
+from .parts import Parts
+from .references import Known, references_of, refuse_known
 from .result import Ranking
-from .standing import Standing
+from .standing import Judge
 from .stopping import StoppingRule, has_goal
 from .summary import Summary
-from .turn import Turn, Turns
-from .weighted import WeightedPolicy
+from .verdicts import Verdicts
+from .weighted import Weighted
 
 
 class Ranker:
@@ -53,7 +62,8 @@ class Ranker:
         Size of each item (tokens, say), in bank order if an array; default 1 each. With tasks a
         mapping of task to such units.
     confidence : float, optional
-        Two-sided: a pair is decided when P(a better) leaves ``[(1-c)/2, 1-(1-c)/2]``.
+        Two-sided, and at all looks together: of two equal models at most ``1 - c`` of rankings
+        ever call one better.
     warmup : int, optional
         Items every model gets (of every task) before anything is compared; default 10, and 5 of
         each of several tasks.
@@ -71,18 +81,9 @@ class Ranker:
         Groups of tasks whose score is reported as well, with the weights of their tasks (default
         alike to each other).
     stop : StoppingRule or str, optional
-        When to stop, ``TopDecided(3) | Budget(200)`` say, or in words, ``"top 3 or se 0.02"``; see
-        `lm_eval_ccat.ranker.stopping`. By default once every adjacent pair is decided (and
-        `target_se` is reached).
-    target_se : float, optional
-        Keep testing a model until the standard error of its estimate, on [0, 1], is at most
-        this, also when its place is decided. With a single model this is the stopping rule.
-    stop_when_decided : bool, optional
-        If false, spend the whole budget (or all items) instead of stopping once all is decided.
-    rank_width : int, optional
-        Stop once every model's rank range spans at most so many ranks, in place of all decided.
-    percentile : float, optional
-        Stop once every model's rank range spans at most so many per cent of all ranks.
+        When to stop: ``TopDecided(3) | Budget(200)``, say, or in words, ``"top 3 or se 0.02"``;
+        see `lm_eval_ccat.ranker.stopping`. By default once every adjacent pair is decided, and
+        with a single model at its limit.
     audit : float, optional
         Share of each model's items, in [0, 1), that is drawn at random instead of selected; from
         them `result` reports an estimate that holds whatever the response model gets wrong. A
@@ -94,15 +95,19 @@ class Ranker:
         Models with full results: their full-benchmark means on [0, 1], or their scores. They are
         fixed points of the ranking and are never asked; a new model is tested until it is
         separated from its neighbours among them.
-    known_sampled : bool, optional
-        Whether the benchmark's items count as a sample of a larger population, so that the means
-        of known models have a sampling error, too.
     min_difference : float, optional
         On the metric's own scale (with several outcomes on [0, 1]): models whose difference is
         surely smaller are called equivalent, and their pair holds nothing open. Default 0: no
-        pair is.
+        pair is, but for exactly equal full results.
     familywise : bool, optional
         Whether `confidence` is that of all pairs together instead of each by itself.
+    question : {"benchmark", "population"}, optional
+        Whether the order of full runs of these items is asked for, or that of items like these, of
+        which the benchmark is a sample. Reference models then need their scores.
+    looks : {"every", "one"}, optional
+        Verdicts that hold though the ranker looks after every answer, or as if there were one look
+        at a number of items that was fixed in advance. A rule that does not stop by what is
+        decided (a target error, a budget alone) takes one look anyway.
     across : bool, optional
         Whether answers in one task tell of the others, as far as the abilities of the calibration
         models are correlated between tasks (at least ten models that all banks know).
@@ -145,78 +150,80 @@ class Ranker:
         weights: Weights = None,
         groups: Mapping[str, Mapping[str, float] | Sequence[str]] | None = None,
         stop: StoppingRule | str | None = None,
-        target_se: float | None = None,
-        stop_when_decided: bool = True,
-        rank_width: int | None = None,
-        percentile: float | None = None,
         audit: float = 0.0,
         exposure: int = 1,
         known: Known | None = None,
-        known_sampled: bool = False,
         min_difference: float = 0.0,
         familywise: bool = False,
+        question: str = BENCHMARK,
+        looks: str = "every",
         across: bool = True,
         **options: Any,
     ) -> None:
         prices = prices_of(models)
         self.confidence = number(confidence, "confidence", 0.5, 1.0)
         self.seed = whole(seed, "seed")
-        rule = stopping_rule(stop, target_se, stop_when_decided, rank_width, percentile)
+        stop, question = read_older(stop, question, options)
+        rule = stopping_rule(stop)
         limit, self._max_items = limits(rule, budget, max_items)
         number(min_difference, "min_difference", 0.0)
         flag(familywise, "familywise")
-        contents = Contents(bank, weights)
-        most = int(contents.n_kept.max())
+        one_of(question, "question", (BENCHMARK, POPULATION))
+        self._one_look = one_of(looks, "looks", ("every", "one")) == "one"
+        contents = self._contents = Contents(bank, weights)
         usual = 10 if len(contents.tasks) == 1 else 5
-        ahead = min(usual if warmup is None else whole(warmup, "warmup", 0), most)
+        ahead = usual if warmup is None else whole(warmup, "warmup", 0)
+        near = float(min_difference) / contents.scale.span
+        given: dict[str, dict[str, Any]] = {}
 
-        def new_policy(bank: ItemBank, n_models: int) -> Any:
-            return make_policy(bank, n_models, self.seed, options)
+        def policy_of(outcome: Outcome, leader: Outcome, n_models: int) -> Policy:
+            chosen = method_of(outcome.bank)
+            if outcome.bank.method != leader.bank.method:
+                return BesidePolicy(outcome.bank, n_models)
+            if chosen.name not in given:
+                given[chosen.name] = checked_options(chosen, options)
+            of = given[chosen.name]
+            return chosen.rank(outcome.bank, n_models, self.seed, near, **of)
 
-        self._contents = contents
-        self._outcomes = Outcomes(contents, len(prices), new_policy)
+        self._parts = Parts(contents, len(prices), policy_of)
         units = contents.units(units)
-        lent: Across | None = None
-        self._policy = self._outcomes.of_task[0][0].policy
-        if not contents.single:
-            shares = {t: task.weights for t, task in enumerate(contents.tasks)}
-            lent = Across.of(self._outcomes) if flag(across, "across") else None
-            self._policy = WeightedPolicy(self._outcomes, units, shares, lent)
-        self._ledger = Ledger(contents, prices, units, limit, self._policy.affords_mean)
-        sampled = flag(known_sampled, "known_sampled")
-        self._across = lent
-        self._known: KnownModels | None = None
+        self._across = Across.of(self._parts) if flag(across, "across") else None
+        every = dict.fromkeys(range(len(contents.tasks)), 1.0)
+        score = Weighted(self._parts, units, every, self._across)
+        self._ledger = Ledger(contents, prices, units, limit, score.leader.affords_mean)
+        references = None
         if known is not None:
-            only = contents.tasks[0].bank if contents.single else None
-            self._known = KnownModels(known, only, self._policy, list(prices), sampled)
-        span = contents.scale.span if contents.single else 1.0
-        self._standing = Standing(
-            self._policy,
-            self._outcomes,
+            sampled = question == POPULATION
+            references = references_of(known, score.alone, prices, sampled)
+        self._judge = Judge(
+            score,
             self._ledger,
-            self._known,
+            references,
             self.confidence,
-            float(min_difference) / span,
+            near,
             familywise,
+            question,
+            Looks(),
         )
         self._turns = Turns(
-            self._standing,
+            self._judge,
+            self._ledger,
             rule,
-            ahead,
+            min(ahead, int(contents.n_kept.max())),
             self._cap(),
             self.seed,
             number(audit, "audit", 0.0, 1.0),
             whole(exposure, "exposure", 1),
         )
-        self._audits = Audits(self._turns.audit)
+        self._set_looks()
+        self._audits = Audits(self._turns.audit_share)
         self._summary = Summary(
-            contents,
-            self._outcomes,
-            self._standing,
+            self._judge,
             self._turns,
+            self._ledger,
+            self._parts,
             self._audits,
             groups or {},
-            lent,
             {"min_difference": min_difference or None, "familywise": familywise or None, **options},
         )
 
@@ -225,7 +232,26 @@ class Ranker:
         n_kept = int(self._contents.n_kept.sum())
         if self._max_items is not None:
             return min(self._max_items, n_kept)
-        return min(self._policy.item_cap(n_kept), n_kept)
+        return min(self._judge.score.item_cap(), n_kept)
+
+    def _set_looks(self) -> None:
+        """How verdicts are paid for, by what stops the ranking and how far a pair can get."""
+        judge, parts = self._judge, self._turns.rule.parts()
+        lonely = len(self._ledger.accounts) == 1 and judge.references is None
+        once = self._one_look or lonely or not any(r.looks for r in parts)
+        judge.horizon = self._horizon()
+        # Who has looked before cannot have a single look, nor another boundary.
+        if judge.looks.up is None or (judge.looks.once and not once):
+            judge.looks = Looks(once, () if once or not judge.horizon else (judge.horizon,))
+
+    def _horizon(self) -> int | None:
+        """Items of a pair that are possible at most, by limits that were given; None without."""
+        most = [] if self._max_items is None else [self._turns.cap]
+        if math.isfinite(self._ledger.budget):
+            alone = self._judge.references is not None
+            most.append(self._ledger.most_items(self._turns.warmup, 1 if alone else 2))
+        n_kept = int(self._contents.n_kept.sum())
+        return min(most) if most and min(most) < n_kept else None
 
     # -- the loop -----------------------------------------------------------------------------
 
@@ -246,7 +272,9 @@ class Ranker:
         A ranking without a goal (a budget alone, say) is never decided: it ends when it is `done`.
         """
         rule = self._turns.rule
-        return has_goal(rule) and not self._turns.warming() and rule.met(self._turns.standing)
+        if not has_goal(rule) or self._turns.warming():
+            return False
+        return rule.met(self._judge.standing())
 
     def ask(
         self,
@@ -287,7 +315,7 @@ class Ranker:
         asked: list[tuple[str, Any]] = []
         while len(asked) < n:
             if only is not None:
-                turn = next(iter(self._turns.alone(only)), None)
+                turn = self._turns.alone(only)
             else:
                 turn = self._turns.best(room, least)
             if turn is None:
@@ -317,14 +345,13 @@ class Ranker:
 
     def _place(self, j: int, choice: Choice) -> None:
         account = self._ledger.accounts[j]
-        self._audits.note(j, account, choice, self._outcomes)
+        self._audits.note(j, account, choice, self._parts)
         self._ledger.place(account, choice.item, choice.probability)
-        self._outcomes.place(j, choice.item, choice.probability)
+        self._parts.placed(j, choice.item, choice.probability)
 
     def audit_draw(self, model: str, item: Any) -> float | None:
         """`probability` of what the audit would draw now; for journals that did not record it."""
-        self._ledger.account(model)
-        choice = self._turns.audited(Turn(self._ledger.position[model]))
+        choice = self._turns.audited(Turn(self._ledger.account(model).at))
         at = self._contents.position(item)
         return choice.probability if choice and choice.item == at else None
 
@@ -350,9 +377,9 @@ class Ranker:
             The score is not a number in [0, 1].
         """
         account, i = self._ledger.account(model), self._contents.position(item)
-        scores = self._outcomes.read(model, i, score)
+        scores = self._parts.read(model, i, score)
         self._ledger.tell(account, i, cost)
-        self._outcomes.tell(self._ledger.position[model], i, scores)
+        self._parts.told(account.at, i, scores)
         self._turns.learned()
 
     def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None:
@@ -362,7 +389,7 @@ class Ranker:
         """
         account, i = self._ledger.account(model), self._contents.position(item)
         self._ledger.fail(account, i, cost, str(reason))
-        self._outcomes.skip(self._ledger.position[model], i)
+        self._parts.failed(account.at, i)
         self._turns.learned()
 
     def release(self, model: str, item: Any) -> None:
@@ -370,11 +397,10 @@ class Ranker:
         account, i = self._ledger.account(model), self._contents.position(item)
         if i not in account.pending:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
-        j = self._ledger.position[model]
         self._ledger.release(account, i)
         task = self._contents.tasks[self._contents.task_at(i)]
-        self._audits.forget(j, task.name, i - task.start)
-        self._outcomes.unplace(j, i)
+        self._audits.forget(account.at, task.name, i - task.start)
+        self._parts.unplaced(account.at, i)
 
     def drop(self, model: str, reason: str = "set aside") -> None:
         """Set a model aside: nothing more is asked of it and no pair waits for it."""
@@ -390,6 +416,16 @@ class Ranker:
     def stop(self, reason: str) -> None:
         """Ask nothing more (a deadline has passed, a person pressed Ctrl-C)."""
         self._turns.stopped = str(reason)
+
+    def bar(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Let these pairs of tested models, and no others, not be decided, whatever was seen.
+
+        Nothing is asked for their sake. ``bar(())`` lifts all.
+        """
+        self._judge.barred = {
+            frozenset(self._ledger.account(name).name for name in pair) for pair in pairs
+        }
+        self._turns.forget()
 
     def change(
         self,
@@ -413,38 +449,46 @@ class Ranker:
             New prices of one unit.
         add : mapping of str to float, optional
             Models that join, with their prices.
-        stop : StoppingRule, optional
+        stop : StoppingRule or str, optional
             New stopping rule, its limits included.
         elapsed : float, optional
             Seconds of the run so far, for the rule `Time`; told alone it lifts no `stop`.
         """
-        found = Change.of(self._turns.rule, stop, budget, max_items, prices, add)
-        found.check(self._ledger, self._known)
+        rule = self._turns.rule if stop is None else stopping_rule(stop)
+        new_budget, new_items = limits(rule, budget, max_items)
+        add = {name: price_of(name, price) for name, price in (add or {}).items()}
+        prices = {name: price_of(name, price) for name, price in (prices or {}).items()}
+        for name in add:
+            if name in self._ledger.position:
+                raise UsageError(f"model {name!r} is in this ranking already")
+        if self._judge.references is not None:
+            refuse_known(self._judge.references.names, add)
+        for name in prices:
+            self._ledger.account(name)
         if elapsed is not None:
-            self._turns.elapsed(number(elapsed, "elapsed", 0.0))
-        if any(given is not None for given in (budget, max_items, prices, add, stop)):
+            self._judge.elapsed = number(elapsed, "elapsed", 0.0)
+        if budget is not None or max_items is not None or prices or add or stop is not None:
             self._turns.stopped = None
         if budget is not None or stop is not None:
-            self._ledger.budget = found.budget
+            self._ledger.budget = new_budget
         if max_items is not None or stop is not None:
-            self._max_items = found.max_items
-        self._turns.rule = found.rule
-        if found.add:
-            self._turns.look_anew()
-        for name, price in found.add.items():
+            self._max_items = new_items
+        self._turns.rule = rule
+        if add:
+            self._judge.look_anew()
+        for name, price in add.items():
             self._ledger.add(name, price)
-            self._outcomes.add_model()
-            if not self._contents.single:
-                self._policy.add_model()
-        self._ledger.reprice(found.prices)
+            self._parts.add_model()
+        self._ledger.reprice(prices)
         self._turns.cap = self._cap()
+        self._set_looks()
 
     # -- what is known ------------------------------------------------------------------------
 
     @property
     def bank(self) -> ItemBank:
         """The bank; of several the first task's."""
-        return self._contents.tasks[0].bank
+        return self._contents.tasks[0].leader.bank
 
     @property
     def budget(self) -> float:
@@ -474,18 +518,26 @@ class Ranker:
         """Of the draw that asked `item` of `model`; None if it was chosen, or never asked."""
         return self._ledger.account(model).probability.get(self._contents.position(item))
 
+    @property
+    def verdicts(self) -> Verdicts:
+        """What is decided of the models that take part."""
+        return self._judge.verdicts(latest=True)
+
+    def belief(self, question: str | None = None) -> Belief:
+        """Where all models stand, in the order given; for another question than the ranking's."""
+        return self._judge.belief(question or "")
+
     def estimate(self, model: str) -> tuple[float, float]:
         """Estimated full-benchmark mean of one model and its standard error, on [0, 1]."""
-        self._ledger.account(model)
-        return self._policy.estimate(self._ledger.position[model])
+        j, belief = self._ledger.account(model).at, self.belief().on_scores
+        return float(belief.location[j]), float(belief.variance[j, j] ** 0.5)
 
     def shared_errors(self, model: str) -> dict[str, dict[str, float]]:
         """Covariances of the errors of one model's tasks, on [0, 1], by task and other task.
 
         Empty where tasks are independent.
         """
-        self._ledger.account(model)
-        at = self._ledger.position[model]
+        at = self._ledger.account(model).at
         return {} if self._across is None else self._across.shared_errors(at)
 
     def expected(self, model: str) -> NDArray[np.float64]:
@@ -493,16 +545,7 @@ class Ranker:
 
         With several tasks one after the other, of the outcome that counts most.
         """
-        self._ledger.account(model)
-        return self._outcomes.expected(self._ledger.position[model])
-
-    def differences(self) -> Differences:
-        """Estimates and the variances of their differences; models in the order given."""
-        return self._policy.differences()
-
-    def critical(self, level: float) -> NDArray[np.float64]:
-        """Half of each difference's interval that errs with probability `level`, in its errors."""
-        return self._policy.critical(level)
+        return self._parts.expected(self._ledger.account(model).at)
 
     def result(self) -> Ranking:
         """The ranking as it stands; may be called at any time."""

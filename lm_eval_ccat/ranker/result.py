@@ -1,23 +1,27 @@
-"""`Ranking`: what a ranker has found, with everything needed to read and reproduce it."""
+"""`Ranking`: what a ranker knows, as rows, with everything needed to read and reproduce it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
-from scipy.special import ndtri
+import numpy as np
 
 from ..methods.policy import Drawn
 from ..metrics.scale import Scale
 from ..shown import Grid, Shown
 from .audit import AuditResult
 from .grid import ranking_grid
-from .outlook import OpenPair
+from .looks import Looks
 from .place import Place
 from .ranks import order_in_words
+from .verdicts import Verdicts
 
 _ALL_PAIRS = 100  # models up to which every pair is written down
 Pair = tuple[str, str]
+T = TypeVar("T")
 
 
 def signature(parts: dict[str, Any]) -> str:
@@ -31,49 +35,236 @@ def signature(parts: dict[str, Any]) -> str:
     return "|".join(f"{k}:{v}" for k, v in parts.items() if v is not None)
 
 
-@dataclass(frozen=True, repr=False)
-class Ranking(Shown):
-    """The result of a `Ranker`. Scores are on [0, 1], higher is better.
+@dataclass(frozen=True)
+class Estimate:
+    """An estimated mean score on [0, 1], with what an interval of it needs.
 
     Attributes
     ----------
+    mean, error : float
+        Estimate and standard error.
+    df, n, n_items : float
+        Degrees of freedom of the error; items behind it, and items of the benchmark.
+    looks : Looks
+        By which intervals hold.
+    own : callable, optional
+        ``confidence -> (low, high)``, where the method has an interval of its own.
+    """
+
+    mean: float
+    error: float
+    df: float = np.inf
+    n: float = np.inf
+    n_items: float = np.inf
+    looks: Looks = field(default=Looks(once=True), compare=False)
+    own: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Two-sided interval, cut to [0, 1]."""
+        if self.own is not None:
+            return self.own(confidence)
+        n = min((self.n, *self.looks.horizons))  # a model alone may get beyond what a pair can
+        at = np.array([self.df]), np.array([n]), self.n_items
+        half = float(self.looks.reach(1.0 - confidence, *at)[0]) * self.error if self.error else 0.0
+        return max(0.0, self.mean - half), min(1.0, self.mean + half)
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """What is known of one model. Scores are on [0, 1], higher is better.
+
+    Attributes
+    ----------
+    name : str
+    known : bool
+        Whether it is a reference model, whose full results were given.
+    rank : int or None
+        1 is best; None for a model that was set aside.
+    rank_range : (int, int) or None
+        The ranks that the decided pairs leave possible.
+    p_top : dict of int to float
+        Probability of being among the best k, for some k.
+    estimate : Estimate
+        Of the full-benchmark mean; with several tasks or outcomes of the weighted sum.
+    interval : (float, float)
+        Of it, at the ranking's confidence.
+    bound : (float, float) or None
+        That interval if every item that failed had scored 0, or 1: it holds whatever the failures
+        depend on. None where none failed.
+    ability : (float, float) or None
+        And its standard error, in logits; of one outcome alone.
+    items : list
+        Items it was scored on, in the order they were told: doc_ids, or (task, doc_id).
+    draws : list of (item, float)
+        Those of them that were drawn at random, with the probability of the draw.
+    failed : dict of item to str
+        Items that it failed on, with the reason.
+    cost : float
+        What it spent, in price x units.
+    set_aside : str or None
+        Why it was dropped before the end.
+    findings : list of str
+        Where the bank does not speak for it: ends of a sentence that begins with its name.
+    sample : Drawn or None
+        What the items drawn at random say by themselves, beside `estimate`, which is made of bank
+        and draws; for methods that have both.
+    audit : AuditResult or None
+        With ``audit``: an estimate that does not rely on the response model.
+    place : Place or None
+        Among reference models: where it stands, with its rank range.
+    """
+
+    name: str
+    estimate: Estimate
+    interval: tuple[float, float]
+    known: bool = False
+    rank: int | None = None
+    rank_range: tuple[int, int] | None = None
+    p_top: dict[int, float] = field(default_factory=dict)
+    bound: tuple[float, float] | None = None
+    ability: tuple[float, float] | None = None
+    items: list[Any] = field(default_factory=list)
+    draws: list[tuple[Any, float]] = field(default_factory=list)
+    failed: dict[Any, str] = field(default_factory=dict)
+    cost: float = 0.0
+    set_aside: str | None = None
+    findings: list[str] = field(default_factory=list)
+    sample: Drawn | None = None
+    audit: AuditResult | None = None
+    place: Place | None = None
+
+    def to_dict(self, scale: Scale, confidence: float) -> dict[str, Any]:
+        """JSON values, estimates on a metric's own scale."""
+
+        def ends(interval: tuple[float, float] | None) -> list[float] | None:
+            return interval and sorted(float(scale.restore(v)) for v in interval)
+
+        return {
+            "rank": self.rank,
+            "rank_range": self.rank_range and list(self.rank_range),
+            "p_best": self.p_top.get(1),
+            "p_top": {str(k): p for k, p in self.p_top.items()},
+            "estimate": float(scale.restore(self.estimate.mean)),
+            "standard_error": float(scale.restore_error(self.estimate.error)),
+            "interval": ends(self.interval),
+            "bound": ends(self.bound),
+            "known": self.known,
+            "place": self.place and self.place.to_dict(),
+            "ability": self.ability and self.ability[0],
+            "ability_standard_error": self.ability and self.ability[1],
+            "n_items": len(self.items),
+            "items": list(self.items),
+            "draws": [[item, p] for item, p in self.draws],
+            "failed": [{"doc_id": d, "reason": r} for d, r in self.failed.items()],
+            "cost": self.cost,
+            "set_aside": self.set_aside,
+            "findings": self.findings,
+            "sample": self._sample_dict(scale, confidence),
+            "audit": self.audit and self.audit.to_dict(scale),
+        }
+
+    def _sample_dict(self, scale: Scale, confidence: float) -> dict[str, Any] | None:
+        if (s := self.sample) is None:
+            return None
+        return {
+            "n": s.n,
+            "estimate": float(scale.restore(s.estimate)),
+            "standard_error": float(scale.restore_error(s.standard_error)),
+            "interval": sorted(float(scale.restore(v)) for v in s.interval(confidence)),
+        }
+
+
+class PairRow(NamedTuple):
+    """Two models of the order, `a` before `b`.
+
+    Attributes
+    ----------
+    a, b : str
+    p : float
+        P(a better), as if looked at once. It describes; `decision` decides.
+    needed : float
+        What it would have to be now for the pair to be decided: more than the confidence, since a
+        pair that is looked at after every answer has many chances to look different.
+    decision : str
+        "decided", "equivalent" (they surely differ by less than ``min_difference``) or "open".
+    population : bool or None
+        Whether it stands also for items like these; None where that is not asked.
+    barred : bool
+        Whether the pair may not be decided (`Ranker.bar`).
+    """
+
+    a: str
+    b: str
+    p: float
+    needed: float
+    decision: str
+    population: bool | None = None
+    barred: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        more = {"population": self.population, "barred": self.barred or None}
+        return {
+            **{"a": self.a, "b": self.b, "p": self.p, "decision": self.decision},
+            "needed": self.needed,
+            **{k: v for k, v in more.items() if v is not None},
+        }
+
+
+@dataclass(frozen=True)
+class OpenPair:
+    """Two neighbours of the order that are not decided, and what would decide them.
+
+    Attributes
+    ----------
+    a, b : str
+        `a` stands before `b`.
+    p : float
+        P(a better than b), as if looked at once.
+    items : dict of str to int
+        Further items of each tested one, if the difference stays what it is now.
+    cost : float
+        Of these items, at what each model's items cost so far.
+    all_items : bool
+        Whether nothing short of nine tenths of the benchmark would do.
+    """
+
+    a: str
+    b: str
+    p: float
+    items: dict[str, int]
+    cost: float
+    all_items: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True, repr=False)
+class Ranking(Shown):
+    """The result of a `Ranker`, as rows; the names of single columns are properties.
+
+    Attributes
+    ----------
+    models : tuple of ModelRow
+        The tested ones as they were given, those set aside included, then reference models.
+    pairs : tuple of PairRow
+        Of all pairs with a tested model; best first.
     order : list of str
         Models, best first; those set aside are not in it.
-    estimates, standard_errors : dict of str to float
-        Estimated full-benchmark mean score of each model, and its standard error; with several
-        tasks or outcomes of the weighted sum.
-    abilities : dict of str to (float, float)
-        Ability and its standard error, in logits; of one outcome alone.
-    pairwise : dict of (str, str) to float
-        ``P(a better than b)`` for every ordered pair. It describes; `decisions` decides.
-    decisions : dict of (str, str) to str
-        "decided", "equivalent" (they surely differ by less than ``min_difference``) or "open".
     ties : list of tuple of str
-        The coarse view of it: runs of models whose neighbours are not decided (see
-        `separated_within_ties`).
+        The coarse view: runs of models whose neighbours are not decided.
     separated_within_ties : list of (str, str)
-        Pairs inside a tie group that are nevertheless decided: neighbours are not separated, but
-        the two are.
-    rank_ranges : dict of str to (int, int)
-        The ranks that the decided pairs leave possible, 1 best.
-    p_best : dict of str to float
-        Probability of being the best.
-    p_top : dict of int to (dict of str to float)
-        Probability of being among the best k, for some k.
+        Pairs inside a tie group that are decided all the same.
     open_pairs : list of OpenPair
         Open neighbours of the order, and what would decide them; the cheapest first.
+    withdrawn : list of (str, str)
+        Pairs that were decided the other way round, and are open again.
     expected_wrong : float
-        How many of the decided pairs are expected to be wrong, by `pairwise`.
-    items : dict of str to list
-        Items each model was scored on, in the order they were told: doc_ids, or (task, doc_id).
-    draws : dict of str to list of (item, float)
-        Those of them that were drawn at random, with the probability of the draw.
-    failed : dict of str to dict of item to str
-        Documents that a model failed on, with the reason.
-    cost : dict of str to float
-        What each model spent, in price x units.
-    set_aside : dict of str to str
-        Models dropped before the end, with the reason.
+        How many of the decided pairs are expected to be wrong, as if looked at once.
+    question : {"benchmark", "population"}
+        Whether it is the order of full runs of these items, or of items like these.
     stopped_because : str
         Why nothing more is asked, in words ("" while the ranking is running).
     goal_met : bool
@@ -81,74 +272,166 @@ class Ranking(Shown):
         stopping rule asked for.
     confidence : float
         Two-sided confidence at which a pair counts as decided.
+    level_spent : float
+        Part of the level of error that the looks could use up so far; the rest is kept back for a
+        horizon that is raised.
     n_items : int
         Items of the full benchmark.
     scale : Scale
         The metric's own scale; [0, 1] where outcomes of several scales are summed.
-    intervals : dict of str to (float, float)
-        Of the estimates, at `confidence`.
-    findings : dict of str to list of str
-        Where the bank does not speak for a model: ends of a sentence that begins with its name.
-    samples : dict of str to Drawn
-        What the items drawn at random say by themselves, beside `estimates`, which are made of
-        bank and draws; for methods that have both.
-    audits : dict of str to AuditResult
-        With ``audit``: an estimate per model that does not rely on the response model.
-    known : tuple of str
-        Models with full results, in `order` as fixed points; they have no items and no ability.
-    places : dict of str to Place
-        With ``known``: where each new model stands, with its rank interval.
+    signature : str
+        Task, metric, bank, method, confidence, seed and versions, in one line.
     tasks, outcomes, groups : dict of str to Ranking
         With several of them: what is known of each by itself. Which pairs it decides was not what
         was asked.
     weights : dict of str to float
         Of the tasks (or of the outcomes of one task) in the score that is ranked by.
-    signature : str
-        Task, metric, bank, method, confidence, seed and versions, in one line.
+    verdicts : Verdicts
+        Where the rows come from.
     """
 
+    models: tuple[ModelRow, ...]
+    pairs: tuple[PairRow, ...]
     order: list[str]
-    estimates: dict[str, float]
-    standard_errors: dict[str, float]
-    abilities: dict[str, tuple[float, float]]
-    pairwise: dict[Pair, float]
     ties: list[tuple[str, ...]]
-    items: dict[str, list[Any]]
-    cost: dict[str, float]
-    stopped_because: str
+    separated_within_ties: list[Pair]
+    open_pairs: list[OpenPair]
+    withdrawn: list[Pair]
+    expected_wrong: float
+    question: str
     confidence: float
+    level_spent: float
     n_items: int
     scale: Scale
     signature: str
-    separated_within_ties: list[Pair] = field(default_factory=list)
-    failed: dict[str, dict[Any, str]] = field(default_factory=dict)
-    set_aside: dict[str, str] = field(default_factory=dict)
-    findings: dict[str, list[str]] = field(default_factory=dict)
-    samples: dict[str, Drawn] = field(default_factory=dict)
-    audits: dict[str, AuditResult] = field(default_factory=dict)
-    known: tuple[str, ...] = ()
-    places: dict[str, Place] = field(default_factory=dict)
-    decisions: dict[Pair, str] = field(default_factory=dict)
-    rank_ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
-    p_best: dict[str, float] = field(default_factory=dict)
-    p_top: dict[int, dict[str, float]] = field(default_factory=dict)
-    open_pairs: list[OpenPair] = field(default_factory=list)
-    expected_wrong: float = 0.0
-    draws: dict[str, list[tuple[Any, float]]] = field(default_factory=dict)
-    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    verdicts: Verdicts = field(compare=False)
+    stopped_because: str = ""
     goal_met: bool = False
     tasks: dict[str, Ranking] = field(default_factory=dict)
     outcomes: dict[str, Ranking] = field(default_factory=dict)
     groups: dict[str, Ranking] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
 
+    # -- columns ------------------------------------------------------------------------------
+
+    def _of(self, column: Callable[[ModelRow], T | None]) -> dict[str, T]:
+        """A column of the models, without those that have nothing there."""
+        return {m.name: v for m in self.models if (v := column(m)) is not None}
+
+    @cached_property
+    def estimates(self) -> dict[str, float]:
+        """Estimated full-benchmark mean score of each model."""
+        return self._of(lambda m: m.estimate.mean)
+
+    @cached_property
+    def standard_errors(self) -> dict[str, float]:
+        """Of the estimates."""
+        return self._of(lambda m: m.estimate.error)
+
+    @cached_property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """Of the estimates of tested models, at `confidence`."""
+        return self._of(lambda m: None if m.known else m.interval)
+
+    @cached_property
+    def abilities(self) -> dict[str, tuple[float, float]]:
+        """Ability and its standard error, in logits; of one outcome alone."""
+        return self._of(lambda m: m.ability)
+
+    @cached_property
+    def items(self) -> dict[str, list[Any]]:
+        """Items each model was scored on, in the order they were told."""
+        return self._of(lambda m: m.items)
+
+    @cached_property
+    def draws(self) -> dict[str, list[tuple[Any, float]]]:
+        """Those of them that were drawn at random, with the probability of the draw."""
+        return self._of(lambda m: m.draws or None)
+
+    @cached_property
+    def failed(self) -> dict[str, dict[Any, str]]:
+        """Items that a model failed on, with the reason."""
+        return self._of(lambda m: None if m.known else m.failed)
+
+    @cached_property
+    def cost(self) -> dict[str, float]:
+        """What each model spent, in price x units."""
+        return self._of(lambda m: m.cost)
+
+    @cached_property
+    def set_aside(self) -> dict[str, str]:
+        """Models dropped before the end, with the reason."""
+        return self._of(lambda m: m.set_aside)
+
+    @cached_property
+    def findings(self) -> dict[str, list[str]]:
+        """Where the bank does not speak for a model."""
+        return self._of(lambda m: m.findings or None)
+
+    @cached_property
+    def samples(self) -> dict[str, Drawn]:
+        """What the items drawn at random say by themselves."""
+        return self._of(lambda m: m.sample)
+
+    @cached_property
+    def audits(self) -> dict[str, AuditResult]:
+        """With ``audit``: an estimate per model that does not rely on the response model."""
+        return self._of(lambda m: m.audit)
+
+    @cached_property
+    def places(self) -> dict[str, Place]:
+        """Among reference models: where each tested model stands."""
+        return self._of(lambda m: m.place)
+
+    @cached_property
+    def known(self) -> tuple[str, ...]:
+        """Reference models, fixed points of the order; they have no items and no ability."""
+        return tuple(m.name for m in self.models if m.known)
+
+    @cached_property
+    def rank_ranges(self) -> dict[str, tuple[int, int]]:
+        """The ranks that the decided pairs leave possible, 1 best."""
+        return self._of(lambda m: m.rank_range)
+
+    @cached_property
+    def p_top(self) -> dict[int, dict[str, float]]:
+        """Probability of being among the best k, for some k."""
+        tops = dict.fromkeys(k for m in self.models for k in m.p_top)
+        return {k: {m.name: m.p_top[k] for m in self.models if k in m.p_top} for k in tops}
+
+    @property
+    def p_best(self) -> dict[str, float]:
+        """Probability of being the best."""
+        return self.p_top.get(1, {})
+
+    @cached_property
+    def pairwise(self) -> dict[Pair, float]:
+        """``P(a better than b)`` for every ordered pair. It describes; `decisions` decides."""
+        one_way = {(row.a, row.b): row.p for row in self.pairs}
+        return one_way | {(b, a): 1.0 - p for (a, b), p in one_way.items()}
+
+    @cached_property
+    def decisions(self) -> dict[Pair, str]:
+        """ "decided", "equivalent" or "open", for every ordered pair."""
+        one_way = {(row.a, row.b): row.decision for row in self.pairs}
+        return one_way | {(b, a): what for (a, b), what in one_way.items()}
+
     @property
     def decided(self) -> bool:
         """Whether every adjacent pair of the order is decided."""
         return not self.ties
 
+    # -- more of it ---------------------------------------------------------------------------
+
+    def row(self, model: str) -> ModelRow:
+        """What is known of one model."""
+        return next(m for m in self.models if m.name == model)
+
     def interval(self, model: str, confidence: float | None = None) -> tuple[float, float]:
         """Interval of the full-benchmark mean score, cut to [0, 1].
+
+        Student's where the number of items was fixed in advance, else one that holds at every
+        look; in either case computed for this confidence.
 
         Parameters
         ----------
@@ -156,11 +439,41 @@ class Ranking(Shown):
         confidence : float, optional
             Two-sided; default that of the ranking.
         """
-        if confidence in (None, self.confidence) and model in self.intervals:
-            return self.intervals[model]
-        z = float(ndtri((1.0 + (confidence or self.confidence)) / 2.0))
-        t, se = self.estimates[model], self.standard_errors[model]
-        return max(0.0, t - z * se), min(1.0, t + z * se)
+        row = self.row(model)
+        return row.interval if confidence is None else row.estimate.interval(confidence)
+
+    def difference(
+        self, a: str, b: str, confidence: float | None = None
+    ) -> tuple[float, float, float]:
+        """Estimated difference of the scores of two models, and the ends of its interval.
+
+        Parameters
+        ----------
+        a, b : str
+            At least one of them tested, and neither set aside.
+        confidence : float, optional
+            Two-sided; default that of the ranking.
+        """
+        i, j = (self.verdicts.names.index(name) for name in (a, b))
+        low, high = self.verdicts.intervals(confidence)
+        gap = self.estimates[a] - self.estimates[b]
+        if i < len(low):
+            return gap, float(low[i, j]), float(high[i, j])
+        return gap, -float(high[j, i]), -float(low[j, i])
+
+    def only(self, model: str) -> Ranking:
+        """What it says of one of its models, as a ranking of that model alone."""
+        row = self.row(model)
+        return replace(
+            self,
+            models=(row,),
+            pairs=(),
+            order=[model] if row.rank else [],
+            ties=[],
+            separated_within_ties=[],
+            open_pairs=[],
+            withdrawn=[],
+        )
 
     def in_words(self) -> str:
         """The order as one line, ``B > A > {C, D} > E``.
@@ -176,98 +489,44 @@ class Ranking(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values, estimates on the metric's own scale and in its own direction."""
-        rank, known = {m: i + 1 for i, m in enumerate(self.order)}, set(self.known)
-        parts = {
-            what: {name: r.to_dict() for name, r in found.items()}
-            for what in ("tasks", "outcomes", "groups")
-            if (found := getattr(self, what))
-        }
+        parts: Mapping[str, dict[str, Ranking]] = {
+            "tasks": self.tasks, "outcomes": self.outcomes, "groups": self.groups,
+        }  # fmt: skip
         return {
             "order": self.order,
             "ranking": self.in_words(),
-            "models": {m: self._model_dict(m, rank.get(m), m in known) for m in self.estimates},
-            "pairwise": [
-                {"a": a, "b": b, "p": p, "decision": self.decisions.get((a, b), "open")}
-                for (a, b), p in self._telling_pairs()
-            ],
+            "question": self.question,
+            "models": {m.name: m.to_dict(self.scale, self.confidence) for m in self.models},
+            "pairwise": [row.to_dict() for row in self._telling_pairs()],
             "ties": [list(g) for g in self.ties],
             "separated_within_ties": [list(p) for p in self.separated_within_ties],
             "open_pairs": [pair.to_dict() for pair in self.open_pairs],
+            "withdrawn": [list(p) for p in self.withdrawn],
             "expected_wrong_pairs": self.expected_wrong,
             "confidence": self.confidence,
+            "level_spent": self.level_spent,
             "items_of_benchmark": self.n_items,
-            "items_administered": sum(len(v) for v in self.items.values()),
-            "cost": sum(self.cost.values()),
+            "items_administered": sum(len(m.items) for m in self.models),
+            "cost": sum(m.cost for m in self.models),
             "stopped_because": self.stopped_because,
             "goal_met": self.goal_met,
             "signature": self.signature,
             **({"weights": self.weights} if self.weights else {}),
-            **parts,
+            **{k: {name: r.to_dict() for name, r in v.items()} for k, v in parts.items() if v},
         }
 
-    def _model_dict(self, m: str, rank: int | None, known: bool) -> dict[str, Any]:
-        return {
-            "rank": rank,
-            "rank_range": list(self.rank_ranges[m]) if m in self.rank_ranges else None,
-            "p_best": self.p_best.get(m),
-            "p_top": {str(k): found[m] for k, found in self.p_top.items() if m in found},
-            "estimate": float(self.scale.restore(self.estimates[m])),
-            "standard_error": float(self.scale.restore_error(self.standard_errors[m])),
-            "interval": sorted(float(self.scale.restore(v)) for v in self.interval(m)),
-            "known": known,
-            "place": self.places[m].to_dict() if m in self.places else None,
-            "ability": self.abilities.get(m, (None, None))[0],
-            "ability_standard_error": self.abilities.get(m, (None, None))[1],
-            "n_items": len(self.items[m]),
-            "items": list(self.items[m]),
-            "draws": [[item, p] for item, p in self.draws.get(m, [])],
-            "failed": [{"doc_id": d, "reason": r} for d, r in self.failed.get(m, {}).items()],
-            "cost": self.cost[m],
-            "set_aside": self.set_aside.get(m),
-            "findings": self.findings.get(m, []),
-            "sample": self._sample_dict(m),
-            "audit": self._audit_dict(m),
-        }
+    def _telling_pairs(self) -> list[PairRow]:
+        """All pairs, either way; of many reference models only those that are open, or neighbours.
 
-    def _sample_dict(self, model: str) -> dict[str, Any] | None:
-        if model not in self.samples or self.samples[model].n < 2:
-            return None
-        found, scale = self.samples[model], self.scale
-        return {
-            "n": found.n,
-            "estimate": float(scale.restore(found.estimate)),
-            "standard_error": float(scale.restore_error(found.standard_error)),
-            "interval": sorted(float(scale.restore(v)) for v in found.interval(self.confidence)),
-        }
-
-    def _telling_pairs(self) -> list[tuple[Pair, float]]:
-        """All pairs; of many known models only those that are open, or neighbours.
-
-        A leaderboard has thousands of known models, nearly all of them far from a new one.
+        A leaderboard has thousands of reference models, nearly all of them far from a new one.
         """
-        if len(self.order) <= _ALL_PAIRS:
-            return list(self.pairwise.items())
-        known = set(self.known)
-        place = {m: i for i, m in enumerate(self.order)}
-        return [
-            ((a, b), p)
-            for (a, b), p in self.pairwise.items()
-            if not {a, b} & known
-            or self.decisions[a, b] != "decided"
-            or abs(place[a] - place[b]) == 1
-        ]
-
-    def _audit_dict(self, model: str) -> dict[str, Any] | None:
-        if model not in self.audits:
-            return None
-        found, scale = self.audits[model], self.scale
-        known = found.agrees is not None
-        return {
-            "n": found.n,
-            "estimate": float(scale.restore(found.estimate)) if known else None,
-            "standard_error": float(scale.restore_error(found.standard_error)) if known else None,
-            "interval": sorted(float(scale.restore(v)) for v in found.interval) if known else None,
-            "agrees": found.agrees,
-            "fits_the_bank": found.fits,
-            "misfit_p": found.misfit_p,
-        }
+        rows = self.pairs
+        if len(self.order) > _ALL_PAIRS:
+            known, place = set(self.known), {m: i for i, m in enumerate(self.order)}
+            rows = tuple(
+                r
+                for r in rows
+                if not {r.a, r.b} & known or r.decision != "decided" or place[r.b] - place[r.a] == 1
+            )
+        turned = (r._replace(a=r.b, b=r.a, p=1.0 - r.p, needed=1.0 - r.needed) for r in rows)
+        return [row for both in zip(rows, turned) for row in both]

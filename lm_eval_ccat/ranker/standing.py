@@ -1,160 +1,187 @@
-"""What a ranking knows at a moment: order, decisions, ranks; what stopping rules look at."""
+"""`Standing`: the ranker's own looks, and what turns and stopping rules are decided on."""
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.policy import DECIDED, OPEN, Floats, Policy
-from .known import KnownModels
+from ..methods.belief import Belief, References
 from .ledger import Ledger
-from .outcomes import Outcomes
-from .ranks import rank_ranges
+from .looks import Looks
+from .verdicts import Verdicts
+from .weighted import Weighted
 
 Mask = NDArray[np.bool_]
 
 
+@dataclass(frozen=True)
 class Standing:
-    """The state of a ranking as far as it matters for going on; it changes nothing.
-
-    Models are positions; arrays over models hold those set aside, too, which are in no order and
-    in no mask. What depends on scores alone is kept until one more is told.
+    """What stopping rules look at. Models are the tested ones of `verdicts`, in their order.
 
     Attributes
     ----------
+    verdicts : Verdicts
+        Of the models that take part, those set aside left out.
+    items : ndarray of int, shape (n_tested,)
+        Told and in flight.
+    affordable : callable
+        ``budget -> mask of shape (n_tested,)``: for whom some item fits it.
+    committed : float
+        Spent so far, with what is in flight at its expected cost.
     elapsed : float
         Seconds of the run, as it was last told.
     """
 
+    verdicts: Verdicts
+    items: NDArray[np.int64]
+    affordable: Callable[[float], Mask]
+    committed: float
+    elapsed: float
+
+    @property
+    def nobody(self) -> Mask:
+        """The mask of no model; ``~`` of it that of all."""
+        return np.zeros(len(self.items), dtype=bool)
+
+    @property
+    def errors(self) -> NDArray[np.float64]:
+        """Standard errors of the estimates, on [0, 1]; shape (n_tested,)."""
+        return np.sqrt(self.verdicts.belief.on_scores.variance.diagonal())
+
+
+class Judge:
+    """Takes the looks of a ranking, and the verdicts.
+
+    Parameters
+    ----------
+    score : Weighted
+        What is ranked by.
+    ledger : Ledger
+    references : References or None
+    confidence, min_difference : float
+    familywise : bool
+    question : {"benchmark", "population"}
+    looks : Looks
+        Before the first.
+
+    Attributes
+    ----------
+    horizon : int or None
+        Items of a pair that are possible at most by the limits in force.
+    elapsed : float
+        Seconds of the run.
+    barred : set of frozenset of str
+        Pairs of tested models that may not be decided.
+    """
+
     def __init__(
         self,
-        policy: Policy,
-        outcomes: Outcomes,
+        score: Weighted,
         ledger: Ledger,
-        known: KnownModels | None,
+        references: References | None,
         confidence: float,
-        min_difference: float = 0.0,
-        familywise: bool = False,
+        min_difference: float,
+        familywise: bool,
+        question: str,
+        looks: Looks,
     ) -> None:
-        self.policy = policy
-        self.ledger = ledger
-        self.known = known
-        self.confidence = confidence
-        self.min_difference = min_difference
-        self.familywise = familywise
+        self.score, self.ledger, self.references = score, ledger, references
+        self.confidence, self.min_difference = confidence, min_difference
+        self.familywise, self.question = familywise, question
+        self.looks = looks
+        self.horizon: int | None = None
         self.elapsed = 0.0
-        self._outcomes = outcomes
-        self._still = False
-        self._key: tuple[int, int] | None = None
-        self._forget()
+        self.barred: set[frozenset[str]] = set()
+        self._seen: Belief | None = None  # by which turns are decided
+        self._verdicts: tuple[object, Verdicts] | None = None
 
-    def of(self, policy: Policy) -> Standing:
-        """The same by another policy, of one task alone, say; without known models."""
-        return Standing(
-            policy, self._outcomes, self.ledger, None, self.confidence, 0.0, self.familywise
+    def belief(self, question: str = "", score: Weighted | None = None) -> Belief:
+        """Of all models, as it stands."""
+        found = (score or self.score).belief(question or self.question)
+        return found if self.references is None else replace(found, references=self.references)
+
+    def look(self) -> None:
+        """Take a look: what is known now decides turns, until the next."""
+        belief = self.belief()
+        looks = self._joined()
+        if looks.horizons:
+            n = belief.pairs[3].copy()
+            n.flat[:: n.shape[1] + 1] = 0.0
+            most = int(n.max(initial=0.0))
+            if most > looks.horizons[-1]:
+                looks = looks.raised(max(self.horizon or 10 * most, most + 1))
+        level = 1.0 - self.confidence
+        self.looks = looks.after(belief, level, self.min_difference)
+        self._seen = replace(belief, counts=looks.counts(level, belief))
+
+    def look_anew(self) -> None:
+        """Decide turns by what is known at the moment; no look is taken."""
+        self._seen = None
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether turns are decided by a look."""
+        return self._seen is not None
+
+    @property
+    def seen(self) -> Belief:
+        """The belief that turns are decided by."""
+        return self.belief() if self._seen is None else self._seen
+
+    def _joined(self) -> Looks:
+        return self.looks.joined(len(self.ledger.accounts))
+
+    def verdicts(self, latest: bool = False) -> Verdicts:
+        """By the belief that turns are decided by, or by the latest."""
+        belief = self.belief() if latest else self.seen
+        key = belief, self.ledger.crew, frozenset(self.barred), self.looks
+        if self._verdicts is None or self._verdicts[0] != key:
+            self._verdicts = key, self._of(belief, self._joined())
+        return self._verdicts[1]
+
+    def first_look(self, score: Weighted | None = None, question: str = "") -> Verdicts:
+        """Of another score or question, which nobody has looked at before; it keeps nothing."""
+        belief = replace(self.belief(question, score), references=None)
+        looks = replace(self.looks, up=None, down=None, close=None)
+        if score is not None and self.looks.horizons:
+            looks = Looks()
+        level, near = 1.0 - self.confidence, 0.0 if score is not None else self.min_difference
+        return self._of(belief, looks.after(belief, level, near), near)
+
+    def _of(self, belief: Belief, looks: Looks, near: float | None = None) -> Verdicts:
+        active = self.ledger.active
+        if looks.once:  # there is no other look than this
+            looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
+        belief, accounts = belief.only(active), self.ledger.accounts
+        return Verdicts.of(
+            belief,
+            looks.only(active),
+            [accounts[j].name for j in active],
+            self.confidence,
+            familywise=self.familywise,
+            min_difference=self.min_difference if near is None else near,
+            barred=self._barred(belief),
         )
 
-    def still(self) -> Standing:
-        """The same as it stands now, whatever is told from now on."""
-        found = copy(self)
-        found.policy, found._still = self.policy.still(), True
-        found._key = None
-        return found
+    def _barred(self, belief: Belief) -> Mask | None:
+        if not self.barred:
+            return None
+        names = [self.ledger.accounts[j].name for j in self.ledger.active]
+        every = names + list(belief.references.names if belief.references else ())
+        return np.array(
+            [[frozenset((a, b)) in self.barred for b in every] for a in names], dtype=bool
+        ).reshape(len(names), len(every))
 
-    def _forget(self) -> None:
-        self._order: list[int] | None = None
-        self._decisions: NDArray[np.int8] | None = None
-        self._placed: set[int] | None = None
-        self._errors: Floats | None = None
+    def standing(self) -> Standing:
+        """What stopping rules look at."""
+        ledger, active = self.ledger, self.ledger.active
 
-    def _current(self) -> None:
-        key = 0 if self._still else sum(self._outcomes.changes), self.ledger.crew
-        if key != self._key:
-            self._key = key
-            self._forget()
+        def affordable(budget: float) -> Mask:
+            return ledger.able(ledger.left(budget))[active]
 
-    @property
-    def n_models(self) -> int:
-        """Models of the ranking, those set aside included."""
-        return len(self.ledger.accounts)
-
-    @property
-    def order(self) -> list[int]:
-        """Active models, best first; equal ones in the order they were given."""
-        self._current()
-        if self._order is None:
-            at = self.policy.locations().tolist()
-            self._order = sorted(self.ledger.active, key=lambda j: -at[j])
-        return self._order
-
-    @property
-    def decisions(self) -> NDArray[np.int8]:
-        """What is known of each pair, as `Policy.decisions` has it; shape (n_models, n_models)."""
-        self._current()
-        if self._decisions is None:
-            self._decisions = self.policy.decisions(
-                self.confidence, self.min_difference, familywise=self.familywise
-            )
-        return self._decisions
-
-    def adjacent(self) -> NDArray[np.int8]:
-        """Decisions of the neighbours in the order; shape (n_active - 1,)."""
-        o = np.asarray(self.order, dtype=np.intp)
-        if len(o) < 2:
-            return np.empty(0, dtype=np.int8)
-        return self.decisions[o[:-1], o[1:]]
-
-    def mask(self, models: list[int] | set[int]) -> Mask:
-        """These models as a mask of shape (n_models,)."""
-        out = np.zeros(self.n_models, dtype=bool)
-        out[list(models)] = True
-        return out
-
-    def unsettled(self) -> Mask:
-        """Models with an open neighbour, among the new models or the known ones."""
-        order = self.order
-        out = np.zeros(self.n_models, dtype=bool)
-        ranked, open_ = np.array(order, dtype=np.intp), self.adjacent() == OPEN
-        out[ranked[:-1][open_]] = out[ranked[1:][open_]] = True
-        if self.known is not None:
-            if self._placed is None:
-                self._placed = self.known.open_models(
-                    self.policy, order, self.confidence, self.min_difference
-                )
-            out |= self.mask(self._placed)
-        return out
-
-    def errors(self) -> Floats:
-        """Standard error of every model's estimate; shape (n_models,)."""
-        self._current()
-        if self._errors is None:
-            self._errors = np.array([self.policy.estimate(j)[1] for j in range(self.n_models)])
-        return self._errors
-
-    def loads(self) -> NDArray[np.int64]:
-        """Items told and in flight of every model; shape (n_models,)."""
-        return self.ledger.n.copy()
-
-    def affordable(self, budget: float) -> Mask:
-        """Models for which some item fits `budget`; shape (n_models,)."""
-        return self.ledger.able(self.ledger.left(budget))
-
-    def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """Best and worst rank that is possible for each model, and the number of ranks.
-
-        With known models the ranks are among all of them. Shapes (n_models,); 0 for models set
-        aside.
-        """
-        order = np.asarray(self.order, dtype=np.intp)
-        decided = self.decisions[np.ix_(order, order)] == DECIDED
-        best, worst = rank_ranges(decided)
-        n = len(order)
-        if self.known is not None:
-            better, worse = self.known.decided(self.policy, self.order, self.confidence)
-            best, worst = best + better, worst + len(self.known.names) - worse
-            n += len(self.known.names)
-        out = np.zeros((2, self.n_models), dtype=np.int64)
-        out[:, order] = best, worst
-        return out[0], out[1], n
+        return Standing(
+            self.verdicts(), ledger.n[active], affordable, ledger.committed, self.elapsed
+        )

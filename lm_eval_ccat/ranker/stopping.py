@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..methods.policy import EQUIVALENT, OPEN
 from .standing import Standing
+from .verdicts import EQUIVALENT, OPEN
 
 Mask = NDArray[np.bool_]
 
@@ -31,6 +31,8 @@ class StoppingRule(ABC):
     ----------
     goal : bool
         Whether reaching it is success; false for limits.
+    looks : bool
+        Whether it may stop by what is decided, so that verdicts have to hold at every look.
 
     Examples
     --------
@@ -39,10 +41,11 @@ class StoppingRule(ABC):
     """
 
     goal: ClassVar[bool] = True
+    looks: ClassVar[bool] = True
 
     @abstractmethod
     def wants(self, standing: Standing) -> Mask:
-        """Models that this rule would give more items; shape (n_models,)."""
+        """Models that this rule would give more items; shape (n_tested,)."""
 
     def why(self, standing: Standing) -> str:
         """Why it stopped, in words; "" where it has nothing to say."""
@@ -50,7 +53,7 @@ class StoppingRule(ABC):
 
     def met(self, standing: Standing) -> bool:
         """Whether it stops."""
-        return not self.wants(standing)[standing.order].any()
+        return not self.wants(standing).any()
 
     def parts(self) -> tuple[StoppingRule, ...]:
         """The single rules that this one is made of."""
@@ -80,20 +83,20 @@ class AllDecided(StoppingRule):
     alone: bool = True
 
     def wants(self, standing: Standing) -> Mask:
-        if len(standing.order) == 1 and standing.known is None:
-            return standing.mask(standing.order if self.alone else [])
-        return standing.unsettled()
+        if len(standing.verdicts.names) == 1:
+            return standing.nobody | self.alone
+        return standing.verdicts.unsettled
 
     def why(self, standing: Standing) -> str:
-        if standing.known is not None:
+        if standing.verdicts.belief.references is not None:
             return "the place of every model is decided"
-        if len(standing.order) < 2:
+        if len(standing.verdicts.names) < 2:
             return ""
-        equivalent = (standing.adjacent() == EQUIVALENT).any()
+        equivalent = (standing.verdicts.adjacent == EQUIVALENT).any()
         return "every adjacent pair is decided" + (" or equivalent" if equivalent else "")
 
     def met(self, standing: Standing) -> bool:
-        return not standing.unsettled().any()
+        return not (standing.verdicts.adjacent == OPEN).any()
 
 
 @dataclass(frozen=True)
@@ -101,20 +104,36 @@ class TargetError(StoppingRule):
     """The standard error of every model's estimate, on [0, 1], is at most `se`."""
 
     se: float
+    looks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _above(self.se, "target_se", 0.0)
 
     def wants(self, standing: Standing) -> Mask:
-        return standing.mask(standing.order) & (standing.errors() > self.se)
+        return np.asarray(standing.errors > self.se)
 
     def why(self, standing: Standing) -> str:
-        one = len(standing.order) == 1
+        one = len(standing.items) == 1
         return "the target is reached" if one else f"every standard error is at most {self.se:g}"
 
 
+class _ByVerdicts(StoppingRule):
+    """A goal of ranks: a model that misses it goes on while some pair of it may be decided."""
+
+    @abstractmethod
+    def misses(self, standing: Standing) -> Mask:
+        """Models that do not reach the goal yet; shape (n_tested,)."""
+
+    def wants(self, standing: Standing) -> Mask:
+        v = standing.verdicts
+        return np.asarray(self.misses(standing) & ((v.state == OPEN) & ~v.barred).any(axis=1))
+
+    def met(self, standing: Standing) -> bool:
+        return not self.misses(standing).any()
+
+
 @dataclass(frozen=True)
-class TopDecided(StoppingRule):
+class TopDecided(_ByVerdicts):
     """Who the best `k` are is decided, their order among themselves need not be."""
 
     k: int
@@ -122,23 +141,22 @@ class TopDecided(StoppingRule):
     def __post_init__(self) -> None:
         _above(self.k, "k of TopDecided", 0, whole=True)
 
-    def wants(self, standing: Standing) -> Mask:
-        if standing.known is not None:
-            best, worst, _ = standing.ranges()
-            crossing = (best <= self.k) & (worst > self.k)
-            return standing.mask(standing.order) & crossing & standing.unsettled()
-        order = np.asarray(standing.order, dtype=np.intp)
-        inside, outside = order[: self.k], order[self.k :]
-        open_ = standing.decisions[np.ix_(inside, outside)] == OPEN
-        touched = [*inside[open_.any(axis=1)], *outside[open_.any(axis=0)]]
-        return standing.mask([int(j) for j in touched])
+    def misses(self, standing: Standing) -> Mask:
+        v, out = standing.verdicts, standing.nobody
+        if v.belief.references is not None:
+            best, worst = (x[: len(out)] for x in v.ranges)
+            return np.asarray((best <= self.k) & (worst > self.k))
+        inside, outside = v.rows[: self.k], v.rows[self.k :]
+        open_ = v.state[np.ix_(inside, outside)] == OPEN
+        out[inside[open_.any(axis=1)]] = out[outside[open_.any(axis=0)]] = True
+        return out
 
     def why(self, standing: Standing) -> str:
         return f"the best {self.k} are decided" if self.k > 1 else "the best model is decided"
 
 
 @dataclass(frozen=True)
-class RankWidth(StoppingRule):
+class RankWidth(_ByVerdicts):
     """Every model's rank range spans at most `w` ranks; 1 is a certain rank."""
 
     w: int
@@ -146,16 +164,15 @@ class RankWidth(StoppingRule):
     def __post_init__(self) -> None:
         _above(self.w, "w of RankWidth", 0, whole=True)
 
-    def wants(self, standing: Standing) -> Mask:
-        best, worst, _ = standing.ranges()
-        return standing.mask(standing.order) & (worst - best + 1 > self.w)
+    def misses(self, standing: Standing) -> Mask:
+        return _spans(standing) + 1 > self.w
 
     def why(self, standing: Standing) -> str:
         return f"every rank is known to {self.w} rank{'s' if self.w > 1 else ''}"
 
 
 @dataclass(frozen=True)
-class Percentile(StoppingRule):
+class Percentile(_ByVerdicts):
     """Every model's rank range spans at most `p` per cent of all ranks."""
 
     p: float
@@ -163,12 +180,23 @@ class Percentile(StoppingRule):
     def __post_init__(self) -> None:
         _above(self.p, "p of Percentile", 0.0)
 
-    def wants(self, standing: Standing) -> Mask:
-        best, worst, n = standing.ranges()
-        return standing.mask(standing.order) & (100.0 * (worst - best) > self.p * n)
+    def misses(self, standing: Standing) -> Mask:
+        return 100.0 * _spans(standing) > self.p * len(standing.verdicts.names)
 
     def why(self, standing: Standing) -> str:
         return f"every percentile is known to {self.p:g}"
+
+
+def _spans(standing: Standing) -> NDArray[np.int64]:
+    """Ranks that each tested model may have, less one."""
+    best, worst = (x[: len(standing.items)] for x in standing.verdicts.ranges)
+    return np.asarray(worst - best)
+
+
+def budget_used_up(amount: float, left: float) -> str:
+    """Why a budget ends a ranking, in words."""
+    left = 0.0 if left < 1e-9 * amount else left  # what the rounding of a sum leaves
+    return f"the budget is used up ({_plain(left)} of {amount:.6g} left)"
 
 
 def _plain(amount: float) -> str:
@@ -181,9 +209,10 @@ class Unlimited(StoppingRule):
     """Never: go on to the limits."""
 
     goal: ClassVar[bool] = False
+    looks: ClassVar[bool] = False
 
     def wants(self, standing: Standing) -> Mask:
-        return standing.mask(standing.order)
+        return ~standing.nobody
 
 
 @dataclass(frozen=True)
@@ -192,18 +221,16 @@ class Budget(StoppingRule):
 
     amount: float
     goal: ClassVar[bool] = False
+    looks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _above(self.amount, "budget", 0.0)
 
     def wants(self, standing: Standing) -> Mask:
-        return standing.mask(standing.order) & standing.affordable(self.amount)
+        return standing.affordable(self.amount)
 
     def why(self, standing: Standing) -> str:
-        left = self.amount - standing.ledger.committed
-        if left < 1e-9 * self.amount:
-            left = 0.0  # what the rounding of a sum leaves
-        return f"the budget is used up ({_plain(left)} of {self.amount:.6g} left)"
+        return budget_used_up(self.amount, self.amount - standing.committed)
 
 
 @dataclass(frozen=True)
@@ -212,12 +239,13 @@ class MaxItems(StoppingRule):
 
     n: int
     goal: ClassVar[bool] = False
+    looks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _above(self.n, "max_items", 0, whole=True)
 
     def wants(self, standing: Standing) -> Mask:
-        return standing.mask(standing.order) & (standing.loads() < self.n)
+        return np.asarray(standing.items < self.n)
 
     def why(self, standing: Standing) -> str:
         return f"the limit of {self.n} items per model is reached"
@@ -229,13 +257,13 @@ class Time(StoppingRule):
 
     seconds: float
     goal: ClassVar[bool] = False
+    looks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _above(self.seconds, "seconds", 0.0)
 
     def wants(self, standing: Standing) -> Mask:
-        running = standing.elapsed < self.seconds
-        return standing.mask(standing.order if running else [])
+        return standing.nobody | (standing.elapsed < self.seconds)
 
     def why(self, standing: Standing) -> str:
         return f"the budget of {self.seconds:g} seconds is used up"
@@ -294,9 +322,9 @@ class _Any(_Several):
         """Models that the goals want more items for; all where there is no goal."""
         found = [r.wants(standing) for r in self._goals()]
         if not found:
-            return standing.mask(standing.order)
+            return ~standing.nobody
         reached = any(not wants.any() for wants in found)
-        return standing.mask([]) if reached else np.asarray(np.logical_or.reduce(found))
+        return standing.nobody if reached else np.asarray(np.logical_or.reduce(found))
 
     def wants(self, standing: Standing) -> Mask:
         out = self._wanted(standing)

@@ -6,324 +6,375 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from .. import __version__
-from ..bank import ItemBank
-from ..errors import UsageError
-from ..methods.policy import DECIDED, EQUIVALENT, OPEN, Floats, Policy
+from ..bank.outcome import Outcome
+from ..methods.belief import BENCHMARK, POPULATION
+from ..methods.policy import Description
 from ..metrics.scale import Scale
-from .across import Across
+from .allocation import Turns
 from .audit import Audits
-from .contents import Contents
-from .ledger import Account
-from .outcomes import Outcome, Outcomes
-from .outlook import open_pairs
-from .placement import among_known
-from .ranks import chances_of_top, draw_scores, tie_groups
-from .result import Ranking, signature
-from .standing import Standing
-from .stopping import AllDecided, Budget, MaxItems, TopDecided, has_goal
-from .turn import Turns
-from .weighted import WeightedPolicy
+from .contents import Contents, groups_of
+from .ledger import Account, Ledger
+from .looks import Looks
+from .parts import Parts
+from .place import Place
+from .result import Estimate, ModelRow, OpenPair, PairRow, Ranking, signature
+from .standing import Judge
+from .stopping import AllDecided, MaxItems, TopDecided, budget_used_up, has_goal
+from .verdicts import DECIDED, WORDS, Verdicts
+from .weighted import Weighted
 
-_WORDS = {OPEN: "open", DECIDED: "decided", EQUIVALENT: "equivalent"}
 _TOPS = (1, 3, 5, 10)
 
 
-def rank_models(standing: Standing, tops: Sequence[int] = (), **facts: Any) -> Ranking:
-    """The ranking of the models that are tested.
+class Summary:
+    """Puts a ranking's results together, of the whole and of its parts.
 
     Parameters
     ----------
-    standing : Standing
-    tops : sequence of int, optional
-        Further k of which to say how probable it is to be among the best k.
-    **facts
-        Fields of `Ranking` that do not follow from `standing`.
+    judge : Judge
+    turns : Turns
+    ledger : Ledger
+    parts : Parts
+    audits : Audits
+    groups : mapping of str to (mapping of task to weight, or sequence of tasks)
+    options : mapping
+        Further arguments of the ranking, for the signature.
     """
-    policy, accounts, order = standing.policy, standing.ledger.accounts, standing.order
-    names = [a.name for a in accounts]
-    ranked = [names[j] for j in order]
-    p, decisions = policy.pairwise(), standing.decisions
-    pairs = [(a, b) for a in sorted(order) for b in sorted(order) if a != b]
-    ties = tie_groups(ranked, (standing.adjacent() != DECIDED).tolist())
-    at = {name: j for j, name in enumerate(names)}
-    best, worst, _ = standing.ranges()
-    p_top = _chances(standing, ranked, p, tops)
-    facts = {"cost": {a.name: a.spent for a in accounts}, **facts}
-    return Ranking(
-        order=ranked,
-        estimates={n: policy.estimate(j)[0] for j, n in enumerate(names)},
-        standard_errors={n: policy.estimate(j)[1] for j, n in enumerate(names)},
-        intervals={n: policy.interval(j, standing.confidence) for j, n in enumerate(names)},
-        pairwise={(names[a], names[b]): float(p[a, b]) for a, b in pairs},
-        decisions={(names[a], names[b]): _WORDS[int(decisions[a, b])] for a, b in pairs},
-        ties=ties,
-        separated_within_ties=[
-            (a, b)
-            for group in ties
-            for i, a in enumerate(group)
-            for b in group[i + 1 :]
-            if decisions[at[a], at[b]] == DECIDED
-        ],
-        findings={n: f for j, n in enumerate(names) if (f := policy.findings(j))},
-        rank_ranges={names[j]: (int(best[j]), int(worst[j])) for j in order},
-        p_best=p_top[1],
-        p_top=p_top,
-        expected_wrong=float(
-            sum(min(p[a, b], p[b, a]) for a, b in pairs if a < b and decisions[a, b] == DECIDED)
-        ),
-        open_pairs=open_pairs(standing, facts["items"], facts["cost"], facts["n_items"]),
-        confidence=standing.confidence,
-        **facts,
-    )
-
-
-def _chances(
-    standing: Standing, ranked: list[str], p: Floats, tops: Sequence[int]
-) -> dict[int, dict[str, float]]:
-    """Probability of being among the best k, by k."""
-    order, names = standing.order, ranked
-    wanted = [1, *(k for k in sorted({*_TOPS[1:], *tops}) if 1 < k < len(order))]
-    if standing.known is None and len(order) == 2:  # what `pairwise` says exactly
-        chance = float(p[order[0], order[1]])
-        return {1: {ranked[0]: chance, ranked[1]: 1.0 - chance}}
-    if not order:
-        return {1: {}}
-    d, o = standing.policy.differences(), np.asarray(order, dtype=np.intp)
-    pairs = np.ix_(o, o)
-    df = float(d.df[pairs][~np.eye(len(o), dtype=bool)].min(initial=np.inf))
-    known = standing.known
-    error = None if known is None else standing.errors()[o]
-    scores = draw_scores(d.estimate[o], d.variance[pairs], df, error)
-    if known is not None:
-        wanted = sorted({*_TOPS, *tops})
-        others, theirs = known.draw(max(wanted), len(scores))
-        names = [*ranked, *others]
-        scores = np.concatenate([scores[: len(theirs)], theirs], axis=1)
-    found = chances_of_top(scores, wanted)
-    return {k: dict(zip(names, chance.tolist())) for k, chance in found.items()}
-
-
-class Summary:
-    """Puts a ranking's results together, of the whole and of its parts."""
 
     def __init__(
         self,
-        contents: Contents,
-        outcomes: Outcomes,
-        standing: Standing,
+        judge: Judge,
         turns: Turns,
+        ledger: Ledger,
+        parts: Parts,
         audits: Audits,
         groups: Mapping[str, Mapping[str, float] | Sequence[str]],
-        across: Across | None,
         options: Mapping[str, Any],
     ) -> None:
-        self._across = across
-        self._contents = contents
-        self._outcomes = outcomes
-        self._standing = standing
-        self._turns = turns
-        self._audits = audits
+        self._judge, self._turns, self._ledger = judge, turns, ledger
+        self._parts, self._audits = parts, audits
         self._options = {k: v for k, v in sorted(options.items()) if v is not None}
-        self._groups = {name: self._policy_of(w) for name, w in _groups(contents, groups).items()}
+        factors = groups_of(self._contents, groups)
+        self._groups = {name: judge.score.of(factor) for name, factor in factors.items()}
 
-    def _policy_of(self, weights: Mapping[int, Mapping[str, float]]) -> WeightedPolicy:
-        units = self._standing.ledger.units
-        return WeightedPolicy(self._outcomes, units, weights, self._across)
+    @property
+    def _contents(self) -> Contents:
+        return self._parts.contents
 
     def ranking(self, done: bool) -> Ranking:
         """The ranking as it stands."""
-        standing, contents, accounts = self._standing, self._contents, self._accounts
-        rule = self._turns.rule
+        judge, contents = self._judge, self._contents
+        rule, standing = self._turns.rule, judge.standing()
         goal = rule if has_goal(rule) else AllDecided()
-        facts: dict[str, Any] = {
-            "items": {a.name: [contents.item(i) for i in a.told] for a in accounts},
-            "draws": {
-                a.name: [(contents.item(i), a.probability[i]) for i in a.told if i in a.probability]
-                for a in accounts
-                if a.probability
-            },
-            "failed": {
-                a.name: {contents.item(i): r for i, r in a.failed.items()} for a in accounts
-            },
-            "set_aside": self._set_aside,
-            "stopped_because": self._why_stopped(done),
-            "goal_met": goal.met(standing),
-            "n_items": contents.n_items,
-            "scale": contents.scale,
-            "signature": self.signature,
-        }
-        if contents.single:
-            facts |= self._details(0, self._outcomes.of_task[0][0])
-        else:
-            facts["abilities"] = {}
-            facts["weights"] = {t.name: sum(t.weights.values()) for t in contents.tasks}
-        if contents.named:
-            facts["tasks"] = {t.name: self._task(n) for n, t in enumerate(contents.tasks)}
-        if self._groups:
-            facts["groups"] = {
-                name: self._part(policy, policy.tasks, contents.scale, name)
-                for name, policy in self._groups.items()
-            }
         tops = [r.k for r in rule.parts() if isinstance(r, TopDecided)]
-        ranking = rank_models(standing, tops, **facts)
-        known = standing.known
-        return ranking if known is None else among_known(ranking, known, standing)
-
-    @property
-    def _accounts(self) -> list[Account]:
-        return self._standing.ledger.accounts
-
-    @property
-    def _set_aside(self) -> dict[str, str]:
-        return {a.name: a.dropped for a in self._accounts if a.dropped is not None}
+        found = self._rows(judge.verdicts(latest=True), judge.score, tops)
+        found = replace(
+            found,
+            signature=self.signature,
+            stopped_because=self._why_stopped(done),
+            goal_met=goal.met(standing),
+        )
+        if len(contents.tasks) > 1 or not contents.bare:
+            tasks = {t.name: self._task(n) for n, t in enumerate(contents.tasks)}
+            found = replace(found, tasks=tasks)
+        elif len(contents.outcomes) > 1:
+            found = replace(found, outcomes=self._outcomes(0))
+        if len(contents.outcomes) > 1:
+            found = replace(found, weights={t.name: t.weight for t in contents.tasks})
+        groups = {name: self._rows_of(score) for name, score in self._groups.items()}
+        return replace(found, groups=groups)
 
     # -- parts --------------------------------------------------------------------------------
 
     def _task(self, t: int) -> Ranking:
-        outcomes, task = self._outcomes.of_task[t], self._contents.tasks[t]
-        parts = {o.name: self._outcome(t, o) for o in outcomes}
-        if len(parts) == 1:
-            return parts[outcomes[0].name]
-        total = sum(task.weights.values())
-        weights = {k: w / total for k, w in task.weights.items()}
-        policy = self._policy_of({t: weights})
-        found = self._part(policy, [t], self._contents.scale, task.name)
-        return replace(found, outcomes=parts, weights=weights)
+        task = self._contents.tasks[t]
+        outcomes = self._outcomes(t)
+        if len(outcomes) == 1:
+            return next(iter(outcomes.values()))
+        score = self._judge.score.of({t: 1.0 / task.weight})
+        weights = {o.name: o.weight / task.weight for o in task.outcomes}
+        return replace(
+            self._rows_of(score), outcomes=outcomes, weights=weights, signature=task.name
+        )
 
-    def _outcome(self, t: int, outcome: Outcome) -> Ranking:
-        details = self._details(t, outcome)
-        policy: Policy = outcome.policy
-        if self._across is not None and t in self._across.tasks:
-            policy = self._policy_of({t: {outcome.name: 1.0}})
-        found = self._part(policy, [t], outcome.bank.scale, self._of_bank(outcome.bank), **details)
-        # An answer may lack an outcome, whose judge failed, say.
-        scored = {
-            a.name: [outcome.bank.doc_ids[i] for i in scores]
-            for a, scores in zip(self._accounts, outcome.scores)
-        }
-        return replace(found, items=scored)
-
-    def _details(self, t: int, outcome: Outcome) -> dict[str, Any]:
-        """Abilities, samples and audits, which only an outcome by itself has."""
-        n, name = len(self._accounts), self._contents.tasks[t].name
-        where = self._contents.tasks[t].where
-        names = [a.name for a in self._accounts]
-        found: dict[str, Any] = {
-            "abilities": {names[j]: outcome.policy.ability(j) for j in range(n)}
-        }
-        samples = {names[j]: outcome.policy.sample(j) for j in range(n)}
-        found["samples"] = {name: s for name, s in samples.items() if s is not None}
-        if self._turns.audit:
-            failed = [sum(where.start <= i < where.stop for i in a.failed) for a in self._accounts]
-            confidence = self._standing.confidence
-            found["audits"] = {
-                names[j]: self._audits.of(name, outcome, j, failed[j], confidence) for j in range(n)
-            }
+    def _outcomes(self, t: int) -> dict[str, Ranking]:
+        """Of each outcome of a task by itself."""
+        found = {}
+        for part in self._parts.of_task[t]:
+            score = self._judge.score.of({t: 1.0}, part)
+            ranking = replace(self._rows_of(score), signature=_of_bank(part.outcome))
+            found[part.outcome.name] = ranking
         return found
 
-    def _part(
-        self, policy: Policy, tasks: Sequence[int], scale: Scale, signature: str, **facts: Any
-    ) -> Ranking:
-        """What is known of some tasks by themselves; items as these tasks name them."""
-        slices = [self._contents.tasks[t].where for t in tasks]
+    def _rows_of(self, score: Weighted) -> Ranking:
+        return self._rows(self._judge.first_look(score), score)
 
-        def named(i: int) -> Any:
-            return self._contents.item(i) if len(tasks) > 1 else self._contents.doc_id(i)
+    # -- rows ---------------------------------------------------------------------------------
+
+    def _rows(self, v: Verdicts, score: Weighted, tops: Sequence[int] = ()) -> Ranking:
+        """What is known by a score; items as its tasks name them."""
+        whole = v.belief.references is not None or score is self._judge.score
+        items = sum(s.stop - s.start for s in self._slices(score))
+        looks = replace(v.looks, up=None, down=None, close=None)
+        models = self._models(v, score, looks, tops)
+        scales = [p.outcome.scale for p in score.parts]
+        return Ranking(
+            models=tuple(models),
+            pairs=tuple(self._pairs(v, whole)),
+            order=v.order,
+            ties=v.ties,
+            separated_within_ties=v.separated_within_ties,
+            open_pairs=_open_pairs(v, {m.name: m for m in models}, items),
+            withdrawn=v.withdrawn,
+            expected_wrong=v.expected_wrong,
+            question=v.belief.question,
+            confidence=v.confidence,
+            level_spent=1.0 if looks.once else looks.spent(v.belief.n_items),
+            n_items=items,
+            scale=scales[0] if all(s == scales[0] for s in scales) else Scale(),
+            signature="+".join(self._contents.tasks[t].name for t in score.tasks),
+            verdicts=v,
+        )
+
+    def _slices(self, score: Weighted) -> list[slice]:
+        return [self._contents.tasks[t].where for t in score.tasks]
+
+    def _models(
+        self, v: Verdicts, score: Weighted, looks: Looks, tops: Sequence[int]
+    ) -> list[ModelRow]:
+        belief = self._judge.belief(v.belief.question, score).on_scores
+        rank = {name: n for n, name in enumerate(v.order, 1)}
+        wanted = [k for k in sorted({*_TOPS, *tops}) if k == 1 or k < len(rank)]
+        chances, ranges = v.p_top(wanted), v.rank_ranges
+        p_top = {m: {k: c[m] for k, c in chances.items() if m in c} for m in v.names}
+        out, slices = [], self._slices(score)
+        for account in self._ledger.accounts:
+            j, name = account.at, account.name
+            about = self._described(score, j)
+            estimate = Estimate(
+                float(belief.location[j]),
+                float(belief.variance[j, j] ** 0.5),
+                float(belief.df[j, j]),
+                float(belief.n[j, j]),
+                belief.n_items,
+                looks,
+                about.interval if about else None,
+            )
+            interval = estimate.interval(v.confidence)
+            out.append(
+                ModelRow(
+                    name=name,
+                    estimate=estimate,
+                    interval=interval,
+                    rank=rank.get(name),
+                    rank_range=ranges.get(name),
+                    p_top=p_top.get(name, {}),
+                    bound=self._bound(account, score, interval),
+                    cost=sum(account.spent_on[t] for t in score.tasks),
+                    set_aside=account.dropped,
+                    findings=score.findings(j),
+                    place=_place(v, name, rank) if v.belief.references and name in rank else None,
+                    **self._books(account, score, slices),
+                    **self._of_one(score, j, estimate, about, v.confidence),
+                )
+            )
+        return out + _reference_rows(v, rank, ranges, p_top)
+
+    def _described(self, score: Weighted, j: int) -> Description | None:
+        """What the method says of a model, where the score is one outcome's."""
+        return score.parts[0].policy.describe(j) if len(score.parts) == 1 else None
+
+    def _of_one(
+        self, score: Weighted, j: int, estimate: Estimate, about: Description | None, c: float
+    ) -> dict[str, Any]:
+        """Ability, sample and audit, which only an outcome by itself has."""
+        if about is None:
+            return {}
+        out: dict[str, Any] = {
+            "ability": (about.ability, about.ability_error),
+            "sample": about.drawn if about.drawn and about.drawn.n > 1 else None,
+        }
+        if self._audits.share:
+            out["audit"] = self._audits.of(score.parts[0], j, estimate.mean, c)
+        return out
+
+    def _books(self, account: Account, score: Weighted, slices: Sequence[slice]) -> dict[str, Any]:
+        contents = self._contents
+        whole = score is self._judge.score
+        named = contents.item if whole or len(slices) > 1 else contents.doc_id
 
         def own(items: Iterable[int]) -> list[int]:
             return [i for i in items if any(s.start <= i < s.stop for s in slices)]
 
-        return rank_models(
-            self._standing.of(policy),
-            items={a.name: [named(i) for i in own(a.told)] for a in self._accounts},
-            draws={
-                a.name: [(named(i), a.probability[i]) for i in own(a.told) if i in a.probability]
-                for a in self._accounts
-                if a.probability
-            },
-            failed={a.name: {named(i): a.failed[i] for i in own(a.failed)} for a in self._accounts},
-            cost={a.name: sum(a.spent_on[t] for t in tasks) for a in self._accounts},
-            set_aside=self._set_aside,
-            stopped_because="",
-            n_items=sum(s.stop - s.start for s in slices),
-            scale=scale,
-            signature=signature,
-            **{"abilities": {}, **facts},
-        )
+        told = own(account.told)
+        if len(score.parts) == 1 and not whole:
+            # An answer may lack an outcome, whose judge failed, say.
+            scored = score.parts[0].scores[account.at]
+            told = [i for i in told if i - slices[0].start in scored]
+        return {
+            "items": [named(i) for i in told],
+            "draws": [(named(i), account.probability[i]) for i in told if i in account.probability],
+            "failed": {named(i): account.failed[i] for i in own(account.failed)},
+        }
+
+    def _bound(
+        self, account: Account, score: Weighted, interval: tuple[float, float]
+    ) -> tuple[float, float] | None:
+        """The interval if every failed item had scored 0, or 1."""
+        down = up = 0.0
+        for t, where, weight in zip(score.tasks, self._slices(score), score.weights):
+            failed = [i - where.start for i in account.failed if where.start <= i < where.stop]
+            if failed:
+                part = max(self._parts.of_task[t], key=lambda p: p.outcome.weight)
+                expected = part.policy.expected(account.at)[failed]
+                n = where.stop - where.start
+                down += weight * float(expected.sum()) / n
+                up += weight * float((1.0 - expected).sum()) / n
+        if not (down or up):
+            return None
+        return max(interval[0] - down, 0.0), min(interval[1] + up, 1.0)
+
+    def _pairs(self, v: Verdicts, whole: bool) -> list[PairRow]:
+        judge, m = self._judge, len(v.tested)
+        better, needed, state = v.better.tolist(), v.needed().tolist(), v.state.tolist()
+        stands: dict[str, list[list[bool]]] = {}
+        if whole and v.belief.question == BENCHMARK and m > 1:
+            p = judge.first_look(question=POPULATION)
+            agree = (p.sign == v.sign[:, :m]) & (p.state == DECIDED)
+            stands["population"] = agree.tolist()
+        out = []
+        order = v.rows.tolist()
+        tested = [i for i in order if i < m]
+        below = {i: n for n, i in enumerate(order)}
+        for i in tested:
+            for j in order if m < len(order) else tested:
+                if j == i or (j < m and below[j] < below[i]):
+                    continue
+                a, b = (i, j) if below[i] < below[j] else (j, i)
+                p_a = better[i][j] if a == i else 1.0 - better[i][j]
+                stand = stands["population"][i][j] if stands and j < m else None
+                barred = frozenset((v.names[a], v.names[b])) in judge.barred
+                out.append(
+                    PairRow(
+                        v.names[a], v.names[b], p_a, needed[i][j], WORDS[state[i][j]], stand, barred
+                    )
+                )
+        return out
 
     # -- words --------------------------------------------------------------------------------
 
     @property
     def signature(self) -> str:
         """What a reader needs to reproduce the ranking, in one line."""
-        contents, turns, known = self._contents, self._turns, self._standing.known
-        banks = [b for t in contents.tasks for b in t.banks.values()]
-        what: dict[str, Any] = {}
-        if contents.single:
-            b = banks[0]
-            what = {"task": b.task, "metric": b.metric, "filter": b.filter, "bank": b.short_hash}
+        turns, judge, outcomes = self._turns, self._judge, self._contents.outcomes
+        if len(outcomes) == 1:
+            what = _what(outcomes[0])
         else:
-            what["tasks"] = "+".join(
-                f"{w:.4g} x {t.name}/{k}/{t.banks[k].short_hash}"
-                for t in contents.tasks
-                for k, w in t.weights.items()
-            )
+            each = (f"{o.weight:.4g} x {o.task}/{o.name}/{o.bank.short_hash}" for o in outcomes)
+            what = {"tasks": "+".join(each)}
+        references = judge.references
         return signature(
             {
                 **what,
-                "method": banks[0].method,
-                "confidence": f"{self._standing.confidence:g}",
+                "method": outcomes[0].bank.method,
+                "confidence": f"{judge.confidence:g}",
+                "question": None if judge.question == BENCHMARK else judge.question,
+                "looks": "one" if judge.looks.once else None,
                 "warmup": turns.warmup,
-                "audit": turns.audit or None,
+                "audit": turns.audit_share or None,
                 "exposure": turns.exposure if turns.exposure > 1 else None,
-                "known": None if known is None else len(known.names),
+                "known": None if references is None else len(references.names),
                 "seed": turns.seed,
                 **self._options,
                 "ccat": __version__,
             }
         )
 
-    def _of_bank(self, b: ItemBank) -> str:
-        found = {"task": b.task, "metric": b.metric, "filter": b.filter, "bank": b.short_hash}
-        return signature({**found, "method": b.method, "ccat": __version__})
-
     def _why_stopped(self, done: bool) -> str:
-        turns, standing = self._turns, self._standing
+        turns, ledger = self._turns, self._ledger
         if turns.stopped is not None:
             return turns.stopped
         if not done:
             return ""
-        rule, accounts = turns.rule, self._accounts
-        if not turns.unsettled():
-            return rule.why(standing) or "no model is left"
-        models = turns.unsettled()
-        seats = [accounts[j] for j in models]
+        standing = self._judge.standing()
+        seats = [ledger.accounts[j] for j in turns.unsettled()]
+        if not seats:
+            if not ledger.there.any():
+                return "no model is left"
+            if self._judge.barred and not turns.rule.met(standing):
+                return "what is open may not be decided"
+            return turns.rule.why(standing) or "no model is left"
         if any(a.n < turns.cap and a.left.any() for a in seats):
-            return Budget(standing.ledger.budget).why(standing)
+            return budget_used_up(ledger.budget, ledger.budget - ledger.committed)
         if not any(a.left.any() for a in seats):
             return "every item was administered"
         return MaxItems(turns.cap).why(standing)
 
 
-def _groups(
-    contents: Contents, groups: Mapping[str, Mapping[str, float] | Sequence[str]]
-) -> dict[str, dict[int, dict[str, float]]]:
-    """Weights of the outcomes of each group, by task number, summing to 1."""
-    found: dict[str, dict[int, dict[str, float]]] = {}
-    for name, given in groups.items():
-        of = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, 1.0)
-        unknown = [t for t in of if t not in contents.of_task]
-        if unknown or not of:
-            raise UsageError(f"group {name!r} has no task {unknown[0] if unknown else ''!r}")
-        total = sum(of.values())
-        if not total > 0.0 or min(of.values()) < 0.0:
-            raise UsageError(f"group {name!r}: weights must be numbers above 0")
-        found[name] = {}
-        for task, w in of.items():
-            inner = contents.tasks[contents.of_task[task]].weights
-            share = w / total / sum(inner.values())
-            found[name][contents.of_task[task]] = {k: share * x for k, x in inner.items()}
-    return found
+def _what(o: Outcome) -> dict[str, Any]:
+    b = o.bank
+    return {"task": b.task, "metric": b.metric, "filter": b.filter, "bank": b.short_hash}
+
+
+def _of_bank(o: Outcome) -> str:
+    return signature({**_what(o), "method": o.bank.method, "ccat": __version__})
+
+
+def _reference_rows(
+    v: Verdicts,
+    rank: Mapping[str, int],
+    ranges: Mapping[str, tuple[int, int]],
+    p_top: Mapping[str, dict[int, float]],
+) -> list[ModelRow]:
+    r = v.belief.references
+    if r is None:
+        return []
+    made = [Estimate(m, e) for m, e in zip(r.estimate.tolist(), r.error.tolist())]
+    return [
+        ModelRow(
+            name=name,
+            estimate=estimate,
+            interval=estimate.interval(v.confidence),
+            known=True,
+            rank=rank[name],
+            rank_range=ranges[name],
+            p_top=p_top[name],
+        )
+        for name, estimate in zip(r.names, made)
+    ]
+
+
+def _place(v: Verdicts, name: str, rank: Mapping[str, int]) -> Place:
+    """Where a tested model stands among all models."""
+    i = v.names.index(name)
+    pairs = {other: v.pair(i, j) for j, other in enumerate(v.names) if j != i}
+    better = [m for m, (sign, _) in pairs.items() if sign < 0]
+    worse = [m for m, (sign, _) in pairs.items() if sign > 0]
+    best, worst = (int(x[i]) for x in v.ranges)
+    return Place(
+        rank=rank[name],
+        best=best,
+        worst=worst,
+        n_models=len(v.names),
+        above=max(better, key=rank.__getitem__, default=None),
+        below=min(worse, key=rank.__getitem__, default=None),
+        tied_with=tuple(
+            sorted((m for m, (sign, _) in pairs.items() if not sign), key=rank.__getitem__)
+        ),
+    )
+
+
+def _open_pairs(v: Verdicts, rows: Mapping[str, ModelRow], n_items: int) -> list[OpenPair]:
+    """The open neighbours of the order, the cheapest to decide first."""
+    found = []
+    for pair in v.missing():
+        tested = [rows[name] for name in (pair.a, pair.b) if not rows[name].known]
+        if not all(row.items for row in tested):
+            continue
+        had = {row.name: len(row.items) for row in tested}
+        more = pair.items or {name: max(n_items - n, 0) for name, n in had.items()}
+        cost = sum(row.cost / had[row.name] * more[row.name] for row in tested)
+        most = max(had[name] + more[name] for name in had)
+        found.append(OpenPair(pair.a, pair.b, pair.p, more, cost, most > 0.9 * n_items))
+    return sorted(found, key=lambda o: (o.all_items, o.cost, sum(o.items.values())))

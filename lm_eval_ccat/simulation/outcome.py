@@ -123,7 +123,7 @@ class Claim:
             if what == "decided":
                 sign = 1 if ranking.pairwise[a, b] > 0.5 else -1
                 ahead[names.index(a), names.index(b)] = sign
-        known = ranker.differences()
+        known = ranker.belief().on_scores
         return cls(
             estimates=np.array([ranking.estimates[m] for m in names]),
             location=np.array([-float(place[m]) for m in names]),

@@ -132,7 +132,7 @@ class Stage:
         own: dict[str, Any]
         if method.kind == "fixed":
             most = int(bank.kept.sum()) if length is None else max(length, 1)
-            own = {"warmup": 0, "stop_when_decided": False, "max_items": most}
+            own = {"warmup": 0, "stop": "limits", "max_items": most}
             ranker = self._ranker(method, bank, seed, prices, self.fold.units, own)
             self._in_turn(ranker, prices, np.inf if budget is None else budget)
             return ranker
@@ -193,7 +193,7 @@ class Stage:
         n_kept = int(bank.kept.sum())
         own = {
             "warmup": min(self.protocol.warmup, levels[0]),
-            "stop_when_decided": False,
+            "stop": "limits",
             "max_items": max(min(levels[-1], n_kept), 1),
         }
         prices = dict.fromkeys(self.fold.holdout, 1.0)

@@ -14,6 +14,7 @@ from scipy.special import expit, logit
 from ..bank import ItemBank
 from ..errors import BankError, CcatError, UsageError
 from ..methods import calibrate, registry
+from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.curves import fit_abilities
 from ..methods.method import Method
 from ..methods.policy import Floats, Policy
@@ -50,9 +51,9 @@ def follow(policy: Policy, scores: Floats, n: int) -> list[Step]:
         for j, own in enumerate(scores):
             available = np.ones(scores.shape[1], dtype=bool)
             available[asked[j]] = False
-            choice = policy.select(j, available, [], price)
-            policy.place(j, choice.item, choice.probability)
-            policy.update(j, choice.item, float(own[choice.item]))
+            [choice] = policy.next(j, available, [], price)
+            policy.placed(j, choice.item, choice.probability)
+            policy.told(j, choice.item, float(own[choice.item]))
             asked[j].append(choice.item)
             taken.append((j, choice.item, choice.probability))
     return taken
@@ -109,7 +110,7 @@ class MethodSuite:
         scores = self.new_scores()
         one, other = (self.method.policy(b, 3, seed=1) for b in (bank, loaded))
         assert follow(one, scores, 5) == follow(other, scores, 5)
-        assert np.allclose(one.pairwise(), other.pairwise())
+        assert np.allclose(one.belief().location, other.belief().location)
 
     def test_a_bank_that_lacks_a_part_is_refused_or_used_never_crashed_on(self) -> None:
         bank = self.bank()
@@ -133,21 +134,21 @@ class MethodSuite:
         policy, scores = self.policy(), self.new_scores()
         follow(policy, scores, 3)
         available = np.ones(scores.shape[1], dtype=bool)
-        before = [policy.estimate(j) for j in range(3)]
-        choices = [policy.select(0, available, [], np.ones(scores.shape[1])) for _ in range(3)]
+        before = policy.belief()
+        choices = [policy.next(0, available, [], np.ones(scores.shape[1])) for _ in range(3)]
         assert choices[0] == choices[1] == choices[2]
-        assert [policy.estimate(j) for j in range(3)] == before
+        assert _same(policy.belief(), before)
 
     def test_only_what_is_available_is_chosen_and_draws_have_a_probability(self) -> None:
         policy, n = self.policy(), self.new_scores().shape[1]
         for left in (1, 2, n):
             available = np.zeros(n, dtype=bool)
             available[n - left :] = True
-            choice = policy.select(0, available, [], np.ones(n))
-            assert available[choice.item]
-            assert choice.probability is None or 0.0 < choice.probability <= 1.0
-            some = policy.shortlist(0, available, [], np.ones(n), 3)
-            assert len(set(some)) == len(some) and all(available[i] for i in some)
+            for k in (1, 3):
+                some = policy.next(0, available, [], np.ones(n), k)
+                items = [choice.item for choice in some]
+                assert 1 <= len(set(items)) == len(some) <= k and available[items].all()
+                assert all(c.probability is None or 0.0 < c.probability <= 1.0 for c in some)
 
     def test_the_state_is_what_was_placed_and_told(self) -> None:
         scores = self.new_scores()
@@ -155,46 +156,46 @@ class MethodSuite:
         steps = follow(live, scores, 8)
         rebuilt.__dict__["_asked_by_suite"] = [[i for m, i, _ in steps if m == j] for j in range(3)]
         for model, item, probability in steps:
-            rebuilt.place(model, item, probability)
-            rebuilt.update(model, item, float(scores[model, item]))
-        assert np.array_equal(rebuilt.pairwise(), live.pairwise())
-        for j in range(3):
-            assert rebuilt.estimate(j) == live.estimate(j)
+            rebuilt.placed(model, item, probability)
+            rebuilt.told(model, item, float(scores[model, item]))
+        assert _same(rebuilt.belief(), live.belief())
         assert follow(rebuilt, scores, 2) == follow(live, scores, 2)
 
     def test_what_is_known_makes_sense_at_every_look(self) -> None:
         policy, scores = self.policy(), self.new_scores()
         for _ in range(6):
-            p = policy.pairwise()
-            assert p.shape == (3, 3) and np.allclose(np.diag(p), 0.5)
-            assert np.allclose(p + p.T, 1.0) and (p >= 0.0).all() and (p <= 1.0).all()
+            for question in (BENCHMARK, POPULATION):
+                b = policy.belief(question)
+                assert b.question == question and np.isfinite(b.location).all()
+                for matrix in (b.variance, b.df, b.n):
+                    assert matrix.shape == (3, 3) and np.allclose(matrix, matrix.T)
+                    assert (matrix >= 0.0).all()
+                assert ((b.estimate >= 0.0) & (b.estimate <= 1.0)).all()
             for j in range(3):
-                mean, error = policy.estimate(j)
-                assert 0.0 <= mean <= 1.0 and error >= 0.0
                 expected = policy.expected(j)
                 assert expected.shape == (scores.shape[1],)
                 assert (expected >= 0.0).all() and (expected <= 1.0).all()
-                assert np.isfinite(policy.ability(j)).all()
-                assert policy.priority(j, [], 2.0) <= policy.priority(j, [], 1.0)
-            d = policy.decisions(0.95, min_difference=0.01)
-            assert (d == d.T).all() and set(np.unique(d)) <= {0, 1, 2} and not np.diag(d).any()
+                about = policy.describe(j)
+                assert np.isfinite((about.ability, about.ability_error)).all()
+                dear, cheap = (policy.priorities(b, [j], [[]], [x])[0] for x in (2.0, 1.0))
+                assert dear <= cheap
             follow(policy, scores, 1)
 
     def test_a_score_outside_the_scale_or_twice_is_refused(self) -> None:
         policy = self.policy()
         for score in (-0.1, 1.1, float("nan")):
-            _error_of(lambda s=score: policy.update(0, 0, s), ValueError)
-        policy.place(0, 0)
-        policy.update(0, 0, 0.5)
-        _error_of(lambda: policy.update(0, 0, 0.5), ValueError)
+            _error_of(lambda s=score: policy.told(0, 0, s), ValueError)
+        policy.placed(0, 0)
+        policy.told(0, 0, 0.5)
+        _error_of(lambda: policy.told(0, 0, 0.5), ValueError)
 
     def test_a_model_may_join_later(self) -> None:
         policy, scores = self.policy(2), self.new_scores()
         follow(policy, scores[:2], 3)
         policy.add_model()
-        assert policy.pairwise().shape == (3, 3)
-        policy.place(2, 0)
-        policy.update(2, 0, float(scores[2, 0]))
+        assert policy.belief().variance.shape == (3, 3)
+        policy.placed(2, 0)
+        policy.told(2, 0, float(scores[2, 0]))
 
     # -- the ranking --------------------------------------------------------------------------
 
@@ -212,7 +213,7 @@ class MethodSuite:
         return ranker
 
     def test_models_that_differ_clearly_are_ranked_right(self) -> None:
-        result = self.rank(stop_when_decided=False, max_items=self.table().n_items).result()
+        result = self.rank(stop="limits", max_items=self.table().n_items).result()
         assert result.order == ["m09", "m06", "m02"]
         truth = self.table().select(result.order).model_scores().mean(axis=1)
         for model, mean in zip(result.order, truth):
@@ -251,6 +252,12 @@ class MethodSuite:
         assert more.doc_ids == bank.doc_ids and set(more.parameters) == set(bank.parameters)
         self.method.requires(more)
         assert more.sha256 != bank.sha256
+
+
+def _same(one: Belief, other: Belief) -> bool:
+    """Whether two beliefs are equal to the last bit."""
+    parts = ("location", "variance", "df", "n", "evidence")
+    return all(np.array_equal(getattr(one, p), getattr(other, p)) for p in parts)
 
 
 def _error_of(call: Any, kind: type[Exception]) -> Exception:

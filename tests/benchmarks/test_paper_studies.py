@@ -174,7 +174,7 @@ def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
     found = replay(table, DESIGN, None)
     fixed_length = found["fixed_length"]["paper"]
     long = Method("long", "fixed", "paper", as_long_as="paper")
-    both = DESIGN.simulate(table, ["paper", long], None)
+    both = DESIGN.simulate(table, [DESIGN.method("paper"), long], None)
     adaptive = [o for o in both.outcomes if o.method == "paper"]
     fixed = [o for o in both.outcomes if o.method == "long"]
     for a, f in zip(adaptive, fixed):

@@ -84,7 +84,7 @@ def test_it_stops_once_the_rank_is_known_well_enough(bench, board, capsys):
         newest.unlink()
     assert found["--rank_width",][1] <= 4 and "known to 4 ranks" in found["--rank_width",][2]
     assert found["--rank_width",][0] < found[()][0]
-    assert found["--known_sampled",][1] > found[()][1]  # the known are not known so well, then
+    assert found["--known_sampled",][1] >= found[()][1]  # the known are not known so well, then
     capsys.readouterr()
     assert main(["run", "--model", "copyist", "--tasks", "texts", "--adaptive", "--rank_width",
                  "3"]) == 2  # fmt: skip

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.methods.adaptive_test import AdaptiveTest, largest
-from lm_eval_ccat.methods.paper.test import PaperTest
+from lm_eval_ccat.methods.default.policy import DefaultPolicy
+from lm_eval_ccat.methods.paper.policy import PaperPolicy
+from lm_eval_ccat.methods.policy import largest
 
 
 def bank():
@@ -36,26 +37,27 @@ def test_largest_is_what_sorting_gives(values, k):
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 100])
-def test_a_shortlist_is_repeated_selection(k):
-    test = PaperTest(BANK)
+def test_the_best_items_are_repeated_selection(k):
+    policy = PaperPolicy(BANK, 1)
+    available, price = BANK.kept.copy(), np.ones(BANK.n_items)
     for item in (3, 8, 21):
-        test.update(item, 0.7)
-    available = BANK.kept.copy()
-    available[[3, 8, 21]] = False
-    quick = test.shortlist(available, k=k)
-    assert quick == AdaptiveTest.shortlist(test, available, k=k)
-    assert quick[0] == test.select(available) and len(set(quick)) == min(k, available.sum())
+        policy.told(0, item, 0.7)
+        available[item] = False
+    found = [choice.item for choice in policy.next(0, available, (), price, k)]
+    one_by_one, left = [], available.copy()
+    for _ in range(min(k, int(available.sum()))):
+        [choice] = policy.next(0, left, (), price)
+        one_by_one.append(choice.item)
+        left[choice.item] = False
+    assert found == one_by_one
 
 
-def test_exposure_of_the_default_method_draws_nothing_twice():
-    """Asking for a shortlist must leave no trace of the items that were not asked."""
+def test_looking_at_the_best_items_leaves_no_trace():
     rng = np.random.default_rng(1)
     skill, ease = np.linspace(-1.5, 1.5, 16)[:, None], rng.normal(size=60)
     raw = 1 / (1 + np.exp(-skill - ease - 0.6 * rng.normal(size=(16, 60))))
     made = calibrate(ScoreTable.from_arrays(raw, [f"m{j}" for j in range(16)]), "default")
-    from lm_eval_ccat.methods.default.test import DefaultTest
-
-    test = DefaultTest(made)
-    available = made.kept.copy()
-    one = test.select(available)
-    assert test.shortlist(available, k=5)[0] == one == test.select(available)
+    policy, available, price = DefaultPolicy(made, 1), made.kept.copy(), np.ones(60)
+    one = policy.next(0, available, (), price)
+    assert policy.next(0, available, (), price, 5)[:1] == one
+    assert policy.next(0, available, (), price) == one

@@ -69,11 +69,12 @@ def cases() -> Iterator[Case]:
         yield Case(m, ("right",), "failures", {"max_items": 60}, failed=0.2, moves=True)
         yield Case(m, ("made", "right"), "tasks", {"budget": 200.0}, "tasks", known="means")
     yield Case("paper", ("made",), "audit", {"audit": 0.2, "exposure": 4, "max_items": 50})
-    yield Case("default", ("bleu",), "audit", {"audit": 0.2, "target_se": 0.02, "budget": 300.0})
-    yield Case("default", ("gsm",), "ranks", {"rank_width": 2, "max_items": 120})
+    aim = {"stop": "decided and se 0.02"}
+    yield Case("default", ("bleu",), "audit", {"audit": 0.2, "budget": 300.0, **aim})
+    yield Case("default", ("gsm",), "ranks", {"stop": "ranks 2", "max_items": 120})
     yield Case("sample", ("right",), "finite", {"guarantee": "finite", "min_difference": 0.1})
     yield Case("default", ("made",), "variance", {"allocation": "variance", "budget": 120.0})
-    yield Case("sample", ("made",), "single", {"target_se": 0.02})
+    yield Case("sample", ("made",), "single", aim)
 
 
 # -- what is ranked ------------------------------------------------------------------------------
@@ -120,7 +121,8 @@ def ranker_of(case: Case, data: Path | None) -> Ranker:
     more = dict(case.options)
     table = table_of(case.tables[0], data)[0]
     if case.known in ("scores", "sampled"):
-        more |= {"known": table.select(table.models[::3]), "known_sampled": case.known != "scores"}
+        question = "benchmark" if case.known == "scores" else "population"
+        more |= {"known": table.select(table.models[::3]), "question": question}
     elif case.known:
         more["known"] = dict(zip("rst", (0.42, 0.5, 0.61)))
     names = NAMES[:1] if case.name == "single" else NAMES[:3] if case.moves else NAMES

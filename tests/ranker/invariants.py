@@ -95,22 +95,6 @@ def open_pairs_are_open_neighbours(ranking: Ranking) -> None:
         assert all(n >= 0 for n in pair.items.values()) and pair.cost >= 0.0
 
 
-ALWAYS = (
-    probabilities_of_a_pair_add_up,
-    the_order_is_that_of_the_models,
-    a_rank_lies_in_its_range,
-    a_decided_pair_keeps_ranks_apart,
-    ties_are_runs_of_neighbours_that_are_not_decided,
-    chances_of_the_top_add_up,
-    items_end_once,
-    estimates_are_scores,
-    open_pairs_are_open_neighbours,
-)
-
-
-# -- what verdicts that hold at every look mend --------------------------------------------------
-
-
 def decided_agrees_with_order_and_probability(ranking: Ranking) -> None:
     place = {m: i for i, m in enumerate(ranking.order)}
     for (a, b), what in ranking.decisions.items():
@@ -139,7 +123,16 @@ def open_pairs_are_neighbours_among_all_models(ranking: Ranking) -> None:
         assert place[pair.b] == place[pair.a] + 1, (pair.a, pair.b)
 
 
-MENDED_WITH_THE_LOOKS: tuple[Any, ...] = (
+ALWAYS: tuple[Any, ...] = (
+    probabilities_of_a_pair_add_up,
+    the_order_is_that_of_the_models,
+    a_rank_lies_in_its_range,
+    a_decided_pair_keeps_ranks_apart,
+    ties_are_runs_of_neighbours_that_are_not_decided,
+    chances_of_the_top_add_up,
+    items_end_once,
+    estimates_are_scores,
+    open_pairs_are_open_neighbours,
     decided_agrees_with_order_and_probability,
     an_estimate_lies_in_its_interval,
     intervals_widen_with_confidence,

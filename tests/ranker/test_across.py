@@ -14,7 +14,6 @@ from lm_eval_ccat.harness.assembly import _shared
 from lm_eval_ccat.methods.policy import Levers
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.across import FEWEST_MODELS, Across, correlation
-from lm_eval_ccat.ranker.outcomes import Outcomes
 
 N_KNOWN, N_ITEMS = 30, 40
 
@@ -52,12 +51,12 @@ def test_models_that_all_tasks_know_are_needed():
 
 
 def across(levers: list[Levers], r: np.ndarray) -> Across:
-    outcomes: Any = SimpleNamespace(
-        n_models=len(levers[0].ability),
-        changes=[0] * len(levers),
-        of_task=[[SimpleNamespace(policy=SimpleNamespace(levers=lambda x=x: x))] for x in levers],
-    )
-    return Across(outcomes, range(len(levers)), r)
+    def part(x: Levers) -> Any:
+        policy = SimpleNamespace(levers=lambda belief: x)
+        return SimpleNamespace(policy=policy, belief=lambda *at: None, scores=[{}] * len(x.ability))
+
+    parts: Any = SimpleNamespace(changes=[0] * len(levers), of_task=[[part(x)] for x in levers])
+    return Across(parts, range(len(levers)), r)
 
 
 def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
@@ -134,8 +133,6 @@ def test_answers_in_one_task_tell_of_another_and_not_of_one_that_stands_apart(wo
         assert abs(moved["apart"]) < 0.25 * abs(moved["b"])
         assert abs(moved["a"]) < 0.01
         assert lent.tasks["b"].standard_errors[m] < 0.8 * without.tasks["b"].standard_errors[m]
-        low, high = lent.tasks["b"].intervals[m]
-        assert high - low < without.tasks["b"].intervals[m][1] - without.tasks["b"].intervals[m][0]
     assert without.estimates["strong"] - without.estimates["weak"] < (
         lent.estimates["strong"] - lent.estimates["weak"]
     )
@@ -177,13 +174,13 @@ def test_a_group_of_the_harness_counts_what_errors_share():
 
 def test_the_prior_may_be_left_out_and_needs_banks_that_know_the_same_models(world):
     banks, _ = world
-    assert told(world, False).differences().estimate.shape == (2,)
+    assert told(world, False).belief().location.shape == (2,)
     renamed = ScoreTable.from_arrays(
         np.random.default_rng(0).uniform(size=(12, N_ITEMS)), [f"x{i}" for i in range(12)]
     )
     strangers = {**banks, "b": calibrate(renamed), "apart": banks["apart"]}
     ranker = Ranker(strangers, {"strong": 1.0})
-    assert Across.of(ranker._outcomes) is None
+    assert Across.of(ranker._parts) is None
 
 
 def test_a_model_that_joins_is_lent_to_as_well(world):
@@ -198,10 +195,9 @@ def test_a_model_that_joins_is_lent_to_as_well(world):
 
 def test_a_task_of_several_metrics_takes_no_part(world):
     banks, _ = world
-    outcomes = Ranker(
+    parts = Ranker(
         {"a": {"x": banks["a"], "y": banks["a"]}, "b": banks["b"], "apart": banks["apart"]},
         {"strong": 1.0},
-    )._outcomes
-    assert isinstance(outcomes, Outcomes)
-    found = Across.of(outcomes)
+    )._parts
+    found = Across.of(parts)
     assert found is not None and found.tasks == (1, 2)

@@ -111,7 +111,7 @@ def test_every_task_is_audited_by_itself():
         left = [i for i in range(b.n_items) if b.kept[i] and i not in had[task] + lost[task]]
         if (p := ranker.probability("m", (task, item))) is not None:
             assert p == pytest.approx(1.0 / len(left))
-            draws[task].append((item, list(had[task]), left, mu))
+            draws[task].append((item, [*had[task], *lost[task]], left, mu))
         if asked in (9, 23):
             lost[task].append(item)
             ranker.fail("m", (task, item), "no")
@@ -119,10 +119,16 @@ def test_every_task_is_audited_by_itself():
             had[task].append(item)
             ranker.tell("m", (task, item), tells[task][item])
     for task, found in ranker.result().tasks.items():
-        y, n = tells[task], int(banks[task].kept.sum()) - len(lost[task])
+        y, n = tells[task], int(banks[task].kept.sum())
+        now = ranker.expected("m")[start[task] :]
         scored = [d for d in draws[task] if d[0] in had[task]]
         values = [
-            (sum(y[i] for i in before) + sum(mu[i] for i in left) + len(left) * (y[k] - mu[k])) / n
+            (
+                sum(now[i] if i in lost[task] else y[i] for i in before)
+                + sum(mu[i] for i in left)
+                + len(left) * (y[k] - mu[k])
+            )
+            / n
             for k, before, left, mu in scored
         ]
         assert found.audits["m"].n == len(values) >= 3
@@ -151,16 +157,20 @@ VALUES = (
 
 
 def test_the_figures_of_an_audit_by_hand():
-    found = audit(DRAWS, SCORES, EXPECTED, [0.02] * 3, 10, 0.5, 0.95)
+    found = audit(DRAWS, SCORES, EXPECTED, np.full(10, 0.02), 0.5, 0.95)
     mean, error = VALUES.mean(), VALUES.std(ddof=1) / np.sqrt(3)
     assert (found.n, found.estimate) == (3, pytest.approx(mean))
     assert found.standard_error == pytest.approx(error)
     reach = 4.302652729911275 * error  # Student's, two degrees of freedom
     assert found.interval == pytest.approx((mean - reach, mean + reach))
     assert found.agrees is True
-    assert audit(DRAWS, SCORES, EXPECTED, [0.02] * 3, 10, mean + 1.01 * reach, 0.95).agrees is False
-    assert audit(DRAWS, SCORES, EXPECTED, [0.02] * 3, 10, mean - 1.01 * reach, 0.95).agrees is False
-    narrow = audit(DRAWS, SCORES, EXPECTED, [0.02] * 3, 10, 0.5, 0.5)
+    assert (
+        audit(DRAWS, SCORES, EXPECTED, np.full(10, 0.02), mean + 1.01 * reach, 0.95).agrees is False
+    )
+    assert (
+        audit(DRAWS, SCORES, EXPECTED, np.full(10, 0.02), mean - 1.01 * reach, 0.95).agrees is False
+    )
+    narrow = audit(DRAWS, SCORES, EXPECTED, np.full(10, 0.02), 0.5, 0.5)
     assert narrow.interval[1] - mean == pytest.approx(0.816496580927726 * error)
 
 
@@ -172,26 +182,28 @@ def test_the_interval_of_an_audit_stays_on_the_scale():
             Draw(d.item, d.asked, d.n_left, d.n_left * expected, abs(expected - 0.02 * k))
             for k, d in enumerate(DRAWS)
         ]
-        found = audit(draws, scores, np.full(10, expected), [0.01] * 3, 10, expected, 0.95)
+        found = audit(draws, scores, np.full(10, expected), np.full(10, 0.01), expected, 0.95)
         ends = found.interval
         assert 0.0 <= ends[0] < ends[1] <= 1.0 and expected in ends and found.agrees
 
 
 def test_two_draws_say_nothing_yet():
-    found = audit(DRAWS[:2], SCORES, EXPECTED, [0.02] * 2, 10, 0.5, 0.95)
+    found = audit(DRAWS[:2], SCORES, EXPECTED, np.full(10, 0.02), 0.5, 0.95)
     assert found.n == 2 and found.agrees is None and found.interval == (0.0, 1.0)
     assert np.isnan(found.estimate) and np.isnan(found.standard_error)
 
 
 @pytest.mark.parametrize("variance", [[0.02, 0.02, 0.02], [0.01, 0.05, 0.002]])
 def test_misfit_is_a_scaled_chi_square(variance):
-    found = audit(DRAWS, SCORES, EXPECTED, variance, 10, 0.5, 0.95)
+    of_all = np.ones(10)
+    of_all[[2, 3, 5]] = variance
+    found = audit(DRAWS, SCORES, EXPECTED, of_all, 0.5, 0.95)
     square = (0.45 - 0.5) ** 2 + (0.7 - 0.6) ** 2 + (0.35 - 0.4) ** 2
     v = np.array(variance)
     freedom = v.sum() ** 2 / (v**2).sum()
     scale = v.sum() / freedom
     assert found.misfit_p == pytest.approx(stats.chi2.sf(square / scale, freedom))
-    assert audit([], {}, EXPECTED, [], 10, 0.5, 0.95).misfit_p == 1.0
+    assert audit([], {}, EXPECTED, of_all, 0.5, 0.95).misfit_p == 1.0
 
 
 def test_a_misfit_is_called_so_below_one_in_a_thousand():
@@ -237,7 +249,7 @@ def test_a_method_that_draws_by_itself_draws_no_more_and_shows_what_its_draws_sa
 
 def test_draws_that_all_say_the_same_agree_with_it():
     even = [Draw(d.item, d.asked, 10 - len(d.asked), 0.5 * (10 - len(d.asked)), 0.5) for d in DRAWS]
-    found = audit(even, dict.fromkeys(SCORES, 0.5), np.full(10, 0.5), [0.02] * 3, 10, 0.5, 0.95)
+    found = audit(even, dict.fromkeys(SCORES, 0.5), np.full(10, 0.5), np.full(10, 0.02), 0.5, 0.95)
     assert found.standard_error == 0.0 and found.interval == (0.5, 0.5) and found.agrees
 
 
@@ -250,7 +262,7 @@ def test_an_interval_beyond_the_scale_ends_with_it():
             for k, d in enumerate(DRAWS)
         ]
         draws = [replace(d, asked=d.asked[:2], n_left=8, expected_left=8 * level) for d in draws]
-        found = audit(draws, scores, np.full(10, level), [0.02] * 3, 10, level, 0.999)
+        found = audit(draws, scores, np.full(10, level), np.full(10, 0.02), level, 0.999)
         ends.append(found.interval)
     assert ends[0][0] == 0.0 and 0.02 < ends[0][1] < 1.0
     assert ends[1][1] == 1.0 and 0.0 < ends[1][0] < 0.98
@@ -284,13 +296,12 @@ def books(share: float = 0.5):
         SimpleNamespace(
             draws=False,
             expected=lambda j, n=n: 0.1 * np.arange(n),
-            estimate=lambda j: (0.25, 0.1),
-            predictive_variance=lambda j, i: 0.02,
+            noise=lambda j, n=n: np.full(n, 0.02),
         )
         for n in (6, 4)
     ]
     of_task = [
-        [SimpleNamespace(name="acc", policy=p, scores=[{}], bank=contents.tasks[t].bank)]
+        [SimpleNamespace(outcome=contents.tasks[t].outcomes[0], policy=p, scores=[{}])]
         for t, p in enumerate(policies)
     ]
     return (
@@ -353,22 +364,43 @@ def test_only_the_item_given_back_is_forgotten_and_only_of_its_model_and_task():
     assert [d.item for d in noted(audits)] == [3] and noted(audits, "y") == []
 
 
-def test_an_audit_is_over_the_items_that_did_not_fail():
-    audits, account, ledger, outcomes = books(1.0)
-    outcome = outcomes.of_task[0][0]
+def test_an_item_that_failed_counts_as_expected_and_each_total_is_of_all_items():
+    audits, account, ledger, parts = books(1.0)
+    [part] = parts.of_task[0]
     for item in (1, 2, 3):
-        audits.note(0, account, Choice(item, 1 / int(account.left[0])), outcomes)
+        audits.note(0, account, Choice(item, 1 / int(account.left[0])), parts)
         ledger.place(account, item, 0.5)
-        outcome.scores[0][item] = 0.5
-    found = audits.of("x", outcome, 0, 1, 0.95)
-    y = 0.5
-    totals = [
-        1.5 + 6 * (y - 0.1),
-        y + 1.4 + 5 * (y - 0.2),
-        2 * y + 1.2 + 4 * (y - 0.3),
-    ]
-    assert (found.n, found.estimate) == (3, pytest.approx(np.mean(totals) / 5))
-    square = 0.4**2 + 0.3**2 + 0.2**2
-    assert found.misfit_p == pytest.approx(stats.chi2.sf(square / 0.02, 3))
-    nothing = audits.of("y", outcomes.of_task[1][0], 0, 0, 0.95)
+        if item == 2:
+            ledger.fail(account, item, 0.0, "no answer")
+        else:
+            ledger.tell(account, item, None)
+            part.scores[0][item] = 0.5
+    found = audits.of(part, 0, 0.25, 0.95)
+    y, failed = 0.5, 0.2
+    totals = [1.5 + 6 * (y - 0.1), y + failed + 1.2 + 4 * (y - 0.3)]
+    assert (found.n, found.agrees) == (2, None)
+    assert found.misfit_p == pytest.approx(stats.chi2.sf((0.4**2 + 0.2**2) / 0.02, 2))
+    audits.note(0, account, Choice(4, 1 / 3), parts)
+    ledger.place(account, 4, 0.5)
+    ledger.tell(account, 4, None)
+    part.scores[0][4] = y
+    totals.append(2 * y + failed + 0.9 + 3 * (y - 0.4))
+    found = audits.of(part, 0, 0.25, 0.95)
+    assert (found.n, found.estimate) == (3, pytest.approx(np.mean(totals) / 6))
+    nothing = audits.of(parts.of_task[1][0], 0, 0.25, 0.95)
     assert (nothing.n, nothing.agrees) == (0, None)
+
+
+def test_an_audit_is_unbiased_whatever_fails():
+    """All draws from six items, one of which fails: the mean over them is the benchmark's."""
+    y, mu = np.array([0.1, 0.9, 0.4, 0.6, 0.2, 0.8]), np.array([0.3, 0.5, 0.5, 0.4, 0.6, 0.7])
+    scores = dict(enumerate(y.tolist()))
+    del scores[1]
+    values = []
+    for item in (0, 2, 3, 4, 5):  # of those that do not fail, item 1 having failed before
+        left = float(mu[[0, 2, 3, 4, 5]].sum())
+        one = Draw(item, (1,), 5, left, float(mu[item]))
+        found = audit([one] * 3, scores, mu, np.full(6, 0.02), 0.5, 0.95)
+        values.append(found.estimate)
+    truth = (y.sum() - y[1] + mu[1]) / 6
+    assert np.mean(values) == pytest.approx(truth)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from boards import bank_of, draw, drive, of
 
@@ -141,10 +142,34 @@ def test_a_change_lifts_a_stop():
         ({"units": "many"}, "units must be numbers"),
         ({"known": 0.5}, "known 0.5"),
         ({"known": {"k": "high"}}, "known mean 'high'"),
-        ({"known": {"k": 0.5}, "known_sampled": True}, "known_sampled needs"),
+        ({"known": {"k": 0.5}, "known_sampled": True}, "'population' needs"),
         ({"weights": "docs"}, "weights 'docs'"),
     ],
 )
 def test_options_of_a_wrong_type_are_refused_by_name(options, says):
     with pytest.raises(UsageError, match=says):
         Ranker(**{"bank": bank_of("default"), "models": {"a": 1.0, "b": 1.0}, **options})
+
+
+def test_a_horizon_is_raised_with_the_limit_and_part_of_the_level_was_kept_for_it():
+    twins = np.clip(SCORES[1] + np.array([[0.05], [-0.05]]) * (-1.0) ** np.arange(80), 0.0, 1.0)
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=20)
+    found = drive(ranker, of(twins))
+    assert found.verdicts.looks.horizons == (20,) and found.level_spent == pytest.approx(0.9)
+    ranker.change(max_items=40)
+    found = drive(ranker, of(twins))
+    assert found.verdicts.looks.horizons == (20, 40)
+    assert 0.9 < found.level_spent < 1.0 and {len(i) for i in found.items.values()} == {40}
+
+
+def test_a_pair_that_is_barred_is_neither_decided_nor_asked_for():
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=60)
+    for pair in ranker.ask(20):
+        ranker.tell(*pair, TELL(*pair))
+    ranker.bar([("a", "b")])
+    assert ranker.done and ranker.ask() == []
+    found = ranker.result()
+    assert found.decisions["a", "b"] == "open" and found.pairs[0].barred and not found.goal_met
+    assert found.stopped_because == "what is open may not be decided"
+    ranker.bar(())
+    assert drive(ranker, TELL).pairs[0].barred is False

@@ -32,7 +32,7 @@ def told(made: Ranker, model: str, item: int) -> None:
 
 def look_at(made: Ranker) -> None:
     assert made.done in (False, True)
-    made.result(), made.estimate("a"), made.differences()
+    made.result(), made.estimate("a"), made.belief()
 
 
 def test_a_look_is_taken_after_so_many_answers(monkeypatch):

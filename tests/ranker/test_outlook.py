@@ -4,28 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank, Ranker
-from lm_eval_ccat.ranker.outlook import items_to_decide
-
-
-@given(st.integers(1, 500), st.integers(2, 5000), st.floats(1.0, 1e6))
-def test_items_to_decide_are_what_the_variance_of_a_mean_needs(asked, n_items, ratio) -> None:
-    needed = items_to_decide(asked, n_items, ratio)
-    if asked >= n_items:
-        assert needed == n_items
-        return
-    assert asked < needed <= n_items
-
-    def variance(n: int) -> float:
-        return 1.0 / n - 1.0 / n_items
-
-    bound = variance(asked) / ratio**2
-    assert variance(needed) <= bound * (1.0 + 1e-6) + 1e-12
-    if needed > asked + 1:
-        assert variance(needed - 1) > bound * (1.0 - 1e-6) - 1e-12
 
 
 def _ranking(gap: float, until: int | None, seed: int = 0):

@@ -2,51 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 from boards import bank_of, draw, drive, of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lm_eval_ccat import Ranker
-from lm_eval_ccat.ranker.ranks import chances_of_top, draw_scores, order_in_words, rank_ranges
+from lm_eval_ccat.ranker.ranks import order_in_words
 
 METHODS = ["paper", "default", "sample"]
-
-
-@settings(max_examples=60, deadline=None)
-@given(n=st.integers(1, 6), seed=st.integers(0, 10**6))
-def test_rank_ranges_are_those_of_all_orders_that_the_decided_pairs_allow(n, seed):
-    decided = np.random.default_rng(seed).random((n, n)) < 0.4
-    decided = np.triu(decided, 1)
-    allowed = [
-        p  # p[i] is the rank of model i, models sorted best first
-        for p in permutations(range(1, n + 1))
-        if all(p[i] < p[j] for i, j in zip(*np.nonzero(decided)))
-    ]
-    best, worst = rank_ranges(decided | decided.T)
-    assert best.tolist() == [min(p[i] for p in allowed) for i in range(n)]
-    assert worst.tolist() == [max(p[i] for p in allowed) for i in range(n)]
-
-
-def test_chances_agree_with_the_probability_of_two_independent_normals():
-    # Three independent models: P(best) by integration of phi(x - m) Phi Phi on a fine grid.
-    mean, sd = np.array([0.5, 0.48, 0.40]), np.array([0.03, 0.03, 0.05])
-    variance = sd[:, None] ** 2 + sd[None, :] ** 2
-    x = np.linspace(0.0, 1.0, 20001)
-    z = (x[:, None] - mean) / sd
-    phi, cdf = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) / sd, np.empty_like(z)
-    cdf[:] = np.cumsum(phi, axis=0) * (x[1] - x[0])
-    exact = [
-        float((phi[:, i] * np.prod(np.delete(cdf, i, axis=1), axis=1)).sum() * (x[1] - x[0]))
-        for i in range(3)
-    ]
-    for error in (None, sd):
-        found = chances_of_top(draw_scores(mean, variance, np.inf, error), (1, 3))
-        assert found[1] == pytest.approx(exact, abs=0.025)
-        assert found[3].tolist() == [1.0, 1.0, 1.0]
 
 
 def test_the_line_of_the_order():

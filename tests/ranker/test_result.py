@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from boards import bank_of, draw, drive, of
-from scipy.stats import norm
+from scipy.special import stdtrit
 
 from lm_eval_ccat import Ranker
+from lm_eval_ccat.methods.policy import Drawn
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.ranker.result import Ranking
+from lm_eval_ccat.ranker.result import Estimate
 
 SCORES = draw([-0.8, -0.1, 0.0, 0.9], 80, 4)
 LOSS = Scale(0.0, 50.0, higher_is_better=False)
@@ -83,20 +84,26 @@ def test_audits_stand_on_the_scale_of_the_metric(found):
     assert block["standard_error"] == pytest.approx(50 * audit.standard_error)
     assert block["interval"] == pytest.approx([50 * (1 - v) for v in reversed(audit.interval)])
     assert (block["agrees"], block["fits_the_bank"]) == (audit.agrees, audit.fits)
-    few = replace(found, audits={"a": replace(audit, agrees=None)}).to_dict()["models"]["a"]
+    row = found.row("a")
+    few = replace(row, audit=replace(audit, agrees=None)).to_dict(LOSS, 0.95)
     assert few["audit"]["estimate"] is few["audit"]["interval"] is None
 
 
-def test_the_interval_at_another_confidence_is_the_normal_one(found):
-    mean, se = found.estimates["a"], found.standard_errors["a"]
-    low, high = found.interval("a", 0.8)
-    assert (low, high) == pytest.approx((mean - norm.ppf(0.9) * se, mean + norm.ppf(0.9) * se))
+def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(found):
+    row, looks = found.row("a").estimate, found.verdicts.looks
+    assert looks.horizons == (20,)
+    for c in (0.8, 0.95, 0.99):
+        at = np.array([row.df]), np.array([row.n])
+        half = row.error * float(looks.reach(1.0 - c, *at, row.n_items)[0])
+        assert half > row.error * stdtrit(row.df, 0.5 + 0.5 * c)  # wider than of one look
+        ends = max(row.mean - half, 0.0), min(row.mean + half, 1.0)
+        assert found.interval("a", c) == pytest.approx(ends)
     assert found.interval("a") == found.interval("a", 0.95) == found.intervals["a"]
-    at_the_end = replace(found, estimates={"a": 0.99}, standard_errors={"a": 0.05}, intervals={})
-    assert at_the_end.interval("a")[1] == 1.0
-    assert at_the_end.interval("a")[0] == pytest.approx(0.99 - norm.ppf(0.975) * 0.05)
-    below = replace(found, estimates={"a": 0.01}, standard_errors={"a": 0.05}, intervals={})
-    assert below.interval("a")[0] == 0.0
+    high = replace(row, mean=0.99, error=0.05)
+    assert high.interval(0.95)[1] == 1.0 and high.interval(0.95)[0] < 0.99 - 1.96 * 0.05
+    assert replace(row, mean=0.01, error=0.05).interval(0.95)[0] == 0.0
+    one = Estimate(0.5, 0.05)
+    assert one.interval(0.95) == pytest.approx((0.5 - 0.0979982, 0.5 + 0.0979982))
 
 
 def test_a_board_of_many_writes_down_the_pairs_that_tell():
@@ -127,17 +134,12 @@ def test_it_is_decided_where_nothing_is_tied(found):
 
 
 def test_what_the_draws_say_stands_on_the_scale_of_the_metric(found):
-    said = SimpleNamespace(
-        n=2, estimate=0.4, standard_error=0.05, interval=lambda confidence: (0.1, confidence)
-    )
-    block = replace(found, samples={"a": said}).to_dict()["models"]["a"]["sample"]
-    assert block["n"] == 2 and block["estimate"] == pytest.approx(30.0)
+    drawn = Drawn(3, 0.4, 0.05, 1.0)
+    block = replace(found.row("a"), sample=drawn).to_dict(LOSS, 0.95)["sample"]
+    assert block["n"] == 3 and block["estimate"] == pytest.approx(30.0)
     assert block["standard_error"] == pytest.approx(2.5)
-    assert block["interval"] == pytest.approx([2.5, 45.0])
-    for n, name in ((1, "a"), (2, "b")):
-        said.n = n
-        other = replace(found, samples={name: said}).to_dict()["models"]["a"]
-        assert other["sample"] is None
+    assert block["interval"] == pytest.approx([50 * (1 - v) for v in drawn.interval(0.95)[::-1]])
+    assert replace(found.row("a"), sample=None).to_dict(LOSS, 0.95)["sample"] is None
 
 
 def test_the_parts_of_a_ranking_met_no_goal_of_their_own():
@@ -149,9 +151,5 @@ def test_the_parts_of_a_ranking_met_no_goal_of_their_own():
 
 def test_its_table_is_headed_by_the_order_if_there_is_one(found):
     assert found._grid().title == found.in_words() != ""
-    nobody = Ranking(
-        order=[], estimates={}, standard_errors={}, abilities={}, pairwise={}, ties=[], items={},
-        cost={}, stopped_because="", confidence=0.95, n_items=80, scale=Scale(), signature="",
-    )  # fmt: skip
-    assert nobody._grid().title == "no model was ranked"
-    assert (nobody.expected_wrong, nobody.goal_met, nobody.decided) == (0.0, False, True)
+    nobody = replace(found, models=(), pairs=(), order=[], ties=[])
+    assert nobody._grid().title == "no model was ranked" and nobody.decided

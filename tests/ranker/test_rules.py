@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.methods.policy import DECIDED, EQUIVALENT, OPEN
 from lm_eval_ccat.ranker import (
     AllDecided,
     Budget,
@@ -23,41 +22,44 @@ from lm_eval_ccat.ranker import (
     Unlimited,
 )
 from lm_eval_ccat.ranker.stopping import has_goal
+from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN
 
 CASES = settings(max_examples=40, deadline=None)
 CASE = given(seed=st.integers(0, 10**6), n=st.integers(1, 6), among_known=st.booleans())
 
 
+class Stood(SimpleNamespace):
+    """In place of a `Standing`."""
+
+    nobody = property(lambda self: np.zeros(len(self.items), dtype=bool))
+
+
 def standing(seed: int, n: int, among_known: bool = False):
-    """A standing of `n` models and one more that was set aside, all of it at random."""
+    """A standing of `n` models, all of it at random; among known models there are 20 ranks."""
     rng = np.random.default_rng(seed)
-    order = rng.permutation(n).tolist()
-    decisions = rng.choice([OPEN, DECIDED, EQUIVALENT], (n + 1, n + 1)).astype(np.int8)
-    decisions = np.triu(decisions, 1) + np.triu(decisions, 1).T
-
-    def mask(models):
-        out = np.zeros(n + 1, dtype=bool)
-        out[list(models)] = True
-        return out
-
-    best = rng.integers(1, 5, n + 1)
-    worst = best + rng.integers(0, 5, n + 1)
-    errors, loads = rng.choice([0.01, 0.02, 0.03], n + 1), rng.integers(0, 6, n + 1)
-    rich = rng.random(n + 1) < 0.5
-    unsettled = mask([j for j in order if rng.random() < 0.6])
-    return SimpleNamespace(
-        order=order,
-        known=object() if among_known else None,
-        decisions=decisions,
-        mask=mask,
-        unsettled=lambda: unsettled,
-        adjacent=lambda: decisions[order[:-1], order[1:]],
-        ranges=lambda: (best, worst, 20),
-        errors=lambda: errors,
-        loads=lambda: loads,
+    order = rng.permutation(n)
+    state = rng.choice([OPEN, DECIDED, EQUIVALENT], (n, n)).astype(np.int8)
+    state = np.triu(state, 1) + np.triu(state, 1).T
+    np.fill_diagonal(state, DECIDED)
+    best = rng.integers(1, 5, n)
+    rich = rng.random(n) < 0.5
+    verdicts = SimpleNamespace(
+        names=tuple(range(20 if among_known else n)),
+        belief=SimpleNamespace(references=object() if among_known else None),
+        rows=order,
+        state=state,
+        barred=np.triu(b := rng.random((n, n)) < 0.2, 1) | np.triu(b, 1).T,
+        adjacent=state[order[:-1], order[1:]],
+        unsettled=rng.random(n) < 0.6,
+        ranges=(best, best + rng.integers(0, 5, n)),
+    )
+    return Stood(
+        verdicts=verdicts,
+        errors=rng.choice([0.01, 0.02, 0.03], n),
+        items=rng.integers(0, 6, n),
         affordable=lambda amount: rich & (amount > 5.0),
+        committed=7.0,
         elapsed=10.0,
-        ledger=SimpleNamespace(committed=7.0),
     )
 
 
@@ -69,21 +71,24 @@ def wanted(rule, s) -> set[int]:
 @CASE
 def test_what_each_rule_waits_for(seed, n, among_known):
     s = standing(seed, n, among_known)
-    models, open_ = set(s.order), set(np.flatnonzero(s.unsettled()).tolist())
+    v, models = s.verdicts, set(range(n))
+    unsettled = set(np.flatnonzero(v.unsettled).tolist())
     alone = n == 1 and not among_known
-    assert wanted(AllDecided(), s) == (models if alone else open_)
-    assert wanted(AllDecided(alone=False), s) == (set() if alone else open_)
-    assert AllDecided().met(s) == (not open_)
-    assert wanted(TargetError(0.02), s) == {j for j in models if s.errors()[j] > 0.02}
-    best, worst, ranks = s.ranges()
-    width = worst - best
+    assert wanted(AllDecided(), s) == (models if alone else unsettled)
+    assert wanted(AllDecided(alone=False), s) == (set() if alone else unsettled)
+    assert AllDecided().met(s) == (OPEN not in v.adjacent)
+    assert wanted(TargetError(0.02), s) == {j for j in models if s.errors[j] > 0.02}
+    able = {j for j in models if ((v.state[j] == OPEN) & ~v.barred[j]).any()}
+    width, ranks = v.ranges[1] - v.ranges[0], len(v.names)
     for w in (1, 2, 3):
-        assert wanted(RankWidth(w), s) == {j for j in models if width[j] + 1 > w}
+        wide = {j for j in models if width[j] + 1 > w}
+        assert wanted(RankWidth(w), s) == wide & able and RankWidth(w).met(s) == (not wide)
     for p in (5.0, 10.0, 12.0):
-        assert wanted(Percentile(p), s) == {j for j in models if 100 * width[j] / ranks > p}
+        wide = {j for j in models if 100 * width[j] / ranks > p}
+        assert wanted(Percentile(p), s) == wide & able and Percentile(p).met(s) == (not wide)
     assert wanted(Unlimited(), s) == models
     for k in (1, 3):
-        assert wanted(MaxItems(k), s) == {j for j in models if s.loads()[j] < k}
+        assert wanted(MaxItems(k), s) == {j for j in models if s.items[j] < k}
     assert wanted(Budget(6.0), s) == {j for j in models if s.affordable(6.0)[j]}
     assert wanted(Budget(4.0), s) == set()
     assert wanted(Time(10.0), s) == set() and wanted(Time(10.5), s) == models
@@ -93,17 +98,16 @@ def test_what_each_rule_waits_for(seed, n, among_known):
 @CASE
 def test_the_best_are_open_while_one_outside_is_open_to_one_inside(seed, n, among_known):
     s = standing(seed, n, among_known)
-    best, worst, _ = s.ranges()
+    v = s.verdicts
     for k in (1, 2, 3):
-        inside, outside = s.order[:k], s.order[k:]
-        pairs = [(i, j) for i in inside for j in outside if s.decisions[i, j] == OPEN]
-        found = {m for pair in pairs for m in pair}
+        inside, outside = v.rows[:k].tolist(), v.rows[k:].tolist()
+        pairs = [(i, j) for i in inside for j in outside if v.state[i, j] == OPEN]
+        missed = {m for pair in pairs for m in pair}
         if among_known:
-            found = {
-                j for j in s.order if best[j] <= k and worst[j] > k and s.unsettled()[j]
-            }  # fmt: skip
-        assert wanted(TopDecided(k), s) == found
-        assert TopDecided(k).met(s) == (not found)
+            missed = {j for j in range(n) if v.ranges[0][j] <= k < v.ranges[1][j]}
+        able = {j for j in missed if ((v.state[j] == OPEN) & ~v.barred[j]).any()}
+        assert wanted(TopDecided(k), s) == able
+        assert TopDecided(k).met(s) == (not missed)
 
 
 @CASES
@@ -125,9 +129,9 @@ def test_rules_combine_as_their_signs_say(seed, n, among_known):
 
 def test_why_in_words():
     s = standing(1, 3)
-    s.adjacent = lambda: np.array([DECIDED, EQUIVALENT])
+    s.verdicts.adjacent = np.array([DECIDED, EQUIVALENT])
     assert AllDecided().why(s) == "every adjacent pair is decided or equivalent"
-    s.adjacent = lambda: np.array([DECIDED, DECIDED])
+    s.verdicts.adjacent = np.array([DECIDED, DECIDED])
     assert AllDecided().why(s) == "every adjacent pair is decided"
     assert AllDecided().why(standing(1, 2, True)) == "the place of every model is decided"
     assert AllDecided().why(standing(1, 1)) == ""
@@ -161,14 +165,15 @@ def test_goals_and_limits():
 
 def test_why_names_the_rules_that_stopped_it():
     s = standing(1, 2)
-    s.loads = lambda: np.array([3, 5, 9])
-    s.unsettled = lambda: s.mask([0, 1])
+    s.items = np.array([3, 5])
+    s.verdicts.unsettled = ~s.nobody
+    s.verdicts.adjacent = np.array([OPEN])
     reached = AllDecided() | MaxItems(3) | Time(11)
     assert reached.why(s) == MaxItems(3).why(s)
-    s.loads = lambda: np.array([2, 2, 9])
+    s.items = np.array([2, 2])
     assert reached.why(s) == ""
-    s.unsettled = lambda: s.mask([])
-    s.adjacent = lambda: np.array([DECIDED])
+    s.verdicts.unsettled = s.nobody
+    s.verdicts.adjacent = np.array([DECIDED])
     assert reached.why(s) == "every adjacent pair is decided"
     both = TargetError(0.5) & RankWidth(9)
     assert both.why(s) == "every standard error is at most 0.5 and every rank is known to 9 ranks"

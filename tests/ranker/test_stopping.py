@@ -71,7 +71,7 @@ def test_both_rules_must_hold():
 def test_either_rule_stops():
     either = run(AllDecided() | TopDecided(1))
     assert n_items(either) == n_items(run(TopDecided(1))) and either.goal_met
-    assert either.stopped_because == "the best model is decided"
+    assert "the best model is decided" in either.stopped_because
 
 
 def test_limits_stop_without_success():
@@ -85,7 +85,7 @@ def test_limits_stop_without_success():
 
 def test_at_least_so_many_items():
     result = run(TopDecided(1) & MaxItems(9))
-    assert min(len(i) for i in result.items.values()) == 9 and result.goal_met
+    assert min(len(i) for i in result.items.values()) >= 9 and result.goal_met
 
 
 def test_time_is_told():

@@ -11,18 +11,17 @@ import pytest
 from boards import bank_of
 
 from lm_eval_ccat.methods.policy import Choice
+from lm_eval_ccat.ranker.allocation import Turn, Turns
 from lm_eval_ccat.ranker.audit import draw
 from lm_eval_ccat.ranker.contents import Contents
-from lm_eval_ccat.ranker.exposure import draw_one
 from lm_eval_ccat.ranker.ledger import Ledger
-from lm_eval_ccat.ranker.turn import Turn, Turns
 
 ONE = Contents(bank_of("sample", 6))
 TWO = Contents({"x": bank_of("sample", 6), "y": bank_of("sample", 4)})
 
 
 class Given:
-    """A policy and a rule at once, which remembers what it was asked with."""
+    """A score, its leading policy and a rule at once, which remembers what it was asked with."""
 
     warmup_ignores_budget = draws = False
 
@@ -31,19 +30,20 @@ class Given:
         self.picks, self.drawn = [0, 1, 2], None
         self.asked: list[Any] = []
 
-    def wants(self, standing):
-        return np.array(self.wanted)
+    @property
+    def leader(self):
+        return self
 
-    def priorities(self, models, pending, prices):
+    def wants(self, standing):
+        return np.array(self.wanted)[self.ledger.there]
+
+    def priorities(self, belief, models, pending, prices):
         self.asked.append((list(models), [list(p) for p in pending], list(prices)))
         return np.array([self.worth[m] / p for m, p in zip(models, prices)])
 
-    def select(self, model, available, pending, price):
+    def next(self, model, available, pending, price, k=1):
         self.asked.append((model, available.tolist(), list(pending), price.tolist()))
-        return Choice(self.picks[0], self.drawn)
-
-    def shortlist(self, model, available, pending, price, k):
-        return self.picks[:k]
+        return [Choice(i, self.drawn) for i in self.picks[: 1 if self.drawn else k]]
 
 
 def turns(contents=ONE, prices=(1.0, 1.0), budget=math.inf, units=None, by_mean=False, **more):
@@ -51,9 +51,14 @@ def turns(contents=ONE, prices=(1.0, 1.0), budget=math.inf, units=None, by_mean=
     given = Given([1.0] * len(prices))
     units = np.ones(contents.n_items) if units is None else np.array(units, dtype=float)
     ledger = Ledger(contents, dict(zip("abcd", prices)), units, budget, by_mean)
-    settings = {"warmup": 0, "cap": 100, "seed": 3, "audit": 0.0, "exposure": 1, **more}
-    made = Turns(SimpleNamespace(ledger=ledger, policy=given), given, **settings)  # type: ignore[arg-type]
-    return made, ledger, given
+    given.ledger = ledger
+    settings = {"warmup": 0, "cap": 100, "seed": 3, "audit_share": 0.0, "exposure": 1, **more}
+    judge: Any = SimpleNamespace(score=given, seen=None, standing=lambda: None)
+    return Turns(judge, ledger, given, **settings), ledger, given  # type: ignore[arg-type]
+
+
+def draw_one(items, seed, model, n_asked):
+    return items[int(np.random.default_rng([seed, 0xE4905, model, n_asked]).integers(len(items)))]
 
 
 def place(ledger: Ledger, model: int, *items: int) -> None:
@@ -72,9 +77,9 @@ def test_candidates_are_found_again_when_something_happened():
     place(ledger, 0, 0)
     assert made.candidates() == [Turn(0), Turn(1)]
     ledger.set_aside(ledger.accounts[0], "gone")
-    assert made.alone(ledger.accounts[0]) == [] and made.alone(ledger.accounts[1]) == [Turn(1)]
+    assert made.alone(ledger.accounts[0]) is None and made.alone(ledger.accounts[1]) == Turn(1)
     made.stopped = "enough"
-    assert made.candidates() == made.alone(ledger.accounts[1]) == []
+    assert made.candidates() == [] and made.alone(ledger.accounts[1]) is None
 
 
 def test_the_warm_up_is_of_those_with_the_fewest_items_by_task():
@@ -113,11 +118,11 @@ def test_no_warm_up_of_a_task_that_has_no_more_items():
 
 def test_a_warm_up_beyond_the_budget_is_left_out_unless_the_method_ignores_it():
     made, ledger, given = turns(prices=(1.0, 9.0), budget=5.0, warmup=1)
-    assert made.candidates() == [Turn(0, 0)] and made.alone(ledger.accounts[1]) == []
+    assert made.candidates() == [Turn(0, 0)] and made.alone(ledger.accounts[1]) is None
     given.warmup_ignores_budget = True
     made.forget()
     assert made.candidates() == [Turn(0, 0), Turn(1, 0)]
-    assert made.alone(ledger.accounts[1]) == [Turn(1, 0)]
+    assert made.alone(ledger.accounts[1]) == Turn(1, 0)
 
 
 def test_after_the_warm_up_those_below_the_cap_that_the_budget_affords():
@@ -126,32 +131,32 @@ def test_after_the_warm_up_those_below_the_cap_that_the_budget_affords():
     assert made.candidates() == [Turn(1), Turn(2)]
     place(ledger, 1, 0)
     assert made.candidates() == [Turn(1)]
-    assert [made.alone(a) for a in ledger.accounts] == [[], [Turn(1)], []]
+    assert [made.alone(a) for a in ledger.accounts] == [None, Turn(1), None]
 
 
 def test_asked_for_by_itself_a_model_takes_the_task_that_it_has_least_of():
     made, ledger, _ = turns(TWO, warmup=3)
     a = ledger.accounts[0]
-    assert made.alone(a) == [Turn(0, 0)]
+    assert made.alone(a) == Turn(0, 0)
     place(ledger, 0, 0)
-    assert made.alone(a) == [Turn(0, 1)]
+    assert made.alone(a) == Turn(0, 1)
     place(ledger, 0, 6, 7, 8)
-    assert made.alone(a) == [Turn(0, 0)]  # not [Turn(0)]: its warm-up is not over
+    assert made.alone(a) == Turn(0, 0)  # not Turn(0): its warm-up is not over
     place(ledger, 0, 1, 2)
-    assert made.alone(a) == [Turn(0)]
+    assert made.alone(a) == Turn(0)
     made.rule.wanted = [False, True]  # type: ignore[attr-defined]
-    assert made.alone(a) == []
+    assert made.alone(a) is None
 
 
 def test_asked_for_by_itself_it_gets_nothing_that_its_warm_up_cannot_afford():
     # The items of the first task are too dear, those of the second are not.
     made, ledger, _ = turns(TWO, budget=3.0, units=[5.0] * 6 + [1.0] * 4, warmup=1)
-    assert made.alone(ledger.accounts[0]) == [Turn(0, 1)]
+    assert made.alone(ledger.accounts[0]) == Turn(0, 1)
     place(ledger, 0, 6)
-    assert made.alone(ledger.accounts[0]) == []
+    assert made.alone(ledger.accounts[0]) is None
 
 
-@pytest.mark.parametrize(("budget", "there"), [(9.9, []), (10.0, [Turn(0)])])
+@pytest.mark.parametrize(("budget", "there"), [(9.9, None), (10.0, Turn(0))])
 def test_the_warm_up_of_others_stays_reserved(budget, there):
     made, ledger, _ = turns(prices=(1.0, 2.0), budget=budget, warmup=3, cap=4)
     place(ledger, 0, 0, 1, 2)
@@ -163,9 +168,9 @@ def test_the_warm_up_of_others_stays_reserved(budget, there):
 def test_a_warm_up_that_cannot_be_afforded_is_not_reserved():
     made, ledger, given = turns(prices=(1.0, 9.0), budget=5.0, warmup=2)
     place(ledger, 0, 0, 1)
-    assert made.alone(ledger.accounts[0]) == [Turn(0)]
+    assert made.alone(ledger.accounts[0]) == Turn(0)
     given.warmup_ignores_budget = True  # then it comes whatever is left
-    assert made.alone(ledger.accounts[0]) == []
+    assert made.alone(ledger.accounts[0]) is None
 
 
 def test_a_turn_is_left_only_where_the_budget_is_too_small_for_all():
@@ -205,14 +210,14 @@ def test_the_most_worth_for_its_price_is_next_and_the_free_come_first():
     made, ledger, given = turns(prices=(1.0, 2.0, 5.0))
     given.worth = [1.0, 3.0, 4.0]
     place(ledger, 1, 4)
-    assert made.choose([Turn(0), Turn(1), Turn(2)]) == Turn(1)
+    assert made._choose([Turn(0), Turn(1), Turn(2)]) == Turn(1)
     assert given.asked == [([0, 1, 2], [[], [4], []], [1.0, 2.0, 5.0])]
     given.worth = [9.0, 1.0, 4.0]
-    assert made.choose([Turn(1, 0), Turn(0, 0)]) == Turn(1, 0)  # a warm-up goes in turn
+    assert made._choose([Turn(1, 0), Turn(0, 0)]) == Turn(1, 0)  # a warm-up goes in turn
     free, _, given = turns(prices=(1.0, 0.0, 0.0))
     given.worth = [1e9, 2.0, 3.0]
-    assert free.choose([Turn(0), Turn(1), Turn(2)]) == Turn(2)
-    assert free.choose([Turn(1)]) == Turn(1)
+    assert free._choose([Turn(0), Turn(1), Turn(2)]) == Turn(2)
+    assert free._choose([Turn(1)]) == Turn(1)
 
 
 def test_the_policy_is_asked_for_an_item_of_the_task_within_the_budget():
@@ -256,7 +261,7 @@ def test_exposure_draws_one_of_the_best_by_the_items_asked_of_the_task():
 
 
 def test_the_audit_draws_what_is_due_among_all_items_left_of_the_task():
-    made, ledger, given = turns(TWO, audit=0.5)
+    made, ledger, given = turns(TWO, audit_share=0.5)
     assert made.item(Turn(0, 1)) == Choice(0)  # the second of two is due, not the first
     place(ledger, 0, 6)
     left = np.array([False, True, True, True])
@@ -276,7 +281,7 @@ def test_the_audit_draws_what_is_due_among_all_items_left_of_the_task():
 @pytest.mark.parametrize(("budget", "drawn"), [(7.9, False), (8.0, True)])
 def test_the_audit_draws_only_while_every_item_left_is_affordable(budget, drawn):
     # 2.0 is in flight; the dearest item left costs 2.0 x 3.0. What is gone does not count.
-    made, ledger, _ = turns(ONE, (2.0,), budget, [9.0, 1.0, 1.0, 3.0, 1.0, 1.0], audit=0.5)
+    made, ledger, _ = turns(ONE, (2.0,), budget, [9.0, 1.0, 1.0, 3.0, 1.0, 1.0], audit_share=0.5)
     ledger.accounts[0].available[0] = False
     place(ledger, 0, 1)
     assert (made.audited(Turn(0)) is not None) is drawn
@@ -286,6 +291,6 @@ def test_the_audit_draws_only_while_every_item_left_is_affordable(budget, drawn)
 
 
 def test_the_audit_of_one_task_needs_no_policy():
-    made, ledger, given = turns(audit=0.5)
+    made, ledger, given = turns(audit_share=0.5)
     place(ledger, 0, 1)
     assert made.audited(Turn(0)) is not None and given.asked == []

@@ -3,78 +3,55 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, logit, ndtr
+from scipy.special import expit, logit
 
-from lm_eval_ccat.methods.adaptive_test import AdaptiveTest
+from lm_eval_ccat.methods.belief import BENCHMARK, Belief
 from lm_eval_ccat.methods.curves import Curves, Straight
 from lm_eval_ccat.methods.fitted import Fitted, require_scores
 from lm_eval_ccat.methods.method import Method
-from lm_eval_ccat.methods.policy import Policy
+from lm_eval_ccat.methods.policy import Choice, Description, Policy, largest
 from lm_eval_ccat.methods.required import require_parts
 
 
-class ToyTest(AdaptiveTest):
-    """The mean difference from the items' means, drawn towards 0 by one score's worth."""
-
-    def __init__(self, bank):
-        super().__init__(bank)
-        self._mean = bank.parameters["mean"]
-        self._sd = float(bank.constants["sd"])
-
-    @property
-    def shift(self):
-        return float(np.sum(np.array(self.scores) - self._mean[self.items]) / (len(self.items) + 1))
-
-    @property
-    def estimate(self):
-        return float(self.expected().mean())
-
-    @property
-    def standard_error(self):
-        return self._sd / (len(self.items) + 1) ** 0.5
-
-    @property
-    def ability(self):
-        return float(logit(np.clip(self.estimate, 1e-6, 1 - 1e-6)))
-
-    @property
-    def ability_se(self):
-        return self.standard_error * 4
-
-    def expected(self):
-        return np.clip(self._mean + self.shift, 0.0, 1.0)
-
-    def select(self, available, pending=(), price=None):
-        return int(np.argmax(np.where(available, self._mean * (1 - self._mean), -1.0)))
-
-    def _learn(self, item, score):
-        pass
-
-
 class ToyPolicy(Policy):
-    """Independent models."""
+    """Independent models: the mean difference from the items' means, drawn towards 0."""
 
     def __init__(self, bank, n_models, *, seed=0, calm=1.0):
-        self._bank, self._calm = bank, calm
-        self.tests = [ToyTest(bank) for _ in range(n_models)]
-
-    def location(self, model):
-        return self.tests[model].estimate
-
-    def adjacent(self, order):
-        return self.pairwise()[list(order[:-1]), list(order[1:])]
-
-    def pairwise(self):
-        d = self.differences()
-        z = (d.estimate[:, None] - d.estimate[None, :]) / np.sqrt(d.variance) / self._calm
-        return ndtr(z)
-
-    def priority(self, model, pending, price):
-        test = self.tests[model]
-        return test.standard_error**2 / (len(test.items) + len(pending) + 1) / price
+        self._mean, self._calm = bank.parameters["mean"], calm
+        self._sd = float(bank.constants["sd"])
+        self.scores = [{} for _ in range(n_models)]
 
     def add_model(self):
-        self.tests.append(ToyTest(self._bank))
+        self.scores.append({})
+
+    def told(self, model, item, score):
+        if not 0.0 <= score <= 1.0 or item in self.scores[model]:
+            raise ValueError(f"score {score!r} of item {item} is none, or its second")
+        self.scores[model][item] = score
+
+    def expected(self, model):
+        had = self.scores[model]
+        apart = np.array([*had.values()]) - self._mean[[*had]]
+        return np.clip(self._mean + apart.sum() / (len(had) + 1), 0.0, 1.0)
+
+    def belief(self, question=BENCHMARK):
+        n = np.array([len(had) for had in self.scores])
+        at = [float(self.expected(j).mean()) for j in range(len(n))]
+        error = self._calm * self._sd / np.sqrt(n + 1.0)
+        return Belief.independent(at, error, n=n, n_items=len(self._mean), question=question)
+
+    def describe(self, model):
+        belief = self.belief()
+        at = np.clip(belief.location[model], 1e-6, 1 - 1e-6)
+        return Description(float(logit(at)), 4.0 * float(belief.variance[model, model] ** 0.5))
+
+    def next(self, model, available, pending, price, k=1):
+        worth = np.where(available, self._mean * (1 - self._mean), -np.inf)
+        return [Choice(i) for i in largest(worth, k)]
+
+    def priorities(self, belief, models, pending, prices):
+        n = [len(self.scores[j]) + len(wait) + 1 for j, wait in zip(models, pending)]
+        return belief.variance.diagonal()[list(models)] / (np.array(n) * np.array(prices))
 
 
 def fit(table, *, floor=0.05):

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..adaptive_test import Mask, largest
+from ..policy import Mask, largest
 from .departures import Departures, spread
 from .joint import Joint, Look, Result
 from .member import Member

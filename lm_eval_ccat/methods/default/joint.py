@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,32 +25,15 @@ class Result:
 
     Attributes
     ----------
-    estimate, variance, df : ndarray of shape (n_models,)
-    spread, df_of_pairs : ndarray of shape (n_models, n_models)
-        Variances of all differences, and their degrees of freedom; the diagonals are not used.
+    estimate : ndarray of shape (n_models,)
+    variance, df : ndarray of shape (n_models, n_models)
+        Variances of all differences, and their degrees of freedom; on the diagonals those of the
+        models themselves.
     """
 
     estimate: Floats
     variance: Floats
     df: Floats
-    spread: Floats
-    df_of_pairs: Floats
-
-    @cached_property
-    def loss(self) -> Floats:
-        """Expected loss by each model's being ordered wrongly, by its variance; shape (n_models,).
-
-        Up to a factor, the derivative of ``sum over b of E |t_a - t_b| 1(order wrong)``.
-        """
-        sd = np.sqrt(self.spread)
-        z = self.estimate[:, None] - self.estimate
-        z /= sd
-        z *= z
-        z *= -0.5
-        loss = np.exp(z, out=z)
-        loss /= sd
-        loss.flat[:: len(loss) + 1] = 0.0
-        return np.asarray(np.add.reduce(loss, 1))
 
 
 @dataclass(frozen=True)
@@ -88,13 +70,12 @@ class Look:
         after, before = spread(C), spread(self.M)
         every = slice(None, None, len(u) + 1)  # on the diagonals stands what is of one model
         after.flat[every], before.flat[every] = C.diagonal(), self.M.diagonal()
-        df = _freedom(after, before, d.df, self.carry)
+        variance = d.inflation_of_pairs * spread(V)
+        variance.flat[every] = d.inflation * np.maximum(V.diagonal(), 0.0)
         return Result(
             np.minimum(np.maximum(estimate, 0.0, out=estimate), 1.0, out=estimate),
-            d.inflation * np.maximum(V.diagonal(), 0.0),
-            df.diagonal(),
-            d.inflation_of_pairs * spread(V),
-            df,
+            variance,
+            _freedom(after, before, d.df, self.carry),
         )
 
 

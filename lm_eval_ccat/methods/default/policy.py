@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from copy import copy
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
 from ...bank import ItemBank
 from ...errors import UsageError
-from ..adaptive_test import AdaptiveTest
-from ..policy import Choice, Differences, Drawn, Floats, Levers, Policy, decided_by_student
+from ..belief import BENCHMARK, POPULATION, Belief
+from ..policy import Choice, Description, Drawn, Floats, Levers, Mask, Policy
 from .calibration import model_of
+from .departures import spread
 from .field import Field
-from .joint import Result
-from .test import ITEM_PRICE, DefaultTest
 
 #: Scores (and draws) below which nothing is said of a model.
 FEWEST_TO_FIND = 10
@@ -26,15 +24,18 @@ FEWEST_TO_FIND = 10
 FEW, SHARE_PER_LOOK = 50, 5
 #: A departure that fewer than this share of new models shows is worth a word.
 UNLIKE = 0.01
+#: Power of an item's price that the gain of a chosen item is divided by: between buying the most
+#: informative item and buying the cheapest.
+ITEM_PRICE = 0.5
 
 
 class DefaultPolicy(Policy):
     """Ranking by estimated full-benchmark mean.
 
     All models get a prefix of one sequence of chosen and drawn items (`Field`); estimates,
-    variances of differences and their degrees of freedom are those of the field, probabilities are
-    Student's. The next item goes where the expected loss from misordering falls fastest per price:
-    the derivative of ``E |t_a - t_b| 1(order wrong)``, that is of ``sd psi(z)``, by ``V_a`` is
+    variances of differences and their degrees of freedom are those of the field. The next item
+    goes where the expected loss from misordering falls fastest per price: the derivative of
+    ``E |t_a - t_b| 1(order wrong)``, that is of ``sd psi(z)``, by ``V_a`` is
     ``phi(z_ab) / (2 sd_ab)``, and one more item lowers ``V_a`` by about ``V_a / (n + 1)``.
 
     Parameters
@@ -68,137 +69,113 @@ class DefaultPolicy(Policy):
             raise UsageError(f"item_price {item_price!r} is not a number of at least 0")
         self._bank = bank
         self.draws = draws
-        self._field = Field(model_of(bank), 0, seed, item_price, draws)
+        self.field = Field(model_of(bank), n_models, seed, item_price, draws)
         self._by_variance = allocation == "variance"
-        self._fixed: Result | None = None
-        self.tests: list[AdaptiveTest] = []
-        for _ in range(n_models):
-            self.add_model()
+
+    @property
+    def answers_per_look(self) -> int:
+        n_models = len(self.field.members)
+        return 1 if n_models <= FEW else n_models // SHARE_PER_LOOK
 
     # -- what happened ------------------------------------------------------------------------
 
     def add_model(self) -> None:
-        self._field.add_model()
-        self.tests.append(DefaultTest(self._bank, field=self._field, position=len(self.tests)))
+        self.field.add_model()
 
-    def place(self, model: int, item: int, probability: float | None = None) -> None:
-        self._field.place(model, item, probability)
+    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+        self.field.place(model, item, probability)
 
-    def unplace(self, model: int, item: int) -> None:
-        self._field.members[model].unplace(item)
+    def unplaced(self, model: int, item: int) -> None:
+        self.field.members[model].unplace(item)
 
-    def skip(self, model: int, item: int) -> None:
-        self._field.members[model].fail(item)
+    def told(self, model: int, item: int, score: float) -> None:
+        if not 0.0 <= score <= 1.0:
+            raise ValueError(f"score {score!r} of item {item} is not in [0, 1]")
+        if self.field.members[model].posterior.is_seen(item):
+            raise ValueError(f"item {item} was administered before")
+        if self.field.members[model].unasked[item]:
+            self.field.place(model, item, None)
+        self.field.learn(model, [item], [score])
 
-    # -- what next ----------------------------------------------------------------------------
-
-    def select(
-        self,
-        model: int,
-        available: NDArray[np.bool_],
-        pending: Sequence[int],
-        price: Floats,
-    ) -> Choice:
-        found, probability = self._field.next(model, available, price, 1, pending)
-        return Choice(found[0], probability)
-
-    def shortlist(
-        self,
-        model: int,
-        available: NDArray[np.bool_],
-        pending: Sequence[int],
-        price: Floats,
-        k: int,
-    ) -> list[int]:
-        return self._field.next(model, available, price, k, pending)[0]
-
-    def priority(self, model: int, pending: Sequence[int], price: float) -> float:
-        return float(self.priorities([model], [pending], [price])[0])
-
-    def priorities(
-        self, models: Sequence[int], pending: Sequence[Sequence[int]], prices: Sequence[float]
-    ) -> Floats:
-        result, of = self._now(), np.array(models, dtype=np.intp)
-        n = self._field.n_told[of] + np.array([*map(len, pending)], dtype=np.intp)
-        fall = result.variance[of] / ((n + 1) * np.asarray(prices))
-        if self._by_variance or len(self.tests) == 1:
-            return np.asarray(fall)
-        return np.asarray(fall * (result.loss[of] + 1e-12))
+    def failed(self, model: int, item: int) -> None:
+        self.field.members[model].fail(item)
 
     # -- what is known ------------------------------------------------------------------------
 
-    @property
-    def answers_per_look(self) -> int:
-        return 1 if len(self.tests) <= FEW else len(self.tests) // SHARE_PER_LOOK
+    def belief(self, question: str = BENCHMARK) -> Belief:
+        r, n = self.field.result(), self.field.n_told.astype(np.float64)
+        n_items = float(self._bank.n_items)
+        found = Belief(r.estimate, r.variance, r.df, np.minimum(n[:, None], n), n_items)
+        if question != POPULATION:
+            return found
+        variance = r.variance + self._sampling()
+        return replace(found, variance=variance, n_items=math.inf, question=POPULATION)
 
-    def still(self) -> DefaultPolicy:
-        found = copy(self)
-        found._fixed = self._now()
-        return found
+    def _sampling(self) -> Floats:
+        """Sampling variance of the benchmark's items; shape (n_models, n_models).
 
-    def _now(self) -> Result:
-        return self._field.result() if self._fixed is None else self._fixed
+        Of differences of mean scores, on the diagonal of the means: the variance over items of
+        what is expected of them, and of what scores depart from that, over the number of items.
+        """
+        mu = np.array([m.posterior.mu for m in self.field.members])
+        covariance = np.cov(mu).reshape(len(mu), len(mu)) + self.field.look().S
+        out = spread(covariance)
+        out.flat[:: len(mu) + 1] = covariance.diagonal()
+        return np.asarray(out / self._bank.n_items)
 
-    def estimate(self, model: int) -> tuple[float, float]:
-        result = self._now()
-        return float(result.estimate[model]), float(result.variance[model] ** 0.5)
-
-    def location(self, model: int) -> float:
-        return float(self._now().estimate[model])
-
-    def locations(self) -> Floats:
-        return self._now().estimate
-
-    def decided(self, level: float) -> NDArray[np.bool_]:
-        return decided_by_student(self.differences(), level)
-
-    def standing(self, model: int) -> tuple[float, float]:
-        result = self._now()
-        return float(result.estimate[model]), float(result.variance[model])
-
-    def levers(self) -> Levers:
+    def levers(self, belief: Belief) -> Levers:
         """By the ability's posterior; draws that measured a departure make the slope smaller."""
-        look, result, model = self._field.look(), self._field.result(), self._field.model
+        look, variance, model = self.field.look(), belief.variance.diagonal(), self.field.model
         d, n_items = model.departures, model.items.n_items
-        at = [m.posterior for m in self._field.members]
+        at = [m.posterior for m in self.field.members]
         u = look.left / n_items
         before, whole = look.M.diagonal(), np.maximum(d.inflation * u * u, 1e-300)
         noise = look.S.diagonal() / np.maximum(look.left, 1.0)
         # What draws leave of the departures, and what of these the ability explains.
-        after = np.clip(result.variance / whole - noise, 0.0, before)
+        after = np.clip(variance / whole - noise, 0.0, before)
         explained = np.minimum(d.single[0] * look.v * look.level / before, 1.0)
-        share = after * explained * whole / np.maximum(result.variance, 1e-300)
+        share = after * explained * whole / np.maximum(variance, 1e-300)
         return Levers(
             np.array([p.z[0] for p in at]),
             np.array([p.covariance[0, 0] for p in at]),
             model.items.prior_sd**2,
             np.array([p.slope for p in at]) * after / before,
-            result.variance,
+            variance,
             np.clip(share, 0.0, 1.0),
         )
 
-    def differences(self) -> Differences:
-        result = self._now()
-        return Differences(result.estimate, result.spread, result.df_of_pairs)
+    def expected(self, model: int) -> Floats:
+        return self.field.members[model].posterior.mu.copy()
 
-    def pairwise(self) -> Floats:
-        result = self._now()
-        gap = result.estimate[:, None] - result.estimate
-        return np.asarray(stdtr(result.df_of_pairs, gap / np.sqrt(result.spread)))
+    def noise(self, model: int) -> Floats:
+        d, look = self.field.model.departures, self.field.look()
+        variance = self.field.members[model].posterior.predictive_variances()
+        return np.asarray(d.noise * variance + d.floor * float(look.level[model]))
 
-    def interval(self, model: int, confidence: float) -> tuple[float, float]:
-        """Student's interval of the full-benchmark mean, cut to [0, 1]."""
-        result = self._now()
-        half = stdtrit(result.df[model], 0.5 + confidence / 2.0) * result.variance[model] ** 0.5
-        mean = float(result.estimate[model])
-        return max(mean - float(half), 0.0), min(mean + float(half), 1.0)
+    def describe(self, model: int) -> Description:
+        member, look, d = self.field.members[model], self.field.look(), self.field.model.departures
+        z = member.posterior
+        error = d.inflation * d.single[0] * look.level[model] * z.covariance[0, 0]
+        mean, se, n = member.sample()
+        misfit = self._misfit(model) if n else 1.0
+        return Description(
+            float(z.z[0]) + self.field.model.centre,
+            float(error**0.5),
+            tuple(self._findings(model, misfit)),
+            Drawn(n, mean, se, misfit) if n else None,
+        )
 
-    def findings(self, model: int) -> list[str]:
-        """What a person should know of `model`: where the bank does not speak for it."""
-        member, look = self._field.members[model], self._field.look()
+    def _misfit(self, model: int) -> float:
+        """Probability of departures as large as those of the draws."""
+        look = self.field.look()
+        z = look.rbar[model] / (look.M[model, model] + look.T[model, model]) ** 0.5
+        return float(2.0 * stdtr(self.field.model.departures.df, -abs(z)))
+
+    def _findings(self, model: int, misfit: float) -> list[str]:
+        """Where the bank does not speak for a model."""
+        member, found = self.field.members[model], []
         if member.n_told < FEWEST_TO_FIND:
             return []
-        found = []
         if "departures" not in self._bank.constants:
             found.append(
                 "is judged by a bank that does not say how far models depart from it, so its "
@@ -212,30 +189,33 @@ class DefaultPolicy(Policy):
                 else "its estimate is an extrapolation, for no item was drawn at random yet"
             )
             found.append(f"scores {side} than every model of the bank: {rests}")
-        if member.q >= FEWEST_TO_FIND:
-            if self._misfit(model) < UNLIKE:
-                more = "more" if look.rbar[model] > 0 else "less"
-                found.append(
-                    f"is unlike the models of the bank: on items drawn at random it scores "
-                    f"{abs(look.rbar[model]):.2g} {more} than the bank expects (scores on 0 to 1); "
-                    "the draws correct its estimate"
-                )
+        if member.q >= FEWEST_TO_FIND and misfit < UNLIKE:
+            departure = self.field.look().rbar[model]
+            found.append(
+                "is unlike the models of the bank: on items drawn at random it scores "
+                f"{abs(departure):.2g} {'more' if departure > 0 else 'less'} than the bank "
+                "expects (scores on 0 to 1); the draws correct its estimate"
+            )
         return found
 
-    def _misfit(self, model: int) -> float:
-        """Probability of departures as large as those of the draws."""
-        look = self._field.look()
-        z = look.rbar[model] / (look.M[model, model] + look.T[model, model]) ** 0.5
-        return float(2.0 * stdtr(self._field.model.departures.df, -abs(z)))
+    # -- what next ----------------------------------------------------------------------------
 
-    def sample(self, model: int) -> Drawn | None:
-        mean, error, n = self._field.members[model].sample()
-        return Drawn(n, mean, error, self._misfit(model)) if n else None
+    def next(
+        self, model: int, available: Mask, pending: Sequence[int], price: Floats, k: int = 1
+    ) -> list[Choice]:
+        items, probability = self.field.next(model, available, price, k, pending)
+        return [Choice(i, probability) for i in items]
 
-    def adjacent(self, order: Sequence[int]) -> Floats:
-        o = np.asarray(order, dtype=np.intp)
-        return np.asarray(self.pairwise()[o[:-1], o[1:]])
-
-    def probability(self, z: Floats) -> Floats:
-        """``P(better)`` with the degrees of freedom of the self-check, the least there are."""
-        return np.asarray(stdtr(self._field.model.departures.df, z))
+    def priorities(
+        self,
+        belief: Belief,
+        models: Sequence[int],
+        pending: Sequence[Sequence[int]],
+        prices: Sequence[float],
+    ) -> Floats:
+        of = np.array(models, dtype=np.intp)
+        n = self.field.n_told[of] + np.array([*map(len, pending)], dtype=np.intp)
+        fall = belief.variance.diagonal()[of] / ((n + 1) * np.asarray(prices))
+        if self._by_variance or len(belief.location) == 1:
+            return np.asarray(fall)
+        return np.asarray(fall * (belief.loss[of] + 1e-12))

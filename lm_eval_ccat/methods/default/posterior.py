@@ -87,6 +87,10 @@ class ScorePosterior:
         g = self._gradient
         return float(g.dot(self.covariance).dot(g) + self._own) / self.n_items**2
 
+    def is_seen(self, item: int) -> bool:
+        """Whether an item has a score."""
+        return not self._unseen[item]
+
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
         """Take in scores, on [0, 1], of items not seen before."""
         self.seen.extend(items)
@@ -136,11 +140,10 @@ class ScorePosterior:
         along = self._gradient / max(self.n_items - len(self.seen), 1)
         return float(along.dot(solved(self._told_by(at) + np.diag(self._prior), along)))
 
-    def predictive_variance(self, item: int) -> float:
-        """Variance that the score of `item` is expected to have."""
-        along = self.w[item] * self._slopes[:, item]
-        own = self.kappa[item] * self.w[item]
-        return float(own + along.dot(self.covariance).dot(along))
+    def predictive_variances(self) -> Floats:
+        """Variance that the score of each item is expected to have; shape (n_items,)."""
+        along = self.w * self._slopes
+        return np.asarray(self.kappa * self.w + (self.covariance.dot(along) * along).sum(axis=0))
 
     def _fit(self) -> None:
         """Newton steps to the mode, from the last one.

@@ -332,10 +332,10 @@ def judge(stops: list[Stop], priors: dict[int, Departures]) -> Judged:
         result = _result(s, replace(priors[s.group], centre=s.centre))
         e = result.estimate - s.truth
         for i, model in enumerate(s.models):
-            single.append((model, s.n, e[i], result.variance[i] ** 0.5, result.df[i]))
+            single.append((model, s.n, e[i], result.variance[i, i] ** 0.5, result.df[i, i]))
             for j in range(i):
-                z2 = (e[i] - e[j]) ** 2 / result.spread[i, j]
-                pair.append((_key(s, i, j), s.n, z2 * (1.0 - 2.0 / result.df_of_pairs[i, j])))
+                z2 = (e[i] - e[j]) ** 2 / result.variance[i, j]
+                pair.append((_key(s, i, j), s.n, z2 * (1.0 - 2.0 / result.df[i, j])))
     model, n, error, se, df = np.array(single).T
     key, pair_n, z2 = np.array(pair).reshape(-1, 3).T
     return Judged(model, n, error, se, df, key, pair_n, z2)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from ...bank import ItemBank
-from ..adaptive_test import AdaptiveTest
+from ..belief import BENCHMARK, Belief, References
 from ..logistic import expected_score
-from ..policy import Floats, Policy
+from ..policy import Choice, Description, Floats, Mask, Policy
 from .calibration import CLIP
 from .rescaling import rescaling_of
 from .test import PaperTest
@@ -39,6 +38,7 @@ class PaperPolicy(Policy):
 
     warmup_ignores_budget = True
     affords_mean = True
+    most_items = 0.5
 
     def __init__(
         self,
@@ -51,56 +51,55 @@ class PaperPolicy(Policy):
         jitter: bool = False,
     ) -> None:
         self._bank = bank
-        self._rescaling = rescaling_of(bank, score_range)
         self._options: dict[str, Any] = {
             "information": information,
             "score_range": score_range,
             "jitter": jitter,
         }
         self._seed = seed
-        self._paper: list[PaperTest] = []
-        self.tests: list[AdaptiveTest] = []
+        self.tests: list[PaperTest] = []
         for _ in range(n_models):
             self.add_model()
 
     def add_model(self) -> None:
-        self._paper.append(
-            PaperTest(self._bank, **self._options, seed=(self._seed, len(self._paper)))
+        seed = (self._seed, len(self.tests))
+        self.tests.append(PaperTest(self._bank, **self._options, seed=seed))
+
+    def told(self, model: int, item: int, score: float) -> None:
+        self.tests[model].learn(item, score)
+
+    def belief(self, question: str = BENCHMARK) -> Belief:
+        """Of abilities; their errors are those of a population, whatever the question."""
+        tests = self.tests
+        return Belief.independent(
+            [t.ability for t in tests],
+            [t.ability_error for t in tests],
+            n=[len(t.seen) for t in tests],
+            n_items=self._bank.n_items,
+            score=np.array([t.estimate for t in tests]),
+            slope=np.array([t.slope for t in tests]),
+            question=question,
         )
-        self.tests.append(self._paper[-1])
 
-    def location(self, model: int) -> float:
-        return self._paper[model].ability
+    def expected(self, model: int) -> Floats:
+        return self.tests[model].expected()
 
-    def adjacent(self, order: Sequence[int]) -> Floats:
-        theta, var = self._posterior()
-        o = np.asarray(order, dtype=np.intp)
-        a, b = o[:-1], o[1:]
-        return np.asarray(ndtr((theta[a] - theta[b]) / np.sqrt(var[a] + var[b])))
+    def noise(self, model: int) -> Floats:
+        return self.tests[model].noise()
 
-    def pairwise(self) -> Floats:
-        theta, var = self._posterior()
-        return np.asarray(
-            ndtr((theta[:, None] - theta[None, :]) / np.sqrt(var[:, None] + var[None, :]))
-        )
+    def describe(self, model: int) -> Description:
+        return Description(self.tests[model].ability, self.tests[model].ability_error)
 
-    def priority(self, model: int, pending: Sequence[int], price: float) -> float:
-        test = self._paper[model]
-        n = len(test.items) + len(pending)
-        return 1.0 / (test.precision_with(pending) * (n + 1) * price)
-
-    def standing(self, model: int) -> tuple[float, float]:
-        test = self._paper[model]
-        return test.ability, test.ability_se**2
-
-    def fixed_points(self, mean: Floats, standard_error: Floats) -> tuple[Floats, Floats]:
-        """The abilities at which the bank expects these means.
+    def references(
+        self, names: tuple[str, ...], mean: Floats, kept_mean: Floats, error: Floats
+    ) -> References:
+        """At the abilities at which the bank expects these means.
 
         That is where a test of every item ends, since its steps solve ``sum (y - mu) = 0``.
         """
         difficulty = self._bank.parameters["difficulty"][self._bank.kept]
-        by = self._rescaling
-        wanted = np.clip((mean - by.low) / by.span, CLIP, 1.0 - CLIP)
+        by = rescaling_of(self._bank, self._options["score_range"])
+        wanted = np.clip((kept_mean - by.low) / by.span, CLIP, 1.0 - CLIP)
         theta = np.full(len(mean), float(np.median(difficulty)))
         for _ in range(100):
             mu = expected_score(theta[:, None], difficulty[None, :])
@@ -109,11 +108,23 @@ class PaperPolicy(Policy):
             theta = theta + step
             if np.abs(step).max(initial=0.0) < 1e-10:
                 break
-        return theta, (standard_error / by.span / np.maximum(slope, 1e-12)) ** 2
+        variance = (error / by.span / np.maximum(slope, 1e-12)) ** 2
+        return References(names, theta, variance, mean, error)
 
-    def item_cap(self, n_kept: int) -> int:
-        return n_kept // 2
+    def next(
+        self, model: int, available: Mask, pending: Sequence[int], price: Floats, k: int = 1
+    ) -> list[Choice]:
+        return [Choice(i) for i in self.tests[model].select(available, k)]
 
-    def _posterior(self) -> tuple[Floats, Floats]:
-        theta = np.array([t.ability for t in self._paper])
-        return theta, np.array([t.ability_se for t in self._paper]) ** 2
+    def priorities(
+        self,
+        belief: Belief,
+        models: Sequence[int],
+        pending: Sequence[Sequence[int]],
+        prices: Sequence[float],
+    ) -> Floats:
+        worth = [
+            1.0 / (test.precision_with(wait) * (len(test.seen) + len(wait) + 1) * price)
+            for test, wait, price in zip([self.tests[j] for j in models], pending, prices)
+        ]
+        return np.array(worth)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ...bank import ItemBank
 from ...errors import UsageError
-from ..adaptive_test import AdaptiveTest, Floats, Mask, largest
 from ..logistic import expected_score, information
+from ..policy import Floats, Mask, largest
 from .rescaling import rescaling_of
 
 Positions = NDArray[np.intp]
@@ -27,8 +27,8 @@ def lots(seed: Sequence[int], n_items: int) -> Positions:
     return np.random.default_rng([*seed, 7]).permutation(n_items)
 
 
-class PaperTest(AdaptiveTest):
-    """Adaptive test by the one-parameter logistic response model of arXiv:2601.13885.
+class PaperTest:
+    """Adaptive test of one model by the one-parameter logistic response model of arXiv:2601.13885.
 
     The ability starts at the median difficulty with precision 1/25. A score ``y`` on an item
     with expected score ``mu`` adds its information ``mu (1 - mu) / k`` to the precision, then
@@ -50,6 +50,16 @@ class PaperTest(AdaptiveTest):
     seed : sequence of int, optional
         Of the draw among equal items, and of the jitter.
 
+    Attributes
+    ----------
+    seen : set of int
+        Items administered.
+    ability, precision : float
+        In logits.
+    estimate, slope : float
+        Estimated mean score over the items kept, on [0, 1], and what it moves by when the ability
+        moves by 1.
+
     Notes
     -----
     The estimate is the mean expected score over the items kept, mapped back to the scale of the
@@ -66,66 +76,49 @@ class PaperTest(AdaptiveTest):
         jitter: bool = False,
         seed: Sequence[int] = (0,),
     ) -> None:
-        super().__init__(bank)
         if information not in ("first", "full"):
             raise UsageError(f"information {information!r} is neither 'first' nor 'full'")
         self._full = information == "full"
+        self._kept = bank.kept
         self._difficulty = bank.parameters["difficulty"]
         self._k = float(bank.constants["k"])
-        self._theta = float(bank.constants["start"])
-        self._precision = PRIOR_PRECISION
+        self.seen: set[int] = set()
+        self.ability = float(bank.constants["start"])
+        self.precision = PRIOR_PRECISION
         self.rescaling = rescaling_of(bank, score_range)
         self._lots = lots(seed, bank.n_items)
         rng = np.random.default_rng([*seed, 8])
         self._moves = rng.uniform(-1.0, 1.0, bank.n_items) if jitter else None
+        self._expect()
+
+    def _expect(self) -> None:
+        """Expected scores at the current ability, on the scale of the response model."""
+        self._mu = expected_score(self.ability, self._difficulty)
+        self.estimate = float(self.expected()[self._kept].mean())
+        mu, span = self._mu[self._kept], self.rescaling.span
+        self.slope = float(span * (mu * (1.0 - mu)).mean())
 
     @property
-    def ability(self) -> float:
-        return self._theta
-
-    @property
-    def ability_se(self) -> float:
-        return float(self._precision**-0.5)
-
-    @property
-    def estimate(self) -> float:
-        return float(self.expected()[self.bank.kept].mean())
-
-    @property
-    def standard_error(self) -> float:
-        mu = self._mu()[self.bank.kept]
-        return float(self.rescaling.span * (mu * (1.0 - mu)).mean() * self.ability_se)
+    def ability_error(self) -> float:
+        """Posterior standard error of the ability, in logits."""
+        return float(self.precision**-0.5)
 
     def expected(self) -> Floats:
-        return self.rescaling.restore(self._mu())
+        """Expected score of every item at the current ability; shape (n_items,)."""
+        return self.rescaling.restore(self._mu)
 
-    def _mu(self) -> Floats:
-        return expected_score(self._theta, self._difficulty)
-
-    def predictive_variance(self, item: int) -> float:
-        mu = float(expected_score(self._theta, self._difficulty[item]))
+    def noise(self) -> Floats:
+        """Variance that the score of each item is expected to have; shape (n_items,)."""
+        mu = self._mu
         w = mu * (1.0 - mu)
-        return self.rescaling.span**2 * (self._k * w + (w * self.ability_se) ** 2)
+        return np.asarray(self.rescaling.span**2 * (self._k * w + w * w / self.precision))
 
-    def select(
-        self,
-        available: Mask,
-        pending: Sequence[int] = (),
-        price: Floats | None = None,
-    ) -> int:
-        return self.shortlist(available)[0]
-
-    def shortlist(
-        self,
-        available: Mask,
-        pending: Sequence[int] = (),
-        price: Floats | None = None,
-        k: int = 1,
-    ) -> list[int]:
+    def select(self, available: Mask, k: int = 1) -> list[int]:
+        """The `k` items of the largest information, largest first."""
         difficulty = self._moved()
-        gain = information(expected_score(self._theta, difficulty), self._k, full=self._full)
+        gain = information(expected_score(self.ability, difficulty), self._k, full=self._full)
         if self._moves is not None:
-            near = available & (np.abs(difficulty - self._theta) <= WITHIN * self.ability_se)
+            near = available & (np.abs(difficulty - self.ability) <= WITHIN * self.ability_error)
             available = near if near.any() else available
         gain = np.where(available, np.round(gain / gain.max(), _SAME), -np.inf)
         return [int(self._lots[i]) for i in largest(gain[self._lots], k)]
@@ -134,16 +127,30 @@ class PaperTest(AdaptiveTest):
         """Difficulties, with the jitter if it was asked for."""
         if self._moves is None:
             return self._difficulty
-        return np.asarray(self._difficulty + self._moves * min(JITTER, JITTER_SE * self.ability_se))
+        most = min(JITTER, JITTER_SE * self.ability_error)
+        return np.asarray(self._difficulty + self._moves * most)
 
     def precision_with(self, pending: Sequence[int]) -> float:
         """Precision once the scores of `pending` are in, at the current ability."""
         if not len(pending):
-            return self._precision
-        mu = expected_score(self._theta, self._difficulty[list(pending)])
-        return self._precision + float(information(mu, self._k).sum())
+            return self.precision
+        mu = self._mu[list(pending)]
+        return self.precision + float(information(mu, self._k).sum())
 
-    def _learn(self, item: int, score: float) -> None:
-        mu = float(expected_score(self._theta, self._moved()[item]))
-        self._precision += mu * (1.0 - mu) / self._k
-        self._theta += (self.rescaling.apply(score) - mu) / (self._k * self._precision)
+    def learn(self, item: int, score: float) -> None:
+        """Take in the score of one item.
+
+        Raises
+        ------
+        ValueError
+            The score is not in [0, 1], or the item was administered before.
+        """
+        if not 0.0 <= score <= 1.0:
+            raise ValueError(f"score {score!r} of item {item} is not in [0, 1]")
+        if item in self.seen:
+            raise ValueError(f"item {item} was administered before")
+        self.seen.add(item)
+        mu = float(expected_score(self.ability, self._moved()[item]))
+        self.precision += mu * (1.0 - mu) / self._k
+        self.ability += (self.rescaling.apply(score) - mu) / (self._k * self.precision)
+        self._expect()

@@ -41,22 +41,18 @@ class Bets:
 
     def __init__(self, n_series: int, size: float, nulls: Floats) -> None:
         self.size, self.nulls = float(size), np.asarray(nulls, dtype=np.float64)[:, None]
-        self.count, self.total, self.missing, self.spread = (np.zeros(n_series) for _ in range(4))
+        self.count, self.total, self.spread = (np.zeros(n_series) for _ in range(3))
         self.log_capital = np.zeros((len(self.nulls), n_series))
 
     def learn(self, series: Ints, values: Floats) -> None:
         """Take in one item for some series, each named once; NaN where it has no value.
 
-        Items without a value shrink the population by an unknown number. The largest that it can
-        be is taken, which is safe as long as nothing is staked while the mean so far is below the
-        null.
+        An item without a value is as one that was not drawn.
         """
         seen = np.isfinite(values)
-        if not seen.all():
-            self.missing[series[~seen]] += 1.0
-            series, values = series[seen], values[seen]
+        series, values = series[seen], values[seen]
         k, before = self.count[series], self.total[series]
-        left = self.size - self.missing[series] - k
+        left = self.size - k
         fair = (self.nulls * (left + k) - before) / np.maximum(left, 1.0)
         guess = (0.5 * PRIOR_ITEMS + before) / (PRIOR_ITEMS + k)
         spread = (PRIOR_ITEMS * PRIOR_VARIANCE + self.spread[series]) / (PRIOR_ITEMS + k)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..method import Method
-from .policy import make_policy
+from .policy import SamplePolicy
 
 METHOD = Method(
     name="sample",
     summary="random items, the same for all models; no bank needed",
-    policy=make_policy,
+    policy=SamplePolicy,
 )

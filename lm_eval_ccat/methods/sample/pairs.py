@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.typing import NDArray
 
-from .rules import Rule, Verdicts
-from .sums import Ints, Sums
+from .betting import Bets
+from .sums import Floats, Ints, Sums
+
+#: A mean is near an end of the scale that is at most so many standard deviations of an item away.
+NEAR = 4.0
 
 
 class SharedSequence:
@@ -72,10 +72,21 @@ class Pairs:
     sequence : SharedSequence
     n_items : int
         Items in bank order.
+    nulls : ndarray, optional
+        Differences to bet against, on [-1, 1]; without them nothing is bet.
+
+    Attributes
+    ----------
+    sums, own : Sums
+        Of the differences of all pairs, and of the models' scores (less the first of each).
+    bets : (Bets, Bets) or None
+        That the first model of each pair is better, and that the second is.
     """
 
-    def __init__(self, n_models: int, sequence: SharedSequence, n_items: int) -> None:
-        self.sequence = sequence
+    def __init__(
+        self, n_models: int, sequence: SharedSequence, n_items: int, nulls: Floats | None = None
+    ) -> None:
+        self.sequence, self._nulls = sequence, nulls
         self.scores = np.full((n_models, n_items), np.nan)
         self.done = np.zeros((n_models, n_items), dtype=bool)
         self._start(n_models)
@@ -87,16 +98,19 @@ class Pairs:
         self.number += self.number.T
         self.seen = np.zeros(n_models, dtype=np.intp)  # length of each model's beginning
         self.shift = np.full(n_models, np.nan)  # first score: own sums are of what departs from it
-        sizes = self.sequence.sizes
-        self.sums, self.own = Sums(len(self.first), sizes), Sums(n_models, sizes)
-        self.verdicts: dict[tuple[float, float], Verdicts] = {}
+        sizes, n_pairs = self.sequence.sizes, len(self.first)
+        self.sums, self.own = Sums(n_pairs, sizes), Sums(n_models, sizes)
+        self.bets: tuple[Bets, Bets] | None = None
+        if self._nulls is not None:
+            size, nulls = float(sizes.sum()), 0.5 + 0.5 * self._nulls
+            self.bets = Bets(n_pairs, size, nulls), Bets(n_pairs, size, nulls)
 
     @property
     def n_models(self) -> int:
         return len(self.scores)
 
     def add_model(self) -> None:
-        """One more model; the sums are computed anew, and rules look anew."""
+        """One more model; the sums are computed anew."""
         n_models, n_items = self.n_models + 1, self.scores.shape[1]
         self.scores = np.vstack([self.scores, np.full(n_items, np.nan)])
         self.done = np.vstack([self.done, np.zeros(n_items, dtype=bool)])
@@ -128,32 +142,51 @@ class Pairs:
                 values = np.where(others < model, -values, values)
                 pairs = self.number[model, others]
                 self.sums.learn(pairs, values, h)
-                for verdicts in self.verdicts.values():
-                    verdicts.look(self.sums, pairs, values)
+                if self.bets is not None:
+                    self.bets[0].learn(pairs, 0.5 + 0.5 * values)
+                    self.bets[1].learn(pairs, 0.5 - 0.5 * values)
             at += 1
 
-    def by(self, key: tuple[float, float], rule: Callable[[], Rule]) -> Verdicts:
-        """Verdicts of a rule at every look so far: it is replayed where it is asked anew."""
-        if key not in self.verdicts:
-            verdicts = Verdicts(rule(), len(self.first))
-            sums = Sums(len(self.first), self.sequence.sizes)
-            length = np.minimum(self.seen[self.first], self.seen[self.second])
-            for at in range(int(length.max(initial=0))):
-                item = int(self.sequence.order[at])
-                pairs = np.flatnonzero(length > at)
-                a, b = self.first[pairs], self.second[pairs]
-                values = self.scores[a, item] - self.scores[b, item]
-                sums.learn(pairs, values, self.sequence.stratum_of[item])
-                verdicts.look(sums, pairs, values)
-            self.verdicts[key] = verdicts
-        return self.verdicts[key]
+    # -- errors that are stated ---------------------------------------------------------------
 
-    def matrix(self, of_pairs: NDArray[np.generic], sign: int = 1) -> NDArray[np.float64]:
-        """Values of pairs as a matrix: symmetric, or antisymmetric with sign -1; 0 on it."""
-        out = np.zeros((self.n_models, self.n_models))
-        out[self.first, self.second] = of_pairs
-        out[self.second, self.first] = sign * np.asarray(of_pairs, dtype=np.float64)
-        return out
+    # Ten scores between 0.9990 and 0.9999 show next to no variance, and the eleventh may be 0.
+    # Half an item is imagined at the largest departure that a model may well have and has not
+    # shown yet: the whole scale, where its scores crowd an end of it. As with the imagined items
+    # of Wilson's and of Agresti and Coull's intervals (The American Statistician 52, 1998), what
+    # that adds falls with one over the items, and without replacement it ends at 0.
+
+    def largest_departures(self, models: Ints) -> Floats:
+        """Least size of the departure to imagine: the scale where a model's scores crowd an end.
+
+        They do where a single item at the other end would move the mean by more than all the items
+        seen have moved it, and where the end is within the reach of their spread: scores of
+        BERTScore lie narrowly around 0.9 and do not crowd 1.
+
+        Parameters
+        ----------
+        models : ndarray of int
+
+        Returns
+        -------
+        ndarray of shape (len(models),)
+            1 or 0, on [0, 1].
+        """
+        mean = self.own.means(models) + self.shift[models]
+        edge = np.minimum(mean, 1.0 - mean)
+        near = edge <= NEAR * np.sqrt(self.own.variances(models)[1])
+        return np.where(near & (edge * self.own.items(models) <= 1.0), 1.0, 0.0)
+
+    def stated(self, pairs: Ints, whole: bool) -> Floats:
+        """Variance of the mean difference of pairs, infinite where none is known.
+
+        The departure to imagine is at least as large as items of two models with nothing in common
+        lie apart: two models that were equally bad on all easy items need not be on the next hard
+        one.
+        """
+        models = np.arange(self.n_models)
+        of_one = self.own.variances(models, self.largest_departures(models))[1]
+        apart = np.minimum(of_one[self.first[pairs]] + of_one[self.second[pairs]], 1.0)
+        return self.sums.variances(pairs, np.sqrt(apart), whole)[0]
 
 
 def strata_of(labels: list[object] | None, items: Ints, least: int) -> Ints:

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from .sums import LEAST, reach
+from ..mixture import boundary
+from .sums import LEAST
 
 #: Standard deviation, over items, of the difference of two models' scores on [0, 1]. Its median was
 #: 0.06 to 0.23 on eleven sets of graded scores (BLEU, chrF, ROUGE, TER, MQM, judges), 0.38 on
@@ -46,8 +47,8 @@ def items_needed(difference: float, spread: float, n_items: int, alpha: float = 
     n = np.arange(LEAST, n_items)
     if not len(n):
         return None
-    of_mean = spread**2 * (1.0 / n - 1.0 / n_items)
-    enough = reach(of_mean, np.full(len(n), spread**2), alpha) <= difference
+    unseen = 1.0 / n - 1.0 / n_items
+    enough = spread * np.sqrt(unseen) * boundary(alpha, 1.0 / unseen) <= difference
     return int(n[int(np.argmax(enough))]) if enough.any() else None
 
 

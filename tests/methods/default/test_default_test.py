@@ -14,8 +14,8 @@ from lm_eval_ccat import ItemBank, calibrate
 from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.methods.default.basis import AbilityBasis
 from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat.methods.default.policy import DefaultPolicy
 from lm_eval_ccat.methods.default.posterior import ScorePosterior
-from lm_eval_ccat.methods.default.test import DefaultTest
 
 TABLE = world(24, 80, seed=2)
 CALIBRATION, SCORES = held_out(TABLE, ["m3", "m10", "m16", "m22"])
@@ -31,8 +31,37 @@ def bank() -> ItemBank:
     return the_bank()
 
 
-def administer(bank: ItemBank, scores: np.ndarray, n: int) -> DefaultTest:
-    test, free = DefaultTest(bank), np.ones(bank.n_items, dtype=bool)
+class One:
+    """A ranking of one model."""
+
+    def __init__(self, bank: ItemBank, **options: float) -> None:
+        self.policy = DefaultPolicy(bank, 1, **options)
+
+    def select(self, free, pending=(), price=None) -> int:
+        price = np.ones(len(free)) if price is None else price
+        choice = self.policy.next(0, free, pending, price)[0]
+        self.drawn = {choice.item: choice.probability}
+        return choice.item
+
+    def update(self, item: int, score: float) -> None:
+        self.policy.placed(0, item, getattr(self, "drawn", {}).get(item))
+        self.policy.told(0, item, score)
+
+    @property
+    def estimate(self) -> float:
+        return float(self.policy.belief().location[0])
+
+    @property
+    def standard_error(self) -> float:
+        return float(self.policy.belief().variance[0, 0] ** 0.5)
+
+    @property
+    def posterior(self):
+        return self.policy.field.members[0].posterior
+
+
+def administer(bank: ItemBank, scores: np.ndarray, n: int) -> One:
+    test, free = One(bank), np.ones(bank.n_items, dtype=bool)
     for _ in range(n):
         item = test.select(free)
         test.update(item, float(scores[item]))
@@ -58,16 +87,17 @@ def test_every_item_seen_leaves_no_error(bank):
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40), st.integers(0, 1000))
 def test_whatever_it_is_told_the_numbers_make_sense(values, seed):
     bank = the_bank()
-    test = DefaultTest(bank)
+    test = One(bank)
     items = np.random.default_rng(seed).permutation(bank.n_items)[: len(values)]
     for item, value in zip(items, values):
         test.update(int(item), value)
     assert 0.0 <= test.estimate <= 1.0
-    assert np.isfinite([test.ability, test.ability_se, test.standard_error]).all()
-    assert test.standard_error > 0.0 and test.ability_se > 0.0
-    mu = test.expected()
+    about = test.policy.describe(0)
+    assert np.isfinite([about.ability, about.ability_error, test.standard_error]).all()
+    assert test.standard_error > 0.0 and about.ability_error > 0.0
+    mu = test.policy.expected(0)
     assert ((mu > 0.0) & (mu < 1.0)).all()
-    covariance = test._posterior.covariance
+    covariance = test.posterior.covariance
     assert np.linalg.eigvalsh((covariance + covariance.T) / 2).min() > 0.0
 
 
@@ -76,10 +106,10 @@ def test_whatever_it_is_told_the_numbers_make_sense(values, seed):
 def test_the_order_in_which_scores_come_does_not_matter(order):
     bank = the_bank()
     scores = SCORES["m16"]
-    test = DefaultTest(bank)
+    test = One(bank)
     for i in order:
         test.update(5 * i, float(scores[5 * i]))
-    usual = DefaultTest(bank)
+    usual = One(bank)
     for i in range(12):
         usual.update(5 * i, float(scores[5 * i]))
     assert test.estimate == pytest.approx(usual.estimate, abs=1e-5)
@@ -90,7 +120,7 @@ def test_better_scores_raise_the_estimate(bank):
     items = range(0, 60, 4)
     previous = -1.0
     for value in np.linspace(0.0, 1.0, 11):
-        test = DefaultTest(bank)
+        test = One(bank)
         for i in items:
             test.update(i, float(value))
         assert test.estimate > previous
@@ -102,7 +132,7 @@ def test_selection_beats_drawing_at_random(bank):
     chosen, drawn = [], []
     for scores in SCORES.values():
         chosen.append(administer(bank, scores, 15).standard_error)
-        test = DefaultTest(bank)
+        test = One(bank)
         for i in rng.permutation(bank.n_items)[:15]:
             test.update(int(i), float(scores[i]))
         drawn.append(test.standard_error)
@@ -110,7 +140,7 @@ def test_selection_beats_drawing_at_random(bank):
 
 
 def test_items_in_flight_count_as_asked(bank):
-    test = DefaultTest(bank)
+    test = One(bank)
     free = np.ones(bank.n_items, dtype=bool)
     batch: list[int] = []
     for _ in range(10):
@@ -119,8 +149,8 @@ def test_items_in_flight_count_as_asked(bank):
         batch.append(item)
     assert len(set(batch)) == 10
     # What is in flight is taken as known: the expected fall of the variance is that of the rest.
-    gains = test._posterior.gains(batch)
-    assert (gains <= test._posterior.gains() + 1e-9).mean() > 0.9
+    gains = test.posterior.gains(batch)
+    assert (gains <= test.posterior.gains() + 1e-9).mean() > 0.9
 
 
 def test_the_gain_is_the_fall_of_the_variance_it_promises():
@@ -139,17 +169,15 @@ def test_the_gain_is_the_fall_of_the_variance_it_promises():
 def test_a_dear_item_has_to_tell_more(bank):
     price = np.ones(bank.n_items)
     free = np.ones(bank.n_items, dtype=bool)
-    best = DefaultTest(bank).select(free, (), price)
+    best = One(bank).select(free, (), price)
     price[best] = 50.0
-    assert DefaultTest(bank, item_price=0.0).select(free, (), price) == best
-    assert DefaultTest(bank).select(free, (), price) != best
+    assert One(bank, item_price=0.0).select(free, (), price) == best
+    assert One(bank).select(free, (), price) != best
     # Only ratios matter: a model ten times as dear is asked the same items.
-    assert DefaultTest(bank).select(free, (), price) == DefaultTest(bank).select(
-        free, (), 10.0 * price
-    )
+    assert One(bank).select(free, (), price) == One(bank).select(free, (), 10.0 * price)
     # A free item has no ratio; prices then have no say.
     price[3] = 0.0
-    assert DefaultTest(bank).select(free, (), price) == best
+    assert One(bank).select(free, (), price) == best
 
 
 def test_standard_errors_are_true_for_models_of_another_generator():

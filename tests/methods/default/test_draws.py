@@ -191,12 +191,11 @@ def test_a_model_out_of_range_is_drawn_for_and_its_interval_holds():
         for model, item in ranker.ask():
             ranker.tell(model, item, y[item])
     result = ranker.result()
-    n_drawn = ranker._policy.sample(0).n
-    assert n_drawn > 25
+    drawn = result.samples["m"]
+    assert drawn.n > 25
     assert abs(result.estimates["m"] - y.mean()) < 2.5 * result.standard_errors["m"]
-    [finding] = [f for f in ranker._policy.findings(0) if "every model" in f]
+    [finding] = [f for f in result.findings["m"] if "every model" in f]
     assert finding.startswith("scores better")
-    drawn = ranker._policy.sample(0)
     mean, error = drawn.estimate, drawn.standard_error
     assert abs(mean - y.mean()) < 4.0 * error and math.isfinite(error)
 
@@ -211,8 +210,8 @@ def test_a_bank_that_knows_no_departures_is_used_with_wide_intervals_and_a_word(
             ranker.tell(model, item, y[item])
     result = ranker.result()
     assert abs(result.estimates["m3"] - y.mean()) < 3.0 * result.standard_errors["m3"]
-    assert any("calibrate the bank again" in f for f in ranker._policy.findings(0))
-    low, high = ranker._policy.interval(0, 0.95)
+    assert any("calibrate the bank again" in f for f in result.findings["m3"])
+    low, high = result.interval("m3")
     assert low < result.estimates["m3"] < high
     assert high - low > 2 * 1.96 * result.standard_errors["m3"]  # Student's, not the normal one
 

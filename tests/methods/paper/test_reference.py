@@ -72,6 +72,7 @@ def test_ranking(case, bank, monkeypatch):
         warmup=case["warmup_items"],
         budget=case["budget"],
         max_items=case["max_items_per_model"],
+        looks="one",
     )
     trace: dict[str, list[tuple[float, float]]] = {n: [] for n in names}
     while not ranker.done:

@@ -14,6 +14,8 @@ from lm_eval_ccat import Ranker, ScoreTable, calibrate, simulate
 from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.methods.paper.policy import PaperPolicy
 from lm_eval_ccat.methods.paper.test import PaperTest
+from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 from lm_eval_ccat.simulation import Method
 
 
@@ -48,12 +50,12 @@ def test_a_narrow_metric_is_tested_like_a_wide_one(low, span, seed):
     tests = [PaperTest(bank) for bank in (one, two)]
     for item in range(0, 40, 3):
         for test, x in zip(tests, (wide, narrow)):
-            test.update(item, float(x[0, item]))
+            test.learn(item, float(x[0, item]))
     a, b = tests
     assert b.ability == pytest.approx(a.ability, abs=1e-6)
-    assert b.ability_se == pytest.approx(a.ability_se, abs=1e-6)
+    assert b.ability_error == pytest.approx(a.ability_error, abs=1e-6)
     assert b.estimate == pytest.approx(low + span * a.estimate, abs=1e-6)
-    assert b.standard_error == pytest.approx(span * a.standard_error, abs=1e-6)
+    assert b.slope == pytest.approx(span * a.slope, abs=1e-6)
     np.testing.assert_allclose(b.expected(), low + span * a.expected(), atol=1e-6)
 
 
@@ -64,14 +66,14 @@ def test_one_step_by_hand():
     test = PaperTest(bank)
     theta, k, b = bank.constants["start"], bank.constants["k"], bank.parameters["difficulty"][5]
     mu = expit(theta - b)
-    test.update(5, 0.75)
+    test.learn(5, 0.75)
     precision = 1 / 25 + mu * (1 - mu) / k
     assert test.ability == pytest.approx(theta + ((0.75 - low) / 0.2 - mu) / (k * precision))
-    assert test.ability_se == pytest.approx(precision**-0.5)
+    assert test.ability_error == pytest.approx(precision**-0.5)
     # A score beyond the calibration's range counts as its end.
     low_end, beyond = PaperTest(bank), PaperTest(bank)
-    low_end.update(5, low)
-    beyond.update(5, 0.1)
+    low_end.learn(5, low)
+    beyond.learn(5, 0.1)
     assert beyond.ability == low_end.ability
 
 
@@ -101,7 +103,8 @@ def test_what_cannot_be_a_rescaling_is_refused():
 def test_the_ability_of_known_scores_is_where_a_whole_test_ends():
     values = 0.3 + 0.4 * scores(n_items=200)
     bank = calibrate(made(values[2:]), "paper")
-    theta, _ = PaperPolicy(bank, 1).fixed_points(np.array([0.5]), np.array([0.01]))
+    at = np.array([0.5])
+    theta = PaperPolicy(bank, 1).references(("x",), at, at, np.array([0.01])).location
     low, high = bank.constants["score_range"]
     mu = expit(theta[0] - bank.parameters["difficulty"][bank.kept]).mean()
     assert low + (high - low) * mu == pytest.approx(0.5)
@@ -126,39 +129,26 @@ def test_unscaled_bertscore(shared):
     assert found["paper"]["rmse"] < 0.1 * found["none"]["rmse"]
 
 
-def told(bank, values, n):
-    policy = PaperPolicy(bank, len(values))
-    for model, row in enumerate(values):
-        for item in range(n):
-            policy.tests[model].update(item, float(row[item]))
-    return policy
-
-
-def test_decisions():
+def test_decisions_are_of_abilities_and_a_margin_is_of_scores():
     values = 0.3 + 0.4 * scores(n_models=9, n_items=120)
-    bank = calibrate(made(values[::2]), "paper")
-    policy = told(bank, values[[1, 4, 4, 8]], 60)
-    found = policy.decisions(0.95)
-    p = policy.pairwise()
+    policy = PaperPolicy(calibrate(made(values[::2]), "paper"), 4)
+    for model, row in enumerate(values[[1, 4, 4, 8]]):
+        for item in range(60):
+            policy.told(model, item, float(row[item]))
+    belief, once = policy.belief(), Looks(once=True)
+    theta, se = belief.location, np.sqrt(belief.variance.diagonal())
+
+    def state(d=0.0):
+        looks = once.after(belief, 0.05, d)
+        return Verdicts.of(belief, looks, "abcd", min_difference=d).state
+
+    z = np.abs(theta[:, None] - theta) / np.hypot(se[:, None], se)
     off = ~np.eye(4, dtype=bool)
-    assert ((found == 1) == ((p < 0.025) | (p > 0.975)) & off).all()
-    assert found[0, 3] == 1 and found[1, 2] == 0 and (found == found.T).all()
+    assert ((state() == DECIDED) == (z >= 1.959963984540054))[off].all()
+    assert state()[0, 3] == DECIDED and state()[1, 2] == OPEN
     # A margin calls the twins equivalent, and no pair that is farther apart than it.
-    close = policy.decisions(0.95, min_difference=0.1)
-    assert close[1, 2] == 2 and close[0, 3] == 1
-    # Equivalent stands before decided: a margin of everything settles every pair.
-    assert (policy.decisions(0.95, min_difference=1.0)[off] == 2).all()
-    mean = [t.estimate for t in policy.tests]
-    se = [t.standard_error for t in policy.tests]
-    edge = abs(mean[1] - mean[4 - 1]) + 1.959963984540054 * np.hypot(se[1], se[3])
-    assert policy.decisions(0.95, min_difference=edge + 1e-9)[1, 3] == 2
-    assert policy.decisions(0.95, min_difference=edge - 1e-9)[1, 3] != 2
-
-
-def test_familywise_decisions_share_the_error():
-    values = scores(n_models=9, n_items=120)
-    policy = told(calibrate(made(values[::2]), "paper"), values[[1, 3, 4, 7]], 30)
-    p = policy.pairwise()
-    found = policy.decisions(0.95, familywise=True)
-    one, all_ = ((p < t) | (p > 1 - t) for t in (0.025, 0.025 / 6))
-    assert (found[all_] == 1).all() and (found[~one] == 0).all()
+    assert state(0.1)[1, 2] == EQUIVALENT and state(0.1)[0, 3] == DECIDED
+    assert (state(1.0)[off] == EQUIVALENT).all()
+    s = belief.on_scores
+    edge = abs(s.location[1] - s.location[3]) + 1.959963984540054 * s.variance[1, 3] ** 0.5
+    assert state(edge + 1e-9)[1, 3] == EQUIVALENT != state(edge - 1e-9)[1, 3]

@@ -18,11 +18,11 @@ def test_it_is_about_when_two_such_models_are_told_apart(gap: float, spread: flo
         difference = rng.normal(size=size)
         difference = gap + spread * (difference - difference.mean()) / difference.std()
         y = np.clip([0.5 + difference / 2, 0.5 - difference / 2], 0.0, 1.0)
-        policy = SamplePolicy(ItemBank.blank(range(size)), 2, seed)
+        policy = SamplePolicy(ItemBank.blank(range(size)), 2, seed=seed)
         for n, item in enumerate(policy.sequence.order.tolist(), start=1):
             for model in (0, 1):
-                policy.update(model, item, float(y[model, item]))
-            if policy.decisions(0.95)[0, 1] == 1:
+                policy.told(model, item, float(y[model, item]))
+            if policy.belief().evidence[0, 1] >= np.log(1 / 0.05):
                 found.append(n)
                 break
     assert np.median(found) == pytest.approx(items_needed(gap, spread, size), rel=0.3)

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.methods.policy import DECIDED, EQUIVALENT, OPEN
+from lm_eval_ccat.methods import mixture
 from lm_eval_ccat.methods.sample.betting import betting_interval
 from lm_eval_ccat.methods.sample.policy import SamplePolicy
-from lm_eval_ccat.methods.sample.sums import Sums
+from lm_eval_ccat.methods.sample.sums import LEAST, Sums
+from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
 
 def policy(n_items: int, n_models: int, **options) -> SamplePolicy:
@@ -24,13 +26,21 @@ def give(p: SamplePolicy, scores: np.ndarray, model: int, times: int = 1) -> Non
     """The next items of the sequence to one model; NaN is a failure."""
     for _ in range(times):
         left = ~p.pairs.done[model]
-        choice = p.select(model, left, (), np.ones(scores.shape[1]))
-        p.place(model, choice.item, choice.probability)
+        [choice] = p.next(model, left, (), np.ones(scores.shape[1]))
+        p.placed(model, choice.item, choice.probability)
         score = scores[model, choice.item]
         if np.isnan(score):
-            p.skip(model, choice.item)
+            p.failed(model, choice.item)
         else:
-            p.update(model, choice.item, float(score))
+            p.told(model, choice.item, float(score))
+
+
+def verdicts(p: SamplePolicy, confidence=0.95, d=0.0, familywise=False) -> Verdicts:
+    """What a first look at a policy decides."""
+    belief = p.belief()
+    looks = Looks().after(belief, 1.0 - confidence, d)
+    names = [f"m{j}" for j in range(len(belief.location))]
+    return Verdicts.of(belief, looks, names, confidence, min_difference=d, familywise=familywise)
 
 
 def answers(seed: int, n_models: int, n_items: int, kind: str = "binary") -> np.ndarray:
@@ -64,10 +74,10 @@ def test_probability_of_a_draw_is_one_over_the_items_left():
     y = answers(1, 2, 5)
     seen = []
     for _ in range(5):
-        seen.append(p.select(0, ~p.pairs.done[0], (), np.ones(5)).probability)
+        seen.append(p.next(0, ~p.pairs.done[0], (), np.ones(5))[0].probability)
         give(p, y, 0)
     assert seen == pytest.approx([1 / 5, 1 / 4, 1 / 3, 1 / 2, 1])
-    assert p.select(1, ~p.pairs.done[1], (), np.ones(5)).probability == pytest.approx(1 / 5)
+    assert p.next(1, ~p.pairs.done[1], (), np.ones(5))[0].probability == pytest.approx(1 / 5)
 
 
 @settings(max_examples=40, deadline=None)
@@ -82,42 +92,15 @@ def test_seen_in_full_everything_is_known(seed, n_items, kind, guarantee):
     p = policy(n_items, 3, seed=seed, guarantee=guarantee)
     for model in (1, 0, 2):
         give(p, y, model, n_items)
-    mean = y.mean(axis=1)
-    said, better = p.decisions(0.95), p.pairwise()
+    mean, belief = y.mean(axis=1), p.belief()
+    found = verdicts(p)
+    assert belief.location == pytest.approx(mean, abs=1e-9)
+    assert belief.variance == pytest.approx(np.zeros((3, 3)), abs=1e-9)
     for j in range(3):
-        assert p.estimate(j) == pytest.approx((mean[j], 0.0), abs=1e-9)
-        if guarantee == "asymptotic":
-            assert p.interval(j, 0.95) == pytest.approx((mean[j], mean[j]), abs=1e-9)
         for i in range(j):
             tied = abs(mean[i] - mean[j]) < 1e-12
-            assert said[i, j] == (EQUIVALENT if tied else DECIDED)
-            assert better[i, j] == (0.5 if tied else float(mean[i] > mean[j]))
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    turns=st.lists(st.integers(0, 3), min_size=50, max_size=250),
-    guarantee=st.sampled_from(["asymptotic", "finite"]),
-    d=st.sampled_from([0.0, 0.1, 0.4]),
-)
-def test_a_decision_once_made_stays_whoever_is_asked_and_whenever_one_looks(
-    seed, turns, guarantee, d
-):
-    y = answers(seed, 4, 120)
-    watched, blind = (policy(120, 4, seed=seed, guarantee=guarantee) for _ in range(2))
-    before = watched.decisions(0.9, d)
-    for model in turns:
-        if watched.pairs.done[model].all():
-            continue
-        give(watched, y, model)
-        give(blind, y, model)
-        now = watched.decisions(0.9, d)
-        assert ((before == OPEN) | (now == before)).all()
-        assert (now == now.T).all()
-        before = now
-    # Looked at for the first time now, it says what it would have said on the way.
-    assert (blind.decisions(0.9, d) == before).all()
+            assert found.state[i, j] == (EQUIVALENT if tied else DECIDED)
+            assert found.better[i, j] == (0.5 if tied else float(mean[i] > mean[j]))
 
 
 @settings(max_examples=20, deadline=None)
@@ -129,10 +112,9 @@ def test_the_order_of_the_models_does_not_matter(seed, guarantee):
         give(p, y, k, n)
     for k in np.argsort(turn):
         give(q, y[turn], int(k), (60, 35, 80, 50)[turn[k]])
-    assert (p.decisions(0.95)[np.ix_(turn, turn)] == q.decisions(0.95)).all()
-    np.testing.assert_allclose(p.pairwise()[np.ix_(turn, turn)], q.pairwise(), atol=1e-9)
-    for k in range(4):
-        assert q.estimate(k) == pytest.approx(p.estimate(int(turn[k])), abs=1e-9)
+    one, other = p.belief().only(turn), q.belief()
+    for part in ("location", "variance", "df", "evidence"):
+        np.testing.assert_allclose(getattr(one, part), getattr(other, part), atol=1e-9)
 
 
 def test_what_is_recorded_is_imposed_whatever_the_seed_would_draw():
@@ -142,16 +124,16 @@ def test_what_is_recorded_is_imposed_whatever_the_seed_would_draw():
     for model in (0, 1, 2):
         for _ in range(45):
             left = ~first.pairs.done[model]
-            choice = first.select(model, left, (), np.ones(60))
-            first.place(model, choice.item, choice.probability)
-            first.update(model, choice.item, y[model, choice.item])
+            [choice] = first.next(model, left, (), np.ones(60))
+            first.placed(model, choice.item, choice.probability)
+            first.told(model, choice.item, y[model, choice.item])
             asked.append((model, choice))
     for model, choice in asked:
-        second.place(model, choice.item, choice.probability)
-        second.update(model, choice.item, y[model, choice.item])
-    assert (first.decisions(0.95) == second.decisions(0.95)).all()
-    np.testing.assert_allclose(first.pairwise(), second.pairwise())
-    assert [first.estimate(j) for j in range(3)] == [second.estimate(j) for j in range(3)]
+        second.placed(model, choice.item, choice.probability)
+        second.told(model, choice.item, y[model, choice.item])
+    one, other = first.belief(), second.belief()
+    for part in ("location", "variance", "df", "evidence"):
+        np.testing.assert_allclose(getattr(one, part), getattr(other, part))
 
 
 def test_answers_that_come_back_early_wait_for_those_before_them():
@@ -161,11 +143,11 @@ def test_answers_that_come_back_early_wait_for_those_before_them():
     give(p, y, 0, 40)
     order = p.sequence.order[:40]
     for item in order[1:]:
-        p.place(1, int(item), 0.01)
-        p.update(1, int(item), y[1, item])
+        p.placed(1, int(item), 0.01)
+        p.told(1, int(item), y[1, item])
     assert p.pairs.sums.items(np.array([0]))[0] == 0
-    p.place(1, int(order[0]), 0.01)
-    p.update(1, int(order[0]), y[1, order[0]])
+    p.placed(1, int(order[0]), 0.01)
+    p.told(1, int(order[0]), y[1, order[0]])
     assert p.pairs.sums.items(np.array([0]))[0] == 40
 
 
@@ -175,11 +157,10 @@ def test_a_failed_item_counts_for_no_pair_of_its_model():
     p = policy(40, 3)
     for model in range(3):
         give(p, y, model, 40)
-    both = np.isfinite(y[1])
-    expected = np.sign((y[0] - y[1])[both].mean())
-    assert np.sign(p.pairwise()[0, 1] - 0.5) == expected
-    assert p.pairs.sums.left(np.arange(3)).tolist() == [0.0, 0.0, 0.0]
-    assert p.decisions(0.95)[0, 2] == DECIDED
+    belief = p.belief()
+    assert belief.n.tolist() == [[40, 30, 40], [30, 30, 30], [40, 30, 40]]
+    assert belief.variance[0, 2] == 0.0 < min(belief.variance[0, 1], belief.variance[1, 1])
+    assert verdicts(p).state[0, 2] == DECIDED
 
 
 def test_equal_models_end_as_equivalent_only_where_a_difference_is_named():
@@ -191,8 +172,8 @@ def test_equal_models_end_as_equivalent_only_where_a_difference_is_named():
     for _ in range(300):
         give(p, y, 0)
         give(p, y, 1)
-    assert p.decisions(0.95)[0, 1] == OPEN
-    assert p.decisions(0.95, min_difference=0.1)[0, 1] == EQUIVALENT
+    assert verdicts(p).state[0, 1] == OPEN
+    assert verdicts(p, d=0.1).state[0, 1] == EQUIVALENT
 
 
 def test_familywise_confidence_asks_for_more():
@@ -202,8 +183,8 @@ def test_familywise_confidence_asks_for_more():
     for _ in range(80):
         for model in range(4):
             give(p, y, model)
-        alone += int((p.decisions(0.95) == OPEN).sum())
-        together += int((p.decisions(0.95, familywise=True) == OPEN).sum())
+        alone += int((verdicts(p).state == OPEN).sum())
+        together += int((verdicts(p, familywise=True).state == OPEN).sum())
     assert alone < together
 
 
@@ -213,13 +194,13 @@ def test_a_model_that_joins_later_starts_at_the_beginning_of_the_sequence():
     for model in (0, 1):
         give(p, y, model, 30)
         give(whole, y, model, 30)
-    p.decisions(0.95)
+    p.belief()
     p.add_model()
     give(p, y, 2, 20)
     give(whole, y, 2, 20)
     assert set(p.sequence.order[:20]) == set(np.flatnonzero(p.pairs.done[2]))
-    assert (p.decisions(0.95) == whole.decisions(0.95)).all()
-    np.testing.assert_allclose(p.pairwise(), whole.pairwise())
+    for part in ("location", "variance", "evidence"):
+        np.testing.assert_allclose(getattr(p.belief(), part), getattr(whole.belief(), part))
 
 
 def test_strata_are_drawn_in_proportion_and_sharpen_what_differs_between_them():
@@ -234,7 +215,7 @@ def test_strata_are_drawn_in_proportion_and_sharpen_what_differs_between_them():
             give(strata, y, model)
         hard = int((strata.sequence.order[:n] >= 200).sum())
         assert abs(hard - n / 3) <= 1.0
-    assert strata.differences().variance[0, 1] < 0.5 * plain.differences().variance[0, 1]
+    assert strata.belief().variance[0, 1] < 0.5 * plain.belief().variance[0, 1]
     with pytest.raises(UsageError, match="not valid with strata"):
         policy(300, 2, strata=label, guarantee="finite")
 
@@ -252,7 +233,10 @@ def ever_missed(y: np.ndarray, seeds: int, strata=None) -> float:
     missed = np.zeros(seeds, dtype=bool)
     for k, h in enumerate(turns):
         sums.learn(every, d[orders[:, k]], h)
-        missed |= np.abs(sums.means(every) - d.mean()) > sums.radius(every, 0.1) + 1e-12
+        of_mean, of_one = sums.variances(every)
+        if k + 1 >= LEAST and (of_mean > 0.0).all() and np.isfinite(of_mean).all():
+            half = mixture.boundary(0.1, of_one / of_mean) * np.sqrt(of_mean)
+            missed |= np.abs(sums.means(every) - d.mean()) > half + 1e-12
     return float(missed.mean())
 
 
@@ -280,18 +264,18 @@ def test_betting_holds_at_every_look_and_takes_what_is_missing_for_missing():
     p = policy(120, 2, guarantee="finite")
     for model in (0, 1):
         give(p, y, model, 120)
-    assert p.decisions(0.95)[0, 1] in (DECIDED, EQUIVALENT)
+    assert np.isfinite(p.belief().location).all()
 
 
-@pytest.mark.parametrize("guarantee", ["asymptotic", "finite"])
-def test_the_interval_of_one_model_narrows_around_its_mean(guarantee):
+def test_the_interval_of_one_model_by_betting_narrows_around_its_mean():
     y = answers(11, 1, 500)
-    p = policy(500, 1, guarantee=guarantee)
-    assert p.interval(0, 0.95) == (0.0, 1.0)
+    p = policy(500, 1, guarantee="finite")
+    assert policy(500, 1).describe(0).interval is None
+    assert p.describe(0).interval(0.95) == (0.0, 1.0)
     widths = []
     for _ in range(3):
         give(p, y, 0, 80)
-        low, high = p.interval(0, 0.95)
+        low, high = p.describe(0).interval(0.95)
         assert low <= y.mean() <= high
         widths.append(high - low)
     assert widths[0] > widths[-1] > 0.02
@@ -305,8 +289,8 @@ def test_a_model_with_fewer_items_is_judged_as_if_it_had_them_all():
     give(p, y, 0, 60)
     give(p, y, 1, 60)
     give(p, y, 2, 12)
-    assert p.estimate(2)[0] == pytest.approx(y[2].mean(), abs=1e-9)
-    assert p.location(2) > p.location(0) > p.location(1)
+    at = p.belief().location
+    assert at[2] == pytest.approx(y[2].mean(), abs=1e-9) and at[2] > at[0] > at[1]
 
 
 def test_misuse_is_refused_by_name():
@@ -316,23 +300,57 @@ def test_misuse_is_refused_by_name():
         policy(10, 2, strata=["a", "b", "c"])
     p = policy(10, 2)
     with pytest.raises(ValueError, match="not in"):
-        p.update(0, 1, 1.5)
-    p.update(0, 1, 0.5)
+        p.told(0, 1, 1.5)
+    p.told(0, 1, 0.5)
     with pytest.raises(ValueError, match="administered before"):
-        p.update(0, 1, 0.5)
+        p.told(0, 1, 0.5)
 
 
-def test_over_tasks_the_width_is_that_of_the_sequence_too():
-    y = answers(12, 3, 200, "continuous")
-    p = policy(200, 3)
-    assert np.isinf(p.critical(0.05)[0, 1])
-    for model in range(3):
-        give(p, y, model, 60)
-    half = p.critical(0.05) * np.sqrt(p.differences().variance)
-    gap = np.abs(np.subtract.outer(p.locations(), p.locations()))
-    np.testing.assert_array_equal((gap > half)[0, 1:], p.decisions(0.95)[0, 1:] == DECIDED)
-    for model in range(3):
-        give(p, y, model, 140)
-    assert (p.critical(0.05) == 0.0).all()
-    alone = [p.priority(j, (), 2.0) for j in range(3)]
-    np.testing.assert_allclose(p.priorities(range(3), [()] * 3, [2.0] * 3), alone)
+def crowding(seed: int, end: float) -> np.ndarray:
+    """Scores of two models: within a thousandth of an end of the scale, but for 3% of the items."""
+    rng = np.random.default_rng(seed)
+    y = 1e-3 * rng.random((2, 1000))
+    for model in (0, 1):
+        y[model, rng.choice(1000, 30, replace=False)] = 1.0
+    return y if end == 0.0 else 1.0 - y
+
+
+@pytest.mark.parametrize("end", [0.0, 1.0])
+@pytest.mark.parametrize("n", [10, 25])
+def test_scores_that_crowd_an_end_leave_room_for_those_that_do_not(n, end):
+    z = []
+    for seed in range(50):
+        y = crowding(seed, end)
+        p = policy(1000, 2, seed=seed)
+        give(p, y, 0, n), give(p, y, 1, n)
+        b, truth = p.belief(), y.mean(axis=1)
+        error = b.location - truth
+        gap = (error[0] - error[1]) / b.variance[0, 1] ** 0.5
+        z.append([*error / np.sqrt(b.variance.diagonal()), gap])
+    rms = np.sqrt(np.mean(np.square(z), axis=0))
+    assert (rms > 0.3).all() and (rms < 1.3).all()  # 25 and more without room for them
+
+
+def test_narrow_scores_within_the_scale_are_taken_at_their_word():
+    rng = np.random.default_rng(1)
+    p, y = policy(1000, 2), np.clip(rng.normal(0.93, 0.01, (2, 1000)), 0.0, 1.0)
+    give(p, y, 0, 10), give(p, y, 1, 10)
+    assert p.belief().variance[0, 0] ** 0.5 < 0.006
+
+
+def test_evidence_is_that_of_the_sequence_alone():
+    """What is imagined for stated errors takes nothing off it: the same as by the formulas."""
+    y = 1.0 - 1e-3 * np.random.default_rng(3).random((2, 1000))
+    p = policy(1000, 2)
+    give(p, y, 0, 40), give(p, y, 1, 40)
+    order = p.sequence.order[:40]
+    d = y[0, order] - y[1, order]
+    of_one = (((d - d.mean()) ** 2).sum() + 0.5 * np.abs(d).max() ** 2) / (len(d) - 1)
+    of_mean = of_one / len(d) * (1 - len(d) / 1000)
+    # Robbins' mixture, as docs/sample.md has it, tightest at 60 items.
+    log = np.log(1 / 0.05**2)
+    r = of_one / of_mean * (log + np.log(log + 1)) / 60
+    size = 0.5 * d.mean() ** 2 / of_mean * r / (1 + r) - 0.5 * np.log1p(r)
+    b = p.belief()
+    assert max(b.evidence[0, 1], b.evidence[1, 0]) == pytest.approx(max(size, 0.0), rel=1e-9)
+    assert b.variance[0, 1] > 100 * of_mean

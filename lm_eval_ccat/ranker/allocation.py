@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.policy import Choice, Policy
-from .audit import draw, is_due
-from .exposure import draw_one
+from ..methods.belief import Floats
+from ..methods.policy import Choice
+from . import audit
 from .ledger import Account, Ledger
-from .standing import Standing
+from .standing import Judge
 from .stopping import StoppingRule
 
 #: How much more an item of another model must be worth before a model that is asked for by itself
@@ -31,11 +31,12 @@ class Turn:
 
 
 class Turns:
-    """Decides who is next; it changes nothing.
+    """Decides who is next; it changes nothing but what it has looked up.
 
     Parameters
     ----------
-    standing : Standing
+    judge : Judge
+    ledger : Ledger
     rule : StoppingRule
         Who still needs items after the warm-up.
     warmup : int
@@ -43,7 +44,7 @@ class Turns:
     cap : int
         Most items per model; the warm-up is not cut by it.
     seed : int
-    audit : float
+    audit_share : float
         Share of the items of each model and task that is drawn at random.
     exposure : int
         Items among which each one is drawn.
@@ -51,61 +52,37 @@ class Turns:
 
     def __init__(
         self,
-        standing: Standing,
+        judge: Judge,
+        ledger: Ledger,
         rule: StoppingRule,
         warmup: int,
         cap: int,
         seed: int,
-        audit: float,
+        audit_share: float,
         exposure: int,
     ) -> None:
-        self.live = standing
-        self.standing = standing  # what turns are decided on
-        self.rule = rule
-        self.cap = cap
-        self.warmup = warmup
-        self.seed = seed
-        self.audit = audit
-        self.exposure = exposure
+        self.judge, self.rule, self.cap, self.warmup = judge, rule, cap, warmup
+        self.seed, self.audit_share, self.exposure = seed, audit_share, exposure
         self.stopped: str | None = None
+        self._ledger = ledger
+        self._policy = judge.score.leader
         self._found: tuple[int, list[Turn]] | None = None
         self._answers = 0  # since the last look
         self._made: list[list[Turn]] = []
 
-    @property
-    def _ledger(self) -> Ledger:
-        return self.standing.ledger
-
-    @property
-    def _policy(self) -> Policy:
-        return self.live.policy
-
     def learned(self) -> None:
-        """An answer has come in, or will not come.
+        """An answer has come in, or will not come: the ranker looks, once its warm-up is over.
 
         Where a look at all models together is expensive, turns are decided on one that is some
-        answers old. When it is taken depends on what was told, not on who looks.
+        answers old. When it is taken depends on what was told, not on who reads a result.
         """
-        every = self._policy.answers_per_look
-        if every == 1:
-            return
+        every = 1 if self.judge.score.alone is None else self._policy.answers_per_look
         self._answers += 1
         if self._warming().any():
-            self.look_anew()
-        elif self.standing is self.live or self._answers >= every:
-            self.standing, self._answers = self.live.still(), 0
-
-    def elapsed(self, seconds: float) -> None:
-        """So long has the run taken."""
-        self.live.elapsed = self.standing.elapsed = seconds
-
-    def look_anew(self) -> None:
-        """Decide on what is known at the moment, until the next answer."""
-        self.standing = self.live
-
-    def forget(self) -> None:
-        """Something else than the ledger has changed: a rule, a stop."""
-        self._found = None
+            self.judge.look_anew()
+        elif every == 1 or not self.judge.has_looked or self._answers >= every:
+            self.judge.look()
+            self._answers = 0
 
     def candidates(self) -> list[Turn]:
         """Who may get the next item; depends on the state alone, so it is kept."""
@@ -115,18 +92,27 @@ class Turns:
             self._found = (self._ledger.changes, self._find())
         return self._found[1]
 
+    def forget(self) -> None:
+        """Something else than the ledger has changed: a rule, a pair that is barred."""
+        self._found = None
+
     def _find(self) -> list[Turn]:
-        ledger, left = self._ledger, self._ledger.left()
+        ledger = self._ledger
         warming = self._warming()
         if warming.any():
             able = warming & ledger.affordable(self._free())
             if able.any():
-                fewest = ledger.loads[able].min()
-                return self._listed(able & (ledger.loads == fewest))
-        wanted = self.rule.wants(self.standing) & ledger.there & (ledger.n < self.cap)
-        wanted &= ledger.able(left)
+                return self._listed(able & (ledger.loads == ledger.loads[able].min()))
+        wanted = self._wanted() & (ledger.n < self.cap) & ledger.able(ledger.left())
         made = self._turns()[-1]
         return [made[j] for j in wanted.nonzero()[0].tolist()]
+
+    def _wanted(self) -> NDArray[np.bool_]:
+        """Models that the stopping rule would give more items; shape (n_models,)."""
+        out = self._ledger.there.copy()
+        if out.any():
+            out[out] = self.rule.wants(self.judge.standing())
+        return out
 
     def _free(self) -> float:
         """What an item of the warm-up may cost."""
@@ -158,28 +144,27 @@ class Turns:
 
     def unsettled(self) -> list[int]:
         """Models that the stopping rule would give more items."""
-        wanted = self.rule.wants(self.standing)
-        return [j for j in self._ledger.active if wanted[j]]
+        return np.flatnonzero(self._wanted()).tolist()
 
     def _load(self, turn: Turn) -> int:
         return int(self._ledger.accounts[turn.model].load[turn.task or 0])
 
-    def alone(self, account: Account) -> list[Turn]:
-        """The turn of one model if it may get an item now, else nothing.
+    def alone(self, account: Account) -> Turn | None:
+        """The turn of one model if it may get an item now.
 
         Asked for by itself a model waits for no other: it takes its whole warm-up at once and goes
         on while others are still warming up, whose warm-up stays reserved in the budget. Only
         where the budget is too small for all does it leave the turn to a model whose next item is
         worth much more for its price.
         """
-        j = self._ledger.position[account.name]
+        j = account.at
         if self.stopped is not None or account.dropped is not None:
-            return []
+            return None
         warming, left, free = self.warming(), self._ledger.left(), self._free()
         own = [t for t in warming if t.model == j]
         if own:
             able = [t for t in own if self._ledger.affords(account, free, t.task)]
-            return sorted(able, key=self._load)[:1]
+            return min(able, key=self._load, default=None)
         if not math.isinf(left):
             for t in warming:
                 other = self._ledger.accounts[t.model]
@@ -187,10 +172,10 @@ class Turns:
                 if t.task is not None and self._ledger.affords(other, now, t.task):
                     missing = self.warmup - self._load(t)
                     left -= self._ledger.mean_price(other, t.task) * missing
-        open_ = account.n < self.cap and j in self.unsettled()
+        open_ = account.n < self.cap and bool(self._wanted()[j])
         if not (open_ and self._ledger.affords(account, left)):
-            return []
-        return [] if self._others_are_worth_more(j, warming, left) else [Turn(j)]
+            return None
+        return None if self._others_are_worth_more(j, warming, left) else Turn(j)
 
     def _others_are_worth_more(self, j: int, warming: Sequence[Turn], left: float) -> bool:
         if math.isinf(left):
@@ -217,10 +202,10 @@ class Turns:
         able = every if room is None else [t for t in every if t.model in room]
         if not able:
             return None
-        turn = self.choose(able)
+        turn = self._choose(able)
         if len(able) == len(every) or turn.task is not None or not least:
             return turn
-        first = self.choose(every)
+        first = self._choose(every)
         price, other = self._ledger.prices[[turn.model, first.model]].tolist()
         if price == 0.0 or first == turn:
             return turn
@@ -229,7 +214,7 @@ class Turns:
         worth = self._worth([turn.model, first.model], [price, other])
         return turn if worth[0] >= least * worth[1] else None
 
-    def choose(self, candidates: Sequence[Turn]) -> Turn:
+    def _choose(self, candidates: Sequence[Turn]) -> Turn:
         """Who of the candidates is next."""
         first = candidates[0]
         if len(candidates) == 1 or first.task is not None:
@@ -241,11 +226,11 @@ class Turns:
             models, prices = [t.model for t in candidates], [1.0] * len(candidates)
         return candidates[int(np.argmax(self._worth(models, prices)))]
 
-    def _worth(self, models: Sequence[int], prices: Sequence[float]) -> NDArray[np.float64]:
+    def _worth(self, models: Sequence[int], prices: Sequence[float]) -> Floats:
         pending: list[tuple[int, ...]] = [()] * len(models)
         if self._ledger.n_in_flight:
             pending = [tuple(self._ledger.accounts[j].pending) for j in models]
-        return self.standing.policy.priorities(models, pending, prices)
+        return self.judge.score.priorities(self.judge.seen, models, pending, prices)
 
     # -- which item ---------------------------------------------------------------------------
 
@@ -255,23 +240,27 @@ class Turns:
         if drawn is not None:
             return drawn
         account = self._ledger.accounts[turn.model]
-        asking = self._asking(turn)
-        choice = self._policy.select(turn.model, *asking)
-        if self.exposure == 1 or choice.probability is not None:
-            return choice  # what is drawn at random is not drawn again
-        best = self._policy.shortlist(turn.model, *asking, self.exposure)
-        task = self._ledger.contents.task_at(best[0])
-        return Choice(draw_one(best, self.seed, turn.model, int(account.asked[task])))
+        best = self._next(turn, self.exposure)
+        if len(best) == 1 or best[0].probability is not None:
+            return best[0]  # what is drawn at random is not drawn again
+        # The "randomesque" rule of computerized adaptive testing: a draw among the K most
+        # informative spreads use, for a test that asks the most informative asks the same first
+        # items of everyone, and who learns those gains rank.
+        task = self._ledger.contents.task_at(best[0].item)
+        n_asked = int(account.asked[task])
+        rng = np.random.default_rng([self.seed, 0xE4905, turn.model, n_asked])
+        return best[int(rng.integers(len(best)))]
 
-    def _asking(self, turn: Turn) -> tuple[NDArray[np.bool_], tuple[int, ...], NDArray[np.float64]]:
-        """What the policy is asked with: items that may be chosen, those in flight, prices."""
+    def _next(self, turn: Turn, k: int = 1) -> list[Choice]:
+        """What the policy would ask."""
         ledger, account = self._ledger, self._ledger.accounts[turn.model]
         choosable = ledger.choosable(account, self._limit(turn))
         if turn.task is not None and len(ledger.contents.tasks) > 1:
             where = ledger.contents.tasks[turn.task].where
             here, choosable = choosable, np.zeros_like(choosable)
             choosable[where] = here[where]
-        return choosable, tuple(account.pending), ledger.price(account) * ledger.units
+        price = ledger.price(account) * ledger.units
+        return self.judge.score.next(turn.model, choosable, tuple(account.pending), price, k)
 
     def _limit(self, turn: Turn) -> float:
         """What the item may cost: all that is left, or no limit in a warm-up without one."""
@@ -284,17 +273,17 @@ class Turns:
         Near the end of the budget nothing is drawn once any item left is too dear: drawing among
         the affordable ones only would not be a draw among all.
         """
-        if not self.audit:
+        if not self.audit_share:
             return None
         ledger, account = self._ledger, self._ledger.accounts[turn.model]
         contents, task = ledger.contents, turn.task or 0
         if turn.task is None and len(contents.tasks) > 1:
-            task = contents.task_at(self._policy.select(turn.model, *self._asking(turn)).item)
+            task = contents.task_at(self._next(turn)[0].item)
         where = contents.tasks[task].where
         left, n_asked = account.available[where], int(account.asked[task])
-        if not left.any() or not is_due(n_asked, self.audit):
+        if not left.any() or not audit.is_due(n_asked, self.audit_share):
             return None
         if float(ledger.price(account) * ledger.units[where][left].max()) > ledger.left():
             return None
-        item = where.start + draw(left, self.seed, turn.model, n_asked)
+        item = where.start + audit.draw(left, self.seed, turn.model, n_asked)
         return Choice(item, 1.0 / int(left.sum()))

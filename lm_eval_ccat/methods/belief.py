@@ -1,0 +1,307 @@
+"""`Belief`: what a method says of the models at a moment. It decides nothing; `Verdicts` do.
+
+All scores are on [0, 1], higher is better. The matrices have one row and one column per tested
+model, and their diagonal is the model itself: what a comparison with a reference model needs.
+Reference models, whose place is known, have no rows here: a board of thousands has no room for all
+pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, stdtr
+
+Floats = NDArray[np.float64]
+
+#: The two questions: the order of full runs of these items, or of items like these.
+BENCHMARK, POPULATION = "benchmark", "population"
+_LEAST_VARIANCE = 1e-18
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """Models with full results, where they stand on the scale of a belief.
+
+    Attributes
+    ----------
+    names : tuple of str
+    location, variance : ndarray of shape (n_references,)
+        Variance 0 where every item was scored and the question is about these items.
+    estimate, error : ndarray of shape (n_references,)
+        Mean score and its standard error.
+    """
+
+    names: tuple[str, ...]
+    location: Floats
+    variance: Floats
+    estimate: Floats
+    error: Floats
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether they have no errors."""
+        return not self.variance.any()
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """Where the tested models stand, and how sure that is.
+
+    Attributes
+    ----------
+    location : ndarray of shape (n,)
+        What the order sorts by; Student's on this scale.
+    variance : ndarray of shape (n, n)
+        Of ``location[i] - location[j]``; on the diagonal that of ``location[i]`` itself.
+    df : ndarray of shape (n, n)
+        Degrees of freedom of these variances; infinite where they are known.
+    n : ndarray of shape (n, n)
+        Items behind them: of both models, on the diagonal of one; over several tasks their sum.
+    n_items : float
+        Items of the benchmark; infinite where the question is about the population.
+    question : {"benchmark", "population"}
+        What `variance` is about: it lacks or has the sampling error of the benchmark's items.
+    score, slope : ndarray of shape (n,), optional
+        Estimated mean score and its slope in `location`, where that is another scale (abilities).
+    evidence : ndarray of shape (n, n), optional
+        ``-log p`` for "i is better than j" (two-sided p), where the method has evidence that holds
+        at all its looks; it replaces the boundary. Not antisymmetric: both may have been large.
+    closeness : ndarray of shape (n, n), optional
+        The same for "i and j differ by at most `close_by`"; symmetric.
+    close_by : float
+        The difference that `closeness` is about.
+    references : References, optional
+    counts : ndarray of shape (n, n), optional
+        Part of a gap that counts for `loss`: what a single look would need over what the looks in
+        force need; 0 where they decide nothing yet.
+
+    Examples
+    --------
+    >>> b = Belief.independent([0.6, 0.5], [0.02, 0.01], n=[40, 60], n_items=500)
+    >>> b.n.tolist(), round(float(b.variance[0, 1]), 6)
+    ([[40.0, 40.0], [40.0, 60.0]], 0.0005)
+    """
+
+    location: Floats
+    variance: Floats
+    df: Floats
+    n: Floats
+    n_items: float
+    question: str = BENCHMARK
+    score: Floats | None = None
+    slope: Floats | None = None
+    evidence: Floats | None = None
+    closeness: Floats | None = None
+    close_by: float = 0.0
+    references: References | None = None
+    counts: Floats | None = None
+
+    @classmethod
+    def independent(
+        cls,
+        location: Sequence[float] | Floats,
+        error: Sequence[float] | Floats,
+        *,
+        n: Sequence[float] | Floats,
+        n_items: float,
+        score: Floats | None = None,
+        slope: Floats | None = None,
+        question: str = BENCHMARK,
+    ) -> Belief:
+        """Models that are judged apart from each other, with normal errors.
+
+        Parameters
+        ----------
+        location, error, n : array_like of shape (n_models,)
+            Where each stands, its standard error, and the items behind it.
+        n_items, score, slope, question
+            As the class has them.
+        """
+        v, k = np.asarray(error, dtype=np.float64) ** 2, np.asarray(n, dtype=np.float64)
+        variance = v[:, None] + v
+        variance.flat[:: len(v) + 1] = v
+        least, far = np.minimum(k[:, None], k), np.full(variance.shape, np.inf)
+        at = np.asarray(location, dtype=np.float64)
+        return cls(at, variance, far, least, n_items, question, score, slope)
+
+    @property
+    def estimate(self) -> Floats:
+        """Estimated mean scores; shape (n,)."""
+        return self.location if self.score is None else self.score
+
+    @cached_property
+    def loss(self) -> Floats:
+        """Expected loss by each model's being ordered wrongly, by its variance; shape (n,).
+
+        Up to a factor, the derivative of ``sum over j of E |x_i - x_j| 1(order wrong)``. A gap
+        counts by `counts`: else a model whose place looks clear would be asked nothing, and the
+        pairs that the looks in force have not decided would stay open.
+        """
+        sd = np.sqrt(np.maximum(self.variance, _LEAST_VARIANCE))
+        z = self.location[:, None] - self.location
+        z /= sd
+        if self.counts is not None:
+            z *= self.counts
+        z *= z
+        z *= -0.5
+        loss = np.exp(z, out=z)
+        loss /= sd
+        loss[self.variance == 0.0] = 0.0
+        loss.flat[:: len(loss) + 1] = 0.0
+        return np.asarray(np.add.reduce(loss, 1))
+
+    @cached_property
+    def on_scores(self) -> Belief:
+        """The same on the scale of scores, by the delta method; itself where it is so already."""
+        if self.score is None or self.slope is None:
+            return self
+        own, s = self.variance.diagonal(), self.slope
+        shared = 0.5 * (own[:, None] + own - self.variance)
+        square = s * s * own
+        variance = square[:, None] + square - 2.0 * np.outer(s, s) * shared
+        np.fill_diagonal(variance, square)
+        r = self.references
+        if r is not None:
+            r = replace(r, location=r.estimate, variance=r.error**2)
+        return replace(
+            self, location=self.score, variance=variance, score=None, slope=None, references=r
+        )
+
+    def only(self, models: Sequence[int]) -> Belief:
+        """Of these models alone, in this order."""
+        if list(models) == list(range(len(self.location))):
+            return self
+        at = np.asarray(models, dtype=np.intp)
+        pairs = np.ix_(at, at)
+        return replace(
+            self,
+            location=self.location[at],
+            variance=self.variance[pairs],
+            df=self.df[pairs],
+            n=self.n[pairs],
+            score=None if self.score is None else self.score[at],
+            slope=None if self.slope is None else self.slope[at],
+            evidence=None if self.evidence is None else self.evidence[pairs],
+            closeness=None if self.closeness is None else self.closeness[pairs],
+            counts=None,
+        )
+
+    @classmethod
+    def sum(
+        cls,
+        beliefs: Sequence[Belief],
+        weights: Sequence[float] | Floats,
+        correlation: Floats | None = None,
+    ) -> Belief:
+        """Belief of ``sum of weight x score``.
+
+        Parameters
+        ----------
+        beliefs : sequence of Belief
+            Of the same models and question.
+        weights : sequence of float
+        correlation : ndarray of shape (len(beliefs), len(beliefs)), optional
+            Of the errors, for outcomes of the same answers. Without it the beliefs are of tasks,
+            whose errors are independent; degrees of freedom are then Welch's, and items add up.
+
+        Examples
+        --------
+        >>> a = Belief.independent([0.5, 0.4], [0.03, 0.03], n=[9, 9], n_items=90)
+        >>> both = Belief.sum([a, a], [0.5, 0.5])
+        >>> round(float(both.variance[0, 0] ** 0.5), 4), float(both.n[0, 1])
+        (0.0212, 18.0)
+        >>> one = Belief.sum([a, a], [0.5, 0.5], correlation=np.ones((2, 2)))
+        >>> round(float(one.variance[0, 0] ** 0.5), 4), float(one.n[0, 1])
+        (0.03, 9.0)
+        """
+        first = beliefs[0]
+        if any(b.question != first.question for b in beliefs):
+            raise ValueError("beliefs about different questions cannot be summed")
+        parts, w = [b.on_scores for b in beliefs], np.asarray(weights, dtype=np.float64)
+        if len(parts) == 1 and w[0] == 1.0:
+            return parts[0]  # a task by itself keeps what its method has at all looks
+        mean = w @ np.array([b.location for b in parts])
+        df, n = np.array([b.df for b in parts]), np.array([b.n for b in parts])
+        variance = np.array([b.variance for b in parts])
+        if correlation is not None:
+            sd = w[:, None, None] * np.sqrt(variance)
+            total = np.maximum(np.einsum("aij,ab,bij->ij", sd, correlation, sd), 0.0)
+            together, items, n_items = df.min(axis=0), n.min(axis=0), first.n_items
+        else:
+            variance *= (w * w)[:, None, None]
+            total = np.add.reduce(variance, 0)
+            variance *= variance
+            variance /= np.maximum(df, 1e-6)
+            share = np.add.reduce(variance, 0)
+            together = np.full(total.shape, np.inf)
+            np.divide(total**2, share, out=together, where=share > 0.0)
+            items, n_items = np.add.reduce(n, 0), sum(b.n_items for b in parts)
+        return cls(mean, total, together, items, n_items, first.question)
+
+    def lent(self, shift: Floats, more: Floats) -> Belief:
+        """With what a prior across tasks adds; to be called on the sum of the tasks that share it.
+
+        Parameters
+        ----------
+        shift, more : ndarray of shape (n,)
+            Of the estimates, and of the variance of each. What the errors of two models have in
+            common stays that share of them.
+        """
+        alone = np.maximum(self.variance.diagonal(), _LEAST_VARIANCE)
+        now = np.maximum(alone + more, _LEAST_VARIANCE)
+        before, after = np.sqrt(np.outer(alone, alone)), np.sqrt(np.outer(now, now))
+        alike = (alone[:, None] + alone - self.variance) / (2.0 * before)
+        extra = now - alone
+        variance = self.variance + extra[:, None] + extra - 2.0 * alike * (after - before)
+        np.fill_diagonal(variance, now)
+        return replace(
+            self,
+            location=self.location + shift,
+            variance=np.maximum(variance, _LEAST_VARIANCE),
+            evidence=None,
+        )
+
+    @cached_property
+    def pairs(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Gap, variance, degrees of freedom and items of tested models (rows) against all rows.
+
+        The variance of a model against itself is 0. Shapes (n, n + n_references).
+        """
+        m = len(self.location)
+        gap = self.location[:, None] - self.location
+        variance = self.variance.copy()
+        variance.flat[:: m + 1] = 0.0
+        if (r := self.references) is None:
+            return gap, variance, self.df, self.n
+        own, df = self.variance.diagonal()[:, None], self.df.diagonal()[:, None]
+        v = own + r.variance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            welch = df if r.exact else np.where(own > 0.0, df * (v / own) ** 2, np.inf)
+        n = np.repeat(self.n.diagonal()[:, None], len(r.names), axis=1)
+        more = (self.location[:, None] - r.location, v, np.broadcast_to(welch, v.shape), n)
+        a, b, c, d = (
+            np.concatenate(x, axis=1) for x in zip((gap, variance, self.df, self.n), more)
+        )
+        return a, b, c, d
+
+    @cached_property
+    def tails(self) -> Floats:
+        """P(the other way round) of every pair, as if looked at once; at most 1/2."""
+        gap, variance, df, _ = self.pairs
+        return tail(np.abs(gap), variance, df)
+
+
+def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:
+    """Student's tail above a gap of at least 0; half where nothing is known or nothing differs."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = gap / np.sqrt(variance)
+    t = np.where(np.isnan(t), 0.0, t)
+    out = np.asarray(ndtr(-t))
+    finite = np.isfinite(df) & (t < 40.0)
+    out[finite] = stdtr(np.minimum(df[finite], 1e9), -t[finite])
+    return out

@@ -1,0 +1,237 @@
+"""`Looks`: what a difference must be to decide a pair that is looked at again and again.
+
+After `n` items of both models (n >= 10, at most `horizon` of N) a pair is decided if
+
+    |z| >= 1.04 C (n / horizon) ** (DELTA - 1/2),  DELTA = 1/4,
+
+with z the difference in standard errors, brought from Student's tail to the normal one. C solves
+
+    level = 2 Phi(-c_0) + sum over looks of phi(c_k') c_k' (d_k - 2 (log c_k - log c_(k-1))),
+    d_k = log I_k - log I_(k-1),  I = n / (1 - n/N),  c_k' = c_k + 0.583 sqrt(d_k):
+
+the first look, then Durbin's tangent approximation of the rate at which Brownian motion leaves a
+curved boundary, with Siegmund's correction for looks that are discrete. Read backwards it is a
+p-value that holds at every look. A horizon that is passed is raised: a part of the level is kept
+back for that from the start. Where there is no horizon, `mixture` is the boundary.
+
+References
+----------
+S. K. Wang and A. A. Tsiatis, Biometrics 43 (1987), the family of boundaries; J. Durbin, Journal of
+Applied Probability 22 (1985), the tangent approximation; D. Siegmund, Sequential Analysis (1985),
+0.583. What it does on real scores is measured: benchmarks/looks.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri, stdtrit
+
+from ..methods import mixture
+from ..methods.belief import Belief, tail
+
+Floats = NDArray[np.float64]
+
+#: Items of both models before which no pair is decided; exponent of the boundary: 0.5 is Pocock's
+#: constant one, 0 is O'Brien and Fleming's.
+FIRST_LOOK, DELTA = 10, 0.25
+#: Factor of the boundary for what standard errors and tails are found to lack.
+STRETCH = 1.04
+#: Part of the level that is kept back for a horizon that is raised; each further horizon takes
+#: half of what is left.
+KEPT = 0.1
+#: What sums of scores may lose by rounding.
+ROUNDING = 1e-12
+
+
+def _clock(n: Floats, n_items: float) -> Floats:
+    """One over the variance of a mean over `n` of `n_items`, drawn without replacement."""
+    return np.asarray(n / np.maximum(1.0 - n / n_items, 0.5 / n_items))
+
+
+@lru_cache(maxsize=64)
+def _scales(first: int, horizon: int, n_items: float) -> tuple[Floats, Floats]:
+    """Scales C of the boundary, and the log of the chance that equal models ever exceed them."""
+    scale = np.linspace(0.5, 9.0, 400)
+    n = np.arange(min(first, horizon), horizon + 1.0)
+    shape = (n / horizon) ** (DELTA - 0.5)
+    step = np.diff(np.log(_clock(n, n_items)))
+    c = np.multiply.outer(scale, shape)
+    later = c[:, 1:] + 0.583 * np.sqrt(step)
+    rate = np.exp(-0.5 * later**2) / math.sqrt(2.0 * math.pi) * later
+    wrong = 2.0 * ndtr(-c[:, 0]) + (rate * (step - 2.0 * np.diff(np.log(shape)))).sum(axis=1)
+    return scale, np.minimum.accumulate(np.log(np.minimum(wrong, 1.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """How verdicts are paid for: by one look, up to a horizon, or at any look; and what was seen.
+
+    Attributes
+    ----------
+    once : bool
+        Whether there is a single look, at a number of items that was fixed in advance.
+    horizons : tuple of int
+        Items of a pair that are possible at most; the later ones as it was raised. Empty where
+        there is no limit.
+    up, down, close : ndarray of shape (n_tested, n_rows), optional
+        The largest evidence (``-log p``) of the looks so far: row better, column better, as close
+        as ``min_difference``; 0 where it decides nothing. Only `after` changes it, which the
+        ranker calls at its own looks: whoever reads a result takes none.
+
+    Examples
+    --------
+    >>> at = np.array([20.0, 100.0, 200.0])
+    >>> Looks(horizons=(200,)).boundary(0.05, at, 1000.0).round(2).tolist()
+    [4.48, 2.99, 2.52]
+    >>> Looks().boundary(0.05, at, 1000.0).round(2).tolist()
+    [3.15, 3.07, 3.13]
+    """
+
+    once: bool = False
+    horizons: tuple[int, ...] = ()
+    up: Floats | None = None
+    down: Floats | None = None
+    close: Floats | None = None
+
+    # -- the boundary -------------------------------------------------------------------------
+
+    def _stages(self, n_items: float) -> list[tuple[int, int, float]]:
+        """First and last item of each stage, and its part of the level."""
+        out, first, left = [], FIRST_LOOK, 1.0
+        for k, horizon in enumerate(self.horizons):
+            last = int(max(min(horizon, n_items - 1), 1))
+            share = left if horizon >= n_items - 1 else left * (0.5 if k else 1.0 - KEPT)
+            out.append((first, last, share))
+            first, left = last + 1, left - share
+        return out
+
+    def spent(self, n_items: float) -> float:
+        """Part of the level that the horizons so far may use up."""
+        return sum(s for *_, s in self._stages(n_items)) if self.horizons else 1.0
+
+    def log_p(self, tails: Floats, n: Floats, n_items: float) -> Floats:
+        """Log of the two-sided level at which a one-sided tail decides, at whatever look."""
+        tails = np.maximum(tails, 1e-300)
+        if self.once:
+            return np.asarray(np.minimum(np.log(2.0 * tails), 0.0))
+        z, n = np.maximum(-ndtri(tails), 0.0), np.maximum(n, 1.0)
+        if not self.horizons:
+            log = mixture.log_p(z, _clock(n, n_items))
+        else:
+            log = np.zeros(n.shape)
+            for first, last, share in self._stages(n_items):
+                at = z / STRETCH * np.minimum(n / last, 1.0) ** (0.5 - DELTA)
+                here = np.interp(at, *_scales(first, last, n_items)) - math.log(share)
+                log = np.where((n >= first) & (n <= last), here, log)
+            log = np.where(n >= n_items, math.log(1e-300), log)
+        return np.asarray(np.where(n < min(FIRST_LOOK, n_items), 0.0, np.minimum(log, 0.0)))
+
+    def boundary(self, level: float, n: Floats, n_items: float) -> Floats:
+        """Where `log_p` of a normal tail is the level, in standard errors; infinite too early."""
+        if self.once:
+            return np.full(np.shape(n), -float(ndtri(0.5 * level)))
+        n = np.maximum(n, 1.0)
+        if not self.horizons:
+            c = mixture.boundary(level, _clock(n, n_items))
+        else:
+            c = np.full(n.shape, np.inf)
+            for first, last, share in self._stages(n_items):
+                least = _least(first, last, n_items, level * share)
+                shape = np.minimum(n / last, 1.0) ** (DELTA - 0.5)
+                c = np.where((n >= first) & (n <= last), STRETCH * least * shape, c)
+            c = np.where(n >= n_items, 0.0, c)
+        return np.asarray(np.where(n < min(FIRST_LOOK, n_items), np.inf, c))
+
+    def reach(self, level: float, df: Floats, n: Floats, n_items: float) -> Floats:
+        """Half an interval that errs with probability `level`, in standard errors."""
+        c = self.boundary(level, n, n_items)
+        tails = np.maximum(ndtr(-np.minimum(c, 30.0)), 1e-300)
+        with np.errstate(invalid="ignore"):
+            student = np.where(np.isinf(df), c, -stdtrit(np.minimum(df, 1e9), tails))
+        return np.asarray(np.where(np.isinf(c), np.inf, student))
+
+    def counts(self, level: float, belief: Belief) -> Floats | None:
+        """`Belief.counts` under these looks; None for a single one."""
+        if self.once:
+            return None
+        return np.asarray(-ndtri(0.5 * level) / self.boundary(level, belief.n, belief.n_items))
+
+    # -- what was seen ------------------------------------------------------------------------
+
+    def after(self, belief: Belief, level: float, min_difference: float = 0.0) -> Looks:
+        """One look more, by which pairs may be decided at levels up to `level`.
+
+        Evidence that decides nothing at `level` is not worth its time, and counts as none.
+        """
+        gap, variance, df, n = belief.pairs
+        least = self.boundary(level, n, belief.n_items)
+        size = self._evidence(np.abs(gap), variance, df, n, belief.n_items, least)
+        up, down = np.where(gap > 0.0, size, 0.0), np.where(gap < 0.0, size, 0.0)
+        m = len(belief.location)
+        if belief.evidence is not None and not self.once:
+            up[:, :m], down[:, :m] = belief.evidence, belief.evidence.T
+        close = np.zeros(gap.shape)
+        if min_difference > 0.0:
+            gap, variance, df, n = belief.on_scores.pairs
+            room = np.maximum(min_difference - np.abs(gap), 0.0)
+            close = self._evidence(room, variance, df, n, belief.n_items, least)
+            if belief.closeness is not None and belief.close_by == min_difference:
+                close[:, :m] = belief.closeness
+        before = self.up is not None and not self.once
+        if before and self.up is not None and self.down is not None and self.close is not None:
+            up, down = np.maximum(up, self.up), np.maximum(down, self.down)
+            close = np.maximum(close, self.close)
+        return replace(self, up=up, down=down, close=close)
+
+    def _evidence(
+        self, size: Floats, variance: Floats, df: Floats, n: Floats, n_items: float, least: Floats
+    ) -> Floats:
+        out = np.zeros(size.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            at = np.nonzero(size >= least * np.sqrt(variance))
+        keep = (size[at] > 0.0) & (variance[at] > 0.0)
+        at = (at[0][keep], at[1][keep])
+        if len(at[0]):
+            out[at] = -self.log_p(tail(size[at], variance[at], df[at]), n[at], n_items)
+        return out
+
+    def raised(self, horizon: int) -> Looks:
+        """With a further horizon, as far as there was one and it is beyond the last."""
+        if not self.horizons or horizon <= self.horizons[-1]:
+            return self
+        return replace(self, horizons=(*self.horizons, horizon))
+
+    def joined(self, n_tested: int) -> Looks:
+        """With rows and columns for models that joined, after the tested ones there were."""
+        if self.up is None or len(self.up) == n_tested:
+            return self
+        m = len(self.up)
+
+        def wider(x: Floats | None) -> Floats:
+            assert x is not None
+            out = np.zeros((n_tested, x.shape[1] + n_tested - m))
+            out[:m, :m], out[:m, n_tested:] = x[:, :m], x[:, m:]
+            return out
+
+        return replace(self, up=wider(self.up), down=wider(self.down), close=wider(self.close))
+
+    def only(self, models: Sequence[int]) -> Looks:
+        """Of these tested models alone, in this order."""
+        if self.up is None or list(models) == list(range(len(self.up))):
+            return self
+        rows = [*models, *range(len(self.up), self.up.shape[1])]
+        at = np.ix_(list(models), rows)
+        up, down, close = (x[at] for x in (self.up, self.down, self.close) if x is not None)
+        return replace(self, up=up, down=down, close=close)
+
+
+@lru_cache(maxsize=256)
+def _least(first: int, horizon: int, n_items: float, level: float) -> float:
+    scale, log = _scales(first, horizon, n_items)
+    return float(np.interp(-math.log(level), -log, scale))

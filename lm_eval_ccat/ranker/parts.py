@@ -1,0 +1,217 @@
+"""The policies of all outcomes, told together of what happens to one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bank.outcome import Outcome
+from ..errors import ScaleError, UsageError
+from ..methods.belief import Belief, Floats
+from ..methods.policy import Policy
+from .contents import Contents
+
+#: Answers that the prior of a correlation of outcomes counts for; see `Parts.correlation`.
+_PRIOR_ANSWERS = 5.0
+
+
+class Part:
+    """One outcome in a ranking: what its method knows of the models by it.
+
+    Attributes
+    ----------
+    outcome : Outcome
+    policy : Policy
+    scores : list of dict of int to float
+        What each model was scored, by position in the bank, in the order told.
+    """
+
+    def __init__(self, outcome: Outcome, policy: Policy, n_models: int) -> None:
+        self.outcome = outcome
+        self.policy = policy
+        self.scores: list[dict[int, float]] = [{} for _ in range(n_models)]
+        self._beliefs: dict[str, tuple[int, Belief]] = {}
+
+    @property
+    def n_told(self) -> NDArray[np.intp]:
+        """Scores of every model; shape (n_models,)."""
+        return np.array([len(s) for s in self.scores], dtype=np.intp)
+
+    def belief(self, question: str, version: int) -> Belief:
+        """The policy's, kept while the version stays."""
+        kept = self._beliefs.get(question)
+        if kept is None or kept[0] != version:
+            kept = self._beliefs[question] = version, self.policy.belief(question)
+        return kept[1]
+
+
+class Parts:
+    """All outcomes of a ranking.
+
+    An answer counts for every outcome of its task. The errors of outcomes of the same answers are
+    not independent; their correlation is that of the residuals (score less what was expected just
+    before it was told) of the answers that both have.
+
+    Parameters
+    ----------
+    contents : Contents
+    n_models : int
+    make : callable
+        ``(outcome, leader, n_models) -> Policy``.
+
+    Attributes
+    ----------
+    of_task : list of list of Part
+    changes : list of int
+        Of what is known, by task.
+    """
+
+    def __init__(
+        self,
+        contents: Contents,
+        n_models: int,
+        make: Callable[[Outcome, Outcome, int], Policy],
+    ) -> None:
+        self.contents = contents
+        self.of_task = [
+            [Part(o, make(o, task.leader, n_models), n_models) for o in task.outcomes]
+            for task in contents.tasks
+        ]
+        self.changes = [0] * len(self.of_task)
+        self._products = [np.zeros((len(p), len(p))) for p in self.of_task]
+        self._both = [np.zeros((len(p), len(p))) for p in self.of_task]
+
+    @property
+    def leader(self) -> Part:
+        """The outcome that counts most of the first task: its method's ways are the ranking's."""
+        return max(self.of_task[0], key=lambda p: p.outcome.weight)
+
+    def _at(self, item: int) -> tuple[int, list[Part], int]:
+        t = self.contents.task_at(item)
+        return t, self.of_task[t], item - self.contents.starts[t]
+
+    # -- what happened ------------------------------------------------------------------------
+
+    def add_model(self) -> None:
+        """One more model joins."""
+        for t, parts in enumerate(self.of_task):
+            self.changes[t] += 1
+            for part in parts:
+                part.policy.add_model()
+                part.scores.append({})
+
+    def placed(self, model: int, item: int, probability: float | None = None) -> None:
+        """`item` was asked."""
+        _, parts, i = self._at(item)
+        for part in parts:
+            if part.outcome.bank.kept[i]:
+                part.policy.placed(model, i, probability)
+
+    def unplaced(self, model: int, item: int) -> None:
+        """`item` was given back."""
+        _, parts, i = self._at(item)
+        for part in parts:
+            if part.outcome.bank.kept[i]:
+                part.policy.unplaced(model, i)
+
+    def failed(self, model: int, item: int) -> None:
+        """`item` will have no score."""
+        t, parts, i = self._at(item)
+        self.changes[t] += 1
+        for part in parts:
+            if part.outcome.bank.kept[i]:
+                part.policy.failed(model, i)
+
+    def told(self, model: int, item: int, scores: list[float | None]) -> None:
+        """Take in one answer's scores, as `read` gives them."""
+        t, parts, i = self._at(item)
+        self.changes[t] += 1
+        if len(parts) > 1:
+            self._correlate(t, model, i, scores)
+        for part, score in zip(parts, scores):
+            if score is not None and part.outcome.bank.kept[i]:
+                part.policy.told(model, i, score)
+                part.scores[model][i] = score
+            elif part.outcome.bank.kept[i]:
+                part.policy.failed(model, i)
+
+    def read(self, model: str, item: int, given: Any) -> list[float | None]:
+        """Scores of one answer by outcome, checked; None for an outcome that it lacks.
+
+        Raises
+        ------
+        ScaleError
+            A score is not a number in [0, 1].
+        UsageError
+            An outcome is unknown, none that counts has a score, or a score alone is given for
+            several outcomes.
+        """
+        t, parts, i = self._at(item)
+        task, named = self.contents.tasks[t], self.contents.item(item)
+        if not task.kept[i]:
+            raise UsageError(f"doc_id {named!r} was removed from the bank by its calibration")
+        if isinstance(given, Mapping):
+            names = [p.outcome.name for p in parts]
+            unknown = [k for k in given if k not in names]
+            if unknown:
+                raise UsageError(
+                    f"unknown outcome {unknown[0]!r}; this task has {', '.join(names)}"
+                )
+            values = [given.get(name) for name in names]
+        elif len(parts) == 1:
+            values = [given]
+        else:
+            raise UsageError(
+                f"task {task.name!r} has several outcomes; tell a score of each: {{outcome: score}}"
+            )
+        if not any(s is not None and p.outcome.weight > 0.0 for p, s in zip(parts, values)):
+            raise UsageError(f"no outcome that counts has a score on doc_id {named!r}")
+        return [None if s is None else _score(s, model, named) for s in values]
+
+    def expected(self, model: int) -> Floats:
+        """Expected scores on all items, of the outcome of each task that counts most."""
+        leaders = (max(parts, key=lambda p: p.outcome.weight) for parts in self.of_task)
+        return np.concatenate([p.policy.expected(model) for p in leaders])
+
+    # -- what outcomes share ------------------------------------------------------------------
+
+    def _correlate(self, t: int, model: int, i: int, scores: list[float | None]) -> None:
+        residual = np.array(
+            [
+                np.nan if s is None else s - float(p.policy.expected(model)[i])
+                for p, s in zip(self.of_task[t], scores)
+            ]
+        )
+        seen = np.isfinite(residual)
+        residual = np.where(seen, residual, 0.0)
+        self._products[t] += np.outer(residual, residual)
+        self._both[t] += np.outer(seen, seen)
+
+    def correlation(self, t: int) -> Floats:
+        """Correlation of the outcomes' errors in task `t`; shape (n_outcomes, n_outcomes).
+
+        It starts at 1, where the errors of a weighted sum are largest, and that prior counts for
+        five answers.
+        """
+        s, n = self._products[t], self._both[t]
+        scale = np.sqrt(np.outer(s.diagonal(), s.diagonal()))
+        seen = np.divide(s, scale, out=np.ones_like(s), where=scale > 0.0)
+        out = (n * np.clip(seen, -1.0, 1.0) + _PRIOR_ANSWERS) / (n + _PRIOR_ANSWERS)
+        np.fill_diagonal(out, 1.0)
+        return np.asarray(out)
+
+
+def _score(value: Any, model: str, item: Any) -> float:
+    try:
+        score = float(value)
+    except (TypeError, ValueError):
+        score = float("nan")
+    if not 0.0 <= score <= 1.0:
+        raise ScaleError(
+            f"score {value!r} of model {model!r} on doc_id {item!r} is not in [0, 1]; "
+            "normalise it with the scale of the metric first"
+        )
+    return score

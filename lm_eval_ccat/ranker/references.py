@@ -1,0 +1,138 @@
+"""Reference models: full results as fixed points among which new models find their place.
+
+A leaderboard has the full results of many models. They need no items and have (almost) no error: a
+reference model with every score stands where its mean is; one that lacks some items has the
+sampling error of its mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..bank import ItemBank
+from ..errors import UsageError
+from ..methods.belief import Floats, References
+from ..scores.table import ScoreTable
+from .parts import Part
+
+Known = Mapping[str, float | Sequence[float]] | ScoreTable
+
+
+def references_of(known: Known, part: Part | None, new: Iterable[str], sampled: bool) -> References:
+    """Reference models where they stand on the scale of a ranking.
+
+    Parameters
+    ----------
+    known : mapping of str to float, or ScoreTable
+        Full-benchmark mean of each model (or its mean, standard error, and mean over the items
+        that may be asked), on [0, 1]; or its scores.
+    part : Part or None
+        The outcome that is ranked by: its bank knows the items that the scores are of, its policy
+        where a mean stands on its own scale. None for several, where only means can be given.
+    new : iterable of str
+        Models to be ranked; none may be known.
+    sampled : bool
+        Whether the benchmark's items count as a sample of a larger population: then the means of
+        reference models have the sampling error of their items, whole results or not.
+
+    Raises
+    ------
+    UsageError
+        No model, a mean outside [0, 1], a name twice, or scores of another benchmark.
+    """
+    if isinstance(known, ScoreTable):
+        if part is None:
+            raise UsageError("known models of several tasks are given by their means: {name: m}")
+        names, mean, kept_mean, error = _of_table(known, part.outcome.bank, sampled)
+    elif isinstance(known, Mapping):
+        names, mean, kept_mean, error = _of_means(known)
+        if sampled and not error.any():
+            raise UsageError(
+                "question 'population' needs the known models' scores, or (mean, standard error, "
+                "mean)"
+            )
+    else:
+        raise UsageError(f"known {known!r:.60} is neither a mapping of means nor a ScoreTable")
+    if not names:
+        raise UsageError("known names no model")
+    bad = np.flatnonzero(~((mean >= 0.0) & (mean <= 1.0)))
+    if len(bad):
+        raise UsageError(
+            f"known mean {float(mean[bad[0]])!r} of model {names[bad[0]]!r} is not in "
+            "[0, 1]; normalise it with the scale of the metric first"
+        )
+    refuse_known(names, new)
+    if part is None:
+        return References(names, kept_mean, error**2, mean, error)
+    return part.policy.references(names, mean, kept_mean, error)
+
+
+def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:
+    """Refuse a model that is to be ranked and is known."""
+    twice = sorted(set(known) & set(new))
+    if twice:
+        raise UsageError(
+            f"model {twice[0]!r} is known and is to be ranked; leave it out of one of them"
+        )
+
+
+def _of_means(known: Mapping[str, Any]) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
+    """Names, means over all items and over the kept ones, and standard errors."""
+    rows = []
+    for name, value in known.items():
+        row = [value, 0.0, value] if np.ndim(value) == 0 else list(value)
+        try:
+            rows.append([float(v) for v in row])
+        except (TypeError, ValueError):
+            raise UsageError(f"known mean {value!r} of model {name!r} is not a number") from None
+        if len(row) != 3 or not (0.0 <= rows[-1][1] < math.inf):
+            raise UsageError(f"known {value!r} of model {name!r} is not (mean, error, mean)")
+    mean, error, kept_mean = np.array(rows).reshape(-1, 3).T
+    return tuple(known), mean, kept_mean, error
+
+
+def scores_of_known(table: ScoreTable, bank: ItemBank) -> Floats:
+    """Scores of known models in bank order; shape (n_models, n_items), NaN where there is none.
+
+    Raises
+    ------
+    UsageError
+        The table is on another scale, or of none of the bank's items.
+    """
+    if table.scale != bank.scale:
+        raise UsageError(
+            f"the known results are on the scale {table.scale.describe()}, the bank's is "
+            f"{bank.scale.describe()}"
+        )
+    columns = [(i, bank.index[d]) for i, d in enumerate(table.doc_ids) if d in bank.index]
+    if not columns:
+        raise UsageError("the known results are of other items than the bank's")
+    of, to = np.array(columns).T
+    scores = np.full((len(table.models), bank.n_items), np.nan)
+    scores[:, to] = table.model_scores()[:, of]
+    return scores
+
+
+def _of_table(
+    table: ScoreTable, bank: ItemBank, sampled: bool
+) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
+    """As `_of_means` has it."""
+    scores = scores_of_known(table, bank)
+    rows = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
+    names = tuple(m for m, r in zip(table.models, rows) if r)
+    scores = scores[rows]
+    seen = np.isfinite(scores)
+    n = seen.sum(axis=1)
+    mean = np.where(seen, scores, 0.0).sum(axis=1) / n
+    squares = np.where(seen, (scores - mean[:, None]) ** 2, 0.0).sum(axis=1)
+    # Sampling without replacement; of a larger population, what is left of it is no smaller.
+    share = np.zeros(len(n)) if sampled else n / bank.n_items
+    # A model with a single score has the widest spread there is.
+    spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
+    kept = seen & bank.kept
+    kept_mean = np.where(kept, scores, 0.0).sum(axis=1) / kept.sum(axis=1)
+    return names, mean, kept_mean, np.sqrt(spread / n * (1.0 - share))

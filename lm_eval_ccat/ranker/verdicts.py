@@ -1,0 +1,464 @@
+"""`Verdicts`: what a belief and the looks so far decide. Nothing else compares a p with a level.
+
+Two rules make verdicts consistent by construction. The order sorts by location, and the evidence
+of a pair counts only in the direction of that order: a pair whose evidence points the other way is
+open. One p-value, which holds at every look, gives decisions, equivalence and what is missing.
+
+Reference models are rows of `Verdicts` like any other, and columns only of the matrices, which
+have one row per *tested* model. Pairs of reference models are never stored: exact ones are decided
+as they stand, equal ones are equivalent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from ..methods.belief import Belief, Floats, tail
+from .looks import ROUNDING, Looks
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+OPEN, DECIDED, EQUIVALENT = 0, 1, 2
+WORDS = ("open", "decided", "equivalent")
+_DRAWS, _SEED = 4096, 0x4A4B  # a probability of ranks is known to 0.008
+#: Further items that `Verdicts.missing` looks ahead.
+_FAR = 20_000
+
+
+@dataclass(frozen=True)
+class Missing:
+    """An open pair of neighbours, and how many more items of each tested one would decide it.
+
+    Attributes
+    ----------
+    a, b : str
+        `a` stands before `b`.
+    p : float
+        P(a better than b), as if looked at once.
+    items : dict of str to int, or None
+        If the difference stays what it is; None where no number within reach does.
+    """
+
+    a: str
+    b: str
+    p: float
+    items: dict[str, int] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """What is known of every pair of a tested model (rows) and any model (columns).
+
+    Columns are the tested models, then the reference models. Everything follows from
+    `Verdicts.of`; two verdicts of the same belief and looks are the same.
+
+    Attributes
+    ----------
+    belief : Belief
+    looks : Looks
+    confidence, min_difference : float
+    names : tuple of str
+        Of all rows, the tested models first.
+    location : ndarray of shape (n_rows,)
+    p, adjusted : ndarray of shape (n_tested, n_rows)
+        Two-sided, valid at every look (1 where it decides nothing at that), and as its family
+        leaves it. A pair is decided where ``adjusted <= 1 - confidence``.
+    strict : float
+        What the level of a pair that is open, and of an interval, is divided by for its family.
+    sign : ndarray of int8, shape (n_tested, n_rows)
+        1 where the row is decidedly better, -1 where the column is, else 0: not 0 exactly where
+        the state is "decided".
+    state : ndarray of int8, shape (n_tested, n_rows)
+        Open, decided or equivalent (also where the interval excludes 0).
+    barred : ndarray of bool, shape (n_tested, n_rows)
+        Pairs that may not be decided, whatever was seen.
+
+    Examples
+    --------
+    >>> b = Belief.independent([0.7, 0.69, 0.4], [0.02] * 3, n=[90] * 3, n_items=999)
+    >>> looks = Looks(horizons=(100,)).after(b, 0.05)
+    >>> v = Verdicts.of(b, looks, "abc", 0.95, familywise=True)
+    >>> v.order, v.ties, v.rank_ranges["a"], v.state.tolist()[0]
+    (['a', 'b', 'c'], [('a', 'b')], (1, 2), [0, 0, 1])
+    """
+
+    belief: Belief
+    looks: Looks
+    confidence: float
+    min_difference: float
+    names: tuple[str, ...]
+    location: Floats
+    p: Floats
+    adjusted: Floats
+    strict: float
+    sign: NDArray[np.int8]
+    state: NDArray[np.int8]
+    barred: Mask
+
+    @classmethod
+    def of(
+        cls,
+        belief: Belief,
+        looks: Looks,
+        names: Sequence[str],
+        confidence: float = 0.95,
+        *,
+        familywise: bool = False,
+        min_difference: float = 0.0,
+        barred: Mask | None = None,
+    ) -> Verdicts:
+        """The verdicts of a belief, by what the looks have seen.
+
+        Parameters
+        ----------
+        belief : Belief
+        looks : Looks
+            Of these models; ``looks.after(belief, ...)`` for a first look at this belief.
+        names : sequence of str
+            Of the tested models.
+        confidence : float, optional
+        familywise : bool, optional
+            Whether it is that of all pairs together, those with reference models among them.
+        min_difference : float, optional
+            On [0, 1].
+        barred : ndarray of bool, shape (n_tested, n_rows), optional
+        """
+        level, r, m = 1.0 - confidence, belief.references, len(belief.location)
+        gap, variance, _, _ = belief.pairs
+        off = np.zeros(gap.shape)
+        up, down, close = (off if x is None else x for x in (looks.up, looks.down, looks.close))
+        estimate = belief.estimate if r is None else np.r_[belief.estimate, r.estimate]
+        near = np.abs(estimate[:m, None] - estimate) <= min_difference + ROUNDING
+        exact = variance == 0.0  # known in full, whatever was seen
+        if exact.any():
+            up = np.where(exact, np.where(gap > ROUNDING, np.inf, 0.0), up)
+            down = np.where(exact, np.where(gap < -ROUNDING, np.inf, 0.0), down)
+            close = np.where(exact, np.where(near, np.inf, 0.0), close)
+        free = np.ones(gap.shape, dtype=bool) if barred is None else ~barred
+        free.flat[:: gap.shape[1] + 1] = False
+        p = np.exp(-np.where(free, np.where(gap > 0.0, up, np.where(gap < 0.0, down, 0.0)), 0.0))
+        adjusted, strict = _family(p, belief, level) if familywise else (p, 1.0)
+        side = np.sign(gap).astype(np.int8)
+        sign = np.where(adjusted <= level, side, 0).astype(np.int8)
+        near &= free & (np.exp(-close) * (_family_size(belief) if familywise else 1.0) <= level)
+        sign[near] = 0
+        state = np.where(near, EQUIVALENT, np.where(sign != 0, DECIDED, OPEN)).astype(np.int8)
+        return cls(
+            belief, looks, confidence, min_difference,
+            tuple(names) if r is None else (*names, *r.names),
+            belief.location if r is None else np.r_[belief.location, r.location],
+            p, adjusted, strict, sign, state, ~free,
+        )  # fmt: skip
+
+    @property
+    def tested(self) -> tuple[str, ...]:
+        """Names of the tested models."""
+        return self.names[: len(self.belief.location)]
+
+    @cached_property
+    def better(self) -> Floats:
+        """P(row better than column), as if looked at once: it describes and decides nothing."""
+        gap, variance, _, _ = self.belief.pairs
+        out = np.where(gap > 0.0, 1.0 - self.belief.tails, self.belief.tails)
+        out[(variance == 0.0) & (np.abs(gap) <= ROUNDING)] = 0.5
+        return out
+
+    def intervals(self, confidence: float | None = None) -> tuple[Floats, Floats]:
+        """Ends of every difference of scores, row less column, which hold at every look.
+
+        A difference that is decided keeps its side where an earlier look, or evidence of the
+        method's own, decided it. On the diagonal are the ends of each model's own mean.
+        """
+        level = 1.0 - (self.confidence if confidence is None else confidence)
+        b, m = self.belief.on_scores, len(self.belief.location)
+        gap, variance, df, n = (x.copy() for x in b.pairs)
+        on = slice(None, None, gap.shape[1] + 1)
+        variance.flat[on], gap.flat[on] = b.variance.diagonal(), b.location
+        n.flat[on] = np.minimum(n.flat[on], min(self.looks.horizons, default=np.inf))
+        with np.errstate(invalid="ignore"):
+            half = self.looks.reach(level, df, n, b.n_items) * np.sqrt(variance)
+        half[variance == 0.0] = 0.0
+        low, high = gap - half, gap + half
+        low[self.sign > 0] = np.maximum(low[self.sign > 0], 0.0)
+        high[self.sign < 0] = np.minimum(high[self.sign < 0], 0.0)
+        for x in (low, high):
+            x.flat[on] = np.clip(x.flat[on], 0.0, 1.0)
+        return low[:m], high[:m]
+
+    def needed(self) -> Floats:
+        """P(better) that a pair would have to show now to be decided; shape (n_tested, n_rows)."""
+        _, _, df, n = self.belief.pairs
+        level = (1.0 - self.confidence) / self.strict
+        c = self.looks.reach(level, df, n, self.belief.n_items)
+        return 1.0 - tail(np.minimum(c, 1e6), np.ones(c.shape), df)
+
+    @property
+    def withdrawn(self) -> list[tuple[str, str]]:
+        """Pairs that were decided the other way round, and are open again."""
+        gap, (up, down) = self.belief.pairs[0], (self.looks.up, self.looks.down)
+        if up is None or down is None:
+            return []
+        against = np.exp(-np.where(gap > 0.0, down, up)) <= 1.0 - self.confidence
+        at = np.argwhere(against & (self.state == OPEN) & (gap != 0.0))
+        return [(self.names[i], self.names[j]) for i, j in at.tolist() if i < j]
+
+    # -- order --------------------------------------------------------------------------------
+
+    @cached_property
+    def rows(self) -> Ints:
+        """Rows best first; equal ones as they were given, tested models before reference models."""
+        return np.argsort(-self.location, kind="stable")
+
+    @property
+    def order(self) -> list[str]:
+        """All models, best first."""
+        return [self.names[i] for i in self.rows]
+
+    def pair(self, i: int, j: int) -> tuple[int, int]:
+        """Sign of ``i - j`` and state, of rows; two reference models are as they stand."""
+        m = len(self.belief.location)
+        if i < m:
+            return int(self.sign[i, j]), int(self.state[i, j])
+        if j < m:
+            return -int(self.sign[j, i]), int(self.state[j, i])
+        sign = int(np.sign(self.location[i] - self.location[j]))
+        return sign, DECIDED if sign else EQUIVALENT
+
+    @cached_property
+    def adjacent(self) -> NDArray[np.int8]:
+        """States of neighbours in the order; shape (n_rows - 1,)."""
+        a, b = self.rows[:-1], self.rows[1:]
+        m = len(self.belief.location)
+        first = np.where(a < m, a, np.where(b < m, b, 0))
+        out = self.state[first, np.where(a < m, b, a)] if m else np.zeros(len(a), dtype=np.int8)
+        both = (a >= m) & (b >= m)
+        as_they_stand = np.where(self.location[a] > self.location[b], DECIDED, EQUIVALENT)
+        return np.where(both, as_they_stand, out).astype(np.int8)
+
+    @cached_property
+    def unsettled(self) -> Mask:
+        """Tested models with an open neighbour that may be decided; shape (n_tested,)."""
+        m = len(self.belief.location)
+        out = np.zeros(len(self.names), dtype=bool)
+        a, b = self.rows[:-1], self.rows[1:]
+        open_ = self.adjacent == OPEN
+        if open_.any():
+            first = np.where(a < m, a, b)
+            open_ &= ~self.barred[np.minimum(first, m - 1), np.where(a < m, b, a)]
+            out[a[open_]] = out[b[open_]] = True
+        return out[:m]
+
+    @property
+    def ties(self) -> list[tuple[str, ...]]:
+        """Maximal runs of neighbours that are not decided (the coarse view)."""
+        runs: list[list[str]] = []
+        for k, (name, tied) in enumerate(zip(self.order, [False, *(self.adjacent != DECIDED)])):
+            runs[-1].append(name) if k and tied else runs.append([name])
+        return [tuple(run) for run in runs if len(run) > 1]
+
+    @property
+    def separated_within_ties(self) -> list[tuple[str, str]]:
+        """Pairs in one of the `ties` that are decided all the same."""
+        at = {name: i for i, name in enumerate(self.names)}
+        return [
+            (a, b)
+            for tie in self.ties
+            for i, a in enumerate(tie)
+            for b in tie[i + 1 :]
+            if self.pair(at[a], at[b])[1] == DECIDED
+        ]
+
+    @cached_property
+    def ranges(self) -> tuple[Ints, Ints]:
+        """Best and worst rank that decided pairs, and what follows from them, leave possible."""
+        m, at, r = len(self.belief.location), self.location, self.belief.references
+        above, over, under = (
+            x.copy() for x in (self.sign[:, :m] > 0, self.sign[:, m:] > 0, self.sign[:, m:] < 0)
+        )
+        fixed, n = at[m:], len(at)
+        if r is not None and r.exact:  # who beats one exact reference beats the lower ones
+            over = np.where(over, fixed, -np.inf).max(axis=1, keepdims=True) >= fixed
+            under = np.where(under, fixed, np.inf).min(axis=1, keepdims=True) <= fixed
+        above |= (over.astype(np.float32) @ under.T.astype(np.float32)) > 0.0
+        own = self.rows[self.rows < m]
+        for i in own[::-1]:  # the worst first: what it is above is known
+            less = above[i].nonzero()[0]
+            above[i] |= above[less].any(axis=0)
+            over[i] |= over[less].any(axis=0)
+        for i in own:
+            under[i] |= under[above[:, i]].any(axis=0)
+        better = np.r_[above.sum(axis=0) + under.sum(axis=1), over.sum(axis=0)]
+        worse = np.r_[above.sum(axis=1) + over.sum(axis=1), under.sum(axis=0)]
+        if r is not None and r.exact:
+            ascending = np.sort(fixed)
+            better[m:] += len(fixed) - np.searchsorted(ascending, fixed, side="right")
+            worse[m:] += np.searchsorted(ascending, fixed, side="left")
+        elif r is not None:
+            z = -float(ndtri(0.5 * (1.0 - self.confidence)))
+            for k, (place, v) in enumerate(zip(fixed, r.variance)):
+                half = z * np.sqrt(r.variance + v)
+                better[m + k] += int((fixed - place > half).sum())
+                worse[m + k] += int((place - fixed > half).sum())
+        return 1 + better, n - worse
+
+    @property
+    def rank_ranges(self) -> dict[str, tuple[int, int]]:
+        """`ranges` by name."""
+        best, worst = self.ranges
+        return {x: (b, w) for x, b, w in zip(self.names, best.tolist(), worst.tolist())}
+
+    # -- chances ------------------------------------------------------------------------------
+
+    def p_top(self, tops: Sequence[int] = (1,)) -> dict[int, dict[str, float]]:
+        """Probability of being among the best k, by k, from joint draws; as if looked at once."""
+        b, r = self.belief, self.belief.references
+        o = self.rows[self.rows < len(b.location)]
+        m, names = len(o), [self.names[i] for i in o]
+        if m == 2 and r is None:
+            chance = float(self.better[o[0], o[1]])
+            best = (chance, 1.0 - chance)
+            return {k: dict(zip(names, best if k == 1 else (1.0, 1.0))) for k in tops}
+        v = b.variance[np.ix_(o, o)]
+        own, off = v.diagonal(), v * (1.0 - np.eye(m))
+        if r is None:  # the common level moves no rank
+            centre = np.eye(m) - 1.0 / max(m, 1)
+            covariance = -0.5 * centre @ off @ centre
+        else:
+            covariance = 0.5 * (own[:, None] + own - off)
+        value, vector = np.linalg.eigh(covariance)
+        rng = np.random.default_rng(_SEED)
+        noise = rng.standard_normal((_DRAWS // 2, m)) @ (vector * np.sqrt(np.maximum(value, 0.0))).T
+        df = float(b.df[np.ix_(o, o)][~np.eye(m, dtype=bool)].min(initial=np.inf))
+        if np.isfinite(df):
+            noise *= np.sqrt(df / rng.chisquare(df, _DRAWS // 2))[:, None]
+        scores = b.location[o] + np.concatenate([noise, -noise])
+        if r is not None:
+            # Of exact references only the best can be among the best.
+            keep, n = np.arange(len(r.names)), _DRAWS // 8
+            if r.exact:
+                keep, n = np.argsort(-r.location, kind="stable")[: max(tops)], _DRAWS
+            error = np.random.default_rng(_SEED + 1).standard_normal((n, len(keep)))
+            theirs = r.location[keep] + error * np.sqrt(r.variance[keep])
+            scores = np.concatenate([scores[:n], theirs], axis=1)
+            names += [r.names[k] for k in keep]
+        rank = 1 + np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
+        return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
+
+    @property
+    def expected_wrong(self) -> float:
+        """Decided pairs that may be expected to be wrong, as if looked at once."""
+        m = len(self.belief.location)
+        wrong = np.where(self.state == DECIDED, np.minimum(self.better, 1.0 - self.better), 0.0)
+        return float(0.5 * wrong[:, :m].sum() + wrong[:, m:].sum())
+
+    def missing(self) -> list[Missing]:
+        """Open neighbours that may be decided, and what would decide them if the gap stays."""
+        b, m, out = self.belief, len(self.belief.location), []
+        gap, variance, df, n = b.pairs
+        # Evidence of a method's own grows about as the mixture's does.
+        own = b.evidence is not None and not self.looks.once
+        looks = Looks() if own else self.looks
+        level = math.log((1.0 - self.confidence) / self.strict)
+        for at in np.flatnonzero(self.adjacent == OPEN):
+            i, j = sorted(self.rows[at : at + 2].tolist())
+            if i >= m or not n[i, j] > 0 or self.barred[i, j]:
+                continue
+            grid = np.arange(n[i, j] + 1.0, min(b.n_items, n[i, j] + _FAR) + 1.0)
+            now, then = 1.0 / n[i, j] - 1.0 / b.n_items, 1.0 / grid - 1.0 / b.n_items
+            v = variance[i, j] * then / max(now, 1e-300)
+            far = np.full(len(grid), np.inf if own else df[i, j])
+            tails = tail(np.full(len(grid), max(abs(gap[i, j]), 1e-6)), v, far)
+            enough = (looks.log_p(tails, grid, b.n_items) <= level) | (v <= 0.0)
+            items = None
+            if enough.any():
+                least = float(grid[int(np.argmax(enough))])
+                tested = [k for k in (i, j) if k < m]
+                items = {self.names[k]: max(int(least - b.n[k, k]), 0) for k in tested}
+            a, c = self.rows[at : at + 2].tolist()
+            p = float(self.better[a, c] if a < m else 1.0 - self.better[c, a])
+            out.append(Missing(self.names[a], self.names[c], p, items))
+        return out
+
+
+# -- families ---------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=16)
+def still_true(n_models: int, with_references: bool) -> Floats:
+    """For 0, 1, .. distinct hypotheses rejected: the most of the rest that can be true together.
+
+    J. P. Shaffer, "Modified Sequentially Rejective Multiple Test Procedures", Journal of the
+    American Statistical Association 81 (1986). A model can equal at most one of several known
+    values, so a board of thousands costs a family no more than one further model does.
+
+    Examples
+    --------
+    >>> still_true(3, False).tolist(), float(still_true(1, True)[0])
+    ([3.0, 1.0, 1.0], 1.0)
+    """
+    sets = [1]  # bit s: s hypotheses can be the true ones
+    for k in range(1, n_models + 1):
+        sets.append(0)
+        for j in range(1, k + 1):
+            sets[k] |= sets[k - j] << (j * (j - 1) // 2)
+            if with_references:
+                sets[k] |= sets[k - j] << (j * (j + 1) // 2)
+    can = np.flatnonzero([c == "1" for c in bin(sets[-1])[:1:-1]])
+    left = np.arange(int(can[-1]), 0, -1)
+    return np.asarray(can[np.searchsorted(can, left, side="right") - 1], dtype=np.float64)
+
+
+def _left(belief: Belief, n: int) -> Floats:
+    """Of `n` distinct hypotheses: how many may be true when 0, 1, .. are rejected."""
+    r, m = belief.references, len(belief.location)
+    left = np.arange(n, 0, -1.0)
+    if r is None or r.exact:
+        most = still_true(m, r is not None)
+        left = np.minimum(left, np.r_[np.full(max(n - len(most), 0), most[:1]), most][-n:])
+    return left
+
+
+def _family_size(belief: Belief) -> float:
+    """Hypotheses that can be true together when none is rejected."""
+    m, r = len(belief.location), belief.references
+    distinct = 0 if r is None else len(np.unique(r.location)) if r.exact else len(r.names)
+    n = m * (m - 1) // 2 + m * distinct
+    return float(_left(belief, n)[0]) if n else 1.0
+
+
+def _family(p: Floats, belief: Belief, level: float) -> tuple[Floats, float]:
+    """p as the step-down leaves it, and by what the level of those that stay open is divided.
+
+    Equal exact reference models are one hypothesis, and the rule is Shaffer's; against reference
+    models with errors it is Holm's, for these may be equal to each other.
+    """
+    m, r = len(p), belief.references
+    upper, index = np.triu_indices(m, 1), np.arange(m, p.shape[1])
+    exact = r is not None and r.exact
+    if exact and r is not None:
+        index = m + np.unique(r.location, return_index=True)[1]
+    flat = np.concatenate([p[:, :m][upper], p[:, index].ravel()])
+    if not len(flat):
+        return p, 1.0
+    left = _left(belief, len(flat))
+    ascending = np.argsort(flat, kind="stable")
+    stepped = np.minimum(np.maximum.accumulate(flat[ascending] * left), 1.0)
+    open_ = int((stepped <= level).sum())
+    adjusted = np.empty(len(flat))
+    adjusted[ascending] = stepped
+    out, n = np.ones(p.shape), len(upper[0])
+    out[:, :m][upper] = adjusted[:n]
+    out[:, :m] = np.minimum(out[:, :m], out[:, :m].T)
+    if r is not None:
+        block = adjusted[n:].reshape(m, len(index))
+        of = np.searchsorted(r.location[index - m], r.location) if exact else slice(None)
+        out[:, m:] = block[:, of]
+    return out, float(left[min(open_, len(left) - 1)])

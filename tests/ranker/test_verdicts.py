@@ -1,0 +1,278 @@
+"""What beliefs and looks decide, against enumeration, simulation and the textbook."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise, permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr, stdtr
+
+from lm_eval_ccat.methods.belief import Belief, References
+from lm_eval_ccat.ranker.looks import FIRST_LOOK, Looks
+from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts, still_true
+
+CASES = settings(max_examples=60, deadline=None)
+
+
+def board(means: dict[str, float], error: float = 0.0) -> References:
+    at = np.array([*means.values()])
+    e = np.full(len(at), error)
+    return References(tuple(means), at, e**2, at, e)
+
+
+def some(seed: int, n: int, references: bool = False, spread: float = 0.1) -> Belief:
+    """A belief at random; some of the models are far apart, some are not."""
+    rng = np.random.default_rng(seed)
+    found = Belief.independent(
+        rng.normal(0.5, spread, n).clip(0.05, 0.95),
+        rng.uniform(0.005, 0.05, n),
+        n=rng.integers(5, 150, n),
+        n_items=400,
+    )
+    df = rng.choice([4.0, 30.0, np.inf])
+    found = replace(found, df=np.full((n, n), df))
+    return replace(found, references=board({"r": 0.4, "s": 0.55})) if references else found
+
+
+LOOKS = [Looks(once=True), Looks(), Looks(horizons=(150,)), Looks(horizons=(60, 200))]
+
+
+# -- order and ranks -----------------------------------------------------------------------------
+
+
+@CASES
+@given(n=st.integers(1, 5), seed=st.integers(0, 10**6), references=st.booleans())
+def test_ranges_are_those_of_all_orders_that_decided_pairs_allow(n, seed, references):
+    belief = some(seed, n, references)
+    v = Verdicts.of(belief, LOOKS[0].after(belief, 0.05), "abcde"[:n])
+    rng, m = np.random.default_rng(seed), len(v.names)
+    gap = belief.pairs[0]
+    sign = np.where(rng.random(gap.shape) < 0.4, np.sign(gap), 0).astype(np.int8)
+    sign[:, :n] = np.triu(sign[:, :n], 1) - np.triu(sign[:, :n], 1).T
+    v = replace(v, sign=sign)
+    pairs = [(i, j) if s > 0 else (j, i) for i, j in np.argwhere(sign) for s in [sign[i, j]]]
+    if references:
+        pairs.append((m - 1, m - 2))  # s stands above r, whatever else
+    allowed = [p for p in permutations(range(1, m + 1)) if all(p[i] < p[j] for i, j in pairs)]
+    best, worst = v.ranges
+    assert best.tolist() == [min(p[i] for p in allowed) for i in range(m)]
+    assert worst.tolist() == [max(p[i] for p in allowed) for i in range(m)]
+
+
+def test_chances_agree_with_the_integral_over_independent_normals():
+    mean, sd = np.array([0.5, 0.48, 0.40]), np.array([0.03, 0.03, 0.05])
+    x = np.linspace(0.0, 1.0, 20001)
+    z = (x[:, None] - mean) / sd
+    phi = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) / sd
+    cdf = np.cumsum(phi, axis=0) * (x[1] - x[0])
+    exact = [
+        float((phi[:, i] * np.prod(np.delete(cdf, i, axis=1), axis=1)).sum() * (x[1] - x[0]))
+        for i in range(3)
+    ]
+    belief = Belief.independent(mean, sd, n=[50] * 3, n_items=1000)
+    for b in (belief, replace(belief, references=board({"low": 0.01}))):
+        v = Verdicts.of(b, Looks().after(b, 0.05), "abc")
+        chances = v.p_top((1, 3))
+        assert [chances[1][m] for m in "abc"] == pytest.approx(exact, abs=0.025)
+        assert [chances[3][m] for m in "abc"] == pytest.approx([1.0] * 3)
+
+
+# -- one verdict ---------------------------------------------------------------------------------
+
+
+@CASES
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 5),
+    looks=st.sampled_from(LOOKS),
+    references=st.booleans(),
+    familywise=st.booleans(),
+    d=st.sampled_from([0.0, 0.05]),
+)
+def test_order_sign_probability_and_interval_of_a_pair_agree(
+    seed, n, looks, references, familywise, d
+):
+    names = "abcde"[:n]
+    for k in range(3):  # three looks, the models move in between
+        belief = some(seed + k, n, references)
+        looks = looks.after(belief, 0.05, d)
+    v = Verdicts.of(belief, looks, names, familywise=familywise, min_difference=d)
+    own = v.state[:, :n]
+    assert (own == own.T).all() and (v.sign[:, :n] == -v.sign[:, :n].T).all()
+    assert ((v.sign != 0) == (v.state == DECIDED)).all()
+    gap = belief.pairs[0]
+    assert (v.sign * gap >= 0.0).all() and (v.better[v.sign > 0] > 0.5).all()
+    assert (v.better[v.sign < 0] < 0.5).all()
+    rank = {name: i for i, name in enumerate(v.order)}
+    for i, j in zip(*np.nonzero(v.sign > 0)):
+        assert rank[v.names[i]] < rank[v.names[j]]
+    ends = [v.intervals(c) for c in (0.6, 0.8, 0.95, 0.99)]
+    for (low, high), (lower, higher) in pairwise(ends):
+        assert (lower <= low + 1e-9).all() and (high <= higher + 1e-9).all()
+    low, high = v.intervals()
+    off = ~np.eye(n, low.shape[1], dtype=bool)
+    assert ((low <= gap + 1e-9) & (gap - 1e-9 <= high))[off & (v.state == OPEN)].all()
+    assert (low[v.sign > 0] >= 0.0).all() and (high[v.sign < 0] <= 0.0).all()
+
+
+def test_a_pair_that_turns_round_is_open_again_and_said_to_be():
+    names, n = "ab", [80.0, 80.0]
+    first = Belief.independent([0.7, 0.5], [0.02, 0.02], n=n, n_items=500)
+    looks = Looks().after(first, 0.05)
+    assert Verdicts.of(first, looks, names).state[0, 1] == DECIDED
+    near = Belief.independent([0.62, 0.58], [0.02, 0.02], n=n, n_items=500)
+    assert Verdicts.of(near, looks.after(near, 0.05), names).state[0, 1] == DECIDED  # it stays
+    turned = Belief.independent([0.58, 0.62], [0.02, 0.02], n=n, n_items=500)
+    v = Verdicts.of(turned, looks.after(turned, 0.05), names)
+    assert v.state[0, 1] == OPEN and v.withdrawn == [("a", "b")] and v.order == ["b", "a"]
+
+
+def test_a_barred_pair_stays_open_whatever_was_seen():
+    b = Belief.independent([0.7, 0.5, 0.2], [0.01] * 3, n=[90] * 3, n_items=500)
+    bar = np.zeros((3, 3), dtype=bool)
+    bar[0, 1] = bar[1, 0] = True
+    v = Verdicts.of(b, Looks().after(b, 0.05), "abc", barred=bar)
+    assert v.state[0].tolist() == [OPEN, OPEN, DECIDED] and not v.unsettled.any()
+
+
+def test_one_look_is_students_test():
+    b = replace(
+        Belief.independent([0.6, 0.5], [0.03, 0.03], n=[20, 20], n_items=500),
+        df=np.full((2, 2), 9.0),
+    )
+    p = 2.0 * stdtr(9.0, -0.1 / np.hypot(0.03, 0.03))
+    for c, state in ((1.0 - p - 1e-9, DECIDED), (1.0 - p + 1e-9, OPEN)):
+        v = Verdicts.of(b, Looks(once=True).after(b, 1.0 - c), "ab", c)
+        assert v.state[0, 1] == state
+        low, _ = v.intervals()
+        assert bool(low[0, 1] > 0.0) == (state == DECIDED)
+
+
+def test_exact_references_that_are_equal_are_equivalent_and_others_as_they_stand():
+    b = Belief.independent([0.9], [0.01], n=[90], n_items=500)
+    b = replace(b, references=board({"x": 0.5, "y": 0.5, "z": 0.2}))
+    v = Verdicts.of(b, Looks().after(b, 0.05), "a")
+    assert v.adjacent.tolist() == [DECIDED, EQUIVALENT, DECIDED]
+    assert v.rank_ranges == {"a": (1, 1), "x": (2, 3), "y": (2, 3), "z": (4, 4)}
+
+
+# -- families ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "n_references"), [(2, 0), (3, 0), (4, 0), (5, 0), (3, 3), (4, 4)])
+def test_shaffers_counts_are_those_of_all_ways_to_be_equal(n, n_references):
+    """Every way to give each model one of the values, references' values among them."""
+    counts = set()
+    for values in product(range(n + n_references), repeat=n):
+        pairs = sum(values[i] == values[j] for i in range(n) for j in range(i))
+        counts.add(pairs + sum(v < n_references for v in values))
+    total = n * (n - 1) // 2 + (n if n_references else 0)
+    expected = [max(c for c in counts if c <= total - k) for k in range(total)]
+    assert still_true(n, n_references > 0).tolist() == expected
+
+
+def test_one_newcomer_pays_nothing_for_exact_references_and_several_do():
+    refs = board({f"r{i}": 0.3 + 0.01 * i for i in range(20)})
+
+    def strict(n: int, references: References) -> float:
+        b = Belief.independent([0.5] * n, [0.02] * n, n=[50] * n, n_items=500)
+        b = replace(b, references=references)
+        return Verdicts.of(b, Looks().after(b, 0.05), "abc"[:n], familywise=True).strict
+
+    assert strict(1, refs) == 1.0 and strict(2, refs) == 3.0
+    assert strict(1, board({"r": 0.49, "s": 0.51}, 0.01)) == 2.0  # they may be equal to each other
+
+
+# -- looks ---------------------------------------------------------------------------------------
+
+
+def false_share(looks: Looks, most: int, size: int, paths: int, level: float = 0.05) -> float:
+    """Share of pairs of equal models that some look from 10 to `most` of `size` items decides."""
+    rng = np.random.default_rng(most)
+    steps = rng.standard_normal((paths, size))
+    steps -= steps.mean(axis=1, keepdims=True)  # a benchmark on which the two are equal
+    n = np.arange(1, size)
+    mean = np.cumsum(steps, axis=1)[:, :-1] / n
+    sd = np.sqrt((1.0 / n - 1.0 / size) * size / (size - 1))
+    c = looks.boundary(level, n.astype(float), float(size))
+    here = (n >= FIRST_LOOK) & (n <= most)
+    return float((np.abs(mean / sd) >= c)[:, here].any(axis=1).mean())
+
+
+@pytest.mark.parametrize(
+    ("horizons", "most", "size"),
+    [
+        ((), 400, 500),
+        ((200,), 200, 500),
+        ((50,), 50, 2000),
+        ((100,), 100, 120),
+        ((60, 200), 200, 800),
+    ],
+)
+def test_equal_models_are_told_apart_in_a_twentieth_of_rankings_at_most(horizons, most, size):
+    found = false_share(Looks(horizons=horizons), most, size, 4000)
+    assert 0.01 < found < 0.055  # the error of 4,000 is 0.0034; the stretch of 1.04 is kept back
+    strict = false_share(Looks(horizons=horizons), most, size, 4000, level=0.2)
+    assert 0.06 < strict < 0.21
+
+
+def test_a_single_look_decides_a_third_of_equal_models_when_taken_again_and_again():
+    assert false_share(Looks(once=True), 200, 800, 2000) > 0.25
+
+
+@CASES
+@given(
+    looks=st.sampled_from(LOOKS),
+    n=st.integers(10, 149),
+    level=st.floats(0.001, 0.3),
+    size=st.integers(200, 3000),
+)
+def test_a_boundary_is_where_its_level_is_reached(looks, n, level, size):
+    at = np.array([float(n)])
+    c = looks.boundary(level, at, float(size))
+    log = looks.log_p(np.asarray(ndtr(-c)), at, float(size))
+    assert log[0] == pytest.approx(np.log(level), abs=0.03)
+    assert looks.boundary(level / 2, at, float(size)) > c
+
+
+def test_a_horizon_that_is_raised_spends_what_was_kept_back():
+    looks = Looks(horizons=(100,))
+    assert looks.spent(1000) == pytest.approx(0.9) and looks.raised(80) is looks
+    raised = looks.raised(300)
+    assert raised.horizons == (100, 300) and 0.9 < raised.spent(1000) < 1.0
+    at = np.array([50.0, 100.0])
+    assert (looks.boundary(0.05, at, 1e3) == raised.boundary(0.05, at, 1e3)).all()
+    assert np.isinf(looks.boundary(0.05, np.array([101.0]), 1e3)[0])
+    assert np.isfinite(raised.boundary(0.05, np.array([101.0]), 1e3)[0])
+    assert Looks(horizons=(999,)).spent(1000) == 1.0  # nothing is left beyond
+
+
+# -- sums ----------------------------------------------------------------------------------------
+
+
+def test_errors_of_tasks_add_and_those_of_outcomes_are_correlated():
+    a = replace(
+        Belief.independent([0.5, 0.3], [0.1, 0.2], n=[9, 9], n_items=90),
+        df=np.full((2, 2), 9.0),
+    )
+    b = replace(
+        Belief.independent([0.8, 0.2], [0.05, 0.1], n=[4, 4], n_items=50),
+        df=np.full((2, 2), 4.0),
+    )
+    both = Belief.sum([a, b], [0.6, 0.4])
+    one, other = 0.36 * 0.05, 0.16 * 0.0125
+    assert both.location.tolist() == pytest.approx([0.62, 0.26])
+    assert both.variance[0, 1] == pytest.approx(one + other)
+    assert both.df[0, 1] == pytest.approx((one + other) ** 2 / (one**2 / 9 + other**2 / 4))
+    assert both.n[0, 1] == 13 and both.n_items == 140
+    r = np.array([[1.0, 0.5], [0.5, 1.0]])
+    x, y = 0.6 * 0.1, 0.4 * 0.05
+    same = Belief.sum([a, b], [0.6, 0.4], r)
+    assert same.variance[0, 0] == pytest.approx(x * x + y * y + x * y)
+    assert same.df[0, 0] == 4.0 and same.n[0, 1] == 4.0
+    with pytest.raises(ValueError, match="different questions"):
+        Belief.sum([a, replace(b, question="population")], [0.5, 0.5])
