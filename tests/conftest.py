@@ -1,8 +1,9 @@
-"""Shared by all tests: where the real data lie, and quiet threads."""
+"""Shared by all tests: where the real data lie, a real browser, and quiet threads."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -74,3 +75,31 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no real scores here: {SHARED} is absent (set CCAT_SHARED)")
     return SHARED
+
+
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync "
+    "--disable-dev-shm-usage --hide-scrollbars"
+).split()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A headless Chromium; tests that need it are skipped where there is none."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    binary = shutil.which("chromium") or shutil.which("chromium-browser")
+    driver = shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("no headless browser here: install the packages chromium and chromium-driver")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    made = webdriver.Chrome(options=options, service=Service(driver))
+    made.set_script_timeout(30)
+    yield made
+    made.quit()

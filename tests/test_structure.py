@@ -15,6 +15,7 @@ import lm_eval_ccat
 ROOT = Path(lm_eval_ccat.__file__).parent
 ROOMS = (  # from the top of the house to its ground; a room imports only from rooms below it
     "cli",
+    "board",
     "report",
     "live",
     "upkeep",

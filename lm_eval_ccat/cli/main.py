@@ -45,6 +45,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "score": "score harness logs by COMET, a judge, BERTScore ...",
         "calibrate": "make an item bank from logs or a score table",
         "bank": "show, check, update, build and push item banks",
+        "board": "keep a public leaderboard that anybody can check",
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}

@@ -1,0 +1,26 @@
+"""A public leaderboard: a folder in git that anybody can check, and the site made of it."""
+
+from __future__ import annotations
+
+from .begin import init
+from .checking import Checked, check
+from .folder import Board
+from .full import add
+from .ledger import Row, TaskScore
+from .placing import place
+from .publish import publish
+from .standing import Standing, standing
+
+__all__ = [
+    "Board",
+    "Checked",
+    "Row",
+    "Standing",
+    "TaskScore",
+    "add",
+    "check",
+    "init",
+    "place",
+    "publish",
+    "standing",
+]

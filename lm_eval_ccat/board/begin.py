@@ -1,0 +1,106 @@
+"""How a board begins: banks that exist, or banks calibrated on full results, its first rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..bank import SuiteBank, is_suite
+from ..errors import RunError
+from ..files import replace_text
+from .folder import FORMAT, VERSION, Board, Rules, read_rules, ruled
+from .full import add, calibrated
+
+_IGNORED = ".runs/\n.lock\n"
+
+
+def init(
+    folder: str | Path,
+    source: str | Path,
+    *,
+    task: str | None = None,
+    metric: str | None = None,
+    filter: str | None = None,
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+    method: str = "default",
+    **rules: Any,
+) -> Board:
+    """Begin a board, or give one new banks.
+
+    Parameters
+    ----------
+    folder : path
+        Made where it does not exist. A board that is there already gets the new banks; estimates
+        made with banks that these do not descend from are then shown apart.
+    source : path
+        Logs or a score table of full results, or a folder of such tables (one per task): the banks
+        are calibrated on them, and their models are the first rows. Or a suite's folder, or one
+        bank: the board then begins without rows.
+    task : str, optional
+        Tasks of the logs, by commas: names, patterns or groups; default all. The name of the task
+        where a table names none.
+    metric, filter, range, lower_is_better : optional
+        As `ScoreTable.read` takes them.
+    method : str, optional
+        Of the calibration.
+    **rules
+        Of `Rules`: ``name``, ``weights``, ``max_items``, ``exposure``, ``reserve``,
+        ``rotate_after``.
+
+    Returns
+    -------
+    Board
+
+    Raises
+    ------
+    UsageError
+        A rule is out of range.
+    CcatError
+        The source cannot be read or calibrated.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from lm_eval_ccat import ItemBank
+    >>> bank = ItemBank.blank(range(9), task="t", metric="acc")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     bank.save(Path(folder, "t.bank.json"))
+    ...     board = init(Path(folder, "board"), Path(folder, "t.bank.json"), name="Mine")
+    ...     (board.rules.name, list(board.banks), board.shares)
+    ('Mine', ['t'], {'t': 1.0})
+    """
+    path, source = Path(folder), Path(source)
+    there = (path / "board.json").is_file()
+    made = ruled(read_rules(path / "board.json") if there else Rules(), rules)
+    banks_given = is_suite(source) or source.suffix == ".json" or _holds_banks(source)
+    if banks_given:
+        suite = SuiteBank.load(source)
+    else:
+        suite = calibrated(
+            source, method, task, metric=metric, filter=filter, range=range,
+            lower_is_better=lower_is_better,
+        )  # fmt: skip
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if there:
+            before = Board(path)
+            for bank in before.banks.values():
+                bank.save(before.old_bank(bank.sha256))
+        content = {"format": FORMAT, "version": VERSION, **asdict(made)}
+        suite.save(path / "suite")
+        replace_text(path / "board.json", json.dumps(content, indent=1) + "\n")
+        replace_text(path / ".gitignore", _IGNORED)
+    except OSError as error:
+        raise RunError(f"{path}: cannot write the board ({error.strerror or error})") from error
+    board = Board(path)
+    _ = board.banks  # one metric per task, or it is said now
+    if not banks_given:
+        add(board, source)
+    return board
+
+
+def _holds_banks(source: Path) -> bool:
+    return source.is_dir() and any(source.glob("*.bank.json"))

@@ -1,0 +1,172 @@
+"""Every row of a board verified from what it rests on: journals, scores, banks, the chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..errors import CcatError
+from ..scores import ScoreTable
+from .folder import Board
+from .full import average
+from .journals import figures_of
+from .ledger import Row, TaskScore, sha256_of
+
+SOUND, OLDER, REFUSED = "sound", "older", "refused"
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What `check` says of one row.
+
+    Attributes
+    ----------
+    number : int
+        Line of the ledger, from 1.
+    model : str
+    verdict : {"sound", "older", "refused"}
+        "older" where another version of this package made the row, and this one computes something
+        else.
+    reason : str
+    """
+
+    number: int
+    model: str
+    verdict: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        what = "REFUSED" if self.verdict == REFUSED else self.verdict
+        return f"row {self.number}, {self.model}: {what}" + (
+            f": {self.reason}" if self.reason else ""
+        )
+
+
+def check(board: Board | str | Path) -> list[Checked]:
+    """Verify every row of a board.
+
+    The chain of the ledger, the hashes of journals and scores, and the figures: estimates are
+    rebuilt from their journals with the board's banks, full results from their scores.
+
+    Parameters
+    ----------
+    board : Board or path
+
+    Returns
+    -------
+    list of Checked
+        One for each line of the ledger, in order.
+
+    Raises
+    ------
+    RunError
+        There is no board, or its ledger cannot be read at all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from lm_eval_ccat import ItemBank
+    >>> from lm_eval_ccat.board import add, init
+    >>> table = ScoreTable.from_arrays([[0.0, 1.0], [1.0, 1.0]], models=["a", "b"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ItemBank.blank([0, 1], task="t").save(Path(folder, "bank.json"))
+    ...     table.write(Path(folder, "t.parquet"))
+    ...     board = init(Path(folder, "board"), Path(folder, "bank.json"))
+    ...     _ = add(board, Path(folder, "t.parquet"))
+    ...     print(*check(board), sep=chr(10))
+    row 1, a: sound
+    row 2, b: sound
+    """
+    board = board if isinstance(board, Board) else Board(board)
+    rebuilt: dict[str, Any] = {}
+    found = []
+    for line in board.ledger.lines():
+        row, reason, verdict = line.row, line.damage, REFUSED
+        if row is not None and not reason:
+            reason = broken_evidence(board, row)
+        if row is not None and not reason:
+            try:
+                reason = (
+                    _estimate(board, row, rebuilt) if row.estimated else _full(board, row, rebuilt)
+                )
+            except (CcatError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+                reason = " ".join(str(error).split())
+            else:
+                if reason and row.made_by != __version__:
+                    verdict, reason = (
+                        OLDER,
+                        f"made by {row.made_by or 'an unknown version'}: {reason}",
+                    )
+        found.append(Checked(line.number, line.model, verdict if reason else SOUND, reason))
+    return found
+
+
+def broken_evidence(board: Board, row: Row) -> str:
+    """Why the files that show a row are not what they were; "" where they are."""
+    for file, sha256 in row.evidence.items():
+        path = board.path / file
+        if not path.resolve().is_relative_to(board.path.resolve()):
+            return f"{file} lies outside the board"
+        now = sha256_of(path)
+        if now != sha256:
+            return f"{file} is missing" if not now else f"{file} is not what it was (another hash)"
+    return ""
+
+
+def _estimate(board: Board, row: Row, rebuilt: dict[str, Any]) -> str:
+    """How the journal's figures differ from a row's; "" where they agree."""
+    [file] = row.evidence
+    hashes = {task: one.bank or "" for task, one in row.tasks.items()}
+    key = f"{file} {sorted(hashes.items())} {row.reserve}"
+    if key not in rebuilt:
+        rebuilt[key] = figures_of(board, board.path / file, hashes, row.reserve)[0]
+    name = row.in_journal or row.model
+    if name not in rebuilt[key]:
+        return f"its journal holds no answers of {name}"
+    return _difference(row, rebuilt[key][name])
+
+
+def _full(board: Board, row: Row, read: dict[str, Any]) -> str:
+    """How the means of a row's scores differ from it; "" where they agree."""
+    tasks: dict[str, TaskScore] = {}
+    for task, one in row.tasks.items():
+        if one.evidence not in read:
+            metric, _, filter = one.metric.partition(",")
+            scale = board.banks[task].scale if task in board.banks else None
+            table = ScoreTable.read(
+                board.path / one.evidence, metric, task, None if filter == "none" else filter,
+                scale=scale,
+            )  # fmt: skip
+            read[one.evidence] = (table, dict(zip(table.models, table.model_scores())))
+        table, scores = read[one.evidence]
+        if row.model not in scores:
+            return f"{one.evidence} holds no scores of it"
+        seen = scores[row.model][np.isfinite(scores[row.model])]
+        score = float(table.scale.restore(seen.mean()))
+        tasks[task] = replace(one, score=score, low=score, high=score, items=len(seen))
+    score = average(board, tasks, row.shares) if set(tasks) <= set(board.banks) else row.score
+    return _difference(row, replace(row, tasks=tasks, score=score, low=score, high=score))
+
+
+def _difference(row: Row, now: Row) -> str:
+    """The first figure that differs, as ``recorded X, now Y``."""
+    pairs = [("score", row.score, now.score), ("interval", row.low, now.low)]
+    pairs += [("interval", row.high, now.high), ("number of tasks", len(row.tasks), len(now.tasks))]
+    for task, one in row.tasks.items():
+        other = now.tasks.get(task)
+        if other is None:
+            return f"recorded results on {task}, now none"
+        pairs += [(f"{what} of {task}", getattr(one, name), getattr(other, name))
+                  for what, name in (("score", "score"), ("interval", "low"), ("interval", "high"),
+                                     ("items", "items"), ("documents", "documents"))]  # fmt: skip
+    for what, was, is_now in pairs:
+        if abs(was - is_now) > _TOLERANCE * max(1.0, abs(was)):
+            return f"{what}: recorded {was:.6g}, now {is_now:.6g}"
+    if row.asked != now.asked:
+        return "recorded other items than the journal"
+    return ""

@@ -1,0 +1,234 @@
+"""The folder of a board: what lies where.
+
+board.json      name, weights of the tasks, what is asked of newcomers
+suite/          the banks, one per task; every command takes the folder as a bank
+banks/          earlier banks, by which older estimates are verified
+ledger.jsonl    every row that was ever added (see ``ledger``)
+scores/         full results, one Parquet file per task and call of `add`
+journals/       the journals of placed models, by their hash
+.runs/          live runs that are under way; not for git
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..bank import ItemBank, SuiteBank
+from ..errors import RunError, UsageError
+from ..metrics.scale import Scale
+from .ledger import Ledger, Row
+
+FORMAT, VERSION = "lm-eval-ccat/board", 1
+_LOCK_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What `board.json` says.
+
+    Attributes
+    ----------
+    name : str
+        Title of the site.
+    weights : {"equal", "documents"}
+        How much each task counts in the average.
+    max_items : int
+        Most items that a model is asked when it is placed.
+    exposure : int
+        Each item is drawn among so many most informative ones.
+    reserve : int
+        Into how many parts the items are divided, of which one is held back; 0 holds back none.
+    rotate_after : int
+        Models placed until the next part is held back.
+    """
+
+    name: str = "Leaderboard"
+    weights: str = "equal"
+    max_items: int = 100
+    exposure: int = 5
+    reserve: int = 5
+    rotate_after: int = 20
+
+
+class Board:
+    """A board's folder.
+
+    Parameters
+    ----------
+    path : path
+
+    Raises
+    ------
+    RunError
+        There is no board, or `board.json` cannot be read.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.rules = read_rules(self.path / "board.json")
+        self.ledger = Ledger(self.path / "ledger.jsonl")
+
+    @cached_property
+    def banks(self) -> dict[str, ItemBank]:
+        """The bank of each task.
+
+        Raises
+        ------
+        RunError
+            A task has several outcomes: a board has one score for each task.
+        """
+        suite = SuiteBank.load(self.path / "suite")
+        for task, outcomes in suite.items():
+            if len(outcomes) > 1:
+                raise RunError(
+                    f"{self.path / 'suite'}: task {task} has banks of {', '.join(outcomes)}; "
+                    "a board scores one metric per task"
+                )
+        return {task: next(iter(outcomes.values())) for task, outcomes in suite.items()}
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """How much each task counts in the average; they sum to 1."""
+        sizes = {
+            task: 1.0 if self.rules.weights == "equal" else float(bank.n_items)
+            for task, bank in self.banks.items()
+        }
+        return {task: size / sum(sizes.values()) for task, size in sizes.items()}
+
+    @property
+    def scale(self) -> Scale:
+        """Of the average: that of all tasks where they share one, else [0, 1]."""
+        scales = [bank.scale for bank in self.banks.values()]
+        return scales[0] if all(scale == scales[0] for scale in scales) else Scale()
+
+    @property
+    def draws_at_random(self) -> bool:
+        """Whether the banks know nothing of their items, so that nobody can guess which come."""
+        return all(bank.method == "sample" for bank in self.banks.values())
+
+    def bank_of(self, task: str, sha256: str) -> ItemBank:
+        """A bank of this board, today's or an earlier one.
+
+        Raises
+        ------
+        RunError
+            The board has no such bank.
+        """
+        if task in self.banks and self.banks[task].sha256 == sha256:
+            return self.banks[task]
+        file = self.old_bank(sha256)
+        if not file.is_file():
+            raise RunError(f"the board has no bank {sha256[:12]} of {task}")
+        bank = ItemBank.load(file)
+        if bank.sha256 != sha256:
+            raise RunError(f"{file} is another bank than {sha256[:12]}")
+        return bank
+
+    def old_bank(self, sha256: str) -> Path:
+        """The file of an earlier bank, or of one that strangers used."""
+        return self.path / "banks" / f"{sha256[:16]}.bank.json"
+
+    def turn(self, rows: list[Row]) -> list[int] | None:
+        """Which part of the items is held back now, of how many parts; None where none is."""
+        parts = self.rules.reserve
+        if not parts or self.draws_at_random:
+            return None
+        placed = sum(row.estimated for row in rows)
+        return [placed // self.rules.rotate_after % parts, parts]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from writing meanwhile.
+
+        Raises
+        ------
+        RunError
+            Another process holds the board for a minute.
+        """
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(self.path / ".lock", timeout=_LOCK_SECONDS):
+                yield
+        except Timeout:
+            raise RunError(f"{self.path}: another process is writing to this board") from None
+
+
+def offered(bank: ItemBank, task: str, reserve: Sequence[int] | None) -> ItemBank:
+    """The bank without one part of the items that it lets be asked.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    task : str
+    reserve : (int, int) or None
+        Which part is held back, of how many; an item's part is the same on every machine.
+
+    Examples
+    --------
+    >>> bank = ItemBank.blank(range(100))
+    >>> [int(offered(bank, "t", [part, 2]).kept.sum()) for part in (0, 1)]
+    [42, 58]
+    >>> offered(bank, "t", None) is bank
+    True
+    """
+    if reserve is None:
+        return bank
+    part, parts = reserve
+    texts = (json.dumps([task, doc_id]).encode() for doc_id in bank.doc_ids)
+    of = [int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % parts for text in texts]
+    return replace(bank, kept=bank.kept & (np.array(of) != part))
+
+
+def ruled(rules: Rules, given: Mapping[str, Any]) -> Rules:
+    """Rules with some of them replaced; None leaves one as it is.
+
+    Raises
+    ------
+    UsageError
+        There is no such rule, or it is out of range.
+    """
+    stated = {k: v for k, v in given.items() if v is not None}
+    unknown = set(stated) - set(Rules.__dataclass_fields__)
+    if unknown:
+        raise UsageError(f"a board has no rule {sorted(unknown)[0]!r}")
+    found = replace(rules, **stated)
+    if found.weights not in ("equal", "documents"):
+        raise UsageError(f"weights {found.weights!r} of a board are 'equal' or 'documents'")
+    for name, least in (("max_items", 1), ("exposure", 1), ("reserve", 0), ("rotate_after", 1)):
+        if getattr(found, name) < least:
+            raise UsageError(f"{name} {getattr(found, name)} of a board is below {least}")
+    if found.reserve == 1:
+        raise UsageError("reserve 1 would hold back every item; 5 holds back a fifth, 0 none")
+    return found
+
+
+def read_rules(path: Path) -> Rules:
+    """The rules in a board's file.
+
+    Raises
+    ------
+    RunError
+        There is no such file, or it cannot be read.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values.pop("format") != FORMAT or values.pop("version") != VERSION:
+            raise ValueError(f"not of format {FORMAT}, version {VERSION}")
+        return ruled(Rules(), values)
+    except FileNotFoundError:
+        raise RunError(
+            f"{path.parent} is no board (no board.json in it); "
+            f"begin one with `lm-eval-ccat board init {path.parent} --from LOGS`"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
+        raise RunError(f"{path}: not a readable board ({error})") from None

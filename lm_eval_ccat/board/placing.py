@@ -1,0 +1,296 @@
+"""Models placed on a board by some of the documents: asked live, from logs, or from a run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..bank import ItemBank
+from ..errors import RunError, UsageError
+from ..files import safe_name
+from ..runs.directory import RunDirectory
+from ..runs.rebuild import load_banks
+from ..scores import ScoreTable
+from .folder import Board, offered
+from .full import THERE, Added, check_link, table_of
+from .journals import JOURNAL, figures_of, tasks_of
+from .ledger import sha256_of
+from .standing import standing
+
+
+def place(
+    board: Board | str | Path,
+    source: Mapping[str, Any] | str | Path,
+    *,
+    name: str | None = None,
+    link: str = "",
+    observer: Any = None,
+) -> Added:
+    """Place models among those of a board.
+
+    Parameters
+    ----------
+    board : Board or path
+    source : mapping or path
+        Models to be asked: a configuration as `rank` takes it, of which the board decides tasks,
+        banks, the most items and their exposure. A run that was interrupted goes on. Or the
+        directory of a run that `rank` or `run` made with the board's banks. Or logs of models that
+        were run on some of the documents.
+    name : str, optional
+        The model's name on the board; where the source holds one model.
+    link : str, optional
+        A page about each model; ``{model}`` in it becomes the model's name.
+    observer : Observer, optional
+        Is told of the progress of a live run.
+
+    Returns
+    -------
+    Added
+
+    Raises
+    ------
+    UsageError
+        The run is of none of the board's tasks, or `name` is given for several models.
+    CcatError
+        The run cannot be read, or a model cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from lm_eval_ccat import calibrate
+    >>> from lm_eval_ccat.board import init
+    >>> scores = np.random.default_rng(0).random((8, 40))
+    >>> table = ScoreTable.from_arrays(scores, models=list("abcdefgh"))
+    >>> some = ScoreTable.from_arrays(scores[:1, :10], models=["new"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     calibrate(table, "paper").save(Path(folder, "bank.json"))
+    ...     some.write(Path(folder, "some.csv"))
+    ...     board = init(Path(folder, "board"), Path(folder, "bank.json"))
+    ...     [row] = place(board, Path(folder, "some.csv")).rows
+    >>> row.model, row.kind, row.documents
+    ('new', 'estimate', 40)
+    """
+    board = board if isinstance(board, Board) else Board(board)
+    check_link(link)
+    if isinstance(source, Mapping) or Path(source).suffix in (".yaml", ".yml"):
+        return _live(board, source, name, link, observer)
+    path = Path(source)
+    if (path / JOURNAL).is_file():
+        return _of_run(board, path, name, link)
+    return _of_logs(board, path, name, link)
+
+
+def _live(
+    board: Board, config: Mapping[str, Any] | str | Path, name: str | None, link: str, observer: Any
+) -> Added:
+    """Ask the models, in a run directory of the board, and add what comes of it."""
+    from ..live import rank
+
+    stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
+    work = board.path / ".runs" / stem
+    resume = (work / JOURNAL).is_file()
+    rows = board.ledger.rows()
+    reserve, seed = board.turn(rows), int.from_bytes(os.urandom(4), "big")
+    if resume:
+        header = RunDirectory(work).read_header()
+        seed, reserve = header["ranker"]["seed"], _reserve(board, tasks_of(header), reserve)
+    banks = {task: offered(bank, task, reserve) for task, bank in board.banks.items()}
+    options: dict[str, Any] = {
+        "tasks": list(banks),
+        "bank": banks if len(banks) > 1 else next(iter(banks.values())),
+        "max_items": board.rules.max_items,
+        "exposure": 1 if board.draws_at_random else board.rules.exposure,
+        "seed": seed,
+    }
+    if len(banks) > 1:
+        options["weights"] = board.rules.weights
+    if (known := _known(board)) is not None:
+        options["known"] = str(known)
+    result = rank(config, run_dir=work, resume=resume, observer=observer, **options)
+    if result.content["interrupted"]:
+        raise RunError(
+            f"interrupted; what was answered is kept in {work}: the same command goes on"
+        )
+    added = _of_run(board, work, name, link)
+    shutil.rmtree(work)
+    return added
+
+
+def _known(board: Board) -> Path | None:
+    """The full results that newcomers are placed among, as one table; None where there are none."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    full = [one.row for one in standing(board).placed if not one.row.estimated]
+    if not full:
+        return None
+    tables = []
+    for file in sorted({file for row in full for file in row.evidence}):
+        models = [row.model for row in full if file in row.evidence]
+        tables.append(parquet.read_table(board.path / file, filters=[("model", "in", models)]))
+    target = board.path / ".runs" / "known.parquet"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.concat_tables(tables, promote_options="default"), target)
+    return target
+
+
+def _of_run(board: Board, run: Path, name: str | None, link: str) -> Added:
+    """Copy a run's journal into the board's folder, and add its models."""
+    header = RunDirectory(run).read_header()
+    of_run = tasks_of(header)
+    if not set(of_run) & set(board.banks):
+        raise UsageError(
+            f"{run} is a run of {', '.join(of_run)}; the board is of {', '.join(board.banks)}"
+        )
+    with board.locked():
+        before = board.ledger.rows()
+        reserve = _reserve(board, of_run, board.turn(before))
+        hashes = {task: sha for task, (_, sha) in of_run.items()}
+        if reserve is not None:
+            hashes = {task: board.banks[task].sha256 for task in of_run}
+        else:
+            _keep_banks(board, run, of_run)
+        rows, left_out = figures_of(board, run / JOURNAL, hashes, reserve)
+        if name is not None and len(rows) != 1:
+            raise UsageError(f"--name is for one model; {run} holds {', '.join(rows) or 'none'}")
+        sha256 = sha256_of(run / JOURNAL)
+        evidence = f"journals/{sha256[:16]}.jsonl"
+        added = Added(left_out=left_out)
+        for model, row in rows.items():
+            shown = name or model
+            if any(r.model == shown and evidence in r.evidence for r in before):
+                added.left_out[shown] = f"this run of it stands {THERE}"
+                continue
+            tasks = {
+                t: replace(one, evidence=evidence, sha256=sha256) for t, one in row.tasks.items()
+            }
+            about: dict[str, Any] = {"date": date.today().isoformat(), "tasks": tasks}
+            about["link"] = link.replace("{model}", shown)
+            if shown != model:
+                about |= {"model": shown, "in_journal": model}
+            added.rows.append(replace(row, **about))
+        if added.rows:
+            (board.path / "journals").mkdir(exist_ok=True)
+            shutil.copyfile(run / JOURNAL, board.path / evidence)
+            board.ledger.append(added.rows)
+    return added
+
+
+def _reserve(
+    board: Board, of_run: Mapping[str, tuple[str, str]], now: list[int] | None
+) -> list[int] | None:
+    """Which part of the board's items a run held back; None where none was."""
+    parts = board.rules.reserve
+    for tried in [now, *([part, parts] for part in range(parts))]:
+        if tried is not None and all(
+            task in board.banks and offered(board.banks[task], task, tried).sha256 == sha
+            for task, (_, sha) in of_run.items()
+        ):
+            return tried
+    return None
+
+
+def _keep_banks(board: Board, run: Path, of_run: Mapping[str, tuple[str, str]]) -> None:
+    """Keep banks that are not the board's: rows made with them stand apart and can be verified."""
+    banks = load_banks(run)
+    for task, (outcome, sha256) in of_run.items():
+        own = task in board.banks and board.banks[task].sha256 == sha256
+        if not own and not board.old_bank(sha256).is_file():
+            bank = banks if isinstance(banks, ItemBank) else banks[task][outcome]
+            bank.save(board.old_bank(sha256))
+
+
+def _of_logs(board: Board, source: Path, name: str | None, link: str) -> Added:
+    """Make a run of answers that were given elsewhere, and add its models."""
+    if board.draws_at_random:
+        raise UsageError(
+            "the board's banks know nothing of their items, so that answers to chosen ones say "
+            "nothing of the others; ask the models live: `board place DIR MODELS.yaml`"
+        )
+    tables = {
+        task: found
+        for task, bank in board.banks.items()
+        if (found := table_of(source, task, bank, partial=True)) is not None
+    }
+    if set(tables) != set(board.banks):
+        lacking = next(task for task in board.banks if task not in tables)
+        raise UsageError(f"{source}: no results on {lacking}")
+    models = [
+        m for m in next(iter(tables.values())).models if all(m in t.models for t in tables.values())
+    ]
+    if not models:
+        raise UsageError(f"{source}: no model has results on all tasks of the board")
+    text = str(sorted(models)) + str(source.resolve())
+    work = board.path / ".runs" / f"logs-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    shutil.rmtree(work, ignore_errors=True)
+    _write_run(board, work, models, tables, str(source.name))
+    try:
+        return _of_run(board, work, name, link)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _write_run(
+    board: Board, work: Path, models: list[str], tables: Mapping[str, ScoreTable], source: str
+) -> None:
+    """A run directory whose answers are the scores of some logs, as chosen items."""
+    from ..runs.rebuild import save_banks
+
+    banks, several = board.banks, len(board.banks) > 1
+    outcomes = {t: {bank.metric: {"weight": 1.0}} for t, bank in banks.items()}
+    weights = {t: {banks[t].metric: share} for t, share in board.shares.items()}
+    settings = {t: dict(table.settings) for t, table in tables.items()}
+    directory = RunDirectory(work)
+    directory.start(
+        {
+            "bank_sha256": "+".join(bank.sha256 for bank in banks.values()),
+            "task": {
+                "name": "+".join(banks),
+                "settings": settings if several else next(iter(settings.values())),
+            },
+            "versions": {"lm_eval_ccat": __version__, "lm_eval": None},
+            "report": {"outcomes": outcomes} if several else {},
+            "config": {"logs": source},
+            "ranker": {
+                "models": dict.fromkeys(models, 1.0),
+                "stop": "limits",
+                "warmup": 0,
+                **({"weights": weights} if several else {}),
+                "options": {},
+            },
+        }
+    )
+    save_banks(
+        {t: {b.metric: b} for t, b in banks.items()} if several else next(iter(banks.values())),
+        work,
+    )
+    for task, table in tables.items():
+        bank = banks[task]
+        for model, scores in zip(table.models, table.model_scores()):
+            if model not in models:
+                continue
+            there = [
+                (d, float(s))
+                for d, s in zip(table.doc_ids, scores)
+                if np.isfinite(s) and d in bank.index and bank.kept[bank.index[d]]
+            ]
+            items = [[task, d] if several else d for d, _ in there]
+            tells = [
+                {"op": "tell", "model": model, "item": item, "cost": 1.0,
+                 "score": {bank.metric: score} if several else score}
+                for item, (_, score) in zip(items, there)
+            ]  # fmt: skip
+            pairs = [[model, item] for item in items]
+            directory.journal.append(
+                [{"op": "ask", "pairs": pairs, "draws": [None] * len(pairs)}, *tells]
+            )
+    directory.journal.close()

@@ -1,0 +1,247 @@
+"""The site of a board: one page that loads nothing, and the same as JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..errors import RunError
+from ..files import replace_text
+from ..masking import mask_text
+from ..report.page import asset, csp_hash, environment
+from ..report.text import script_json
+from ..visible import visible_line
+from .checking import broken_evidence
+from .folder import Board
+from .ledger import Row
+from .standing import Placed, Standing, standing
+
+FORMAT, VERSION = "lm-eval-ccat/board-site", 1
+_DIGITS = 6
+#: Rows that stand apart and are listed on the page; the JSON has all.
+_APART = 200
+
+
+def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
+    """Write the site of a board.
+
+    Rows whose journal or scores are missing or not what they were stand apart, with the reason;
+    `check` goes further and computes every figure anew.
+
+    Parameters
+    ----------
+    board : Board or path
+    site : path
+        A folder: ``index.html``, ``board.json``, ``board.csv`` and ``exposure.csv`` in it are
+        replaced.
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    RunError
+        The ledger is damaged, or the folder cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from lm_eval_ccat import ItemBank
+    >>> from lm_eval_ccat.board import init
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ItemBank.blank([0, 1], task="t").save(Path(folder, "bank.json"))
+    ...     board = init(Path(folder, "board"), Path(folder, "bank.json"))
+    ...     [path.name for path in publish(board, Path(folder, "site"))]
+    ['index.html', 'board.csv', 'exposure.csv', 'board.json']
+    """
+    board = board if isinstance(board, Board) else Board(board)
+    rows = board.ledger.rows()
+    broken = {at: reason for at, row in enumerate(rows) if (reason := broken_evidence(board, row))}
+    found = standing(board, broken)
+    found.apart.extend((rows[at], f"refused: {reason}") for at, reason in broken.items())
+    shown = shown_items(rows)
+    target = Path(site)
+    texts = {
+        "index.html": mask_text(_page(board, found, shown)),
+        "board.csv": _csv(list(board.banks), found.placed),
+        "exposure.csv": _exposure_csv(shown),
+        "board.json": json.dumps(_content(board, found), ensure_ascii=False, allow_nan=False)
+        + "\n",
+    }
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            replace_text(target / name, text)
+    except OSError as error:
+        raise RunError(f"{target}: cannot write the site ({error.strerror or error})") from error
+    return [target / name for name in texts]
+
+
+def shown_items(rows: Iterable[Row]) -> dict[str, dict[Any, int]]:
+    """How many models each item was shown to, by task.
+
+    Examples
+    --------
+    >>> row = Row("a", "estimate", 0.5, 0.4, 0.6, {}, "2026-01-31", asked={"t": [3, 7]})
+    >>> shown_items([row, row])
+    {'t': {3: 2, 7: 2}}
+    """
+    found: dict[str, dict[Any, int]] = {}
+    for row in rows:
+        for task, items in row.asked.items():
+            counts = found.setdefault(task, {})
+            for item in items:
+                counts[item] = counts.get(item, 0) + 1
+    return found
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def _content(board: Board, found: Standing) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": board.rules.name,
+        "headline": found.headline,
+        "scale": board.scale.to_dict(),
+        "weights": board.shares,
+        "ledger_head": board.ledger.head(),
+        "rows": [
+            {"rank": one.rank, "rank_range": [one.best, one.worst], **one.row.to_dict()}
+            for one in found.placed
+        ],
+        "not_comparable": [{"reason": reason, **row.to_dict()} for row, reason in found.apart],
+    }
+
+
+def _csv(tasks: Sequence[str], placed: Iterable[Placed]) -> str:
+    lines: list[list[Any]] = [
+        ["rank", "best", "worst", "model", "kind", "score", "low", "high", "items", "documents",
+         "date", *tasks]
+    ]  # fmt: skip
+    for one in placed:
+        row = one.row
+        scores = [row.tasks[task].score for task in tasks]
+        lines.append(
+            [one.rank, one.best, one.worst, row.model, row.kind, row.score, row.low, row.high,
+             row.items, row.documents, row.date, *scores]
+        )  # fmt: skip
+    return _lines(lines)
+
+
+def _exposure_csv(shown: Mapping[str, Mapping[Any, int]]) -> str:
+    lines: list[list[Any]] = [["task", "doc_id", "models"]]
+    for task, counts in shown.items():
+        lines += [[task, d, n] for d, n in sorted(counts.items(), key=lambda one: -one[1])]
+    return _lines(lines)
+
+
+def _lines(lines: Iterable[Sequence[Any]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
+    return out.getvalue()
+
+
+# -- the page -------------------------------------------------------------------------------------
+
+
+def _page(board: Board, found: Standing, shown: Mapping[str, Mapping[Any, int]]) -> str:
+    tasks = list(board.banks)
+    ends = [v for one in found.placed for v in (one.row.low, one.row.high)]
+    data = {
+        "tasks": tasks if len(tasks) > 1 else [],
+        "higher": board.scale.higher_is_better,
+        "taskHigher": [bank.scale.higher_is_better for bank in board.banks.values()],
+        "ends": [min(ends), max(ends)] if ends else [0, 1],
+        "version": __version__,
+        "rows": [_row(one, tasks, found.history[one.row.model]) for one in found.placed],
+    }
+    script, style = _own("site.js"), asset("style.css") + _own("site.css")
+    estimated = sum(one.row.estimated for one in found.placed)
+    content = {
+        "title": board.rules.name,
+        "headline": found.headline,
+        "notes": _notes(board, found, estimated, shown),
+        "apart": [
+            {"model": visible_line(row.model), "score": f"{row.score:.4g}", "reason": reason,
+             "documents": f"{row.items:,} of {row.documents:,}", "date": row.date}
+            for row, reason in found.apart[:_APART]
+        ],
+        "n_apart": len(found.apart),
+        "tasks": data["tasks"],
+        "data": script_json(data),
+        "script": script,
+        "style": style,
+        "script_hash": csp_hash(script),
+        "style_hash": csp_hash(style),
+        "version": __version__,
+        "written": date.today().isoformat(),
+        "head": board.ledger.head()[:12],
+    }  # fmt: skip
+    return str(environment().from_string(_own("site.html.j2")).render(**content))
+
+
+def _row(one: Placed, tasks: Sequence[str], history: Sequence[Row]) -> list[Any]:
+    """A row as the page's script reads it; see the names in ``site.js``."""
+    row = one.row
+    scores = [_short(row.tasks[task].score) for task in tasks] if len(tasks) > 1 else []
+    past = [_past(r) for r in history] if len(history) > 1 else []
+    return [
+        one.rank, one.best, one.worst, visible_line(row.model), int(row.estimated),
+        _short(row.score), _short(row.low), _short(row.high), row.items, row.documents, row.date,
+        scores, row.link, row.made_by, past,
+    ]  # fmt: skip
+
+
+def _past(row: Row) -> list[Any]:
+    ends = [_short(row.low), _short(row.high)]
+    of = [row.items, row.documents]
+    return [row.date, int(row.estimated), _short(row.score), *ends, *of, row.made_by]
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _notes(
+    board: Board, found: Standing, estimated: int, shown: Mapping[str, Mapping[Any, int]]
+) -> list[str]:
+    n = len(board.banks)
+    better = "higher" if board.scale.higher_is_better else "lower"
+    if n == 1:
+        [(task, bank)] = board.banks.items()
+        what = f"mean {bank.metric} over the {bank.n_items:,} documents of {task}"
+    else:
+        total = sum(bank.n_items for bank in board.banks.values())
+        weighed = "equal weights" if board.rules.weights == "equal" else "weights by documents"
+        what = f"average over {n} tasks ({total:,} documents, {weighed})"
+    levels = {f"{100 * one.row.confidence:g}%" for one in found.placed if one.row.confidence}
+    notes = [f"Score: {what}; {better} is better."]
+    if estimated:
+        notes.append(
+            f"≈ marks {estimated:,} estimates from some of the documents, with their "
+            f"{' or '.join(sorted(levels))} intervals; all other rows are full results. Where two "
+            "intervals leave an order open, the range of ranks says so."
+        )
+    for task, counts in shown.items():
+        if task in board.banks and counts:
+            most, never = max(counts.values()), board.banks[task].n_items - len(counts)
+            of = f" of {task}" if n > 1 else ""
+            notes.append(
+                f"Of {board.banks[task].n_items:,} documents{of} the most used was shown to "
+                f"{most:,} models, {never:,} to none."
+            )
+    return notes[:8]
+
+
+def _own(name: str) -> str:
+    return (resources.files(__package__) / "templates" / name).read_text(encoding="utf-8")

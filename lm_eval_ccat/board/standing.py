@@ -1,0 +1,168 @@
+"""Where models stand on a board: ranks and rank ranges, and who stands apart and why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from scipy.special import ndtri
+
+from ..bank import ItemBank
+from ..report.board import Row as ReportRow
+from ..report.board import ranked
+from .folder import Board
+from .ledger import FULL, Row
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A row in the order of the board.
+
+    Attributes
+    ----------
+    row : Row
+    rank : int
+        By score.
+    best, worst : int
+        The ranks that it may have, by the intervals.
+    """
+
+    row: Row
+    rank: int
+    best: int
+    worst: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A board as it stands.
+
+    Attributes
+    ----------
+    placed : list of Placed
+        Best first; of equal scores full results first.
+    apart : list of (Row, str)
+        The latest row of each model that cannot be compared, and why.
+    history : dict of str to list of Row
+        Every row of each model, oldest first.
+    """
+
+    placed: list[Placed]
+    apart: list[tuple[Row, str]]
+    history: dict[str, list[Row]]
+
+    @property
+    def headline(self) -> str:
+        """Who may be the best, in words."""
+        first = [one.row.model for one in self.placed if one.best == 1]
+        if not first:
+            return "There is no model yet."
+        who = (
+            f"{first[0]} is the best" if len(first) == 1 else f"{len(first)} models may be the best"
+        )
+        return f"{who} of {len(self.placed):,}."
+
+    def in_words(self, row: Row) -> str:
+        """Where one row stands, in a line."""
+        score = f"{row.model}: {'≈ ' if row.estimated else ''}{row.score:.4g}"
+        for other, reason in self.apart:
+            if other == row:
+                return f"{score}, not comparable: {reason}"
+        for one in self.placed:
+            if one.row == row:
+                ranks = f"{one.best}" if one.best == one.worst else f"{one.best} to {one.worst}"
+                return f"{score}, rank {ranks} of {len(self.placed)}"
+        return f"{score}, in its history; full results count"
+
+
+def standing(board: Board, refused: Collection[int] = ()) -> Standing:
+    """Order a board's rows.
+
+    Parameters
+    ----------
+    board : Board
+    refused : collection of int
+        Positions of ledger rows that are left out.
+
+    Returns
+    -------
+    Standing
+    """
+    rows = board.ledger.rows()
+    history: dict[str, list[Row]] = {}
+    comparable: list[Row] = []
+    apart: dict[str, tuple[Row, str]] = {}
+    for at, row in enumerate(rows):
+        history.setdefault(row.model, []).append(row)
+        if at in refused:
+            continue
+        if reason := not_comparable(row, board.banks, board.shares):
+            apart[row.model] = (row, reason)
+        else:
+            comparable.append(row)
+    # Full results count before any estimate of the same model; else the latest row.
+    now = {**latest(comparable), **latest(comparable, FULL)}
+    return Standing(_in_order(board, list(now.values())), list(apart.values()), history)
+
+
+def latest(rows: Iterable[Row], kind: str | None = None) -> dict[str, Row]:
+    """The latest row of each model, of one kind."""
+    return {row.model: row for row in rows if kind in (None, row.kind)}
+
+
+def not_comparable(row: Row, banks: Mapping[str, ItemBank], shares: Mapping[str, float]) -> str:
+    """Why a row cannot be compared with the others; "" where it can.
+
+    Parameters
+    ----------
+    row : Row
+    banks : mapping of task to ItemBank
+        The board's.
+    shares : mapping of task to float
+        The board's.
+    """
+    reasons = []
+    for task, bank in banks.items():
+        one = row.tasks.get(task)
+        version = bank.settings.get("task_version")
+        if one is None:
+            reasons.append(f"no results on {task}")
+        elif one.metric != metric_of(bank):
+            reasons.append(f"{one.metric} of {task}, not {metric_of(bank)}")
+        elif one.documents != bank.n_items:
+            reasons.append(f"{one.documents:,} documents of {task}, not {bank.n_items:,}")
+        elif one.changed:
+            reasons.append(f"{one.changed:,} documents of {task} are others")
+        elif one.version is not None and version is not None and one.version != str(version):
+            reasons.append(f"version {one.version} of {task}, not {version}")
+        elif one.bank is not None and one.bank not in lineage(bank):
+            reasons.append(f"a bank of {task} from which the board's does not descend")
+    if not reasons and any(abs(row.shares.get(t, 1.0) - s) > 1e-9 for t, s in shares.items()):
+        reasons.append("other weights of the tasks")
+    return "; ".join(reasons)
+
+
+def metric_of(bank: ItemBank) -> str:
+    """A bank's metric with its filter, as the harness writes both."""
+    return f"{bank.metric},{bank.filter or 'none'}"
+
+
+def lineage(bank: ItemBank) -> set[str]:
+    """The hashes of a bank and of those that it was updated from."""
+    return {bank.sha256, *(update["previous"] for update in bank.provenance.get("updates", []))}
+
+
+def _in_order(board: Board, rows: list[Row]) -> list[Placed]:
+    """Rows with ranks; two models differ where their difference exceeds both arms together."""
+    z = float(ndtri(0.975))
+    higher = board.scale.higher_is_better
+    rows.sort(key=lambda r: (-r.score if higher else r.score, r.estimated, r.model))
+    plain = [
+        # `ranked` multiplies errors by the quantile, intervals bring theirs along.
+        ReportRow(
+            r.model, r.score, max(r.high - r.score, r.score - r.low) / z, r.items, r.estimated
+        )
+        for r in rows
+    ]
+    places = ranked(plain, board.scale, 0.95)
+    return [Placed(row, at.rank, at.best, at.worst) for row, at in zip(rows, places)]

@@ -1,0 +1,166 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const [RANK, BEST, WORST, MODEL, ESTIMATED, SCORE, LOW, HIGH, ITEMS, DOCUMENTS, DATE, TASKS, LINK, BY, PAST] =
+    Array(15).keys();
+  const STEP = 100;
+  const at = (id) => document.getElementById(id);
+  const make = (tag, text, cls) => {
+    const e = document.createElement(tag);
+    if (text !== undefined) e.textContent = text;
+    if (cls) e.className = cls;
+    return e;
+  };
+  const svg = (tag, attributes) => {
+    const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
+    return e;
+  };
+  const figure = (v) => v.toPrecision(4);
+  const names = data.rows.map((r) => r[MODEL].toLowerCase());
+  const hidden = new Set();
+  let order = data.rows.map((_, i) => i), shown = [], drawn = 0;
+  let by = "rank", down = false;
+
+  const columns = () => [
+    { key: "rank", head: "Rank", cls: "ranks", first: false, value: (r) => r[RANK] },
+    { key: "model", head: "Model", first: false, value: (r) => r[MODEL].toLowerCase() },
+    { key: "score", head: "Score", cls: "num", first: data.higher, value: (r) => r[SCORE] },
+    { key: "interval", head: "Interval", cls: "wide" },
+    ...data.tasks.map((task, t) => ({
+      key: "task" + t, head: task, cls: "num", first: data.taskHigher[t], value: (r) => r[TASKS][t], task: t,
+    })).filter((c) => !hidden.has(c.task)),
+    { key: "items", head: "Documents", cls: "num", first: true, value: (r) => r[ITEMS] },
+    { key: "date", head: "Date", first: true, value: (r) => r[DATE] },
+  ];
+
+  const [low, high] = data.ends;
+  const place = (v) => (high > low ? 2 + (96 * (v - low)) / (high - low) : 50);
+  const score = (r) => (r[ESTIMATED] ? "≈ " : "") + figure(r[SCORE]);
+  const interval = (r) => {
+    const e = svg("svg", { class: "iv", width: "100%", height: "18", role: "img",
+      "aria-label": `${figure(r[SCORE])}, from ${figure(r[LOW])} to ${figure(r[HIGH])}` });
+    if (r[ESTIMATED]) e.append(svg("line", { class: "range", x1: place(r[LOW]) + "%", x2: place(r[HIGH]) + "%", y1: 9, y2: 9 }));
+    e.append(svg("circle", { cx: place(r[SCORE]) + "%", cy: 9, r: 4 }));
+    return e;
+  };
+  const history = (r, width) => {
+    const row = make("tr", undefined, "history"), cell = make("td"), table = make("table");
+    cell.colSpan = width;
+    const head = table.createTHead().insertRow(), body = table.createTBody();
+    for (const text of ["Date", "Score", "Interval", "Documents", "Made by"]) head.append(make("th", text));
+    for (const [date, estimated, value, from, to, items, of, version] of r[PAST]) {
+      const line = body.insertRow();
+      for (const text of [date, (estimated ? "≈ " : "") + figure(value),
+        estimated ? `${figure(from)} to ${figure(to)}` : "full results",
+        `${items.toLocaleString("en")} of ${of.toLocaleString("en")}`, version]) line.append(make("td", text));
+    }
+    cell.append(table);
+    row.append(cell);
+    return row;
+  };
+  const line = (i, shape) => {
+    const r = data.rows[i], row = make("tr");
+    row.dataset.at = i;
+    for (const c of shape) {
+      const cell = make(c.key === "model" ? "th" : "td", undefined, c.cls);
+      if (c.key === "rank") {
+        cell.textContent = r[RANK];
+        if (r[BEST] !== r[WORST]) cell.append(" ", make("small", `${r[BEST]} to ${r[WORST]}`));
+      } else if (c.key === "model") {
+        cell.scope = "row";
+        const name = make("bdi", r[MODEL]);
+        if (/^https?:\/\//.test(r[LINK])) {
+          const a = make("a");
+          a.href = r[LINK];
+          a.rel = "noopener nofollow";
+          a.append(name);
+          cell.append(a);
+        } else cell.append(name);
+        if (r[BY] !== data.version) cell.append(" ", make("span", `made by ${r[BY]}`, "badge"));
+        if (r[PAST].length) {
+          const button = make("button", `${r[PAST].length} rows`, "past");
+          button.type = "button";
+          button.setAttribute("aria-expanded", "false");
+          button.setAttribute("aria-label", `History of ${r[MODEL]}, ${r[PAST].length} rows`);
+          button.addEventListener("click", () => {
+            const open = button.getAttribute("aria-expanded") === "true";
+            button.setAttribute("aria-expanded", String(!open));
+            if (open) row.nextSibling.remove();
+            else row.after(history(r, shape.length));
+          });
+          cell.append(" ", button);
+        }
+      } else if (c.key === "score") cell.textContent = score(r);
+      else if (c.key === "interval") cell.append(interval(r));
+      else if (c.key === "items") cell.textContent = r[ESTIMATED]
+        ? `${r[ITEMS].toLocaleString("en")} of ${r[DOCUMENTS].toLocaleString("en")}` : r[ITEMS].toLocaleString("en");
+      else cell.textContent = c.task === undefined ? c.value(r) : figure(c.value(r));
+      row.append(cell);
+    }
+    return row;
+  };
+  const more = () => {
+    const shape = columns(), part = document.createDocumentFragment();
+    for (const i of shown.slice(drawn, drawn + STEP)) part.append(line(i, shape));
+    drawn = Math.min(drawn + STEP, shown.length);
+    at("board").tBodies[0].append(part);
+    at("more").hidden = drawn >= shown.length;
+  };
+  const heads = () => {
+    const row = at("board").tHead.rows[0];
+    row.replaceChildren(...columns().map((c) => {
+      const cell = make("th", undefined, c.cls);
+      cell.scope = "col";
+      if (!c.value) { cell.textContent = c.head; return cell; }
+      const button = make("button", c.head, "sort");
+      button.type = "button";
+      if (by === c.key) cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+      button.addEventListener("click", () => {
+        down = by === c.key ? !down : c.first;
+        by = c.key;
+        sort();
+        draw();
+        at("board").tHead.querySelector("[aria-sort] button").focus();
+      });
+      cell.append(button);
+      return cell;
+    }));
+  };
+  const sort = () => {
+    const column = columns().find((c) => c.key === by) || columns()[0];
+    const values = data.rows.map(column.value), sign = down ? -1 : 1;
+    order.sort((a, b) => (values[a] < values[b] ? -sign : values[a] > values[b] ? sign : a - b));
+  };
+  const draw = () => {
+    const q = at("q").value.trim().toLowerCase(), kind = at("kind").value;
+    shown = order.filter((i) => {
+      const r = data.rows[i];
+      return names[i].includes(q) && (!kind || (kind === "best" ? r[BEST] === 1 : (kind === "estimate") === !!r[ESTIMATED]));
+    });
+    heads();
+    at("board").tBodies[0].replaceChildren();
+    drawn = 0;
+    more();
+    const n = data.rows.length.toLocaleString("en");
+    at("count").textContent = shown.length === data.rows.length ? `${n} models` : `${shown.length.toLocaleString("en")} of ${n} models`;
+  };
+
+  if (at("columns")) data.tasks.forEach((task, t) => {
+    const label = make("label"), box = make("input");
+    box.type = "checkbox";
+    box.checked = true;
+    box.addEventListener("change", () => {
+      if (box.checked) hidden.delete(t); else hidden.add(t);
+      if (by === "task" + t) { by = "rank"; down = false; sort(); }
+      draw();
+    });
+    label.append(box, " ", make("bdi", task));
+    at("columns").append(label);
+  });
+  at("controls").addEventListener("submit", (e) => e.preventDefault());
+  at("q").addEventListener("input", draw);
+  at("kind").addEventListener("change", draw);
+  at("more").addEventListener("click", more);
+  draw();
+})();

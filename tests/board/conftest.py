@@ -1,0 +1,82 @@
+"""A board of a small benchmark, on which two models were placed by a real loopback server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from worlds.bench import TASK, Bench, make_bench
+from worlds.server import CompletionsServer
+
+from lm_eval_ccat import ScoreTable
+from lm_eval_ccat.board import Board, init, place
+
+
+@dataclass
+class World:
+    """A benchmark, its server, and a board with six full results and two placed models."""
+
+    bench: Bench
+    server: CompletionsServer
+    board: Path
+
+    def config(self, models: list[str], **settings: Any) -> Path:
+        """A configuration without a bank: the board has it."""
+        path = self.bench.config(self.server.url, models, **settings)
+        content = yaml.safe_load(path.read_text())
+        if "bank" not in settings:
+            del content["bank"]
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+    def scores(self, path: Path, models: list[str], documents: int = 120) -> Path:
+        """The true scores of some models on the first documents, as a table."""
+        rows = [
+            [
+                sum(a == b for a, b in zip(text.split(), wanted.split())) / 10
+                for text, wanted in zip(self.bench.outputs[m].values(), self.wanted)
+            ]
+            for m in models
+        ]
+        table = ScoreTable.from_arrays(rows, models=models, metric="share", task=TASK)
+        part = replace(table, raw=table.raw[:, :documents], doc_ids=table.doc_ids[:documents])
+        part.write(path)
+        return path
+
+    @property
+    def wanted(self) -> list[str]:
+        """What each document asks for."""
+        lines = (self.bench.folder / "tasks" / "docs.jsonl").read_text().splitlines()
+        return [yaml.safe_load(line)["numbers"] for line in lines]
+
+
+@pytest.fixture(scope="session")
+def shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("board")
+    bench = make_bench(folder)
+    full = folder / "full.parquet"
+    replace(ScoreTable.read(folder / "known.parquet"), task=TASK).write(full)
+    with CompletionsServer(bench.outputs) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "urandom", lambda n: b"\x07" * n)  # the seed that nobody can guess
+        world = World(bench, server, folder / "board")
+        init(world.board, full, name="Shares")
+        place(world.board, world.config(["m01", "m07"]), link="https://example.org/{model}")
+        yield world
+
+
+@pytest.fixture
+def world(shared_world: World, tmp_path: Path) -> World:
+    """The world with a board that the test may change."""
+    shutil.copytree(shared_world.board, tmp_path / "board")
+    return replace(shared_world, board=tmp_path / "board")
+
+
+@pytest.fixture
+def board(world: World) -> Board:
+    return Board(world.board)

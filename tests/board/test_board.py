@@ -1,0 +1,329 @@
+"""A board from its first row to its check: what was tampered with is refused by name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from worlds.bench import TASK
+
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
+from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
+from lm_eval_ccat.board.folder import offered
+from lm_eval_ccat.board.ledger import Ledger, Row
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import RunError, UsageError
+from lm_eval_ccat.live import Observer
+from lm_eval_ccat.upkeep.update import update
+
+
+def verdicts(board: Board | Path) -> dict[str, str]:
+    return {one.model: one.verdict for one in check(board)}
+
+
+def edit(path: Path, number: int, **values: object) -> None:
+    """Change a line of the ledger and leave its link."""
+    lines = path.read_text().splitlines()
+    lines[number] = json.dumps({**json.loads(lines[number]), **values})
+    path.write_text("\n".join(lines) + "\n")
+
+
+def rewrite(board: Board, rows: list[Row]) -> None:
+    """The whole ledger anew, with a chain that holds."""
+    board.ledger.path.unlink()
+    Ledger(board.ledger.path).append(rows)
+
+
+def test_newcomers_stand_where_their_full_results_would(world, board):
+    truth = world.bench.truth
+    found = standing(board)
+    assert [one.row.model for one in found.placed] == sorted(
+        (one.row.model for one in found.placed), key=truth.__getitem__, reverse=True
+    )
+    assert found.headline == "m10 is the best of 8."
+    for one in found.placed:
+        row = one.row
+        assert row.low <= truth[row.model] <= row.high
+        assert row.estimated == (row.model in ("m01", "m07"))
+        if row.estimated:
+            assert row.items == len(row.asked[TASK]) <= board.rules.max_items < row.documents == 120
+            assert row.link == f"https://example.org/{row.model}" and "exposure:5" in row.signature
+            bank = offered(board.banks[TASK], TASK, row.reserve)
+            assert all(bank.kept[bank.index[d]] for d in row.asked[TASK])
+            assert 70 < bank.kept.sum() < 120
+        else:
+            assert row.score == pytest.approx(truth[row.model]) and row.items == 120
+    assert {v for v in verdicts(board).values()} == {"sound"}
+    assert not (board.path / ".runs" / "rank").exists()
+
+
+def test_a_tampered_journal_is_refused_by_name(board, capsys):
+    [journal] = (board.path / "journals").iterdir()
+    journal.write_bytes(journal.read_bytes().replace(b'"score": 1.0', b'"score": 0.9', 1))
+    found = verdicts(board)
+    assert {m for m, v in found.items() if v == "refused"} == {"m01", "m07"}
+    assert main(["board", "check", str(board.path)]) == 1
+    assert "m07: REFUSED: journals/" in capsys.readouterr().out
+    publish(board, board.path / "site")
+    content = json.loads((board.path / "site" / "board.json").read_text())
+    assert {row["model"] for row in content["not_comparable"]} == {"m01", "m07"}
+    assert all("refused" in row["reason"] for row in content["not_comparable"])
+
+
+def test_who_mends_every_hash_is_found_by_the_figures(board):
+    """A better score with its line's checksum, its file's hash and the ledger's chain anew."""
+    [journal] = (board.path / "journals").iterdir()
+    lines = journal.read_bytes().splitlines()
+    for n, line in enumerate(lines):
+        record = json.loads(line)
+        if record["op"] == "tell" and record["model"] == "m01" and record["score"] < 0.5:
+            changed = {**record, "score": 1.0}
+            del changed["sum"]
+            body = json.dumps(changed, ensure_ascii=False)[:-1].encode()
+            lines[n] = body + b', "sum": "%08x"}' % zlib.crc32(body)
+            break
+    journal.write_bytes(b"\n".join(lines) + b"\n")
+    from lm_eval_ccat.board.ledger import sha256_of
+
+    mended = [
+        replace(row, tasks={t: replace(s, sha256=sha256_of(journal)) for t, s in row.tasks.items()})
+        if row.estimated
+        else row
+        for row in board.ledger.rows()
+    ]
+    head = board.ledger.head()
+    rewrite(board, mended)
+    [reason] = [one.reason for one in check(board) if one.verdict == "refused"]
+    assert reason.startswith("score: recorded 0.3") and ", now 0.3" in reason
+    assert board.ledger.head() != head, "and whoever wrote the chain anew has another last link"
+
+
+@pytest.mark.parametrize("change", ["score", "score and link", "taken out"])
+def test_a_changed_ledger_is_refused_at_its_row(board, change):
+    path = board.ledger.path
+    if change == "taken out":
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join(lines[:2] + lines[3:]) + "\n")
+        hit = "m06"
+    else:
+        edit(path, 2, score=0.99, **({"chain": "0" * 64} if "link" in change else {}))
+        hit = "m04"
+    found = check(board)
+    first = next(one for one in found if one.verdict == "refused")
+    assert first.model == hit and "chain is broken" in first.reason
+    with pytest.raises(RunError, match=rf"model '{hit}'.*chain is broken"):
+        publish(board, board.path / "site")
+    with pytest.raises(RunError, match=r"chain is broken"):
+        board.ledger.append([])
+
+
+def test_tampered_scores_and_banks_are_refused_by_name(board):
+    [scores] = (board.path / "scores").iterdir()
+    table = ScoreTable.read(scores)
+    raw = table.raw.copy()
+    raw[0, 0] = 1.0 - raw[0, 0]
+    replace(table, raw=raw).write(scores)
+    assert [m for m, v in verdicts(board).items() if v == "refused"] == [
+        "m00", "m02", "m04", "m06", "m08", "m10"
+    ]  # fmt: skip
+    SuiteBank({TASK: ItemBank.blank(range(120), task=TASK, metric="share")}).save(
+        board.path / "suite"
+    )
+    found = {one.model: one.reason for one in check(board.path)}
+    assert "the board has no bank" in found["m07"]
+
+
+def test_a_row_of_an_older_version_is_shown_and_not_refused(board):
+    *rest, last = board.ledger.rows()
+    rewrite(board, [*rest, replace(last, made_by="0.0.9", score=last.score + 0.01)])
+    found = check(board)[-1]
+    assert found.verdict == "older"
+    assert str(found).startswith(f"row 8, {last.model}: older: made by 0.0.9: score: recorded ")
+    assert main(["board", "check", str(board.path)]) == 0
+    rewrite(board, [*rest, replace(last, score=last.score + 0.01)])
+    assert check(board)[-1].verdict == "refused"
+
+
+def test_another_number_of_documents_stands_apart(world, board, tmp_path):
+    """The old estimate keeps its own number of documents, and the new results are told apart."""
+    full = world.scores(tmp_path / "full.parquet", ["m07", "m09"])
+    table = ScoreTable.read(full)
+    wider = ScoreTable.from_arrays(
+        np.hstack([table.raw, table.raw[:, :80]]), models=table.models, metric="share", task=TASK
+    )
+    wider.write(tmp_path / "wider.parquet")
+    assert len(add(board, tmp_path / "wider.parquet").rows) == 2
+    found = standing(board)
+    assert {row.model: reason for row, reason in found.apart} == {
+        "m07": f"200 documents of {TASK}, not 120",
+        "m09": f"200 documents of {TASK}, not 120",
+    }
+    [m07] = [one.row for one in found.placed if one.row.model == "m07"]
+    assert m07.estimated and m07.documents == 120
+    assert {v for v in verdicts(board).values()} == {"sound"}
+    # Full results of the same documents take the estimate's place; it stays in the history.
+    assert [row.model for row in add(board, full).rows] == ["m07", "m09"]
+    found = standing(board)
+    [m07] = [one.row for one in found.placed if one.row.model == "m07"]
+    assert not m07.estimated and [r.kind for r in found.history["m07"]] == [
+        "estimate", "full", "full"
+    ]  # fmt: skip
+    assert add(board, full).rows == [] and len(board.ledger.rows()) == 12
+
+
+def test_other_versions_of_a_task_and_too_few_documents(world, board, tmp_path):
+    part = world.scores(tmp_path / "part.parquet", ["m05"], documents=50)
+    added = add(board, part)
+    assert not added.rows and "50 of 120 documents" in added.left_out["m05"] and added.partial
+    bank = replace(board.banks[TASK], settings={"task_version": 2.0})
+    SuiteBank({TASK: bank}).save(tmp_path / "suite")
+    init(board.path, tmp_path / "suite")
+    rows = board.ledger.rows()
+    tasks = {TASK: replace(rows[0].tasks[TASK], version="1.0")}
+    board.ledger.append([replace(rows[0], model="old", tasks=tasks)])
+    reasons = {row.model: why for row, why in standing(Board(board.path)).apart}
+    assert reasons["old"] == f"version 1.0 of {TASK}, not 2.0"
+
+
+def test_logs_of_some_documents_are_placed(world, board, tmp_path):
+    part = world.scores(tmp_path / "part.parquet", ["m05"], documents=50)
+    [row] = place(board, part, name="five").rows
+    assert row.items == 50 and row.model == "five" and row.in_journal == "m05"
+    assert row.low < world.bench.truth["m05"] < row.high
+    assert check(board)[-1].verdict == "sound"
+    assert place(board, part, name="five").left_out["five"].endswith("in the ledger already")
+
+
+def test_a_stranger_s_run_counts_by_its_bank(world, board, tmp_path):
+    options = {"budget": {"items": 40}, "stop": "limits"}
+    rank(world.config(["m05"], bank=str(board.path / "suite"), **options), run_dir=tmp_path / "own")
+    [row] = place(board, tmp_path / "own").rows
+    assert row.reserve is None and row.items == 40
+    # A bank of the stranger's own: verified all the same, and not comparable.
+    rank(world.config(["m09"], bank="default.bank.json", **options), run_dir=tmp_path / "other")
+    [other] = place(board, tmp_path / "other").rows
+    [(apart, reason)] = standing(board).apart
+    assert apart == other and "from which the board's does not descend" in reason
+    assert {v for v in verdicts(board).values()} == {"sound"}
+    with pytest.raises(UsageError, match="--name is for one model"):
+        run = tmp_path / "two"
+        rank(world.config(["m03", "m11"], bank=str(board.path / "suite"), **options), run_dir=run)
+        place(board, run, name="both")
+
+
+def test_an_interrupted_place_goes_on(world, board, monkeypatch):
+    class Impatient(Observer):
+        def tick(self) -> None:
+            raise KeyboardInterrupt
+
+    config = world.config(["m03"], name="late")
+    with pytest.raises(RunError, match="the same command goes on"):
+        place(board, config, observer=Impatient())
+    monkeypatch.setattr("os.urandom", lambda n: b"\x09" * n)
+    [row] = place(board, config).rows
+    assert row.model == "m03" and "seed:117901063" in row.signature, "the seed that it began with"
+    assert verdicts(board)["m03"] == "sound"
+
+
+def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
+    bank = board.banks[TASK]
+    more = ScoreTable.read(world.scores(tmp_path / "more.parquet", ["m09", "m11"]))
+    SuiteBank({TASK: update(bank, more)}).save(tmp_path / "updated")
+    init(board.path, tmp_path / "updated")
+    now = Board(board.path)
+    assert not standing(now).apart and {v for v in verdicts(now).values()} == {"sound"}
+    SuiteBank({TASK: replace(calibrate(more, "paper"), task=TASK)}).save(tmp_path / "fresh")
+    init(board.path, tmp_path / "fresh")
+    now = Board(board.path)
+    assert {row.model for row, _ in standing(now).apart} == {"m01", "m07"}
+    assert {v for v in verdicts(now).values()} == {"sound"}, "by the banks they were made with"
+
+
+def test_the_reserve_rotates_and_covers_every_item():
+    bank = ItemBank.blank(range(500))
+    held = [~offered(bank, "t", [part, 5]).kept for part in range(5)]
+    assert np.sum(held, axis=0).tolist() == [1] * 500
+    assert all(70 <= part.sum() <= 130 for part in held)
+
+
+def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    names = [f"m{j}" for j in range(12)]
+    skill = np.linspace(-1, 1.5, 12)[:, None]
+    tables = {}
+    for task, n in (("first", 60), ("second", 90)):
+        p = 1 / (1 + np.exp(-(skill + rng.normal(0, 1, n))))
+        tables[task] = ScoreTable.from_arrays(
+            rng.binomial(10, p) / 10, models=names, metric="share", task=task
+        )
+        (tmp_path / "tables").mkdir(exist_ok=True)
+        tables[task].without(["m5", "m6"]).write(tmp_path / "tables" / f"{task}.parquet")
+    folder = tmp_path / "board"
+    assert main(["board", "init", str(folder), "--from", str(tmp_path / "tables")]) == 0
+    assert "a board of first, second. m11 is the best of 10." in capsys.readouterr().out
+    board = Board(folder)
+    means = {t: dict(zip(names, table.raw.mean(axis=1))) for t, table in tables.items()}
+    for one in standing(board).placed:
+        expected = (means["first"][one.row.model] + means["second"][one.row.model]) / 2
+        assert one.row.score == pytest.approx(expected)
+    # One task alone stands apart; some documents of both are an estimate of the average.
+    tables["first"].select(["m5"]).write(tmp_path / "one.parquet")
+    assert main(["board", "add", str(folder), str(tmp_path / "one.parquet")]) == 0
+    assert "m5: 0.4167, not comparable: no results on second" in capsys.readouterr().out.replace(
+        f"{means['first']['m5']:.4g}", "0.4167"
+    )
+    (tmp_path / "some").mkdir()
+    for task, table in tables.items():
+        part = table.select(["m6"])
+        keep = np.arange(0, table.n_items, 2)
+        half = replace(part, raw=part.raw[:, keep], doc_ids=tuple(keep.tolist()))
+        half.write(tmp_path / "some" / f"{task}.parquet")
+    [row] = place(board, tmp_path / "some").rows
+    assert row.tasks["first"].items == 30 and row.tasks["second"].items == 45
+    truth = (means["first"]["m6"] + means["second"]["m6"]) / 2
+    assert row.low < truth < row.high
+    assert row.score == pytest.approx(np.mean([one.score for one in row.tasks.values()]))
+    assert {v for v in verdicts(board).values()} == {"sound"}
+    site = tmp_path / "site"
+    assert main(["board", "publish", str(folder), "-o", str(site)]) == 0
+    lines = (site / "exposure.csv").read_text().splitlines()
+    assert lines[0] == "task,doc_id,models" and len(lines) == 1 + 75
+    assert (site / "board.csv").read_text().splitlines()[0].endswith("date,first,second")
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["add", "nowhere", "logs"], "nowhere is no board"),
+        (["init", "new", "--from", "nowhere"], "nowhere: no such"),
+        (["init", "BOARD", "--from", "BOARD/suite", "--reserve", "1"], "hold back every item"),
+        (["add", "BOARD", "SCORES", "--link", "javascript:alert(1)"], "is no address of a page"),
+    ],
+)
+def test_refusals_name_what_is_wrong(world, tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    scores = world.scores(tmp_path / "s.parquet", ["m11"])
+    words = {"BOARD": str(world.board), "SCORES": str(scores)}
+    given = [words.get(a, a.replace("BOARD", str(world.board))) for a in arguments]
+    assert main(["board", *given]) in (1, 2)
+    assert said in capsys.readouterr().err
+
+
+def test_a_board_moves_as_a_whole(board, tmp_path):
+    shutil.move(board.path, tmp_path / "elsewhere")
+    assert {v for v in verdicts(tmp_path / "elsewhere").values()} == {"sound"}
+
+
+def test_nonsense_in_a_row_is_refused_and_stops_nothing(board):
+    *rest, last = board.ledger.rows()
+    rewrite(board, [*rest, replace(last, reserve=[0, 0]), replace(last, tasks={})])
+    found = check(board)
+    assert [one.verdict for one in found] == ["sound"] * 7 + ["refused"] * 2
+    edit(board.ledger.path, 0, score=float("nan"))
+    assert check(board)[0].verdict == "refused"

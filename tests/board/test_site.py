@@ -1,0 +1,205 @@
+"""The site in a real headless Chromium: thousands of models, hostile names, a phone, the dark."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from worlds.browser import DESKTOP, PHONE, column, complaints, run, show, until
+
+from lm_eval_ccat import ItemBank
+from lm_eval_ccat.bank import SuiteBank
+from lm_eval_ccat.board import Row, TaskScore, init, publish, standing
+from lm_eval_ccat.board.ledger import sha256_of
+
+MODELS, TASKS = 5_000, ("alpha", "beta", "gamma")
+EVIL = "<img src=x onerror='window.pwned=1'>\u202eevil"
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory):
+    """Full results of 5,000 models on three tasks, of which a tenth are estimates."""
+    folder = tmp_path_factory.mktemp("large")
+    banks = {t: ItemBank.blank(range(1000), task=t, metric="acc") for t in TASKS}
+    SuiteBank(banks).save(folder / "suite")
+    board = init(folder / "board", folder / "suite", name="Five thousand models")
+    evidence = board.path / "evidence.txt"
+    evidence.write_text("scores")
+    rng = np.random.default_rng(5)
+    truth = np.round(np.clip(rng.normal(0.6, 0.13, MODELS), 0.02, 0.97), 3)
+    truth[:4] = 0.99
+
+    def row(name, score, error, **about) -> Row:
+        estimated = error > 0
+        low, high = max(0.0, score - error), min(1.0, score + error)
+        one = TaskScore(
+            score, low, high, 60 if estimated else 1000, 1000, "acc,none",
+            "evidence.txt", sha256_of(evidence),
+            bank=banks["alpha"].sha256 if estimated else None,
+        )  # fmt: skip
+        tasks = {t: one if not estimated else TaskScore(
+            **{**vars(one), "bank": banks[t].sha256}) for t in TASKS}  # fmt: skip
+        about = {"made_by": "0.1.0", "shares": board.shares, "date": "2026-02-01", **about}
+        kind = "estimate" if estimated else "full"
+        return Row(name, kind, score, low, high, tasks, confidence=0.95 if error else None, **about)
+
+    rows = [
+        row(f"org{i % 40}/model-{i:04d}", float(s), 0.03 if i % 10 == 9 else 0.0,
+            link=f"https://example.org/{i}")
+        for i, s in enumerate(truth)
+    ]  # fmt: skip
+    rows.append(row("a/equal", 0.99, 0.03))
+    rows.append(row(EVIL, 0.991, 0.2, made_by="0.0.9"))
+    rows.append(row("org7/model-0007", 0.4, 0.1, date="2026-01-01"))
+    board.ledger.append(rows)
+    return board
+
+
+@pytest.fixture(scope="module")
+def site(board, tmp_path_factory):
+    return publish(board, tmp_path_factory.mktemp("site"))[0]
+
+
+def names(browser):
+    every = "return [...document.querySelectorAll('#board tbody bdi')].map((e) => e.textContent)"
+    return run(browser, every)
+
+
+def test_five_thousand_models_open_within_a_second(browser, site):
+    timing = "const t = performance.getEntriesByType('navigation')[0]; return t.loadEventEnd"
+    took = []
+    for _ in range(3):
+        show(browser, site)
+        took.append(until(browser, timing))
+    assert min(took) < 1000, took
+    assert run(browser, "return document.getElementById('count').textContent") == "5,002 models"
+    assert run(browser, "return document.querySelectorAll('#board tbody tr').length") == 100
+    run(browser, "document.getElementById('more').click()")
+    assert run(browser, "return document.querySelectorAll('#board tbody tr').length") == 200
+    assert site.stat().st_size < 2_000_000
+
+
+def test_it_loads_nothing_and_hostile_names_do_nothing(browser, site):
+    show(browser, site)
+    assert run(browser, "return window.pwned") is None
+    assert run(browser, "return performance.getEntriesByType('resource').length") == 0
+    assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)=\"(?!data:)", site.read_text())
+    first = names(browser)[0]
+    assert first.startswith("<img src=x") and "\u202e" not in first
+    assert run(browser, "return document.querySelectorAll('main img').length") == 0
+
+
+def test_the_head_says_who_may_be_the_best(browser, board, site):
+    show(browser, site)
+    placed = standing(board).placed
+    best = [one.row.model for one in placed if one.best == 1]
+    said = run(browser, "return document.querySelector('.headline').textContent")
+    assert said == f"{len(best)} models may be the best of 5,002."
+    run(browser, "const k = document.getElementById('kind'); k.value = 'best';"
+                 "k.dispatchEvent(new Event('change'))")  # fmt: skip
+    assert len(names(browser)) == len(best)
+    # Of equal scores full results stand first, with the range beside each rank.
+    assert [one.row.estimated for one in placed[:6]] == [True, *[False] * 4, True]
+    assert column(browser, "#board", 0)[0].split() == ["1", "1", "to", f"{placed[0].worst}"]
+
+
+def test_search_filter_sort_and_columns(browser, site):
+    show(browser, site)
+    box = browser.find_element("id", "q")
+    box.send_keys("ORG7/model-00")
+    count = "return document.getElementById('count').textContent"
+    until(browser, f"{count}.startsWith('3 of')")
+    assert sorted(names(browser)) == ["org7/model-0007", "org7/model-0047", "org7/model-0087"]
+    box.clear()
+    box.send_keys("zzz")
+    until(browser, f"{count}.startsWith('0 of')")
+    box.clear()
+    run(browser, "document.getElementById('q').dispatchEvent(new Event('input'));"
+                 "const k = document.getElementById('kind'); k.value = 'estimate';"
+                 "k.dispatchEvent(new Event('change'))")  # fmt: skip
+    assert run(browser, count) == "502 of 5,002 models"
+    assert all(score.startswith("≈") for score in column(browser, "#board", 2))
+    heading = "document.querySelectorAll('#board thead th')[{}]"
+    run(browser, heading.format(5) + ".querySelector('button').click()")
+    assert run(browser, f"return {heading.format(5)}.innerText.trim()") == "beta"
+    values = [float(v) for v in column(browser, "#board", 5)]
+    assert values == sorted(values, reverse=True)
+    assert run(browser, f"return {heading.format(5)}.getAttribute('aria-sort')") == "descending"
+    run(browser, heading.format(5) + ".querySelector('button').click()")
+    again = [float(v) for v in column(browser, "#board", 5)]
+    assert again == sorted(again) and again[0] < values[0]
+    run(browser, "document.querySelectorAll('#columns input')[1].click()")
+    heads = run(browser, "return [...document.querySelectorAll('#board thead th')]"
+                         ".map((h) => h.innerText.trim())")  # fmt: skip
+    assert "beta" not in heads and {"alpha", "gamma"} <= set(heads)
+    complaints(browser)
+
+
+def test_links_versions_and_history(browser, site):
+    show(browser, site)
+    browser.find_element("id", "q").send_keys("org7/model-0007")
+    until(browser, "return document.querySelectorAll('#board tbody tr').length === 1")
+    link = "return document.querySelector('#board tbody a')"
+    assert run(browser, link + ".href") == "https://example.org/7"
+    assert run(browser, link + ".rel") == "noopener nofollow"
+    button = run(browser, "return document.querySelector('#board .past')")
+    button.send_keys("\n")
+    text = run(browser, "return document.querySelector('.history').innerText")
+    assert "full results" in text and "≈ 0.4000" in text and "0.3000 to 0.5000" in text
+    assert run(browser, "return document.activeElement.ariaExpanded") == "true"
+    button.send_keys("\n")
+    assert run(browser, "return document.querySelector('.history')") is None
+    browser.find_element("id", "q").clear()
+    browser.find_element("id", "q").send_keys("onerror")
+    until(browser, "return document.querySelectorAll('#board tbody tr').length === 1")
+    assert run(browser, "return document.querySelector('.badge').textContent") == "made by 0.0.9"
+
+
+def test_intervals_are_cut_to_the_scale_and_stand_where_the_numbers_say(browser, board, site):
+    show(browser, site)
+    first, exact = standing(board).placed[:2]
+    assert first.row.high == 1.0
+    ends = run(
+        browser,
+        "const s = document.querySelector('#board .iv'), b = s.getBoundingClientRect();"
+        "return [...s.querySelectorAll('line')].map((l) => [l.x1, l.x2].map("
+        "(v) => v.baseVal.value / b.width))[0]",
+    )
+    data = json.loads(run(browser, "return document.getElementById('data').textContent"))
+    low, high = data["ends"]
+    assert high == 1.0 and low >= 0.0
+    span = [0.02 + 0.96 * (v - low) / (high - low) for v in (first.row.low, first.row.high)]
+    assert ends == pytest.approx(span, abs=0.002)
+    assert not exact.row.estimated
+    assert run(browser, "return document.querySelectorAll('#board .iv')[1].childElementCount") == 1
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_it_fits_a_phone_and_the_dark(browser, site, size, dark):
+    show(browser, site, size, dark)
+    assert run(browser, "return document.documentElement.scrollWidth") <= size[0]
+    background = run(browser, "return getComputedStyle(document.body).backgroundColor")
+    assert (sum(json.loads(background.replace("rgb(", "[").replace(")", "]"))) < 200) == dark
+    width = run(browser, "return document.querySelector('#board tbody th')"
+                         ".getBoundingClientRect().width")  # fmt: skip
+    assert width > 100
+
+
+def test_everything_that_acts_is_named(browser, site):
+    show(browser, site)
+    browser.execute_cdp_cmd("Accessibility.enable", {})
+    nodes = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    roles: dict[str, list[str]] = {}
+    for node in nodes:
+        if not node.get("ignored"):
+            roles.setdefault(node["role"]["value"], []).append(
+                node.get("name", {}).get("value", "")
+            )
+    for role in ("button", "link", "combobox", "searchbox", "table", "image"):
+        assert roles.get(role) and all(roles[role]), role
+    levels = run(browser, "return [...document.querySelectorAll('h1,h2')].map((h) => h.tagName)")
+    assert levels[0] == "H1" and all(b >= a for a, b in pairwise(levels))
