@@ -1,8 +1,9 @@
 """How long the page of a large run takes: to write, and to open in a headless Chromium.
 
-    python benchmarks/page.py [--models 100] [--documents 5000] [--answers 5000]
+    python benchmarks/page.py [--models 500] [--documents 5000] [--answers 7500] [--method default]
 
-Prints both, the size of the page, and the time until a search has its first results.
+Prints both, the size of the page, and the time until a search has its first results. Making the run
+takes minutes and is not counted.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def main() -> None:
     from lm_eval_ccat.report import write_report
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=int, default=100)
+    parser.add_argument("--models", type=int, default=500)
     parser.add_argument("--documents", type=int, default=5000)
-    parser.add_argument("--answers", type=int, default=5000)
+    parser.add_argument("--answers", type=int, default=7500)
     parser.add_argument("--method", default="paper")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ from ..masking import mask
 from ..metrics.scale import Scale
 from ..ranker import Ranking
 from ..ranker.grid import ranking_grid
+from ..ranker.headline import headline
 from ..runs.journaled import JournaledRanker, Tally
 from ..runs.rebuild import rebuild
 from ..shown import Grid, Shown
@@ -72,18 +73,6 @@ def exit_code(ranking: Ranking, interrupted: bool = False) -> int:
     return DECIDED if ranking.goal_met else TIES
 
 
-def headline(ranking: Ranking) -> str:
-    """``B > A > {C, D} > E, each at 95%, using 1.9% of the items``."""
-    new = [name for name in ranking.estimates if name not in ranking.known]
-    every = ranking.n_items * len(new)
-    used = sum(len(ranking.items[name]) for name in new)
-    share = 100.0 * used / every if every else 0.0
-    percent = f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
-    order = ranking.in_words() or "no model was ranked"
-    each = f", each at {100 * ranking.confidence:g}%" if ">" in order else ""
-    return f"{order}{each}, using {percent} of the items"
-
-
 def _content(
     ranking: Ranking,
     tally: Tally,
@@ -122,7 +111,7 @@ def _content(
         if name in tally.prior:
             block["from_prior"] = tally.prior[name]
     return {
-        "headline": headline(ranking),
+        "headline": headline(content),
         "metric": metric,
         "key": key,
         "estimand": estimand,

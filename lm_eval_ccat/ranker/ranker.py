@@ -31,6 +31,7 @@ from .arguments import (
     whole,
 )
 from .audit import Audits
+from .brief import Brief
 from .contents import Banks, Contents, Weights
 from .ledger import Ledger
 from .looks import Looks
@@ -550,6 +551,10 @@ class Ranker:
     def result(self) -> Ranking:
         """The ranking as it stands; may be called at any time."""
         return self._summary.ranking(self.done)
+
+    def brief(self) -> Brief:
+        """Order, ties and estimates as `result` has them, without its pairs: cheap to look at."""
+        return self._summary.brief()
 
     @property
     def signature(self) -> str:

@@ -8,11 +8,12 @@ from typing import Any
 
 from .. import __version__
 from ..bank.outcome import Outcome
-from ..methods.belief import BENCHMARK, POPULATION
+from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.policy import Description
 from ..metrics.scale import Scale
 from .allocation import Turns
 from .audit import Audits
+from .brief import Brief
 from .contents import Contents, groups_of
 from .ledger import Account, Ledger
 from .looks import Looks
@@ -85,6 +86,22 @@ class Summary:
         groups = {name: self._rows_of(score) for name, score in self._groups.items()}
         return replace(found, groups=groups)
 
+    def brief(self) -> Brief:
+        """Order, ties and estimates alone: for who looks many times."""
+        judge, score = self._judge, self._judge.score
+        if judge.references is not None:
+            return Brief.of(self.ranking(False))
+        v = judge.verdicts(latest=True)
+        looks = replace(v.looks, up=None, down=None, close=None)
+        belief = judge.belief(v.belief.question, score).on_scores
+        estimates = {
+            a.name: _estimate(belief, a.at, looks, self._described(score, a.at))
+            for a in self._ledger.accounts
+        }
+        means = {name: e.mean for name, e in estimates.items()}
+        intervals = {name: e.interval(v.confidence) for name, e in estimates.items()}
+        return Brief(v.order, v.ties, means, intervals)
+
     # -- parts --------------------------------------------------------------------------------
 
     def _task(self, t: int) -> Ranking:
@@ -152,15 +169,7 @@ class Summary:
         for account in self._ledger.accounts:
             j, name = account.at, account.name
             about = self._described(score, j)
-            estimate = Estimate(
-                float(belief.location[j]),
-                float(belief.variance[j, j] ** 0.5),
-                float(belief.df[j, j]),
-                float(belief.n[j, j]),
-                belief.n_items,
-                looks,
-                about.interval if about else None,
-            )
+            estimate = _estimate(belief, j, looks, about)
             interval = estimate.interval(v.confidence)
             out.append(
                 ModelRow(
@@ -343,6 +352,19 @@ def _reference_rows(
         )
         for name, estimate in zip(r.names, made)
     ]
+
+
+def _estimate(belief: Belief, j: int, looks: Looks, about: Description | None) -> Estimate:
+    """What a belief says of a model's score."""
+    return Estimate(
+        float(belief.location[j]),
+        float(belief.variance[j, j] ** 0.5),
+        float(belief.df[j, j]),
+        float(belief.n[j, j]),
+        belief.n_items,
+        looks,
+        about.interval if about else None,
+    )
 
 
 def _place(v: Verdicts, name: str, rank: Mapping[str, int]) -> Place:

@@ -3,49 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from .axes import between
-from .words import money, one_look, probability, whole_percent
+from .tables import model_cells
+from .words import money, one_look, probability
 
 #: Models of the order that the head of the page names.
 IN_WORDS = 16
-#: Models that may be the best that the headline names.
-_NAMED = 4
 #: Open pairs that are shown at once.
 _PAIRS = 8
-
-
-def headline(result: Mapping[str, Any]) -> str:
-    """What was found, in one sentence.
-
-    Examples
-    --------
-    >>> models = {"a": {"rank_range": [1, 2], "p_best": 0.6}, "b": {"rank_range": [1, 2]}}
-    >>> headline({"order": ["a", "b"], "models": models, "confidence": 0.95})
-    'The best is a or b: not yet decided at 95% confidence.'
-    """
-    order, models = result["order"], result["models"]
-    tested = [m for m in order if not models[m].get("known")]
-    if not tested:
-        return "No model was ranked."
-    placed = [(m, models[m]["place"]) for m in tested if models[m].get("place")]
-    if placed:
-        first, place = placed[0]
-        more = f" {len(placed) - 1} more stand below." if len(placed) > 1 else ""
-        return f"{first}: {place['in_words']}.{more}"
-    if len(order) == 1:
-        return f"{order[0]} was estimated; there is no other model to compare it with."
-    may = [m for m in order if (models[m].get("rank_range") or [1])[0] == 1]
-    if len(may) == 1:
-        chance = models[may[0]].get("p_best")
-        said = "" if chance is None else f", with probability {probability(chance)}"
-        return f"{may[0]} is the best of {len(order)} models{said}."
-    level = f"not yet decided at {100 * result['confidence']:g}% confidence"
-    if len(may) <= _NAMED:
-        return f"The best is {', '.join(may[:-1])} or {may[-1]}: {level}."
-    return f"{len(may)} of {len(order)} models may be the best: {level}."
 
 
 def chain(result: Mapping[str, Any], most: int = IN_WORDS) -> list[dict[str, Any]]:
@@ -95,18 +62,14 @@ def rank_rows(result: Mapping[str, Any]) -> dict[str, Any] | None:
     dict or None
         None for one model, and for results of versions without rank ranges.
     """
-    models = result["models"]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
-            "name": m,
-            "rank": block["rank"],
-            "best": block["rank_range"][0],
-            "worst": block["rank_range"][1],
-            "p_best": block.get("p_best"),
+            "name": r.name, "rank": r.rank, "best": r.best, "worst": r.worst, "p_best": r.p_best,
+            "ranks": r.ranks, "chance": r.chance,
         }
-        for m in result["order"]
-        if (block := models[m]).get("rank_range") and not block.get("known")
-    ]
+        for r in model_cells(result)
+        if r.best and r.rank and not r.known
+    ]  # fmt: skip
     size = max([len(result["order"]), *(r["worst"] for r in rows)], default=0)
     if not rows or size < 2:
         return None
@@ -116,12 +79,7 @@ def rank_rows(result: Mapping[str, Any]) -> dict[str, Any] | None:
         row["low"] = round(100.0 * (row["best"] - 1) / size, 3)
         row["width"] = round(100.0 * (row["worst"] - row["best"] + 1) / size, 3)
         row["at"] = round(100.0 * (row["rank"] - 0.5) / size, 3)
-        row["ranks"] = (
-            str(row["best"]) if row["best"] == row["worst"] else f"{row['best']} to {row['worst']}"
-        )
-        chance = row["p_best"]
-        row["chance"] = "" if chance is None else whole_percent(chance) + "%"
-        row["bar"] = round(100.0 * (chance or 0.0), 2)
+        row["bar"] = round(100.0 * (row["p_best"] or 0.0), 2)
     return {
         "rows": rows,
         "size": size,
@@ -132,17 +90,19 @@ def rank_rows(result: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def pairs_decided(result: Mapping[str, Any]) -> dict[str, int]:
     """How many pairs, and how many pairs of neighbours, are decided, equivalent, and in all."""
-    said = {(p["a"], p["b"]): p.get("decision") for p in result["pairwise"]}
     place = {m: i for i, m in enumerate(result["order"])}
-    once = [d for (a, b), d in said.items() if place.get(a, 0) < place.get(b, 0)]
-    near = [p for p in pairwise(result["order"]) if p in said]
-    grouped = {frozenset(p) for g in result["ties"] for p in pairwise(g)}
+    once = [
+        (place[p["b"]] - place[p["a"]], p.get("decision"))
+        for p in result["pairwise"]
+        if p["a"] in place and place[p["a"]] < place.get(p["b"], -1)
+    ]
+    near = sum(gap == 1 for gap, _ in once)
     return {
         "pairs": len(once),
-        "decided": once.count("decided"),
-        "equivalent": once.count("equivalent"),
-        "near": len(near),
-        "near_decided": sum(frozenset(p) not in grouped for p in near),
+        "decided": sum(what == "decided" for _, what in once),
+        "equivalent": sum(what == "equivalent" for _, what in once),
+        "near": near,
+        "near_decided": near - sum(len(g) - 1 for g in result["ties"]),
     }
 
 

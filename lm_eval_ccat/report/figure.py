@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from .axes import axis, decimals_for
-from .decision import rank_rows
+from .axes import axis
 from .run import Run
-from .words import whole_percent
+from .tables import model_cells
 
 _WIDTH = 720
 _PLOT = 300
@@ -27,36 +24,29 @@ def figure(run: Run) -> dict[str, Any]:
         ``estimate``, ``ranks`` and ``best`` (texts).
     """
     result = run.result
-    blocks = result["models"]
-    order = [m for m in result["order"] if m in set(run.tested)]
-    ends = [v for m in order for v in blocks[m]["interval"]]
-    scale = axis(ends, 5)
-    ranks = {r["name"]: r for r in (rank_rows(result) or {"rows": []})["rows"]}
-    errors = [blocks[m]["standard_error"] for m in order]
-    decimals = decimals_for(float(np.median(errors))) if errors else 3
-    names = {m: m if len(m) <= _LONGEST else f"{m[: _LONGEST - 1]}…" for m in order}
-    left = round(24 + _LETTER * max((len(n) for n in names.values()), default=4))
-    row = 20 if len(order) <= 40 else 14
+    cells = [r for r in model_cells(result) if r.rank and not r.known]
+    scale = axis([v for r in cells for v in (r.low_value, r.high_value)], 5)
+    several = len(result["order"]) > 1
+    names = [r.name if len(r.name) <= _LONGEST else f"{r.name[: _LONGEST - 1]}…" for r in cells]
+    left = round(24 + _LETTER * max(map(len, names), default=4))
+    row = 20 if len(cells) <= 40 else 14
 
     def x(value: float) -> float:
         return round(left + _PLOT * scale.place(value) / 100.0, 2)
 
-    rows = []
-    for n, m in enumerate(order):
-        low, high = blocks[m]["interval"]
-        chance = blocks[m].get("p_best")
-        rows.append(
-            {
-                "name": names[m],
-                "y": 24 + row * n + row // 2,
-                "x": x(blocks[m]["estimate"]),
-                "low": x(low),
-                "high": x(high),
-                "estimate": f"{blocks[m]['estimate']:.{decimals}f}",
-                "ranks": ranks[m]["ranks"] if m in ranks else "",
-                "best": "" if chance is None or m not in ranks else whole_percent(chance) + "%",
-            }
-        )
+    rows = [
+        {
+            "name": name,
+            "y": 24 + row * n + row // 2,
+            "x": x(r.value),
+            "low": x(r.low_value),
+            "high": x(r.high_value),
+            "estimate": r.estimate,
+            "ranks": r.ranks if several and r.best else "",
+            "best": r.chance if several and r.best else "",
+        }
+        for n, (name, r) in enumerate(zip(names, cells))
+    ]
     bottom = 24 + row * len(rows)
     return {
         "width": max(_WIDTH, left + _PLOT + 190),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from ..ranker import Ranker
 from ..runs.calls import apply
@@ -17,7 +17,9 @@ from ..runs.rebuild import make_ranker
 if TYPE_CHECKING:
     from .run import Run
 
+#: Looks at a run, and at how many models in all: of many models a few looks show as much.
 CHECKPOINTS = 60
+_ESTIMATES = 10_000
 
 
 @dataclass
@@ -38,7 +40,7 @@ class History:
     undecided : list of int
         Adjacent pairs of the order that were not decided.
     half_width : list of float
-        Median half width of the intervals, on the metric's own scale.
+        Half width of the median interval, on the metric's own scale.
     expected : dict of str to ndarray of shape (n_items,)
         Each model's expected score on every item at the end, on [0, 1], in bank order.
     ties : list of list of str
@@ -62,7 +64,7 @@ def new_ranker(run: Run) -> Ranker:
     return make_ranker(run.banks, run.header["ranker"])
 
 
-def history(run: Run, checkpoints: int = CHECKPOINTS) -> History:
+def history(run: Run, checkpoints: int | None = None) -> History:
     """Replay a run and look at it at evenly spaced moments.
 
     Parameters
@@ -70,8 +72,10 @@ def history(run: Run, checkpoints: int = CHECKPOINTS) -> History:
     run : Run
         With a bank.
     checkpoints : int, optional
-        At most this many moments; each costs one look at every pair of models.
+        At most this many moments; by default 60, and fewer where there are hundreds of models.
     """
+    most = min(CHECKPOINTS, max(12, _ESTIMATES // len(run.models)))
+    checkpoints = checkpoints or most
     ranker = new_ranker(run)
     found = History()
     total = len(run.answers)
@@ -91,29 +95,27 @@ def history(run: Run, checkpoints: int = CHECKPOINTS) -> History:
     # The last look is at the end of the journal: what came after the last answer counts too.
     _look(ranker, run, found, n, told)
     found.expected = {model: ranker.expected(model) for model in run.tested}
-    found.ties = [list(group) for group in ranker.result().ties]
     return found
 
 
 def _look(ranker: Ranker, run: Run, found: History, n: int, told: set[str]) -> None:
-    ranking = ranker.result()
-    scale = run.scale
-    z = float(ndtri((1.0 + ranking.confidence) / 2.0))
+    now, scale = ranker.brief(), run.scale
     found.items.append(n)
-    found.cost.append(sum(ranking.cost.values()))
-    found.undecided.append(sum(len(group) - 1 for group in ranking.ties))
-    width = [z * ranking.standard_errors[m] for m in ranking.order if m in told]
-    found.half_width.append(float(scale.restore_error(np.median(width))))
+    found.cost.append(ranker.spent)
+    found.undecided.append(sum(len(group) - 1 for group in now.ties))
+    place = {model: n for n, model in enumerate(now.order, start=1)}
+    half = []
     for model in run.models:
         seen = model in told
-        low, high = ranking.interval(model)
-        ends = sorted((float(scale.restore(low)), float(scale.restore(high))))
-        value = float(scale.restore(ranking.estimates[model]))
-        found.estimates.setdefault(model, []).append(value if seen else math.nan)
-        found.low.setdefault(model, []).append(ends[0] if seen else math.nan)
-        found.high.setdefault(model, []).append(ends[1] if seen else math.nan)
-        place = ranking.order.index(model) + 1 if model in ranking.order and seen else 0
-        found.ranks.setdefault(model, []).append(place)
+        low, high = sorted(float(scale.restore(end)) for end in now.intervals[model])
+        value = float(scale.restore(now.estimates[model]))
+        if seen and model in place:
+            half.append((high - low) / 2.0)
+        for found_of, figure in ((found.estimates, value), (found.low, low), (found.high, high)):
+            found_of.setdefault(model, []).append(figure if seen else math.nan)
+        found.ranks.setdefault(model, []).append(place.get(model, 0) if seen else 0)
+    found.half_width.append(median(half))
+    found.ties = [list(group) for group in now.ties]
 
 
 def course(run: Run) -> History | None:

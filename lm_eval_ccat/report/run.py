@@ -112,13 +112,12 @@ class Run:
             for task, of in (self.banks or {}).items()
         ]
 
-    @property
+    @cached_property
     def models(self) -> list[str]:
         """Models in the order of the ranking; those set aside come last."""
-        order = list(self.result["order"])
-        return order + [m for m in self.result["models"] if m not in order]
+        return list(dict.fromkeys([*self.result["order"], *self.result["models"]]))
 
-    @property
+    @cached_property
     def tested(self) -> list[str]:
         """The models that were asked, without those that only stand there with full results."""
         return [m for m in self.models if not self.result["models"][m].get("known")]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections import Counter
 from typing import Any
-
-import numpy as np
 
 from .. import __version__
 from ..harness.signature import in_words, scorer_of_run
+from ..ranker.headline import headline
 from .axes import Axis, axis, decimals_for
 from .charts import COLOURED, information_chart, progress, ticks
-from .decision import chain, headline, outlook, pairs_decided, rank_rows
+from .decision import chain, outlook, pairs_decided, rank_rows
 from .figure import figure
 from .parts import parts
 from .provenance import banks_of, command, configuration
 from .replay import course
 from .run import Run
+from .tables import model_cells
 from .text import item_text
 from .trust import sentences
 from .words import date, duration, listed, money, percent, probability, whole_percent
@@ -141,18 +141,14 @@ def warnings(run: Run, with_course: bool = True) -> list[dict[str, str]]:
     set_aside = {m: v["set_aside"] for m, v in run.result["models"].items() if v.get("set_aside")}
     for model, reason in set_aside.items():
         warn("Set aside", f"{model} is not in the order: {reason}")
-    for model in run.models:
-        n = sum(f.model == model for f in run.failures)
-        if n:
-            warn(
-                "Failed",
-                f"{model} failed on {n} document{'s' if n > 1 else ''}; they are not scored, "
-                "and its estimate treats them as not seen.",
-            )
-    guessed = [
-        m for m in run.models
-        if any((a.tokens or {}).get("source") == "estimate" for a in run.answers if a.model == m)
-    ]  # fmt: skip
+    for model, n in Counter(f.model for f in run.failures).items():
+        warn(
+            "Failed",
+            f"{model} failed on {n} document{'s' if n > 1 else ''}; they are not scored, "
+            "and its estimate treats them as not seen.",
+        )
+    estimated = {a.model for a in run.answers if (a.tokens or {}).get("source") == "estimate"}
+    guessed = [m for m in run.models if m in estimated]
     if guessed:
         warn("Cost", f"Tokens of {listed(guessed)} are estimated from the length of the texts.")
     if run.torn:
@@ -220,42 +216,17 @@ def _forest_axis(run: Run) -> Axis:
 
 def ranking_rows(run: Run) -> list[dict[str, Any]]:
     """One row of the ranking per model."""
-    places = _forest_axis(run)
-    results, order = run.result["models"], run.result["order"]
-    errors = [results[m]["standard_error"] for m in run.tested]
-    decimals = decimals_for(float(np.median(errors)))
-    tie_of = {m: i for i, g in enumerate(run.result["ties"]) for m in g}
-    after = dict(pairwise(order))
-    made = []
-    for j, m in enumerate(run.models):
-        r = results[m]
-        low, high = r["interval"]
-        better = None if m not in after else run.pairwise.get((m, after[m]))
-        tie = tie_of.get(m)
-        made.append(
-            {
-                "index": j,
-                "name": m,
-                "rank": r["rank"],
-                "estimate": f"{r['estimate']:.{decimals}f}",
-                "estimate_value": r["estimate"],
-                "error": f"{r['standard_error']:.{decimals}f}",
-                "error_value": r["standard_error"],
-                "low": f"{low:.{decimals}f}",
-                "high": f"{high:.{decimals}f}",
-                "x": places.place(r["estimate"]),
-                "x_low": places.place(low),
-                "x_high": places.place(high),
-                "asked": r["n_items"],
-                "better": None if better is None else probability(better),
-                "better_value": -1.0 if better is None else better,
-                "decided": better is not None and tie_of.get(after[m], -1) != tie_of.get(m, -2),
-                "tie": tie,
-                "set_aside": r.get("set_aside"),
-                "known": bool(r.get("known")),
-            }
-        )
-    return made
+    scale = _forest_axis(run)
+    return [
+        {
+            "index": n,
+            "cells": cells,
+            "x": scale.place(cells.value),
+            "x_low": scale.place(cells.low_value),
+            "x_high": scale.place(cells.high_value),
+        }
+        for n, cells in enumerate(model_cells(run.result))
+    ]
 
 
 def places(run: Run) -> list[dict[str, Any]]:

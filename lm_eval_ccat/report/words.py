@@ -29,8 +29,8 @@ def one_look(result: Any) -> str | None:
     if all(tail <= pair["p"] <= 1.0 - tail for pair in result.get("open_pairs") or ()):
         return None
     return (
-        "An open pair beyond these percentages waits for more: they are of one look, and a "
-        "decision has to hold however often one looks."
+        "These percentages hold for one look. Because results are checked repeatedly, a pair needs "
+        "stronger evidence to be decided."
     )
 
 

@@ -1,15 +1,20 @@
-"""What `rank` shows on a terminal: whole names, and nothing that steers it."""
+"""What `rank` shows: taken in at a glance, no wider than the terminal, and steered by nobody."""
 
 from __future__ import annotations
 
 import io
 import sys
+from itertools import pairwise
 
 import pytest
+from rich.console import Console
 
 from lm_eval_ccat.cli.live import Display
-from lm_eval_ccat.cli.rank_output import print_result
+from lm_eval_ccat.cli.rank_output import show
 from lm_eval_ccat.cli.streams import safe_streams, to_draw
+from lm_eval_ccat.live.results import Result
+from lm_eval_ccat.ranker.headline import headline
+from lm_eval_ccat.report.terminal import notes, print_result, shortened
 
 LONG = "ccat-demo:system=titled-keywords-of-a-model-whose-name-is-longer-than-eighty-columns-are"
 HOSTILE = "a > b\x1b[2J\u202e"
@@ -20,48 +25,133 @@ class Terminal(io.StringIO):
         return True
 
 
-def content() -> dict:
-    block = {
-        "rank": 1, "interval": [0.1, 0.3], "estimate": 0.2, "n_items": 5, "cost": 5.0,
-        "set_aside": None, "failed": [{"doc_id": 3, "reason": f"said {HOSTILE}"}],
+def content(names=(LONG, HOSTILE), may: int = 1, best: float = 0.92, **more) -> dict:
+    """A ranking of which so many models may be the best."""
+    models = {
+        name: {
+            "rank": n, "rank_range": [1 if n <= may else n, max(n, may)], "interval": [0.1, 0.3],
+            "p_best": best if n == 1 else (1 - best) / max(may - 1, 1), "estimate": 0.2,
+            "standard_error": 0.05, "n_items": 5, "cost": 0.01, "set_aside": None, "failed": [],
+        }
+        for n, name in enumerate(names, start=1)
     }  # fmt: skip
-    return {
-        "headline": "“a > b␛[2J⟨U+202E⟩”", "metric": "bleu", "confidence": 0.95, "ties": [],
-        "models": {LONG: block, HOSTILE: {**block, "rank": 2}}, "order": [LONG, HOSTILE],
-        "pairwise": [{"a": LONG, "b": HOSTILE, "p": 0.99}], "separated_within_ties": [],
-        "cost_unit": "items", "stopped_because": "done", "estimand": "e", "signature": "s",
+    ties = [list(names[:may])] if may > 1 else []
+    pairs = [
+        {"a": a, "b": b, "p": 0.9, "decision": "open" if {a, b} <= set(names[:may]) else "decided"}
+        for a in names
+        for b in names
+        if a != b
+    ]
+    open_pairs = [
+        {"a": a, "b": b, "p": 0.8, "items": {a: 30, b: 40}, "cost": 0.2, "all_items": False}
+        for a, b in pairwise(names[:may])
+    ]
+    found = {
+        "metric": "bleu", "confidence": 0.95, "ties": ties, "models": models, "order": list(names),
+        "pairwise": pairs, "separated_within_ties": [], "open_pairs": open_pairs, "warnings": [],
+        "cost_unit": "usd", "cost": 0.12, "seconds": 3.0, "stopped_because": "budget used up",
+        "estimand": "Estimates are of the mean", "items_of_benchmark": 100,
+        "signature": "task:s|" * 20,
+        "ranking": " > ".join(names), "interrupted": False, **more,
     }  # fmt: skip
+    return {"headline": headline(found), **found}
 
 
-def test_names_are_shown_whole_quoted_and_visible() -> None:
-    from rich.console import Console
+def printed(found: dict, width: int) -> str:
+    out = io.StringIO()
+    print_result(Console(file=out, width=width, no_color=True, highlight=False), found)
+    return out.getvalue()
 
-    out = Terminal()
-    print_result(Console(file=out, width=60, no_color=True, highlight=False), content())
-    shown = out.getvalue()
-    assert f"“{LONG}”" in shown and "“a > b␛[2J⟨U+202E⟩”" in shown
+
+TWELVE = ["claude", *(f"org/model-{n}-instruct" for n in range(2, 13))]
+
+
+@pytest.mark.parametrize("width", [48, 60, 80, 120])
+def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width) -> None:
+    lines = [line.rstrip() for line in printed(content(TWELVE, may=5), width).splitlines()]
+    assert " ".join(lines[:2]).startswith(
+        "claude is probably the best (92%); 5 of 12 may be, using 5.0% of the items"
+    )
+    assert max(map(len, lines[:-1])) <= width and lines[-1] == "task:s|" * 20
+    assert sum(bool(line.strip()) for line in lines) <= (30 if width >= 60 else 42)
+    text = " ".join(" ".join(lines).split())
+    assert "About 190 more answers ($0.380) would decide all 4 open neighbours" in text
+    assert all(f" {n}{'=' if n <= 5 else ' '} " in "\n".join(lines) for n in range(1, 13))
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (content("abc"), "a > b > c, each at 95%"),
+        (content([f"model-{n}" for n in range(9)]), "model-0 is the best of 9 models at 95%"),
+        (content("abcd", may=3, best=0.4), "a leads (40%); 3 of 4 may be the best"),
+        (content("ab", may=2, best=0.997), "a is probably better than b (99%)"),
+        (content("a"), "a scores 0.1 to 0.3"),
+        ({**content("ab", may=2), "pairwise": [{"a": "a", "b": "b", "decision": "equivalent"}]},
+         "a and b are equivalent at 95%"),
+        (content(""), "no model was ranked"),
+    ],
+)  # fmt: skip
+def test_the_headline_says_who_is_best_and_how_sure_that_is(found, sentence) -> None:
+    assert headline(found).startswith(f"{sentence}, using ")
+
+
+def test_of_a_leaderboard_the_new_models_and_their_neighbours_are_shown() -> None:
+    found = content([f"m{n:03}" for n in range(200)])
+    for name, block in found["models"].items():
+        block["known"] = name != "m120"
+    shown = printed(found, 80)
+    assert all(name in shown for name in ("m000", "m119", "m120", "m121", "... 196 more"))
+    assert "m118" not in shown
+
+
+def test_names_are_told_in_full_quoted_and_visible() -> None:
+    shown = printed(content(), 60)
+    assert f"is “{LONG}”" in shown and "“a > b␛[2J⟨U+202E⟩”" in shown
     assert "[2J" not in shown.replace("␛[2J", "") and "\u202e" not in shown
 
 
+@pytest.mark.parametrize("width", [8, 9, 12])
+def test_shortened_names_fit_and_stay_apart(width) -> None:
+    names = [f"org/a-long-family-{n}-instruct-chat" for n in range(30)] + ["short"]
+    short = shortened(names, width)
+    assert max(map(len, short.values())) <= width and short["short"] == "short"
+    assert len(set(short.values())) == len(names)
+
+
+def test_a_file_or_a_pipe_gets_every_column_whole() -> None:
+    out = io.StringIO()
+    show(Result(None, content(may=2)), None, out)  # type: ignore[arg-type]
+    [row] = [line for line in out.getvalue().splitlines() if line.startswith(" 1=")]
+    assert f"“{LONG}”" in row and "90%" in row
+
+
 def test_an_open_pair_beyond_the_confidence_is_explained() -> None:
-    from lm_eval_ccat.cli.rank_output import notes
-
-    found = content()
-    pair = {"a": LONG, "b": HOSTILE, "items": {LONG: 3}, "cost": 3.0, "all_items": False}
+    found = content(may=2)
     for p, explained in ((0.9, False), (0.998, True)):
+        [pair] = found["open_pairs"]
         lines = notes({**found, "open_pairs": [{**pair, "p": p}]})
-        assert any("however often one looks" in line for line in lines) is explained
+        assert any("needs stronger evidence" in line for line in lines) is explained
 
 
-def test_what_random_documents_say_by_themselves_stands_below_the_table() -> None:
-    from lm_eval_ccat.cli.rank_output import notes
-
-    found = content()
-    assert not any("random documents" in line for line in notes(found))
-    sample = {"n": 12, "estimate": 0.25, "standard_error": 0.031, "interval": [0.18, 0.32]}
-    found["models"][LONG]["sample"] = sample
-    [line] = [line for line in notes(found) if "random documents" in line]
-    assert f"{LONG} 0.250 ± 0.031 (12)" in line
+def test_what_to_mind_stands_before_what_it_cost_and_where_it_is_from() -> None:
+    found = content(warnings=["3 of 5 answers are empty"])
+    found["models"][LONG] |= {
+        "findings": ["scores better than every model of the bank"],
+        "sample": {"n": 12, "estimate": 0.25, "standard_error": 0.031, "interval": [0.18, 0.32]},
+        "failed": [{"doc_id": 3, "reason": "HTTP 400"}],
+    }
+    lines = notes(found)
+    starts = [
+        "Warning",
+        f"{LONG} scores",
+        f"{LONG} failed on 1 document",
+        "From the random",
+        "Spent",
+    ]
+    places = [next(n for n, line in enumerate(lines) if line.startswith(s)) for s in starts]
+    assert places == sorted(places)
+    assert f"{LONG} 0.250 ± 0.031 (12)" in lines[places[3]]
 
 
 def test_only_what_draws_may_send_escapes_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

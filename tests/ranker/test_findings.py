@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.cli.rank_output import notes
+from lm_eval_ccat.report.terminal import notes
 
 
 def world(n_items: int = 200) -> ScoreTable:

@@ -1,0 +1,334 @@
+"""A result on a terminal: one sentence, a table as wide as the terminal, what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..harness.signature import in_words
+from ..upkeep.findings import plural
+from ..visible import visible_values
+from .decision import outlook
+from .tables import ModelCells, model_cells, numbers
+from .words import listed, money, one_look, probability
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+#: Models of which every row is shown; of more the first, those asked and their neighbours.
+MOST_ROWS = 24
+_FIRST = 20
+#: A matrix of more models than this is left to page and JSON.
+MATRIX_MODELS = 6
+#: Models that find room in the table of tasks; of more the JSON has all.
+BOARD_MODELS = 8
+#: Letters that a name keeps when the terminal is too narrow for it.
+_NAME = 16
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table: its title, its cells, and whether a narrow terminal keeps it."""
+
+    title: str
+    cell: Callable[[ModelCells], str]
+    optional: int = 0  # the largest goes first
+    right: bool = True
+
+
+def print_result(console: Console, content: Mapping[str, Any]) -> None:
+    """Print a result as `lm_eval_ccat.live.results.Result` holds it."""
+    from rich.text import Text
+
+    content = visible_values(content, content["models"].keys())
+    console.print(Text(content["headline"], style="bold"))
+    rows = model_cells(content)
+    console.print(Text(f"{content['metric']}: estimates of the full benchmark's score", "italic"))
+    _print_models(console, content, rows)
+    names = [row.name for row in rows]
+    if content.get("outcomes"):
+        _print_table(console, *_outcomes(content, names))
+    if content.get("board"):
+        _print_table(console, *_board(content["board"], names))
+    for line in notes(content):
+        console.print(Text(line))
+    console.print(Text(content["signature"]), soft_wrap=True)  # to be copied: in one piece
+
+
+# -- the table of models ----------------------------------------------------------------------
+
+
+def _columns(content: Mapping[str, Any], rows: Sequence[ModelCells]) -> list[Column]:
+    """What there is to show, the model's name aside."""
+    paid = content["cost_unit"] == "usd"
+    guessed = {
+        name for name, one in content["models"].items() if one.get("tokens", {}).get("estimated")
+    }
+    columns = [
+        Column("estimate", lambda r: r.estimate if r.seen else "-"),
+        Column(
+            f"{100 * content['confidence']:g}% interval",
+            lambda r: f"{r.low} to {r.high}" if r.seen else "-",
+            right=False,
+        ),
+    ]
+    if any(r.best < r.worst for r in rows):
+        columns += [Column("ranks", lambda r: r.ranks, 1), Column("best", lambda r: r.chance, 3)]
+    columns.append(Column("items", lambda r: "known" if r.known else str(r.items), 2))
+    if paid:
+        columns.append(Column("cost", lambda r: money(r.cost) + "~" * (r.name in guessed), 4))
+    return [*columns, Column("vs next", lambda r: r.over_next, 5)]
+
+
+def _print_models(console: Console, content: Mapping[str, Any], rows: Sequence[ModelCells]) -> None:
+    """The table; where the terminal is too narrow columns go, and then the middle of names."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    shown = _shown(rows)
+    columns = _columns(content, rows)
+    widths = [
+        max(map(cell_len, [c.title, *(c.cell(r) for r in shown if r is not None)])) for c in columns
+    ]
+    name_width = max((cell_len(r.name) for r in shown if r is not None), default=0)
+    room = console.width - len(f"{len(rows)}=") - 5 - 3 * len(columns)
+    while sum(widths) + min(name_width, _NAME) > room:
+        least = max(columns, key=lambda c: c.optional)
+        if not least.optional:
+            break
+        at = columns.index(least)
+        room += 3
+        del columns[at], widths[at]
+    names = shortened([r.name for r in rows], max(8, room - sum(widths)))
+    table = _new_table()
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("model", no_wrap=True)
+    for column in columns:
+        justify = "right" if column.right else "left"
+        table.add_column(column.title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for row in shown:
+        if row is None:
+            table.add_row("", f"... {len(rows) - sum(r is not None for r in shown)} more")
+            continue
+        rank = f"{row.rank}{'=' * (row.tie is not None)}" if row.rank else "-"
+        table.add_row(rank, Text(names[row.name]), *(c.cell(row) for c in columns))
+    console.print(table)
+    for name, short in names.items():
+        if short != name:
+            console.print(Text(f"{short} is {name}"), soft_wrap=True)
+
+
+def _shown(rows: Sequence[ModelCells]) -> list[ModelCells | None]:
+    """The rows that one takes in; None once, where others are left out."""
+    if len(rows) <= MOST_ROWS:
+        return list(rows)
+    asked = [n for n, r in enumerate(rows) if not r.known]
+    wanted = set(range(_FIRST))
+    if len(asked) < len(rows):  # a leaderboard: the new ones and who stands beside them
+        near = {n + step for n in asked[:_FIRST] for step in (-1, 0, 1)}
+        wanted = {n for n in near if 0 <= n < len(rows)} | {0}
+    return [*(rows[n] for n in sorted(wanted)), None]
+
+
+def shortened(names: Sequence[str], width: int) -> dict[str, str]:
+    """Each name in at most `width` letters; a longer one loses its middle, and no two are alike.
+
+    Examples
+    --------
+    >>> list(shortened(["short", "a-model-of-7b", "a-model-of-8b"], 9).values())
+    ['short', 'a-mo…f-7b', 'a-mo…f-8b']
+    >>> list(shortened(["model-a-instruct", "model-b-instruct"], 9).values())
+    ['1 …struct', '2 …struct']
+    """
+    half = width // 2
+    short = {n: n if len(n) <= width else f"{n[: width - 1 - half]}…{n[-half:]}" for n in names}
+    taken = list(short.values())
+    for at, name in enumerate(names, start=1):
+        if taken.count(short[name]) > 1:
+            short[name] = f"{at} …{name[len(str(at)) + 2 - width :]}"
+    return short
+
+
+# -- tables of parts --------------------------------------------------------------------------
+
+
+def _outcomes(content: Mapping[str, Any], names: Sequence[str]) -> tuple[str, Table]:
+    """Every outcome's estimates beside each other, and the order by each of them."""
+    from rich.text import Text
+
+    outcomes = content["outcomes"]
+    table = _new_table()
+    table.add_column("model", overflow="fold")
+    for name, block in outcomes.items():
+        weight = f"weight {block['weight']:g}" if block["weight"] else "reported"
+        table.add_column(Text(f"{name}\n({weight})"), justify="right")
+    number = {name: numbers(block) for name, block in outcomes.items()}
+    for model in names:
+        cells = []
+        for name, block in outcomes.items():
+            one, text = block["models"][model], number[name]
+            rank = f" ({one['rank']})" if one["rank"] else ""
+            seen = f"{text(one['estimate'])} ± {text(one['standard_error'])}{rank}"
+            cells.append(seen if one["n_items"] else "-")
+        table.add_row(Text(model), *cells)
+    return "Of the same answers: estimate ± standard error, rank", table
+
+
+def _board(columns: Any, names: Sequence[str]) -> tuple[str, Table]:
+    """The average, every group and every task: a row each, a column per model."""
+    from rich.text import Text
+
+    table = _new_table()
+    table.add_column("", overflow="fold")
+    shown = names[:BOARD_MODELS]
+    for name in shown:
+        table.add_column(Text(name), justify="right", overflow="fold")
+    for column in columns:
+        weight = f" ({100 * column['weight']:.3g}%)" if "weight" in column else ""
+        cells = [_cell(column["models"][name]) for name in shown]
+        # Groups stand between the average and the tasks.
+        label = column["name"] if column["kind"] != "group" else f"group {column['name']}"
+        table.add_row(Text(label + weight), *cells)
+    return "Estimate ± standard error (items)", table
+
+
+def _cell(one: Mapping[str, Any]) -> str:
+    if one["too_few"]:
+        return f"too few items ({one['items']})"
+    items = f" ({one['items']})" if one["items"] else ""
+    return f"{one['estimate']:.4g} ± {one['standard_error']:.2g}{items}"
+
+
+def _new_table() -> Table:
+    from rich import box
+    from rich.table import Table
+
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _print_table(console: Console, title: str, table: Table) -> None:
+    from rich.text import Text
+
+    console.print(Text(title, "italic"))
+    console.print(table)
+
+
+# -- notes ------------------------------------------------------------------------------------
+
+
+def notes(content: Mapping[str, Any]) -> list[str]:
+    """What stands below the table: what is open, what to mind, what it cost, where it is from."""
+    return [
+        *_open(content),
+        *(f"Warning: {text}." for text in content.get("warnings", ())),
+        *_trust(content),
+        *(
+            f"By {name}: {block['ranking'] or 'nothing known'}."
+            for name, block in content.get("outcomes", {}).items()
+        ),
+        *_matrix(content),
+        *_spent(content),
+        *(f"Changed during the run: {text}." for text in content.get("changes", ())),
+        f"Stopped: {content['stopped_because'] or 'not finished'}.",
+        f"{content['estimand']}.",
+        *([f"Scored by {in_words(content['scorer'])}."] if content.get("scorer") else ()),
+    ]
+
+
+def _open(content: Mapping[str, Any]) -> Iterator[str]:
+    """Which pairs are open, in one line each for the whole and for the cheapest."""
+    tied = [group for group in content["ties"] if len(group) < len(content["order"])]
+    for group in tied[:2]:
+        yield f"Not separated: {listed(group)}."
+    apart = content["separated_within_ties"]
+    if len(apart) == 1:
+        [(a, b)] = apart
+        yield f"{a} and {b} are separated from each other, though not from those between."
+    plan = outlook(content, content["cost_unit"])
+    if plan is not None:
+        first, price = plan["rows"][0], f" ({plan['cost']})" if plan["cost"] else ""
+        n = len(plan["rows"]) + len(plan["more"])
+        more = " and ".join(f"{n:,} of {m}" for m, n in first["items"])
+        close = ", nearly all there are," if first["all_items"] else ""
+        own = f" ({first['cost_text']})" if first["cost_text"] else ""
+        yield (
+            f"{first['a']} over {first['b']} ({first['p']}): about {more} more answers{own}{close} "
+            "would decide."
+        )
+        if n > 1:
+            yield (
+                f"About {plan['answers']} more answers{price} would decide all {n} open "
+                "neighbours; a page (--report) and --json have each."
+            )
+    if why := one_look(content):
+        yield why
+
+
+def _trust(content: Mapping[str, Any]) -> Iterator[str]:
+    """What speaks for each model's figures and against them."""
+    for name, block in content["models"].items():
+        audit, place = block.get("audit"), block.get("place")
+        if place:
+            yield f"{name}: {place['in_words']}."
+        if audit and audit["estimate"] is not None:
+            verdict = "agrees with" if audit["agrees"] else "contradicts"
+            yield (
+                f"{name}: the {audit['n']} documents drawn at random give {audit['estimate']:.4g} "
+                f"(standard error {audit['standard_error']:.2g}), which {verdict} the estimate."
+            )
+        yield from (f"{name} {finding}." for finding in block.get("findings", ()))
+        if block["set_aside"]:
+            yield f"{name} was set aside: {block['set_aside']}"
+        elif block["failed"]:
+            first = block["failed"][0]
+            yield (
+                f"{name} failed on {plural(len(block['failed']), 'document')}; they count as not "
+                f"seen, not as 0. The first: {first['doc_id']}: {first['reason']}"
+            )
+        warned = any(f" answers of {name} are empty" in w for w in content.get("warnings", ()))
+        if block.get("empty_outputs") and not warned:
+            yield f"{name} gave {plural(block['empty_outputs'], 'empty answer')}, scored as given."
+    number = numbers(content)
+    samples = {n: s for n in content["order"] if (s := content["models"][n].get("sample"))}
+    if samples:
+        each = [
+            f"{n} {number(s['estimate'])} ± {number(s['standard_error'])} ({s['n']})"
+            for n, s in samples.items()
+        ]
+        yield f"From the random documents, whatever the bank is worth: {listed(each)}."
+
+
+def _matrix(content: Mapping[str, Any]) -> Iterator[str]:
+    order = content["order"]
+    if not 2 < len(order) <= MATRIX_MODELS or not content["ties"]:
+        return  # of decided neighbours the table says enough
+    p = {(pair["a"], pair["b"]): probability(pair["p"]) for pair in content["pairwise"]}
+    yield "How sure it is that the row is better than the column:"
+    names = shortened(order, 11)
+    width = max(6, *map(len, names.values())) + 1
+    yield " " * width + "".join(f"{names[n]:>{width}}" for n in order[1:])
+    for i, a in enumerate(order[:-1]):
+        cells = [p.get((a, b), "") if j > i else "" for j, b in enumerate(order) if j]
+        yield f"{names[a]:<{width}}" + "".join(f"{cell:>{width}}" for cell in cells)
+
+
+def _spent(content: Mapping[str, Any]) -> Iterator[str]:
+    if content["cost_unit"] == "usd":
+        yield f"Spent {money(content['cost'])} in {content['seconds']:.0f} s."
+        if doubt := content.get("cost_in_doubt"):
+            yield (
+                f"Up to {money(doubt)} more may have been billed, for requests that never returned "
+                "or returned too late."
+            )
+        if any(b.get("tokens", {}).get("estimated") for b in content["models"].values()):
+            yield "~ tokens estimated from the length of the texts, and so the cost is one too."
+    elif content.get("usd"):
+        yield f"Spent {money(content['usd'])}, where the price is known."
+    for name, block in content["models"].items():
+        if block.get("from_prior"):
+            yield (
+                f"{name}: {block['from_prior']} of {block['n_items']} answers were given before "
+                "and cost nothing now."
+            )
