@@ -1,4 +1,4 @@
-"""``lm-eval-ccat report``: the HTML page of a ranking, and plots as PNG and SVG."""
+"""``lm-eval-ccat report``: the HTML page of a ranking, and charts as SVG, PNG and PDF."""
 
 from __future__ import annotations
 
@@ -43,14 +43,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=int,
         help="show at most N documents, those that weighed most in the decisions (default: all)",
     )
-    parser.add_argument(
-        "--plots", metavar="DIR", help="write the plots into DIR as well (needs the extra `plot`)"
-    )
+    parser.add_argument("--plots", metavar="DIR", help="write the charts into DIR as well")
     parser.add_argument(
         "--formats",
         metavar="LIST",
-        default="png,svg",
-        help="formats of plots (default: png,svg)",
+        default="svg",
+        help="formats of the charts (default: svg; png and pdf need the extra `plot`)",
     )
     add_watch(parser, "write the page every SECONDS (default: 10) until the run is finished")
     parser.set_defaults(func=run)
@@ -72,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
                 raise UsageError(f"there is no run directory or file {path}")
         if args.plots is None:
             raise UsageError(f"{paths[0]} is a file; say where its plots go with --plots DIR")
-        from ..report.plots.files import plot_files
+        from ..report.plots import plot_files
 
         written = plot_files(paths, args.plots, _formats(args.formats))
     else:
@@ -86,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"Writing the page every {args.watch:g} s; Ctrl-C ends it.", file=sys.stderr)
             written = [watch(runs[0], args.output, args.documents, args.watch)]
         if args.plots is not None:
-            from ..report.plots.files import plot_run
+            from ..report.plots import plot_run
 
             written += plot_run(runs[0], args.plots, _formats(args.formats))
     for path in written:
@@ -97,9 +95,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _formats(text: str) -> list[str]:
     from ..errors import UsageError
+    from ..report.chart import FORMATS
 
     wanted = [f.strip().lower() for f in text.split(",") if f.strip()]
     for name in wanted:
-        if name not in ("png", "svg", "pdf"):
-            raise UsageError(f"--formats knows png, svg and pdf, not {name!r}")
-    return wanted or ["png", "svg"]
+        if name not in FORMATS:
+            raise UsageError(f"--formats knows svg, png and pdf, not {name!r}")
+    return wanted or ["svg"]

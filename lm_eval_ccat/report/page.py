@@ -96,6 +96,7 @@ def render(run: Run, most_documents: int | None = None, refresh: float | None = 
         "script_hash": csp_hash(script),
         "style_hash": csp_hash(style),
     }
+    content["figure"] = _figure(run)
     content["sections"] = _sections(run, content)
     return str(environment().get_template("page.html.j2").render(**content))
 
@@ -115,6 +116,16 @@ def _sections(run: Run, content: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for section, own in sections_of(run, content)
     ]
+
+
+def _figure(run: Run) -> dict[str, Any]:
+    """The drawing for a paper, and what its file is called."""
+    from markupsafe import Markup
+
+    from .plots import plot_ranking
+
+    name = (run.header.get("task") or {}).get("name") or "ranking"
+    return {"svg": Markup(plot_ranking(run).svg), "name": str(name)}  # escaped as it was drawn
 
 
 def _per_cent(p: float | None) -> float:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..masking import mask_text
 from .axes import Axis, axis
-from .charts import ticks
 from .page import asset, csp_hash, environment
+from .shapes import ticks
 from .words import difference, probability
 
 if TYPE_CHECKING:

@@ -9,13 +9,12 @@ from .. import __version__
 from ..harness.signature import in_words, scorer_of_run
 from ..ranker.headline import headline
 from .axes import Axis, axis, decimals_for
-from .charts import COLOURED, information_chart, progress, ticks
 from .decision import chain, outlook, pairs_decided, rank_rows
-from .figure import figure
 from .parts import parts
 from .provenance import banks_of, command, configuration
 from .replay import course
 from .run import Run
+from .shapes import COLOURED, information_chart, progress, ticks
 from .tables import model_cells
 from .text import item_text
 from .trust import sentences
@@ -45,7 +44,6 @@ def view(run: Run) -> dict[str, Any]:
         "parts": parts(run.result),
         "ranks": rank_rows(run.result),
         "outlook": outlook(run.result, run.currency),
-        "figure": figure(run),
         "trust": sentences(run),
         "any_ties": bool(run.result["ties"]),
         "confidence": f"{100 * run.result['confidence']:g}%",

@@ -228,7 +228,7 @@ def test_the_command_writes_the_page_and_starts_light(run_dir, tmp_path):
         "import sys\nfrom lm_eval_ccat.cli.main import main\n"
         f"code = main(['report', {str(run_dir)!r}, '-o', {str(tmp_path / 'a' / 'page.html')!r},"
         " '--documents', '3'])\n"
-        "heavy = {'torch', 'datasets', 'pandas', 'scipy.stats', 'lm_eval', 'matplotlib'}\n"
+        "heavy = {'torch', 'datasets', 'pandas', 'scipy.stats', 'lm_eval', 'vl_convert'}\n"
         "print(code, sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -1,25 +1,26 @@
-"""Plots of a calibrated bank: its items, what they tell, and how well the model fits."""
+"""Charts of a calibrated bank: its items, what they tell, and how well the model fits."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from ...bank import ItemBank
 from ...errors import UsageError
 from ...methods.curves import fit_abilities
 from ...methods.registry import method_of
 from ...scores import ScoreTable
+from ..axes import axis, between
+from ..chart import ACCENT, SOFT, Chart, Panel
 from ..information import difficulty, discrimination, information_curve
-from .style import ACCENT, SOFT, title
-from .style import subplots as new_figure
 
+Floats = NDArray[np.float64]
 BINS = 10
 MOST_POINTS = 5_000
+_WIDTH, _HEIGHT = 340, 230
 
 
-def plot_bank(bank: ItemBank, table: ScoreTable | None = None) -> Any:
+def plot_bank(bank: ItemBank, table: ScoreTable | None = None) -> Chart:
     """Difficulty, discrimination and information of a bank, and its fit to scores.
 
     Parameters
@@ -29,11 +30,6 @@ def plot_bank(bank: ItemBank, table: ScoreTable | None = None) -> Any:
         Full results of some models on the bank's items: adds how observed scores, and their
         variance, compare with what the response model expects.
 
-    Returns
-    -------
-    ndarray of Axes
-        Of shape (2,), with a table (4,).
-
     Raises
     ------
     UsageError
@@ -41,49 +37,65 @@ def plot_bank(bank: ItemBank, table: ScoreTable | None = None) -> Any:
 
     Examples
     --------
-    >>> plot_bank(bank, table)[0].figure.savefig("bank.svg")  # doctest: +SKIP
+    >>> plot_bank(bank, table).save("bank")  # doctest: +SKIP
     """
-    axes = new_figure(1 if table is None else 2, 2, size=(9.0, 3.6 if table is None else 7))
-    axes = axes.ravel()
-    _items(axes[0], bank)
-    _information(axes[1], bank)
+    chart = Chart(880, 320 if table is None else 650, "The items of a bank")
+    _items(chart, bank)
+    _information(chart, bank)
     if table is not None:
-        _fit(axes[2], axes[3], bank, table)
-    return axes
+        _fit(chart, bank, table)
+    return chart
 
 
-def _items(ax: Any, bank: ItemBank) -> None:
-    hard = difficulty(bank)[bank.kept]
-    sharp = discrimination(bank)[bank.kept]
-    ax.set_xlabel("difficulty (logits)")
+def _items(chart: Chart, bank: ItemBank) -> None:
+    hard, sharp = difficulty(bank)[bank.kept], discrimination(bank)[bank.kept]
+    box = (60, 30, _WIDTH, _HEIGHT)
+    across = axis(np.nanquantile(hard, [0.01, 0.99]).tolist(), 6)
     if np.ptp(sharp) < 1e-9:
-        ax.hist(hard[np.isfinite(hard)], bins=40, color=ACCENT, alpha=0.75)
-        title(ax, f"Difficulty of {len(hard):,} items")
-        ax.set_ylabel("items")
-        ax.annotate(
-            f"discrimination {sharp[0]:.2f} for all", (0.98, 0.94), ha="right",
-            xycoords="axes fraction", color=SOFT,
+        count, edges = np.histogram(hard[np.isfinite(hard)], 40, (across.low, across.high))
+        title = f"Difficulty of {len(hard):,} items, discrimination {sharp[0]:.2f}"
+        panel = Panel(
+            chart, *box, across, between(0, max(1, 1.05 * count.max()), 4), title,
+            "difficulty (logits)",
         )  # fmt: skip
+        for n, low, high in zip(count.tolist(), edges, edges[1:]):
+            top = panel.y(n)
+            chart.rect(panel.x(low), top, panel.x(high) - panel.x(low), panel.y(0) - top, ACCENT)
         return
+    title = f"Difficulty and discrimination of {len(hard):,} items"
+    panel = Panel(chart, *box, across, axis(sharp.tolist(), 5), title, "difficulty (logits)")
     step = max(1, len(hard) // MOST_POINTS)
-    low, high = np.nanquantile(hard, [0.01, 0.99])
-    ax.scatter(hard[::step], sharp[::step], s=9, color=ACCENT, alpha=0.4, lw=0)
-    ax.set_xlim(low - 0.2, high + 0.2)
-    title(ax, f"Difficulty and discrimination of {len(hard):,} items")
-    ax.set_ylabel("discrimination (slope / √noise)")
+    for at, up in zip(hard[::step].tolist(), sharp[::step].tolist()):
+        if across.low <= at <= across.high:
+            chart.dot(panel.x(at), panel.y(up), 2, opacity=0.4)
 
 
-def _information(ax: Any, bank: ItemBank) -> None:
+def _information(chart: Chart, bank: ItemBank) -> None:
     curve = information_curve(bank, np.array([]))
-    ax.fill_between(curve.ability, curve.total, color=ACCENT, alpha=0.14, lw=0)
-    ax.plot(curve.ability, curve.total, color=ACCENT)
-    ax.set_ylim(bottom=0)
-    title(ax, "Information of all items")
-    ax.set_xlabel("ability (logits)")
-    ax.set_ylabel("1 / logit²")
+    across = between(float(curve.ability[0]), float(curve.ability[-1]), 6)
+    up = between(0.0, 1.08 * float(curve.total.max()) or 1.0, 4)
+    box = (490, 30, _WIDTH, _HEIGHT)
+    panel = Panel(
+        chart, *box, across, up, "Information of all items (1 / logit²)", "ability (logits)"
+    )
+    panel.band(curve.ability, [0.0] * len(curve.ability), curve.total)
+    panel.curve(curve.ability, curve.total)
 
 
-def _fit(level: Any, spread: Any, bank: ItemBank, table: ScoreTable) -> None:
+def fit_of(bank: ItemBank, table: ScoreTable) -> dict[str, Floats]:
+    """Expected and observed mean and variance of scores, in bins of the expected score.
+
+    Returns
+    -------
+    dict of ndarray, shape (n_bins,)
+        ``expected``, ``observed``, ``error`` (of the observed mean), ``variance`` and
+        ``expected_variance``.
+
+    Raises
+    ------
+    UsageError
+        The table's items are not the bank's.
+    """
     if table.doc_ids != bank.doc_ids:
         raise UsageError("the table's items are not the bank's; calibrate and plot with one table")
     observed = np.where(bank.kept, table.model_scores(), np.nan)
@@ -95,22 +107,37 @@ def _fit(level: Any, spread: Any, bank: ItemBank, table: ScoreTable) -> None:
     edges = np.unique(np.quantile(mu, np.linspace(0, 1, BINS + 1)))
     group = np.clip(np.searchsorted(edges, mu, side="right") - 1, 0, len(edges) - 2)
     count = np.bincount(group)
-    mean_mu = np.bincount(group, mu) / count
-    mean_y = np.bincount(group, y) / count
     seen = np.bincount(group, (y - mu) ** 2) / count
-    said = np.bincount(group, noise * mu * (1 - mu)) / count
-    level.plot([0, 1], [0, 1], color=SOFT, lw=1, ls="--")
-    level.errorbar(mean_mu, mean_y, 2 * np.sqrt(seen / count), fmt="o", color=ACCENT, ms=5)
-    title(level, "Fit of the mean")
-    level.set_xlabel("expected score")
-    level.set_ylabel("observed score")
-    top = 1.1 * max(seen.max(), said.max())
-    spread.plot([0, top], [0, top], color=SOFT, lw=1, ls="--")
-    spread.plot(said, seen, "o", color=ACCENT, ms=5)
+    return {
+        "expected": np.bincount(group, mu) / count,
+        "observed": np.bincount(group, y) / count,
+        "error": np.sqrt(seen / count),
+        "variance": seen,
+        "expected_variance": np.bincount(group, noise * mu * (1 - mu)) / count,
+    }
+
+
+def _fit(chart: Chart, bank: ItemBank, table: ScoreTable) -> None:
+    fit = fit_of(bank, table)
+    unit = between(0.0, 1.0, 5)
+    level = Panel(
+        chart, 60, 360, _WIDTH, _HEIGHT, unit, unit, "Fit of the mean: observed over expected",
+        "expected score",
+    )  # fmt: skip
+    for x, y, error in zip(*(fit[k].tolist() for k in ("expected", "observed", "error"))):
+        at = level.x(x)
+        chart.line(at, level.y(y - 2 * error), at, level.y(y + 2 * error), ACCENT)
+        chart.dot(at, level.y(y))
+    seen, stated = fit["variance"], fit["expected_variance"]
     total = ((seen - seen.mean()) ** 2).sum()
-    r2 = 1.0 - ((seen - said) ** 2).sum() / total if total > 0 else float("nan")
-    title(spread, f"Fit of the variance (R² {r2:.2f})")
-    spread.set_xlabel("expected variance")
-    spread.set_ylabel("observed variance")
-    spread.set_xlim(0, top)
-    spread.set_ylim(0, top)
+    r2 = 1.0 - ((seen - stated) ** 2).sum() / total if total > 0 else float("nan")
+    top = between(0.0, 1.1 * float(max(seen.max(), stated.max())), 4)
+    spread = Panel(
+        chart, 490, 360, _WIDTH, _HEIGHT, top, top, f"Fit of the variance (R² {r2:.2f})",
+        "expected variance",
+    )  # fmt: skip
+    for x, y in zip(stated.tolist(), seen.tolist()):
+        chart.dot(spread.x(x), spread.y(y))
+    for panel, scale in ((level, unit), (spread, top)):
+        ends = (scale.low, scale.high)
+        chart.line(*(panel.x(ends[0]), panel.y(ends[0])), panel.x(ends[1]), panel.y(ends[1]), SOFT)

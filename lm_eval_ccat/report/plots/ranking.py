@@ -1,215 +1,214 @@
-"""Plots of a ranking: forest, pairwise matrix, course, information."""
+"""Charts of a ranking: estimates, pairs, course, information."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ...ranker import Ranking
-from ..information import information_curve
-from ..replay import History, history
+from ..axes import axis
+from ..chart import ACCENT, BAD, COLOURS, INK, LETTER, SOFT, TIE_FILL, Chart, label
 from ..run import Run
-from .style import ACCENT, BAD, COLOURS, INK, LINE, SOFT, TIE_FILL, label_rows, legend, names, title
-from .style import subplots as new_figure
+from ..shapes import information_chart, progress
+from ..tables import model_cells
+from ..words import whole_percent
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from collections.abc import Sequence
+    from pathlib import Path
 
-#: A matrix of more models shows no numbers in its cells.
+    from ...ranker import Ranking
+    from ..replay import History
+
+#: A matrix of more models shows no figures in its cells.
 NUMBERS = 16
+_PLOT = 300
 
 
-def facts(ranking: Ranking | Run) -> dict[str, Any]:
-    """`Ranking.to_dict` of either; estimates on the metric's own scale."""
-    return ranking.result if isinstance(ranking, Run) else ranking.to_dict()
+def plot_ranking(ranking: Ranking | Run) -> Chart:
+    """Every model that was asked: estimate and interval, possible ranks, P(best).
 
-
-def plot_ranking(ranking: Ranking | Run, ax: Axes | None = None) -> Axes:
-    """Forest plot: every model's estimate with its interval, tie groups shaded.
+    Neighbours that are not decided stand on a common ground.
 
     Parameters
     ----------
     ranking : Ranking or Run
-    ax : Axes, optional
-        Where to draw; default a figure of its own.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
-    >>> ax = plot_ranking(ranking)         # doctest: +SKIP
-    >>> ax.set_title("Summaries")          # doctest: +SKIP
-    >>> ax.figure.savefig("ranking.png")   # doctest: +SKIP
+    >>> plot_ranking(ranking).save("ranking", ["svg", "pdf"])   # doctest: +SKIP
     """
-    found = facts(ranking)
-    order, models = found["order"], found["models"]
-    if ax is None:
-        ax = new_figure(size=(7.0, 0.9 + 0.32 * max(len(order), 2)))
-    for group in found["ties"]:
-        rows = [order.index(m) for m in group]
-        ax.axhspan(min(rows) - 0.45, max(rows) + 0.45, color=TIE_FILL, lw=0, zorder=0.5)
-    at = range(len(order))
-    low, high = np.array([models[m]["interval"] for m in order], dtype=float).reshape(-1, 2).T
-    ax.hlines(at, low, high, color=ACCENT, alpha=0.4, lw=5, capstyle="round")
-    ax.plot([models[m]["estimate"] for m in order], at, "o", color=ACCENT, ms=5.5)
-    label_rows(ax, order)
-    ax.grid(axis="y", visible=False)
-    ax.spines["left"].set_visible(False)
-    tied = ", not separated where shaded" if found["ties"] else ""
-    ax.set_xlabel(f"estimate with {100 * found['confidence']:g}% interval{tied}")
-    return ax
+    content = _content(ranking)
+    rows = [r for r in model_cells(content) if r.rank and not r.known]
+    scale = axis([v for r in rows for v in (r.low_value, r.high_value)], 5)
+    step, several = 20 if len(rows) <= 40 else 14, len(content["order"]) > 1
+    names = [label(r.name) for r in rows]
+    left = round(24 + LETTER * max(map(len, names), default=4))
+    right, bottom = left + _PLOT, 24 + step * len(rows)
+    words = "Estimates with intervals, possible ranks and P(best) of every model"
+    chart = Chart(max(720, right + 190), bottom + 40, words)
+    columns = {right + 60: "estimate", right + 115: "rank", right + 175: "P(best)"}
+    for x, title in columns.items():
+        chart.text(x, 14, title, "end", SOFT)
+
+    def place(value: float) -> float:
+        return left + _PLOT * scale.place(value) / 100.0
+
+    for n, r in enumerate(rows):
+        if r.tie is not None:
+            chart.rect(left, 24 + step * n, _PLOT, step, TIE_FILL, opacity=0.6)
+    for value, text in zip(scale.ticks, scale.labels):
+        chart.line(place(value), 20, place(value), bottom)
+        chart.text(place(value), bottom + 15, text, "middle", SOFT)
+    for n, (name, r) in enumerate(zip(names, rows)):
+        y = 24 + step * n + step // 2
+        chart.text(left - 8, y + 4, name, "end")
+        chart.line(place(r.low_value), y, place(r.high_value), y, ACCENT, 2)
+        chart.dot(place(r.value), y)
+        cells = (r.estimate, r.ranks if several else "", r.chance if several and r.best else "")
+        for x, text in zip(columns, cells):
+            chart.text(x, y + 4, text, "end")
+    chart.line(left, bottom, right, bottom, SOFT)
+    metric = ranking.facts["metric"] if isinstance(ranking, Run) else "estimate"
+    less = isinstance(ranking, Run) and not ranking.scale.higher_is_better
+    tied = ", shaded where not decided" if content["ties"] else ""
+    chart.text(
+        (left + right) / 2, bottom + 32, anchor="middle", colour=SOFT,
+        words=f"{metric}, {100 * content['confidence']:g}% interval"
+        + " (lower is better)" * less + tied,
+    )  # fmt: skip
+    return chart
 
 
-def plot_pairwise(ranking: Ranking | Run, ax: Axes | None = None) -> Axes:
-    """Matrix of ``P(row better than column)``, best model first; decided pairs are framed.
-
-    Parameters
-    ----------
-    ranking : Ranking or Run
-    ax : Axes, optional
-        Where to draw; default a figure of its own.
-    """
-    from matplotlib.colors import LinearSegmentedColormap
-    from matplotlib.patches import Rectangle
-
-    found = facts(ranking)
-    order = found["order"]
-    n = len(order)
+def plot_pairwise(ranking: Ranking | Run) -> Chart:
+    """Matrix of ``P(row better than column)``, best model first; decided pairs are framed."""
+    content = _content(ranking)
+    order = content["order"]
     place = {m: i for i, m in enumerate(order)}
-    p = np.full((n, n), np.nan)
-    for pair in found["pairwise"]:
-        p[place[pair["a"]], place[pair["b"]]] = pair["p"]
-    side = min(9.0, 2.4 + 0.42 * n)
-    if ax is None:
-        ax = new_figure(size=(side + 0.6, side))
-    colours = LinearSegmentedColormap.from_list("pairs", [BAD, "#f6f7f9", ACCENT])
-    image = ax.imshow(p, cmap=colours, vmin=0, vmax=1, alpha=0.75)
-    tail = (1.0 - found["confidence"]) / 2.0
-    if n <= NUMBERS:
-        for i, j in zip(*np.nonzero(np.isfinite(p))):
-            decided = not tail <= p[i, j] <= 1.0 - tail
-            text = (
-                ">99" if p[i, j] >= 0.995 else "<1" if p[i, j] < 0.005 else f"{100 * p[i, j]:.0f}"
-            )
-            ax.text(j, i, text, ha="center", va="center", fontsize=8, color=INK)
-            if decided:
-                corner = (j - 0.46, i - 0.46)
-                ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, ec=INK, lw=0.9))
-    ax.set_xticks(range(n), labels=[str(i + 1) for i in range(n)])
-    ax.set_yticks(
-        range(n),
-        labels=[f"{i + 1} {name}" for i, name in enumerate(names(order))],
-        parse_math=False,
-    )
-    if n > NUMBERS:
-        ax.set_xticks([])
-        ax.tick_params(axis="y", labelsize=max(3, 8 - n // 40))
-    ax.grid(visible=False)
-    ax.tick_params(
-        length=0, labelcolor=INK, top=True, bottom=False, labeltop=True, labelbottom=False
-    )
-    ax.spines[:].set_visible(False)
-    bar = ax.figure.colorbar(image, ax=ax, shrink=0.5, aspect=16, ticks=[0, 0.5, 1])
-    bar.set_label("P(row better than column)", color=SOFT)
-    bar.outline.set_visible(False)
-    return ax
+    side = 30.0 if len(order) <= NUMBERS else max(4.0, 480 / len(order))
+    names = [label(f"{n} {m}") for n, m in enumerate(order, start=1)]
+    left = 24 + LETTER * max(map(len, names), default=4)
+    size = side * len(order)
+    chart = Chart(left + size + 20, size + 60, "How probably each model is better than each other")
+    chart.text(left, 14, "P(row better than column), %", colour=SOFT)
+    for n, name in enumerate(names):
+        small = None if side >= 11 else max(3.0, side)
+        chart.text(left - 8, 30 + side * (n + 0.5) + 4, name, "end", size=small)
+        if len(order) <= NUMBERS:
+            chart.text(left + side * (n + 0.5), size + 46, str(n + 1), "middle", SOFT)
+    for pair in content["pairwise"]:
+        p, x, y = pair["p"], left + side * place[pair["b"]], 30 + side * place[pair["a"]]
+        decided = pair.get("decision") == "decided" and len(order) <= NUMBERS
+        strength = round(abs(p - 0.5) * 1.4, 3)
+        chart.rect(x, y, side, side, ACCENT if p > 0.5 else BAD, opacity=strength)
+        if decided:
+            chart.rect(x + 1.5, y + 1.5, side - 3, side - 3, "none", INK)
+        if len(order) <= NUMBERS:
+            chart.text(x + side / 2, y + side / 2 + 4, whole_percent(p), "middle")
+    return chart
 
 
-def plot_progress(run: Run, coloured: int = len(COLOURS), past: History | None = None) -> Any:
+def plot_progress(run: Run, past: History | None = None) -> Chart:
     """How estimates, order and open pairs developed as answers came in.
 
     Parameters
     ----------
     run : Run
         A run directory as `read_run` reads it, with its bank.
-    coloured : int, optional
-        So many of the best models are drawn in colour, with their interval; the others grey.
     past : History, optional
         The run's course, where it is at hand.
+    """
+    from ..replay import history
+
+    shapes = progress(run, past or history(run))
+    chart = Chart(940, 620, "The course of the ranking")
+    boxes = {
+        f"Estimate of {run.facts['metric']}": (50, 30, 400, 300, shapes["y"]),
+        "Place in the order": (490, 30, 260, 300, ()),
+        "Neighbouring pairs not decided": (50, 400, 400, 160, shapes["undecided_y"]),
+        "Half width of the median interval": (490, 400, 400, 160, shapes["half_width_y"]),
+    }
+    areas = [_frame(chart, title, shapes["x"], *box) for title, box in boxes.items()]
+    for line in reversed(shapes["lines"]):
+        vivid = line["colour"] is not None
+        colour = COLOURS[line["colour"] % len(COLOURS)] if vivid else SOFT
+        look = {"stroke": colour} if vivid else {"stroke": colour, "width": 0.7, "opacity": 0.4}
+        if vivid:
+            areas[0](line["band"], fill=colour, opacity=0.09)
+            chart.text(758, 34 + 3 * line["bump_end"], label(line["name"], 26), colour=colour)
+        areas[0](line["line"], **look)
+        areas[1](line["bump"], **look)
+    for area, name in zip(areas[2:], ("undecided", "half_width")):
+        area(shapes[name]["area"], fill=ACCENT, opacity=0.14)
+        area(shapes[name]["line"], stroke=ACCENT)
+    return chart
+
+
+def _frame(
+    chart: Chart, title: str, across: Any, x: float, y: float, width: float, height: float, up: Any
+) -> Any:
+    """Title, grid and labels of a panel whose shapes are in per cent; what draws such shapes."""
+    chart.text(x, y - 9, title, size=12, bold=True)
+    for tick in across:
+        at = x + width * tick["at"] / 100
+        chart.line(at, y, at, y + height)
+        chart.text(at, y + height + 15, tick["label"], "middle", SOFT)
+    for tick in up:
+        at = y + height * tick["at"] / 100
+        chart.line(x, at, x + width, at)
+        chart.text(x - 6, at + 4, tick["label"], "end", SOFT)
+    return lambda d, **look: chart.shape(d, (x, y, width, height), **look)
+
+
+def plot_information(run: Run) -> Chart:
+    """The bank's information over ability, with every model's ability and items below it."""
+    shapes = information_chart(run)
+    names = [label(row["name"], 30) for row in shapes["rows"]]
+    left = 34 + LETTER * max(map(len, names), default=4)
+    bottom = 300 + 20 * len(names)
+    chart = Chart(left + 520, bottom + 20, "Where on the ability scale the bank's items are of use")
+    box = (left, 30, 500, 220)
+    area = _frame(chart, "Information of all items", shapes["x"], *box, shapes["y"])
+    area(shapes["area"], fill=ACCENT, opacity=0.14)
+    area(shapes["line"], stroke=ACCENT)
+    chart.text(left + 500, 282, "ability (logits)", "end", SOFT)
+    for n, (name, row) in enumerate(zip(names, shapes["rows"])):
+        y = 300 + 20 * n
+        chart.text(left - 8, y + 4, name, "end")
+        for at in re.findall(r"M([\d.]+) ", row["ticks"]):
+            chart.line(left + 5 * float(at), y - 8, left + 5 * float(at), y + 8)
+        chart.line(left + 5 * row["low"], y, left + 5 * row["high"], y, ACCENT, 2)
+        chart.dot(left + 5 * row["at"], y)
+    return chart
+
+
+def plot_run(
+    run: Run | str | Path, folder: str | Path, formats: Sequence[str] = ("svg",)
+) -> list[Path]:
+    """Write every chart of a run: ranking, pairs, course, information.
 
     Returns
     -------
-    ndarray of Axes
-        Of shape (4,): estimates, places, open pairs, half width.
+    list of Path
+        The files; those that need more than one model, an answer or the bank are left out without.
     """
-    past = past or history(run)
-    axes = new_figure(2, 2, size=(10.0, 6.4), height_ratios=[3, 2]).ravel()
-    estimate, order, open_pairs, width = axes
-    known = [m for m in run.models if m not in run.tested]
-    for j, model in reversed(list(enumerate([*run.tested, *known]))):
-        vivid = j < min(coloured, len(run.tested))
-        colour = COLOURS[j % len(COLOURS)] if vivid else SOFT
-        style = {"color": colour, "lw": 1.8 if vivid else 0.7, "alpha": 1.0 if vivid else 0.35}
-        estimate.plot(past.items, past.estimates[model], **style)
-        if vivid:
-            estimate.fill_between(
-                past.items, past.low[model], past.high[model], color=colour, alpha=0.08, lw=0
-            )
-        ranks = np.where(np.array(past.ranks[model]) > 0, past.ranks[model], np.nan)
-        [line] = order.plot(past.items, ranks, **style)
-        if vivid:
-            line.set_label(names([model])[0])
-    late = len(past.items) // 3
-    ends = [v for m in run.models for e in (past.low, past.high) for v in e[m][late:]]
-    estimate.set_ylim(np.nanmin(ends), np.nanmax(ends))
-    title(estimate, f"Estimate of {run.facts['metric']}")
-    title(order, "Place in the order")
-    order.invert_yaxis()
-    order.yaxis.get_major_locator().set_params(integer=True)
-    handles, labels = order.get_legend_handles_labels()
-    legend(order, handles=handles[::-1], labels=labels[::-1], loc="center left",
-           bbox_to_anchor=(1.0, 0.5), fontsize=8)  # fmt: skip
-    open_pairs.fill_between(past.items, past.undecided, color=ACCENT, alpha=0.15, step="post", lw=0)
-    open_pairs.step(past.items, past.undecided, color=ACCENT, where="post")
-    title(open_pairs, "Neighbouring pairs not decided")
-    open_pairs.set_ylim(bottom=0)
-    width.plot(past.items, past.half_width, color=ACCENT)
-    title(width, "Half width of the median interval")
-    width.set_ylim(0, 1.1 * max(past.half_width[late // 2 :]))
-    for ax in axes:
-        ax.set_xlim(left=0)
-        ax.set_xlabel("answers")
-    return axes
+    from pathlib import Path
+
+    from ..replay import course
+    from ..run import read_run
+
+    if not isinstance(run, Run):
+        run = read_run(run)
+    charts = {"ranking": plot_ranking(run)}
+    if len(run.result["order"]) > 1:
+        charts["pairs"] = plot_pairwise(run)
+    if run.answers and (past := course(run)) is not None:
+        charts["course"] = plot_progress(run, past)
+    if run.answers and run.has_curves:
+        charts["information"] = plot_information(run)
+    return [p for name, c in charts.items() for p in c.save(Path(folder) / name, formats)]
 
 
-def plot_information(run: Run) -> Any:
-    """The bank's information over ability, with every model's ability and items below it.
-
-    Returns
-    -------
-    ndarray of Axes
-        Of shape (2,): the information, the models.
-    """
-    assert run.bank is not None
-    results, models = run.result["models"], run.tested
-    abilities = np.array([results[m]["ability"] for m in models], dtype=float)
-    curve = information_curve(run.bank, abilities)
-    axes = top, below = new_figure(
-        2, 1, size=(7.0, 2.6 + 0.26 * len(models)), sharex=True,
-        height_ratios=[2.0, 0.26 * len(models) + 0.2],
-    )  # fmt: skip
-    top.fill_between(curve.ability, curve.total, color=ACCENT, alpha=0.14, lw=0)
-    top.plot(curve.ability, curve.total, color=ACCENT)
-    top.set_ylim(bottom=0)
-    title(top, "Information of the bank")
-    items: dict[str, list[int]] = {m: [] for m in models}
-    for answer in run.answers:
-        items[answer.model].append(run.bank.index[answer.doc])
-    for row, model in enumerate(models):
-        where = np.clip(curve.location[items[model]], curve.ability[0], curve.ability[-1])
-        below.vlines(where, row - 0.34, row + 0.34, color=INK, alpha=0.35, lw=0.7)
-        error = results[model]["ability_standard_error"]
-        below.hlines(
-            row, abilities[row] - error, abilities[row] + error,
-            color=ACCENT, alpha=0.45, lw=5, capstyle="round",
-        )  # fmt: skip
-    below.plot(abilities, range(len(models)), "o", color=ACCENT, mec="white", ms=6)
-    label_rows(below, models)
-    below.grid(axis="y", visible=False)
-    below.spines["left"].set_color(LINE)
-    below.set_xlim(curve.ability[0], curve.ability[-1])
-    below.set_xlabel("ability (logits): models as dots, the items they were given as ticks")
-    return np.array(axes)
+def _content(ranking: Ranking | Run) -> Mapping[str, Any]:
+    """JSON values of either; estimates on the metric's own scale."""
+    return ranking.result if isinstance(ranking, Run) else ranking.to_dict()

@@ -1,4 +1,4 @@
-"""Plots of what `simulate` found: how good a ranking is, over what it costs."""
+"""Charts of what `simulate` found: how good a ranking is, over what it costs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ...errors import UsageError
-from .style import COLOURS, SOFT, legend, title
-from .style import subplots as new_figure
+from ...bank import ItemBank
+from ...errors import BankError, UsageError
+from ..axes import axis, between
+from ..chart import COLOURS, SOFT, Chart, Panel
+from .bank import plot_bank
 
-#: Methods that are ours or the paper's keep their colour from plot to plot.
+#: Methods that are ours or the paper's keep their colour from chart to chart.
 FIRST = ("default", "paper", "common", "static", "limit", "fixed", "random")
 BAND = 0.95
 
@@ -36,10 +38,10 @@ def read_simulation(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def curves(found: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def curves(contents: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Each method's summaries, by items per model; several replays are pooled into one curve."""
     points: dict[str, list[dict[str, Any]]] = {}
-    for one in found:
+    for one in contents:
         for method, levels in one["sweep"].items():
             points.setdefault(method, []).extend(dict(level) for level in levels)
     for levels in points.values():
@@ -48,53 +50,63 @@ def curves(found: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
     return {m: points[m] for m in [*known, *(m for m in points if m not in known)]}
 
 
-def plot_simulation(*found: Any) -> Any:
+def plot_simulation(*simulations: Any) -> Chart:
     """Kendall tau and accuracy of decided pairs over items per model, with 95% bands.
 
     Parameters
     ----------
-    *found : Simulation, mapping or path
+    *simulations : Simulation, mapping or path
         What `simulate` returned, its ``to_dict``, or the file of ``--json``. Replays of one score
         table at several budgets make one curve.
 
-    Returns
-    -------
-    ndarray of Axes
-        Of shape (2,): tau, accuracy.
-
     Examples
     --------
-    >>> tau, accuracy = plot_simulation("sim.json")  # doctest: +SKIP
+    >>> plot_simulation("sim.json").save("sim")  # doctest: +SKIP
     """
-    methods = curves([_content(one) for one in found])
-    axes = tau, right = new_figure(1, 2, size=(10.0, 4.0))
+    contents = [_content(one) for one in simulations]
+    lines = [_curve(levels) for levels in curves(contents).values()]
+    wanted = (contents[0].get("settings") or {}).get("confidence")
+    most = max((float(line["x"].max()) for line in lines), default=1.0)
+    across = between(0.0, 1.04 * most, 5)
+    taus = [v for line in lines for v in (*line["low"], *line["high"])]
+    shares = [100 * v for line in lines for v in (*line["right_low"], 1.0)]
+    chart = Chart(940, 330, "Agreement with the true order over items per model")
+    left = Panel(
+        chart, 50, 30, 340, 240, across, between(min([0.0, *taus]), 1.02, 5),
+        "Kendall tau with the true order", "items per model",
+    )  # fmt: skip
+    right = Panel(
+        chart, 450, 30, 340, 240, across, axis([*shares, *([100 * wanted] if wanted else [])], 5),
+        "Decided pairs in the true order, %", "items per model",
+    )  # fmt: skip
+    for n, (method, line) in enumerate(zip(curves(contents), lines)):
+        colour = COLOURS[n % len(COLOURS)]
+        left.band(line["x"], line["low"], line["high"], colour)
+        left.curve(line["x"], line["tau"], colour, dots=True)
+        right.band(line["right_x"], 100 * line["right_low"], 100 * line["right_high"], colour)
+        right.curve(line["right_x"], 100 * line["right"], colour, dots=True)
+        chart.line(806, 36 + 18 * n, 826, 36 + 18 * n, colour, 2)
+        chart.text(832, 40 + 18 * n, method)
+    if wanted:
+        chart.line(450, right.y(100 * wanted), 790, right.y(100 * wanted), SOFT, 1, "4 3")
+    return chart
+
+
+def _curve(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One method's figures and bands over items per model."""
     z = float(ndtri((1 + BAND) / 2))
-    for j, (method, levels) in enumerate(methods.items()):
-        colour = COLOURS[j % len(COLOURS)]
-        x = np.array([level["items_per_model"] for level in levels], dtype=float)
-        y = np.array([level["tau"] for level in levels], dtype=float)
-        se = np.array([level.get("tau_se") or 0.0 for level in levels], dtype=float)
-        tau.fill_between(x, y - z * se, y + z * se, color=colour, alpha=0.12, lw=0)
-        tau.plot(x, y, "o-", color=colour, ms=4, lw=1.8, label=method)
-        sure = [v for v in levels if v.get("confident_accuracy") is not None]
-        if sure:
-            x = np.array([v["items_per_model"] for v in sure], dtype=float)
-            y = np.array([v["confident_accuracy"] for v in sure], dtype=float)
-            low, high = wilson(y, np.array([v["confident_pairs"] for v in sure], dtype=float), z)
-            right.fill_between(x, 100 * low, 100 * high, color=colour, alpha=0.12, lw=0)
-            right.plot(x, 100 * y, "o-", color=colour, ms=4, lw=1.8)
-    settings = _content(found[0]).get("settings") or {}
-    if settings.get("confidence"):
-        right.axhline(100 * settings["confidence"], color=SOFT, lw=1, ls="--")
-    title(tau, "Kendall tau with the true order")
-    title(right, "Decided pairs in the true order, %")
-    for ax in (tau, right):
-        ax.set_xlabel("items per model")
-        ax.set_xlim(left=0)
-    tau.set_ylim(top=min(1.02, tau.get_ylim()[1]))
-    right.set_ylim(top=100.5)
-    legend(tau, loc="lower right", fontsize=8.5)
-    return np.array(axes)
+    use = [v for v in levels if v["tau"] is not None]
+    tau = np.array([v["tau"] for v in use], dtype=float)
+    se = np.array([v.get("tau_se") or 0.0 for v in use], dtype=float)
+    sure = [v for v in levels if v.get("confident_accuracy") is not None]
+    right = np.array([v["confident_accuracy"] for v in sure], dtype=float)
+    low, high = wilson(right, np.array([v["confident_pairs"] for v in sure], dtype=float), z)
+    return {
+        "x": np.array([v["items_per_model"] for v in use], dtype=float),
+        "tau": tau, "low": tau - z * se, "high": np.minimum(tau + z * se, 1.0),
+        "right_x": np.array([v["items_per_model"] for v in sure], dtype=float),
+        "right": right, "right_low": low, "right_high": high,
+    }  # fmt: skip
 
 
 def wilson(share: Any, count: Any, z: float) -> tuple[Any, Any]:
@@ -113,8 +125,33 @@ def wilson(share: Any, count: Any, z: float) -> tuple[Any, Any]:
     return (middle - half) / scale, (middle + half) / scale
 
 
-def _content(found: Any) -> Mapping[str, Any]:
-    if isinstance(found, (str, Path)):
-        return read_simulation(found)
-    made: Mapping[str, Any] = found if isinstance(found, Mapping) else found.to_dict()
-    return made
+def plot_files(
+    paths: Sequence[Path], folder: str | Path, formats: Sequence[str] = ("svg",)
+) -> list[Path]:
+    """Write the charts of one bank, or of one or several files of ``simulate --json``.
+
+    Raises
+    ------
+    UsageError
+        The files are neither.
+    """
+    if len(paths) == 1:
+        try:
+            bank = ItemBank.load(paths[0])
+        except BankError as error:
+            if "not an item bank" not in str(error):
+                raise
+        else:
+            return plot_bank(bank).save(Path(folder) / "bank", formats)
+    try:
+        contents = [read_simulation(p) for p in paths]
+    except UsageError as error:
+        raise UsageError(f"{error}; charts are made of a run directory, a bank or these") from None
+    return plot_simulation(*contents).save(Path(folder) / "simulation", formats)
+
+
+def _content(source: Any) -> Mapping[str, Any]:
+    if isinstance(source, (str, Path)):
+        return read_simulation(source)
+    content: Mapping[str, Any] = source if isinstance(source, Mapping) else source.to_dict()
+    return content

@@ -105,7 +105,7 @@
     save.addEventListener("click", (event) => {
       const kind = event.target.dataset.save;
       if (!kind) return;
-      const drawing = $("paper");
+      const drawing = document.querySelector(".paper");
       const text = new XMLSerializer().serializeToString(drawing);
       if (kind === "svg") { offer(new Blob([text], { type: "image/svg+xml" }), kind); return; }
       const image = new Image();
