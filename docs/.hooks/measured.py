@@ -5,7 +5,7 @@
 
 keeps the figures of the sections and folds that were run in docs/measured, with the commit at which
 they were made, and writes the tables and the chart. What was not run stays as it was.
-PART is another name for them: "errors" for a run of many hold-out sets with `default` alone.
+PART is another name for them. `--fill` alone writes the pages anew.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Figures of `benchmarks/ranking_quality.py`, with how they were made.
 MEASURED = ROOT / "docs" / "measured" / "quality.json"
 PAGES = (ROOT / "docs" / "limits.md", ROOT / "docs" / "compared.md")
+#: Figures of `benchmarks/rivals.py --out`: on the matrices of its protocol, and on all tables.
+RIVALS = ("rivals", "hold_outs")
 CHART = ROOT / "docs" / "evidence.svg"
 _PLACE = re.compile(r"<!-- quality: (\w+) -->\n.*?<!-- end of quality -->", re.S)
 _NAMES = {
@@ -37,12 +39,11 @@ _COLUMNS = (
     ("pairs decided", "decided", "{:.0%}"),
     ("decided right", "right", "{:.1%}"),
     ("RMSE of the estimate", "rmse", "{:.4f}"),
-    ("bias", "bias", "{:+.4f}"),
     ("error / stated", "z", "{:.2f}"),
     ("the same of differences", "z_pairs", "{:.2f}"),
     ("95% coverage", "cover", "{:.0%}"),
-    ("the same of differences", "cover_pairs", "{:.0%}"),
 )
+_SHOWN = ("20 items", "50 items", "200 items")
 _NATURAL = (
     ("items per model", "items", "{:.0f}"),
     ("of all items", "share", "{:.0%}"),
@@ -65,20 +66,18 @@ def quality(part: str) -> str:
     measured = json.loads(MEASURED.read_text(encoding="utf-8"))
     if part == "short":
         return _short(measured)
+    if part in RIVALS:
+        return _rivals(json.loads((MEASURED.parent / f"{part}.json").read_text(encoding="utf-8")))
     made = measured["made"][part]
     by = (
         f"Made by `{made['command']}` at commit {made['commit']}. A method without a model of "
         "its own states no error."
     )
-    if part == "errors":
-        return f"{_errors(measured)}\n\n{by}"
-    if part == "worlds":
-        return f"{_worlds(measured)}\n\n{by}"
     columns = _NATURAL if part == "natural" else _COLUMNS
     parts = []
     for key, methods in measured["tables"].items():
         kind, what = key.split(", ", 1)
-        if kind != part:
+        if kind != part or (part == "random" and what not in _SHOWN):
             continue
         last = ["tau: default minus it", "decided: default minus it"]
         if part == "natural":
@@ -90,36 +89,6 @@ def quality(part: str) -> str:
         title = what.replace("items", "items per model").capitalize()
         parts.append(f"{title}, {first['tables']} score tables:\n\n{_table(head, rows)}")
     return "\n\n".join([*parts, by])
-
-
-def _errors(measured: dict[str, Any]) -> str:
-    """Whether the errors that `default` states are true, table by table."""
-    columns = [c for c in _COLUMNS if c[1] in ("z", "z_pairs", "cover", "cover_pairs")]
-    head = ["items", "tables", *(title for title, _, _ in columns), "z surely not near 1"]
-    head += ["that of differences"]
-    rows = []
-    for key, methods in measured["tables"].items():
-        part, *what = key.split(", ")
-        if part == "errors":
-            of = methods["default"]
-            names = [
-                ", ".join(f"{n} ({a:.2f} to {b:.2f})" for n, (a, b) in found.items()) or "none"
-                for found in of["outside"].values()
-            ]
-            rows.append([what[0].split()[0], str(of["tables"]), *_figures(of, columns), *names])
-    return _table(head, rows)
-
-
-def _worlds(measured: dict[str, Any]) -> str:
-    """One table of all synthetic worlds, at two numbers of items."""
-    head = ["world", "items", "method", *(title for title, _, _ in _COLUMNS)]
-    rows = []
-    for key, methods in measured["tables"].items():
-        part, *what = key.split(", ")
-        if part == "worlds" and what[1] in ("20 items", "100 items"):
-            for m, of in methods.items():
-                rows.append([what[0], what[1].split()[0], _NAMES[m], *_figures(of, _COLUMNS)])
-    return _table(head, rows)
 
 
 def _short(measured: dict[str, Any]) -> str:
@@ -141,6 +110,65 @@ def _short(measured: dict[str, Any]) -> str:
         row.append(f"{right / said:.1%}" if said else "–")
         rows.append([*row, _cell(shown[0][1][method], "rmse", "{:.3f}")])
     return _table(head, rows)
+
+
+_RIVALS = {
+    "default": "**default**",
+    "aipw": "AIPW",
+    "random": "random items, t-test",
+    "faq": "FAQ",
+}
+
+
+def _rivals(measured: dict[str, Any]) -> str:
+    """The method beside its rivals, at every number of items of every kind of new models."""
+    head = ["new models", "items", "method", "gap", "gap minus that of default", "bias"]
+    head += [
+        "95% coverage (worst table)",
+        "error / stated of pairs",
+        "pairs decided",
+        "right",
+        "tau",
+    ]
+    rows = []
+    for kind, tables in measured["found"].items():
+        at = sorted({int(k.split(", ")[1]) for of in tables.values() for k in of})
+        for n in at:
+            first = {t: of[f"default, {n}"] for t, of in tables.items() if f"default, {n}" in of}
+            for method, name in _RIVALS.items():
+                own = {t: tables[t].get(f"{method}, {n}") for t in first}
+                if all(own.values()):
+                    rows.append([f"{kind} ({len(own)})", str(n), name, *_beside(own, first)])
+    by = (
+        f"Made by `{measured['command']}` with sources of hash {measured['sources']}. In brackets: "
+        "score tables, which weigh the same. ± is one standard error over them."
+    )
+    return f"{_table(head, rows)}\n\n{by}"
+
+
+def _beside(own: dict[str, Any], first: dict[str, Any]) -> list[str]:
+    def mean(key: str, form: str) -> str:
+        found = [of[key] for of in own.values() if of.get(key) is not None]
+        return form.format(sum(found) / len(found)) if len(found) == len(own) else "–"
+
+    d = [of["gap"] - first[t]["gap"] for t, of in own.items()]
+    centre = sum(d) / len(d)
+    error = (sum((x - centre) ** 2 for x in d) / max(len(d) - 1, 1) / len(d)) ** 0.5
+    cover = mean("cover", "{:.1%}")
+    if cover != "–":
+        cover += f" ({min(of['cover'] for of in own.values()):.0%})"
+    z2 = mean("z2", "{}")
+    said, right = (sum(of.get(k) or 0.0 for of in own.values()) for k in ("decided", "right"))
+    return [
+        mean("gap", "{:.4f}"),
+        f"{centre:+.4f} ± {error:.4f}" if any(d) else "–",
+        mean("bias", "{:+.4f}"),
+        cover,
+        z2 if z2 == "–" else f"{float(z2) ** 0.5:.2f}",
+        mean("decided", "{:.0%}"),
+        f"{right / said:.1%}" if said else "–",
+        mean("tau", "{:.2f}"),
+    ]
 
 
 def _items(of: dict[str, Any]) -> list[str]:
@@ -200,6 +228,11 @@ def keep(path: Path, commit: str, command: str, instead: str | None = None) -> N
                     of["items_of_first"] = [round(mean, 3), round(ratio[worst], 3), worst]
                 kept[method] = of
     MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    write()
+
+
+def write() -> None:
+    """The tables of the pages, and the chart, as the figures have them."""
     for page in PAGES:
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
     CHART.write_text(drawn(), encoding="utf-8")
@@ -224,4 +257,4 @@ def _named(section: str, key: str) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    keep(Path(sys.argv[1]), *sys.argv[2:])
+    write() if sys.argv[1:] == ["--fill"] else keep(Path(sys.argv[1]), *sys.argv[2:])
