@@ -34,6 +34,20 @@ def headline(content: Mapping[str, Any]) -> str:
     return f"{_finding(content)}, using {_share(content)} of the items"
 
 
+def question(content: Mapping[str, Any]) -> str:
+    """What the order is the order of, in words.
+
+    Examples
+    --------
+    >>> question({"items_of_benchmark": 800, "question": "benchmark"})
+    'order of full runs of these 800 items'
+    """
+    items = f"these {content['items_of_benchmark']:,}"
+    if content.get("question") == "population":
+        return f"order on items like {items}"
+    return f"order of full runs of {items} items"
+
+
 def _finding(content: Mapping[str, Any]) -> str:
     order, models, line = content["order"], content["models"], content.get("ranking", "")
     placed = [(m, models[m]["place"]) for m in order if models[m].get("place")]

@@ -106,6 +106,19 @@ def pairs_decided(result: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
+def stands_beyond(result: Mapping[str, Any]) -> str | None:
+    """How many decided pairs stand also for items like these, where that was looked at."""
+    stands = [
+        pair["population"]
+        for pair in result["pairwise"]
+        if pair.get("decision") == "decided" and "population" in pair
+    ]
+    if not stands:
+        return None
+    n, also = len(stands) // 2, sum(stands) // 2  # each pair is there either way
+    return f"{also:,} of the {n:,} decided pairs would also be decided for items like these."
+
+
 def outlook(result: Mapping[str, Any], currency: str) -> dict[str, Any] | None:
     """What would decide the open neighbours, and what that costs.
 

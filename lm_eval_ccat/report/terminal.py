@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..harness.signature import in_words
+from ..ranker.headline import question
 from ..upkeep.findings import plural
 from ..visible import visible_values
-from .decision import outlook
+from .decision import outlook, stands_beyond
 from .tables import ModelCells, model_cells, numbers
 from .words import listed, money, one_look, probability
 
@@ -45,7 +46,7 @@ def print_result(console: Console, content: Mapping[str, Any]) -> None:
     content = visible_values(content, content["models"].keys())
     console.print(Text(content["headline"], style="bold"))
     rows = model_cells(content)
-    console.print(Text(f"{content['metric']}: estimates of the full benchmark's score", "italic"))
+    console.print(Text(f"{content['metric']}, {question(content)}", "italic"))
     _print_models(console, content, rows)
     names = [row.name for row in rows]
     if content.get("outcomes"):
@@ -264,6 +265,10 @@ def _open(content: Mapping[str, Any]) -> Iterator[str]:
             )
     if why := one_look(content):
         yield why
+    for a, b in content.get("withdrawn", ())[:2]:
+        yield f"{a} over {b} was decided earlier and is open again."
+    if standing := stands_beyond(content):
+        yield standing
 
 
 def _trust(content: Mapping[str, Any]) -> Iterator[str]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from .. import __version__
 from ..harness.signature import in_words, scorer_of_run
-from ..ranker.headline import headline
+from ..ranker.headline import headline, question
 from .axes import Axis, axis, decimals_for
-from .decision import chain, outlook, pairs_decided, rank_rows
+from .decision import chain, outlook, pairs_decided, rank_rows, stands_beyond
 from .parts import parts
 from .provenance import banks_of, command, configuration
 from .replay import course
@@ -39,6 +39,8 @@ def view(run: Run) -> dict[str, Any]:
         "higher": run.scale.higher_is_better,
         "finished": run.finished,
         "headline": headline(run.result),
+        "question": question(run.result),
+        "beyond": stands_beyond(run.result),
         "chain": line,
         "not_shown": len(run.result["order"]) - sum(len(p["names"]) for p in line),
         "parts": parts(run.result),

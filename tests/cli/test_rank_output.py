@@ -96,6 +96,21 @@ def test_the_headline_says_who_is_best_and_how_sure_that_is(found, sentence) -> 
     assert headline(found).startswith(f"{sentence}, using ")
 
 
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [("benchmark", "order of full runs of these 100 items"),
+     ("population", "order on items like these 100")],
+)  # fmt: skip
+def test_the_question_is_named_and_what_stands_beyond_it(asked, words) -> None:
+    found = content("abc", question=asked)
+    for pair in found["pairwise"]:
+        pair["population"] = {pair["a"], pair["b"]} == {"a", "c"}
+    shown = printed(found, 80)
+    assert words in shown and "1 of the 3 decided pairs" in shown
+    assert "open again" not in shown
+    assert "a over b was decided earlier" in printed({**found, "withdrawn": [["a", "b"]]}, 80)
+
+
 def test_of_a_leaderboard_the_new_models_and_their_neighbours_are_shown() -> None:
     found = content([f"m{n:03}" for n in range(200)])
     for name, block in found["models"].items():
