@@ -42,8 +42,10 @@ from pathlib import Path
 import numpy as np
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.line import Line, Order
+from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.rebuild import rebuild
+from lm_eval_ccat.runs.rebuild import make_ranker, rebuild
 
 folder = Path(sys.argv[1])
 rng = np.random.default_rng(0)
@@ -57,16 +59,21 @@ run.start({
     "config": {"task": "t"}, "bank_sha256": bank.sha256, "task": {"name": "t"}, "versions": {},
     "ranker": {"models": {"m1": 1.0, "m8": 1.0}, "units": None, "warmup": 4, "options": {}},
 })
+book = Book(make_ranker(bank, run.read_header()["ranker"]), run.journal)
+book.read()
+line = Line(book, Order({"m1": 16, "m8": 16}, warmup=4))
+line.start()
+while asks := [*line.next("m1", 2), *line.next("m8", 2)]:
+    line.arrive([
+        {"op": "tell", "n": ask.number, "model": ask.model, "item": ask.item, "cost": 1.0,
+         "score": float(table.select([ask.model]).scores[0, ask.item])}
+        for ask in asks
+    ])
 run.release()
-ranker, _ = rebuild(run.path)
-while pairs := ranker.ask(2):
-    for model, item in pairs:
-        ranker.tell(model, item, float(table.select([model]).scores[0, item]), 1.0)
-ranker.journal.close()
 again, _ = rebuild(run.path)
 assert again.ranker.result().order == ["m8", "m1"], again.ranker.result().order
 assert ItemBank.load(run.path / "bank.json").sha256 == bank.sha256
-assert main(["journal", "check", str(run.path)]) == 0
+assert main(["verify", str(run.path), "--repair"]) == 0
 print("worked")
 """
 

@@ -26,6 +26,8 @@ NEEDS_A_MODEL = {
     "live/evaluate.py",
     "live/ranking.py",
     "live/results.py",
+    "live/run.py",
+    "live/verify.py",
     "report/live_page.py",
     "report/page.py",
     "report/plots/bank.py",

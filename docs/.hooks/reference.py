@@ -34,12 +34,15 @@ JOURNAL_WORDS = {
     "header": "First line: format and version, the configuration with credentials masked, the "
     "identity of bank, task and versions, and the arguments of the Ranker.",
     "session": "A process started or resumed.",
-    "ask": "Items handed out, and to which process.",
-    "tell": "An answer: the score on [0, 1], the cost, and everything needed to score it again.",
+    "ask": "Items that are asked, numbered from `n`; `after` says how many answers were told "
+    "before each.",
+    "tell": "An answer to ask number `n`: the score on [0, 1], the cost, what the server said of "
+    "itself, and everything needed to score it again. It is told in the order of the numbers.",
     "fail": "An item that the model failed on; it is not scored and not asked again.",
-    "release": "An item given back unanswered.",
-    "drop": "A model set aside.",
-    "stop": "The ranking was ended from outside (a deadline, a person).",
+    "lost": "An attempt that brought nothing, and in which column of the money it stands.",
+    "drop": "A model is set aside, or put aside until it is back (`away`); `restore` takes it up.",
+    "end": "The run ends after so many answers told; `reason` is empty where the ranking itself "
+    "says why.",
     "note": "For readers only; the Ranker never sees it.",
 }
 
@@ -245,8 +248,9 @@ def _small_run() -> list[dict[str, Any]]:
     import numpy as np
 
     from lm_eval_ccat import ScoreTable, calibrate
+    from lm_eval_ccat.live.line import Line, Order
+    from lm_eval_ccat.runs.book import Book
     from lm_eval_ccat.runs.directory import RunDirectory
-    from lm_eval_ccat.runs.journaled import JournaledRanker
     from lm_eval_ccat.runs.rebuild import make_ranker
 
     rng = np.random.default_rng(0)
@@ -266,27 +270,31 @@ def _small_run() -> list[dict[str, Any]]:
                          "ranker": arguments})  # fmt: skip
         directory.journal.read_new()
         times = iter(range(1_700_000_000, 1_800_000_000))
-        ranker = JournaledRanker(
-            make_ranker(bank, arguments), directory.journal,
-            clock=lambda: float(next(times)),
-        )  # fmt: skip
-        ranker.note("start", op="session")
-        for number, (model, doc) in enumerate(ranker.ask(9)):
+        book = Book(
+            make_ranker(bank, arguments), directory.journal, clock=lambda: float(next(times))
+        )
+        book.note("start", op="session")
+        line = Line(book, Order({"m1": 16, "m5": 16, "m9": 16}, warmup=3))
+        line.start()
+        for number, ask in enumerate(line.next("m1", 2) + line.next("m5", 3) + line.next("m9", 3)):
+            model, doc = ask.pair
+            answer: dict[str, Any] = {"n": ask.number, "model": model, "item": doc}
             if number == 0:
-                ranker.fail(model, doc, "HTTP 400, the prompt is too long")
-            elif number == 1:
-                ranker.release(model, doc)
-            else:
-                score = float(table.select([model]).scores[0, doc])
-                ranker.tell(
-                    model, doc, score, arguments["models"][model], raw=score, seconds=0.31,
-                    tokens={"input": 212, "output": 18, "source": "usage"},
-                    prompt_sha256="9f86d081884c7d65...", responses=[["An answer."]],
-                )  # fmt: skip
-        ranker.drop("m1", "3 documents failed in a row; last: HTTP 500")
-        ranker.stop("time budget of 600 s used")
-        ranker.note("interrupted")
-        _RESULT.update(ranker.ranker.result().to_dict())
+                line.arrive([{"op": "fail", **answer, "reason": "HTTP 400, too long", "cost": 0.0}])
+                continue
+            score = float(table.select([model]).scores[0, doc])
+            answer |= {
+                "score": score, "cost": arguments["models"][model], "raw": score, "seconds": 0.31,
+                "tokens": {"input": 212, "output": 18, "source": "usage"},
+                "prompt_sha256": "9f86d081884c7d65...", "responses": [["An answer."]],
+                "served": [{"request_id": "req-17", "model": "m-0613", "finish": ["stop"]}],
+            }  # fmt: skip
+            line.arrive([{"op": "tell", **answer}])
+        line.lose({"model": "m9", "item": 4, "why": "timeout", "column": "unknown", "usd": 0.002})
+        line.put_aside("m1", "3 documents failed in a row; last: HTTP 500", back=False)
+        line.end("the time budget of 600 seconds is used up")
+        book.note("interrupted")
+        _RESULT.update(book.ranker.result().to_dict())
         directory.journal.close()
         lines = (Path(folder) / "journal.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]

@@ -75,7 +75,7 @@ class Display(Observer):
 
     def begin(self, progress: Progress) -> None:
         """Start drawing."""
-        self.progress, self.ranker = progress, progress.ranker
+        self.progress, self.book = progress, progress.book
         self._last = time.monotonic()
         if not self.plain:
             from rich.live import Live
@@ -115,11 +115,10 @@ class Display(Observer):
             self.console.print(self.line(), highlight=False, markup=False, soft_wrap=True)
 
     def _snapshot(self) -> tuple[Ranking, dict[str, int]]:
-        with self.ranker.changed:
-            waiting: dict[str, int] = {}
-            for name, _ in self.ranker.claims:
-                waiting[name] = waiting.get(name, 0) + 1
-            return self.ranker.ranker.result(), waiting
+        waiting: dict[str, int] = {}
+        for ask in self.book.pending:
+            waiting[ask.model] = waiting.get(ask.model, 0) + 1
+        return self.book.ranker.result(), waiting
 
     def line(self) -> str:
         """One log line about the state."""
@@ -138,7 +137,7 @@ class Display(Observer):
             parts.append(f"${spent:.4g}{limit}")
         elif self.progress.budget:
             parts.append(f"budget {spent:g} of {self.progress.budget:g} items")
-        elapsed = self.ranker.elapsed()
+        elapsed = self.book.elapsed()
         if self.progress.seconds is not None:
             parts.append(f"{max(0.0, self.progress.seconds - elapsed):.0f} s left")
         else:

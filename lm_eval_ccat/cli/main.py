@@ -37,8 +37,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "read results": {
         "report": "make an HTML page of a finished or running ranking",
-        "audit": "compare what a run claimed with full results",
-        "journal": "check the journal of a run, or salvage a damaged one",
+        "verify": "recompute what a run says, or compare it with full results",
         "simulate": "replay logged scores: how few items would have been enough?",
     },
     "reuse the logs of other models": {

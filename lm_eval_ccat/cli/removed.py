@@ -12,12 +12,14 @@ from ..errors import UsageError
 #: A command, an action, a command's flag or (after ``key``) a key of a configuration, as typed,
 #: and its successor.
 REMOVED: dict[str, str] = {
+    "audit": "verify RUN --full LOGS",
     "bank card": "bank push, which prints the page before it asks",
     "bank diff": "bank check OLD NEW",
     "bank show --count": "board, whose ledger records every test",
     "bank simulate": "simulate",
     "completion": "lm-eval-ccat --completion SHELL",
     "experiments": "python benchmarks/paper/run, in the source distribution",
+    "journal": "verify RUN, with --repair to keep what is sound",
     "key lease": "rank CONFIG --executor ray",
     "ls": "lm_eval ls",
     "rank --prepare": "rank CONFIG --executor ray",

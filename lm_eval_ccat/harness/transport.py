@@ -181,6 +181,15 @@ class Transport:
         for future in waiting:
             future.cancel()
 
+    def widen(self) -> None:
+        """Let one request more be in flight than so far: one that another holds up."""
+        self._limit += 1
+        _loop().call_soon_threadsafe(self._let_in)
+
+    def _let_in(self) -> None:
+        if self._slots is not None:
+            self._slots.release()
+
     def resume(self) -> None:
         """Take requests again after `cancel`."""
         self._cancelled = False

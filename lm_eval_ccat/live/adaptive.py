@@ -23,19 +23,20 @@ from ..harness.outcome import Outcome, leading
 from ..harness.session import TaskSession
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.directory import RunDirectory
-from .engine import conduct, open_ranker, refuse_wrong_directory
+from .begin import open_book, refuse_wrong_directory
 from .entries import ModelSpec
 from .forecast import target_in_words
 from .keep import growing, keep, refuse_file
 from .known import KnownMean, KnownResults, known_means
+from .models import Item, OpenModel
 from .observer import Observer
 from .outcomes import apart_from, measure
 from .plan import Plan, check_session, plan_of
-from .prior import answers_at_hand
+from .recorded import answers_at_hand
 from .results import result_of, task_runs
+from .run import Run
 from .spec import Spec
 from .values import BUDGET_KINDS
-from .worker import Item, SessionWorker
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
@@ -317,50 +318,40 @@ def _run(
     spec = options.spec
     if spec.save_bank:
         growing(plan, spec.save_bank)
-    worker = OpenWorker(plan, spec.ahead)
+    model = OpenModel(MODEL, spec.price, plan.measured, plan.sessions)
     if spec.prior:
         tasks = list(plan.measured)
         earlier = answers_at_hand(spec.prior, [MODEL], tasks, plan.single, observer.warn)
-        worker.at_hand = earlier[MODEL]
+        model.at_hand = earlier[MODEL]
     with _directory(folder, options.resume) as directory:
         resume = directory is not None and directory.journal.exists()
         if not resume and plan.config.target_se is not None:
             by_default = spec.stop == TARGET
             say = log.warning if by_default else log.info
             say("%s: %s", "+".join(outcomes), target_in_words(plan, by_default))
-        ranker = open_ranker(plan, directory, resume, observer)
-        with _sole_retries(worker), closing(worker):
-            ended = conduct(plan, ranker, [worker], observer, beyond=_beyond(plan, options))
+        book = open_book(plan, directory, resume, observer)
+        with closing(model):
+            run = Run(plan, book, [model], observer)
+            ended = run.go()
+            answered = {item for _, item in book.answers}
+            if ended and answered.issuperset(plan.offered):
+                run.beyond([item for item in _beyond(plan, options) if item not in answered])
         if directory is not None:
-            result = result_of(plan, ranker, directory.path, interrupted=not ended)
+            result = result_of(plan, book, directory.path, interrupted=not ended)
             directory.write_json("result.json", result.content)
-        if spec.save_bank and ranker.answers:
-            name = internals.model_name(worker.lm)
+        if spec.save_bank and book.answers:
+            name = internals.model_name(model.lm)
             settings = {task: session.settings for task, session in plan.sessions.items()}
-            said = keep(plan, ranker, spec.save_bank, settings, {MODEL: name})
+            said = keep(plan, book, spec.save_bank, settings, {MODEL: name})
             observer.note(said)
         if not ended:
             if directory is not None:
                 log.warning("interrupted; everything is kept in %s, go on with resume", folder)
             raise KeyboardInterrupt
-        found = task_runs(plan, ranker, worker)
+        found = task_runs(plan, book, model)
     return {
         run.outcome.task: replace(found[run.outcome.task], warnings=run.warnings) for run in runs
     }
-
-
-class OpenWorker(SessionWorker):
-    """The model that the harness has loaded, with a session for each adaptive task."""
-
-    def __init__(self, plan: Plan, documents: int | None) -> None:
-        super().__init__(MODEL, plan.measured, plan.sessions, plan.till(plan.config.models[0]))
-        self.lm = plan.session.lm
-        self._documents = documents
-
-    def open(self) -> None:
-        """Find out how many documents the model takes at once."""
-        super().open()
-        self.set_width(self.lm, documents=self._documents)
 
 
 @contextmanager
@@ -382,17 +373,6 @@ def _directory(folder: str | Path | None, resume: bool) -> Iterator[RunDirectory
         yield directory
     finally:
         directory.release()
-
-
-@contextmanager
-def _sole_retries(worker: OpenWorker) -> Iterator[None]:
-    """Retries belong to one place, which journals them and knows when to give up."""
-    before = internals.own_retries(worker.lm, 1)
-    try:
-        yield
-    finally:
-        if before is not None:
-            internals.own_retries(worker.lm, before)
 
 
 def _beyond(plan: Plan, options: Adaptive) -> list[Item]:

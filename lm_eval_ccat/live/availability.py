@@ -79,8 +79,8 @@ class Availability:
         return self._probes == 1
 
     def outage(self, now: float) -> float:
-        """Seconds that the present outage has lasted; 0 while the model is open."""
-        return 0.0 if self.state is State.OPEN else max(0.0, now - self._since)
+        """Seconds that the present outage has lasted; 0 while there is none."""
+        return 0.0 if self.state is State.OPEN or not self._probes else max(0.0, now - self._since)
 
     def succeeded(self, now: float, sent: float) -> None:
         """An answer came to a request sent at `sent`.

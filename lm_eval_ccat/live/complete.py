@@ -17,20 +17,20 @@ from ..runs.directory import RunDirectory
 from ..runs.rebuild import banks_at, rebuild
 from ..scores.answers import EarlierAnswer
 from ..scores.readers.lm_eval.files import tasks_of
-from .engine import open_ranker, require_same
+from .begin import open_book, require_same
 from .entries import ModelSpec
 from .logged import logged_config, run_beside
+from .models import Item, SessionModel
 from .observer import Observer
 from .plan import Plan, make_plan
-from .prior import answers_at_hand
 from .quiet import quiet_harness
-from .ranking import Config, make_workers
+from .ranking import Config, make_models
+from .recorded import answers_at_hand
 from .results import task_runs
-from .scheduler import Scheduler
+from .run import Run
 from .spec import Spec
 from .tasks import require_model_types
 from .values import ANY
-from .worker import Item, SessionWorker
 
 #: Where the full results lie in a run directory.
 FOLDER = "full"
@@ -118,45 +118,45 @@ def directory_of(run_dir: str | Path) -> Path:
 
 def _begin(plan: Plan, directory: RunDirectory, watcher: Observer) -> None:
     """A ranking that asks nothing itself, in which what is beyond it can be kept."""
-    ranker = open_ranker(plan, directory, directory.journal.exists(), watcher)
-    ranker.stop("every document is asked, whatever it tells")
+    book = open_book(plan, directory, directory.journal.exists(), watcher)
+    book.event("end", reason="every document is asked, whatever it tells")
 
 
 def _complete(
     plan: Plan, directory: RunDirectory, entry: ModelSpec, watcher: Observer
 ) -> dict[str, TaskRun]:
-    ranker, _ = rebuild(directory.path)
-    if not ranker.done:
+    book, _ = rebuild(directory.path)
+    if not book.done:
         raise RunError(f"{directory.path} is not finished; let `rank --resume` end it first")
-    if entry.name in ranker.tally.set_aside:
+    if entry.name in book.tally.set_aside:
         raise RunError(
-            f"{entry.name} was set aside ({ranker.tally.set_aside[entry.name]}); take it up again "
+            f"{entry.name} was set aside ({book.tally.set_aside[entry.name]}); take it up again "
             "with `rank --resume --retry`"
         )
-    had = {item for name, item in ranker.answers if name == entry.name}
+    book.count_all()
+    had = {item for name, item in book.answers if name == entry.name}
     every = [
         doc if plan.single else (task, doc)
         for task, session in plan.sessions.items()
         for doc in session.doc_ids
     ]
     left = [item for item in every if item not in had]
-    [worker] = make_workers(plan, [entry], watcher)
-    with closing(worker):
+    [model] = make_models(plan, [entry], watcher)
+    with closing(model):
         if left:
-            worker.open()
-            worker.at_hand = _fitting(plan, worker, left)
-            if plan.config.prior and not had and not worker.at_hand:
+            model.open()
+            model.at_hand = _fitting(plan, model, left)
+            if plan.config.prior and not had and not model.at_hand:
                 raise UsageError(
                     f"none of the answers of {entry.name} that are there is to a prompt of this "
                     "run; say how it was run: --config FILE"
                 )
-        there = len(had) + len(worker.at_hand)
+        there = len(had) + len(model.at_hand)
         asked = len(every) - there
         watcher.note(f"{entry.name}: {there} answers are there, {asked} documents are asked.")
         if left:
-            scheduler = Scheduler(ranker, [worker], plan.config.failures)
-            scheduler.run_beyond(worker, left)
-        runs = task_runs(plan, ranker, worker)
+            Run(plan, book, [model], watcher).beyond(left)
+        runs = task_runs(plan, book, model)
     lacking = [task for task, run in runs.items() if not run.complete]
     if lacking:
         raise RunError(f"{entry.name} lacks documents of {', '.join(lacking)}; complete it again")
@@ -168,7 +168,7 @@ def _complete(
     return runs
 
 
-def _fitting(plan: Plan, worker: SessionWorker, left: Sequence[Item]) -> dict[Item, EarlierAnswer]:
+def _fitting(plan: Plan, model: SessionModel, left: Sequence[Item]) -> dict[Item, EarlierAnswer]:
     """Earlier answers to what is left, to the very same prompts."""
     names = [entry.name for entry in plan.config.models]
     # Logs may be gone since; what the ranking took of them is in its journal.
@@ -178,10 +178,10 @@ def _fitting(plan: Plan, worker: SessionWorker, left: Sequence[Item]) -> dict[It
         if (there := [path for path in paths if Path(path).exists()])
     }
     found = answers_at_hand(prior, names, list(plan.measured), plan.single)
-    own, fitting = found[worker.name], {}
+    own, fitting = found[model.name], {}
     for item in left:
-        task, doc = worker.place(item)
-        if item in own and own[item].prompt_hash == worker.sessions[task].prompt_hash(doc):
+        task, doc = model.place(item)
+        if item in own and own[item].prompt_hash == model.sessions[task].prompt_hash(doc):
             fitting[item] = own[item]
     return fitting
 

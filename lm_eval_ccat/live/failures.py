@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import CcatError
 from ..harness.transport import ServerError, seconds_to_wait
+from ..runs.tally import ASSUMED, UNKNOWN
 from .entries import FailureRule
 
 #: Answers that no repetition mends, because they are about the model: wrong key, no right, no such
@@ -91,6 +92,38 @@ def judge(error: BaseException) -> Verdict:
     if status in AWAY_STATUSES or (status is None and _no_connection(error)):
         return Verdict.AWAY
     return Verdict.RETRY
+
+
+def column_of(error: BaseException) -> str | None:
+    """Who may bill a failed attempt: assumed, unknown, or (None) nobody.
+
+    A request that was refused, or never left, costs nothing. An error of the server after it had
+    the request is assumed to be billed, and so is an answer that cannot be read or scored. Of a
+    connection that broke, or was given up, nobody knows.
+    """
+    status = http_status(error)
+    if isinstance(error, ServerError):
+        if not error.sent or error.kind == "request":
+            return None
+        if error.kind in ("timeout", "connection", "cancelled"):
+            return UNKNOWN
+        if error.kind == "answer":
+            return None if status is not None and status != 500 else ASSUMED
+    if status is not None:
+        return UNKNOWN if status in (502, 504) else ASSUMED if status == 500 else None
+    return UNKNOWN if is_on_the_way(error) else ASSUMED
+
+
+def kind_of(error: BaseException) -> str:
+    """What became of an attempt, in a word or two, for counting.
+
+    >>> kind_of(ServerError("timeout", "no answer within 5 s"))
+    'timeout'
+    """
+    status = http_status(error)
+    if status is not None:
+        return f"HTTP {status}"
+    return error.kind if isinstance(error, ServerError) else type(error).__name__
 
 
 def _no_connection(error: BaseException) -> bool:

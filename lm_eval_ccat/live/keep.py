@@ -15,7 +15,7 @@ from ..bank.observations import Observation
 from ..bank.suite import SuiteBank
 from ..errors import UsageError
 from ..harness.outcome import Outcome
-from ..runs.journaled import JournaledRanker
+from ..runs.book import Book
 from ..upkeep.grow import grow, readiness, require_growing
 from .outcomes import banks_of
 from .plan import Plan
@@ -75,7 +75,7 @@ def _growing(outcomes: Mapping[str, Outcome], place: Path, task: str) -> dict[st
 
 def keep(
     plan: Plan,
-    ranker: JournaledRanker,
+    book: Book,
     path: str | Path,
     settings: Mapping[str, Mapping[str, Any]],
     names: Mapping[str, str] | None = None,
@@ -85,7 +85,7 @@ def keep(
     Parameters
     ----------
     plan : Plan
-    ranker : JournaledRanker
+    book : Book
     path : path
         A file; a folder where there are several tasks or outcomes, or where it is one already.
         Banks of other tasks in it stay.
@@ -108,7 +108,7 @@ def keep(
             stated = {k: v for k, v in settings[task].items() if k != "chat_template_sha"}
             for name, bank in of.items():
                 own = replace(bank, settings=bank.settings or stated)
-                seen = _observed(plan, ranker, (task, name), bank, today, names or {})
+                seen = _observed(plan, book, (task, name), bank, today, names or {})
                 made.setdefault(task, {})[name] = (
                     grow(own, seen, today, join) if seen or own.observations else own
                 )
@@ -132,7 +132,7 @@ def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:
 
 def _observed(
     plan: Plan,
-    ranker: JournaledRanker,
+    book: Book,
     of: tuple[str, str],
     bank: ItemBank,
     today: str,
@@ -140,7 +140,7 @@ def _observed(
 ) -> list[Observation]:
     by_model: dict[str, list[tuple[int, float, float]]]
     by_model = {entry.name: [] for entry in plan.config.models}
-    for (model, item), record in ranker.answers.items():
+    for (model, item), record in book.answers.items():
         score = record.get("score")
         if isinstance(score, Mapping):
             score = score.get(of[1])
@@ -149,7 +149,7 @@ def _observed(
             continue
         if score is None or doc not in bank.index:
             continue
-        draw = ranker.ranker.probability(model, item)
+        draw = book.ranker.probability(model, item)
         row = (bank.index[doc], float(score), np.nan if draw is None else draw)
         by_model[model].append(row)
     found = []

@@ -1,33 +1,349 @@
-"""One model of a ranking: loaded through the harness, opened and closed in turn."""
+"""`Model`: a participant of a run, how it is opened and asked; and the harness's models.
+
+`ask` blocks, from any thread; `start` is the same as a future, and what a run calls. At most
+``slots`` calls are under way at once, each of at most ``batch`` items of one task.
+"""
 
 from __future__ import annotations
 
 import gc
 import math
 import sys
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..demo import register_models
+from ..errors import MetricError
 from ..files import safe_name
-from ..harness import TaskSession, internals
-from ..harness.outcome import Outcome
+from ..harness import Administered, TaskSession, internals
+from ..harness.outcome import Outcome, leading
+from ..harness.prices import Price, Tokens
+from ..harness.transport import Transport, pooled
+from ..scores.answers import EarlierAnswer
+from .calls import Calls
 from .entries import ModelSpec
-from .money import Till
+from .recorded import Recorded, as_logged
 from .spec import Spec
 from .tasks import PlaceholderLM, open_tasks
-from .worker import Item, SessionWorker
+
+#: A document as the ranking names it: its doc_id, or (task, doc_id) where there are several tasks.
+Item = Any
+Measured = Mapping[str, Mapping[str, Outcome]]
+#: Answers without a score after which a metric that the task declares is taken to be absent.
+PATIENCE = 10
 
 
-class HarnessWorker(SessionWorker):
-    """A model of the ranking that is loaded when it is needed.
+class NoScoresError(MetricError):
+    """The task does not report the metric at all: no model and no repetition mends that."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model answered to one item, scored.
+
+    Attributes
+    ----------
+    item : doc_id or (task, doc_id)
+    score : float, dict of str to float, or None
+        On [0, 1], higher is better, of each outcome where there are several; None where the task
+        reports no score for this document of what is ranked by.
+    raw : float, dict of str to float, or None
+        On the metric's own scale.
+    seconds : float
+        The document's share of the measured time.
+    tokens : Tokens or None
+    judge_usd : float
+        What judging it cost.
+    prompt_hash : str or None
+    responses : list
+        As the model gave them, per request.
+    served : list of dict
+        What the server said of each request (see `lm_eval_ccat.harness.served`).
+    empty : bool
+        Whether there is no text in any response.
+    prior : str or None
+        Where it was read, if it was given before and paid for then.
+    unscored : tuple of str
+        Why scores are missing.
+    """
+
+    item: Item
+    score: float | dict[str, float] | None
+    raw: float | dict[str, float] | None = None
+    seconds: float = 0.0
+    tokens: Tokens | None = None
+    judge_usd: float = 0.0
+    prompt_hash: str | None = None
+    responses: list[Any] = field(default_factory=list)
+    served: list[dict[str, Any]] = field(default_factory=list)
+    empty: bool = False
+    prior: str | None = None
+    unscored: tuple[str, ...] = ()
+
+    def details(self) -> dict[str, Any]:
+        """The part that is kept in the journal beside score and cost."""
+        tokens = self.tokens
+        some = {
+            "served": self.served,
+            "empty": self.empty,
+            "prior": self.prior,
+            "unscored": list(self.unscored),
+        }
+        return {
+            "raw": self.raw,
+            "seconds": round(self.seconds, 6),
+            "tokens": None
+            if tokens is None
+            else {"input": tokens.input, "output": tokens.output, "source": tokens.source},
+            "prompt_sha256": self.prompt_hash,
+            "responses": self.responses,
+            **{key: value for key, value in some.items() if value},
+        }
+
+
+class Model(ABC):
+    """A participant of a run.
+
+    Attributes
+    ----------
+    name : str
+    price : Price
+    slots, batch : int
+        Calls at once, and items of one call; known once it is open.
+    memory : float or None
+        What it holds of the run's memory; None for a model that lives elsewhere.
+    remote : bool
+        Whether it is behind a server.
+    """
+
+    memory: float | None = None
+    remote = False
+
+    def __init__(self, name: str, price: Price) -> None:
+        self.name = name
+        self.price = price
+        self.slots = self.batch = 1
+        self._calls = Calls(name)
+
+    @abstractmethod
+    def open(self) -> None:
+        """Make the model ready (load weights, connect); may be called again after `close`."""
+
+    @abstractmethod
+    def ask(self, items: Sequence[Item]) -> list[Answer]:
+        """Put items of one task to the model; blocks, and raises what was raised."""
+
+    def start(self, items: Sequence[Item], beside: bool = False) -> Future[list[Answer]]:
+        """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow."""
+        return self._calls.start(self.ask, items)
+
+    def start_opening(self) -> Future[None]:
+        """As `open`, without waiting."""
+        return self._calls.start(self.open)
+
+    def close(self) -> None:
+        """Free what the model holds."""
+        self._calls.close()
+
+    def cancel(self) -> None:
+        """Abandon what is in flight; a local model's call runs to its end unheard."""
+        return
+
+
+class SessionModel(Model):
+    """A model with a session of the harness for each task.
+
+    Parameters
+    ----------
+    name, price
+    measured : mapping of task to (mapping of name to Outcome)
+        With one outcome of one task an item is a doc_id, else it is (task, doc_id).
+    sessions : mapping of task to TaskSession
+    """
+
+    def __init__(
+        self, name: str, price: Price, measured: Measured, sessions: Mapping[str, TaskSession]
+    ) -> None:
+        super().__init__(name, price)
+        self.measured = {task: dict(of) for task, of in measured.items()}
+        self.sessions = dict(sessions)
+        self.administered: dict[Item, Administered] = {}
+        #: Answers given before, which are not asked for again.
+        self.at_hand: dict[Item, EarlierAnswer] = {}
+        self._scored: set[tuple[str, str]] = set()
+        self._transport: Transport | None = None
+
+    def connect(self, lm: Any, in_flight: int | None = None) -> None:
+        """Send a server's requests through one loop and one pool of connections."""
+        if self._transport is None and pooled(lm):
+            self._transport = Transport(lm, in_flight)
+        self.remote = self._transport is not None
+
+    def set_width(self, lm: Any, calls: int | None = None) -> None:
+        """Set ``slots`` (`calls`, where that is stated) and ``batch`` by what the model takes."""
+        own, size = internals.requests_at_once(lm)
+        session = next(iter(self.sessions.values()))
+        per_document = max(1, session.n_requests(session.doc_ids[0]))
+        slots = own if calls is None else calls
+        if slots > 1:
+            # The requests of one document go out together; they count against the limit.
+            slots = max(1, slots * size // max(per_document, size))
+        self.slots, self.batch = slots, max(1, size // per_document)
+
+    def start(self, items: Sequence[Item], beside: bool = False) -> Future[list[Answer]]:
+        """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow."""
+        if beside and self._transport is not None:
+            self._transport.widen()
+        return super().start(items, beside)
+
+    def close(self) -> None:
+        """Close the connections; who loaded the model frees it."""
+        super().close()
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+
+    def cancel(self) -> None:
+        """Abandon what is in flight to a server."""
+        if self._transport is not None:
+            self._transport.cancel()
+
+    def place(self, item: Item) -> tuple[str, int]:
+        """(task, doc_id) of an item."""
+        if isinstance(item, tuple):
+            return str(item[0]), int(item[1])
+        return next(iter(self.measured)), int(item)
+
+    # -- documents -------------------------------------------------------------------------
+
+    def ask(self, items: Sequence[Item]) -> list[Answer]:
+        """Run documents of one task through the harness and score them."""
+        answers = self._given_before(items) if self.at_hand else []
+        known = {answer.item for answer in answers}
+        left = [item for item in items if item not in known]
+        return [*answers, *(self._ask(left) if left else [])]
+
+    def _ask(self, items: Sequence[Item]) -> list[Answer]:
+        task = self.place(items[0])[0]
+        docs = [self.place(item)[1] for item in items]
+        answers = []
+        for item, one in zip(items, self.sessions[task].administer(docs)):
+            answers.append(self._answer(item, one, task))
+            self.administered[item] = one
+        self._require_scores(task)
+        return answers
+
+    def _given_before(self, items: Sequence[Item]) -> list[Answer]:
+        """Answers to these of the items that were given before, to the very same prompt."""
+        answers = []
+        for item in items:
+            task, doc = self.place(item)
+            earlier = self.at_hand.pop(item, None)
+            if earlier is None or earlier.prompt_hash != self.sessions[task].prompt_hash(doc):
+                continue
+            one = self._replay(item, earlier.responses)
+            answers.append(self._answer(item, one, task, earlier.source))
+        return answers
+
+    def _answer(self, item: Item, one: Administered, task: str, prior: str | None = None) -> Answer:
+        outcomes = self.measured[task]
+        scored = _scores(outcomes, one)
+        self._scored.update((task, name) for name in scored)
+        raw: Any = {name: raw for name, (raw, _) in scored.items()} or None
+        score: Any = {name: score for name, (_, score) in scored.items()}
+        if not any(outcomes[name].weight > 0.0 for name in scored):
+            score = None
+        if len(outcomes) == 1 and scored:
+            [(raw, score)] = scored.values()
+        sample = one.samples[leading(outcomes).filter]
+        return Answer(
+            item=item,
+            score=score,
+            raw=raw,
+            seconds=one.seconds if prior is None else 0.0,
+            tokens=one.tokens if prior is None else None,
+            judge_usd=one.judge_usd,
+            prompt_hash=sample["prompt_hash"],
+            responses=as_logged(sample["resps"]),
+            served=[told for served in one.served if (told := served.to_dict())],
+            empty=bool(one.responses) and all(not r.strip() for r in one.responses),
+            prior=prior,
+            unscored=one.unscored,
+        )
+
+    def _require_scores(self, task: str) -> None:
+        """Notice a metric that no document has, before all of them are paid for."""
+        missing = [o for name, o in self.measured[task].items() if (task, name) not in self._scored]
+        if not missing:
+            return
+        # A copy: other threads add to it meanwhile. A judge that fails says nothing of the task.
+        scored = [
+            answer
+            for item, answer in list(self.administered.items())
+            if self.place(item)[0] == task and not answer.unscored
+        ]
+        if not scored:
+            return
+        declared = internals.metric_names(self.sessions[task].task)
+        for outcome in missing:
+            metric = outcome.metric.name
+            if outcome.metric.source not in declared or len(scored) >= PATIENCE:
+                reported = ", ".join(outcome.reported(scored[0]))
+                raise NoScoresError(
+                    f"task {task} reports no {metric} for its documents; it reports {reported}"
+                )
+
+    # -- recorded answers --------------------------------------------------------------------
+
+    def restore(self, answers: Mapping[Item, Mapping[str, Any]]) -> None:
+        """Score recorded answers again, so that results files hold them; asks the model nothing."""
+        for item, record in answers.items():
+            if item not in self.administered:
+                self._replay(item, record["responses"])
+
+    def _replay(self, item: Item, responses: Any) -> Administered:
+        """Score an answer that was given before."""
+        task, doc = self.place(item)
+        [one] = self.sessions[task].administer([doc], Recorded(responses))
+        self.administered[item] = one
+        return one
+
+
+class OpenModel(SessionModel):
+    """A model that the harness has loaded already, with a session for each task."""
+
+    def __init__(
+        self, name: str, price: Price, measured: Measured, sessions: Mapping[str, TaskSession]
+    ) -> None:
+        super().__init__(name, price, measured, sessions)
+        self.lm = next(iter(self.sessions.values())).lm
+        self._retries: Any = None
+
+    def open(self) -> None:
+        """Find out how many documents the model takes at once."""
+        self.connect(self.lm)
+        # Retries belong to one place, which journals them and knows when to give up.
+        self._retries = internals.own_retries(self.lm, 1)
+        self.set_width(self.lm)
+
+    def close(self) -> None:
+        """Leave the model as it was."""
+        super().close()
+        if self._retries is not None:
+            internals.own_retries(self.lm, self._retries)
+
+
+class HarnessModel(SessionModel):
+    """A model that the harness builds when it is needed.
 
     Parameters
     ----------
     entry : ModelSpec
-    config : Spec
+    spec : Spec
     measured : mapping of task to (mapping of name to Outcome)
-    till : Till
     check : callable
         Called with each open session; raises where the bank does not fit.
     """
@@ -35,29 +351,26 @@ class HarnessWorker(SessionWorker):
     def __init__(
         self,
         entry: ModelSpec,
-        config: Spec,
-        measured: Mapping[str, Mapping[str, Outcome]],
-        till: Till,
+        spec: Spec,
+        measured: Measured,
         check: Callable[[TaskSession], None],
     ) -> None:
-        super().__init__(entry.name, measured, {}, till)
+        super().__init__(entry.name, entry.price, measured, {})
         self.entry = entry
         self.memory = entry.memory
         if self.memory is None and internals.holds_weights(str(entry.model)):
             self.memory = math.inf  # not stated: nobody knows what fits beside it
         self.slots = entry.concurrency or 1
-        self._config = config
+        self._spec = spec
         self._check = check
 
     def open(self) -> None:
         """Load the model and bind it to the tasks; the second time only load the model."""
         lm = self._make_lm()
         if "max_retries" not in self.entry.model_args:
-            # Retries belong to one place, which journals them and knows when to give up.
-            internals.own_retries(lm, 1)
-        self._connect(lm, self.entry.concurrency)
-        cache = self._config.harness.get("use_cache")
-        if cache:
+            internals.own_retries(lm, 1)  # see OpenModel
+        self.connect(lm, self.entry.concurrency)
+        if cache := self._spec.harness.get("use_cache"):
             lm = internals.with_cache(lm, f"{cache}_{safe_name(self.name)}.db")
         if self.sessions:
             for session in self.sessions.values():
@@ -70,11 +383,11 @@ class HarnessWorker(SessionWorker):
         self.set_width(lm, self.entry.concurrency)
 
     def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
-        return open_tasks(self._config, lm, count_tokens=self.entry.price.by_tokens)[0]
+        return open_tasks(self._spec, lm, count_tokens=self.price.by_tokens)[0]
 
     def _make_lm(self) -> Any:
         register_models()
-        harness = self._config.harness
+        harness = self._spec.harness
         additional = {
             "batch_size": self.entry.batch_size or harness.get("batch_size"),
             "max_batch_size": harness.get("max_batch_size"),
@@ -99,6 +412,35 @@ class HarnessWorker(SessionWorker):
         """Score recorded answers again; the model need not be loaded for that."""
         if not self.sessions:
             # Unless its template shapes the prompts.
-            templated = self._config.harness.get("apply_chat_template")
+            templated = self._spec.harness.get("apply_chat_template")
             self.sessions = self._open_sessions(self._make_lm() if templated else PlaceholderLM())
         super().restore(answers)
+
+
+class StoredModel(HarnessModel):
+    """A model that cannot be asked: it answers what its logs have."""
+
+    def open(self) -> None:
+        """Load the task alone."""
+        if not self.sessions:
+            self.sessions = self._open_sessions(PlaceholderLM())
+
+    def _ask(self, items: Sequence[Item]) -> list[Answer]:
+        raise MetricError(
+            f"the stored run {self.name} was asked another prompt for document {items[0]!r}"
+        )
+
+
+def _scores(outcomes: Mapping[str, Outcome], one: Administered) -> dict[str, tuple[float, float]]:
+    """(raw, score) of an answer by outcome; one that failed (its judge, say) spoils no other."""
+    scored: dict[str, tuple[float, float]] = {}
+    refused: MetricError | None = None
+    for name, outcome in outcomes.items():
+        try:
+            if (pair := outcome.score(one)) is not None:
+                scored[name] = pair
+        except MetricError as error:
+            refused = error
+    if refused is not None and not scored and not one.unscored:
+        raise refused
+    return scored

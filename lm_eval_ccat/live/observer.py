@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..metrics.scale import Scale
-    from ..runs.journaled import JournaledRanker
+    from ..runs.book import Book
     from .results import Result
 
 
@@ -18,8 +18,8 @@ class Progress:
 
     Attributes
     ----------
-    ranker : JournaledRanker
-        Safe to look at from the thread that calls the observer.
+    book : Book
+        To look at from the thread that calls the observer.
     title : str
     scale : Scale
         The metric's own, for the figures shown.
@@ -30,7 +30,7 @@ class Progress:
         Of the benchmark.
     """
 
-    ranker: JournaledRanker
+    book: Book
     title: str
     scale: Scale
     metric: str
@@ -90,12 +90,11 @@ class ProgressBar(Observer):
         progress = self._progress
         if self._bar is None or progress is None:
             return
-        with progress.ranker.changed:
-            n = sum(progress.ranker.tally.answered.values())
-            if n == self._bar.n:
-                return
-            name = next(iter(progress.ranker.tally.answered))
-            estimate, se = progress.ranker.ranker.estimate(name)
+        answered = progress.book.tally.answered
+        n = sum(answered.values())
+        if n == self._bar.n:
+            return
+        estimate, se = progress.book.ranker.estimate(next(iter(answered)))
         scale = progress.scale
         self._bar.set_postfix_str(
             f"{progress.metric} {float(scale.restore(estimate)):.4g} "

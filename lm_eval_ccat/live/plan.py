@@ -25,6 +25,7 @@ from ..runs.rebuild import make_ranker
 from ..simulation.audit import WEIGHTED_MEAN
 from .entries import ModelSpec
 from .known import KnownMean, known_means, read_known
+from .models import Item
 from .money import (
     Forecast,
     Till,
@@ -38,7 +39,6 @@ from .outcomes import Bank, apart_from, measure
 from .spec import Spec
 from .suite import reported_groups, task_weights
 from .tasks import probe
-from .worker import Item
 
 #: Items of all tasks together that each model of a ranking of several tasks gets first.
 GROUP_WARMUP = 60
@@ -163,6 +163,13 @@ class Plan:
         if self.currency == "items":
             return 0.0
         return self.prices[model] * (1.0 if self.units is None else self.units[item])
+
+    def expected_usd(self, model: str, item: Item) -> float | None:
+        """Dollars that an attempt is expected to cost; None where the price is not known."""
+        forecast = self.forecasts[model]
+        if not forecast.known:
+            return None
+        return forecast.mean * (1.0 if self.units is None else self.units[item])
 
     def till(self, entry: ModelSpec) -> Till:
         """What charges one model's documents."""

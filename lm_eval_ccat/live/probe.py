@@ -8,12 +8,11 @@ from typing import Any
 
 from ..harness import internals
 from .failures import describe
-from .models import HarnessWorker
+from .models import HarnessModel, Item
 from .plan import Plan
-from .worker import Item
 
 
-def probe(plan: Plan, workers: Sequence[HarnessWorker]) -> dict[str, dict[str, Any]]:
+def probe(plan: Plan, models: Sequence[HarnessModel]) -> dict[str, dict[str, Any]]:
     """Ask each model its shortest document once.
 
     Models behind servers are asked at the same time; local ones are loaded one after the other.
@@ -22,7 +21,7 @@ def probe(plan: Plan, workers: Sequence[HarnessWorker]) -> dict[str, dict[str, A
     Parameters
     ----------
     plan : Plan
-    workers : sequence of HarnessWorker
+    models : sequence of HarnessModel
         One per model; closed in the end.
 
     Returns
@@ -33,26 +32,26 @@ def probe(plan: Plan, workers: Sequence[HarnessWorker]) -> dict[str, dict[str, A
     internals.require_backends(str(entry.model) for entry in plan.config.models)
     item = _shortest(plan)
     found: dict[str, dict[str, Any]] = {}
-    remote: list[HarnessWorker] = []
+    remote: list[HarnessModel] = []
     try:
-        for worker in workers:
+        for model in models:
             try:
-                worker.open()
+                model.open()
             except Exception as error:  # whatever a model type raises where it cannot be made
-                found[worker.name] = {"ok": False, "error": describe(error)}
+                found[model.name] = {"ok": False, "error": describe(error)}
                 continue
-            if worker.remote:
-                remote.append(worker)
+            if model.remote:
+                remote.append(model)
             else:
-                found[worker.name] = _ask(worker, item)
-                worker.close()
+                found[model.name] = _ask(plan, model, item)
+                model.close()
         with ThreadPoolExecutor(max(1, len(remote))) as threads:
-            answers = threads.map(lambda worker: _ask(worker, item), remote)
-            found.update(zip((worker.name for worker in remote), answers))
+            answers = threads.map(lambda model: _ask(plan, model, item), remote)
+            found.update(zip((model.name for model in remote), answers))
     finally:
-        for worker in remote:
-            worker.close()
-    return {worker.name: found[worker.name] for worker in workers}
+        for model in remote:
+            model.close()
+    return {model.name: found[model.name] for model in models}
 
 
 def _shortest(plan: Plan) -> Item:
@@ -61,10 +60,12 @@ def _shortest(plan: Plan) -> Item:
     return doc if plan.single else (plan.outcome.task, doc)
 
 
-def _ask(worker: HarnessWorker, item: Item) -> dict[str, Any]:
+def _ask(plan: Plan, model: HarnessModel, item: Item) -> dict[str, Any]:
     try:
-        [answer] = worker.administer([item])
+        [answer] = model.ask([item])
     except Exception as error:
         return {"ok": False, "error": describe(error)}
     said = " ".join(str(text) for group in answer.responses for text in group)
-    return {"ok": True, "answer": said[:200], "seconds": answer.seconds, "usd": answer.usd}
+    till = plan.till(model.entry)
+    _, usd = till.charge(answer.tokens, answer.seconds, answer.judge_usd)
+    return {"ok": True, "answer": said[:200], "seconds": answer.seconds, "usd": usd}

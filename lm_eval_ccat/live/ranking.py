@@ -11,21 +11,22 @@ from typing import Any
 
 from ..errors import BankError, HarnessError, UsageError
 from ..harness import TaskSession, internals
+from ..runs.book import Book
 from ..runs.directory import RunDirectory
-from ..runs.journaled import JournaledRanker
 from ..runs.rebuild import banks_at
 from ..scores.answers import EarlierAnswer
-from .engine import conduct, open_ranker, refuse_wrong_directory
+from .begin import open_book, refuse_wrong_directory
 from .entries import ModelSpec
 from .forecast import at_most, forecast, most_money, need_in_words
 from .keep import growing, keep
-from .models import HarnessWorker
+from .models import HarnessModel
 from .observer import Observer
 from .plan import Plan, check_session, make_plan
-from .prior import answers_at_hand, in_words
 from .probe import probe as probe_models
 from .quiet import quiet_harness
+from .recorded import answers_at_hand, in_words
 from .results import Result, result_of, write_model_results
+from .run import Run
 from .spec import Spec
 from .tasks import require_model_types
 from .tracking import track, wanted
@@ -123,24 +124,25 @@ def rank(
         if not resume:  # what goes on was told when it began
             for warning in plan.warnings:
                 watcher.warn(warning)
+            _require_warmup(plan, watcher)
             _tell(plan, watcher)
             _ask_first(plan, watcher)
         at_hand = _earlier_answers(plan, executor, watcher) if settings.prior else {}
-        ranker = open_ranker(plan, directory, resume, watcher, retry)
-        workers = _workers(plan, executor, ray_address, watcher)
-        for worker in workers:  # connections, weights, and GPUs that actors hold
-            stack.callback(worker.close)
-            worker.at_hand = at_hand.get(worker.name, {})
-        ended = conduct(plan, ranker, workers, watcher)
-        if settings.save_bank and any("score" in a for a in ranker.answers.values()):
-            _keep(plan, ranker, workers, settings.save_bank, watcher)
+        book = open_book(plan, directory, resume, watcher, retry)
+        models = _models(plan, executor, ray_address, watcher)
+        for model in models:  # connections, weights, and GPUs that actors hold
+            stack.callback(model.close)
+            model.at_hand = at_hand.get(model.name, {})
+        ended = Run(plan, book, models, watcher).go()
+        if settings.save_bank and any("score" in a for a in book.answers.values()):
+            _keep(plan, book, models, settings.save_bank, watcher)
         path = None if directory is None else directory.path
-        result = result_of(plan, ranker, path, interrupted=not ended)
+        result = result_of(plan, book, path, interrupted=not ended)
         watcher.finished(result)
         if directory is not None:
             directory.write_json("result.json", result.content)
             if ended:
-                for trouble in write_model_results(plan, ranker, workers, directory.path):
+                for trouble in write_model_results(plan, book, models, directory.path):
                     watcher.warn(trouble)
         if ended:
             track(result.content, trackers, watcher.warn)
@@ -167,8 +169,7 @@ def dry_run(
         plan = make_plan(settings)
         content = forecast(plan)
         if probe:
-            workers = make_workers(plan, settings.models, watcher)
-            content["probe"] = probe_models(plan, workers)
+            content["probe"] = probe_models(plan, make_models(plan, settings.models, watcher))
         return content
 
 
@@ -191,16 +192,16 @@ def refuse_data_parallel() -> None:
 
 def _keep(
     plan: Plan,
-    ranker: JournaledRanker,
-    workers: Sequence[HarnessWorker],
+    book: Book,
+    models: Sequence[HarnessModel],
     path: str,
     observer: Observer,
 ) -> None:
     """Add what was observed to the growing bank; a trouble costs no result."""
-    opened = next((worker.sessions for worker in workers if worker.sessions), plan.sessions)
+    opened = next((model.sessions for model in models if model.sessions), plan.sessions)
     settings = {task: session.settings for task, session in opened.items()}
     try:
-        observer.note(keep(plan, ranker, path, settings))
+        observer.note(keep(plan, book, path, settings))
     except BankError as error:
         observer.warn(f"save_bank: {error}")
 
@@ -218,6 +219,35 @@ def _tell(plan: Plan, observer: Observer) -> None:
             "No budget: it goes on until every pair is decided or every item is asked; "
             f"{at_most(plan)}."
         )
+
+
+def _require_warmup(plan: Plan, observer: Observer) -> None:
+    """Refuse a budget that does not reach for the first items of every model.
+
+    Raises
+    ------
+    UsageError
+        Naming the least that does.
+    """
+    if plan.budget is None:
+        return
+    first = sum(min(plan.warmup, o.bank.n_items) for o in plan.outcomes.values())
+    least = first * sum(plan.prices.values())
+    if plan.budget >= least * (1.0 - 1e-9):
+        return
+    usd = plan.currency == "usd"
+    amount = f"${least:.4g}" if usd else f"{least:g} items"
+    if plan.bank.method == "paper":
+        observer.warn(
+            f"the method paper gives every model its first {first} items whatever the budget is: "
+            f"they are expected to take {amount}"
+        )
+        return
+    raise UsageError(
+        f"the budget is too small for the first {first} items of each of {len(plan.prices)} "
+        f"models: give at least {{{'usd' if usd else 'items'}: {least:.4g}}}, or a smaller "
+        "warmup:"
+    )
 
 
 def _ask_first(plan: Plan, observer: Observer) -> None:
@@ -247,34 +277,29 @@ def _earlier_answers(
     return found
 
 
-def _workers(
+def _models(
     plan: Plan, executor: str, address: str | None, observer: Observer
-) -> Sequence[HarnessWorker]:
+) -> Sequence[HarnessModel]:
     if executor == "local":
-        return make_workers(plan, plan.config.models, observer)
+        return make_models(plan, plan.config.models, observer)
     from ..cluster import connect
-    from .ray import make_ray_workers
+    from .ray import make_ray_models
 
     connect(address)
-    return make_ray_workers(plan, observer)
+    return make_ray_models(plan, observer)
 
 
-def make_workers(
-    plan: Plan, entries: Sequence[ModelSpec], observer: Observer
-) -> list[HarnessWorker]:
-    """One worker per entry; opens none of them."""
-    told: set[str] = set()
+def make_models(plan: Plan, entries: Sequence[ModelSpec], observer: Observer) -> list[HarnessModel]:
+    """One model per entry; opens none of them."""
+    warned: set[str] = set()
 
     def check(session: TaskSession) -> None:
         if not plan.config.bank:
             return  # items of this very task, and nothing that depends on how it was run
         for outcome in plan.measured[session.name].values():
             for warning in check_session(outcome.bank, session):
-                if warning not in told:
-                    told.add(warning)
+                if warning not in warned:
+                    warned.add(warning)
                     observer.warn(warning)
 
-    return [
-        HarnessWorker(entry, plan.config, plan.measured, plan.till(entry), check)
-        for entry in entries
-    ]
+    return [HarnessModel(entry, plan.config, plan.measured, check) for entry in entries]

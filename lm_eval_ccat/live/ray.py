@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster import cause_of
 from .failures import ModelGone
-from .models import HarnessWorker
+from .models import Answer, HarnessModel, Item
 from .observer import Observer
 from .plan import check_session
-from .worker import Answer, Item
 
 if TYPE_CHECKING:
     from ..harness import Administered, TaskSession
@@ -31,7 +30,7 @@ OPEN_SECONDS = 1800.0
 SAY_SECONDS = 10.0
 #: Times that one model's actor is started again.
 RESTARTS = 5
-#: Threads of an actor; the scheduler never asks for more at once than the model takes.
+#: Threads of an actor; a run never asks for more at once than the model takes.
 ACTOR_THREADS = 256
 
 
@@ -47,25 +46,25 @@ class ModelActor:
 
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self.warnings: list[str] = []
-        self.worker = HarnessWorker(**arguments, check=self._check)
+        self.model = HarnessModel(**arguments, check=self._check)
 
     def _check(self, session: TaskSession) -> None:
-        for outcome in self.worker.measured[session.name].values():
+        for outcome in self.model.measured[session.name].values():
             self.warnings += check_session(outcome.bank, session)
 
     def open(self) -> tuple[int, int, list[str]]:
         """Load the model; (calls at the same time, documents per call, warnings)."""
-        self.worker.open()
-        return self.worker.slots, self.worker.batch, self.warnings
+        self.model.open()
+        return self.model.slots, self.model.batch, self.warnings
 
-    def administer(self, items: Sequence[Item]) -> tuple[list[Answer], list[Administered]]:
+    def ask(self, items: Sequence[Item]) -> tuple[list[Answer], list[Administered]]:
         """Run documents; the answers, and what the harness logs of them."""
-        answers = self.worker.administer(items)
-        return answers, [self.worker.administered[answer.item] for answer in answers]
+        answers = self.model.ask(items)
+        return answers, [self.model.administered[answer.item] for answer in answers]
 
 
-class RayWorker(HarnessWorker):
-    """The driver's side of one actor, as the scheduler drives it."""
+class RayModel(HarnessModel):
+    """The driver's side of one actor, as a run drives it."""
 
     def __init__(self, arguments: Mapping[str, Any], warn: Callable[[str], None]) -> None:
         super().__init__(**arguments, check=lambda session: None)
@@ -123,7 +122,7 @@ class RayWorker(HarnessWorker):
         bundle = {kind: amount for kind, amount in wanted.items() if amount}
         if not bundle:
             return {}
-        limit = 60.0 * self._config.failures.outage_minutes
+        limit = 60.0 * self._spec.failures.outage_minutes
         began, self._place = time.monotonic(), placement_group([bundle])
         while not self._place.wait(timeout_seconds=min(SAY_SECONDS, limit)):
             missing = f"it asks for {_amounts(bundle)}; {_free(bundle)}"
@@ -142,13 +141,13 @@ class RayWorker(HarnessWorker):
             remove_placement_group(self._place)
             self._place = None
 
-    def administer(self, items: Sequence[Item]) -> list[Answer]:
+    def ask(self, items: Sequence[Item]) -> list[Answer]:
         """Put documents to the actor; a lost actor is replaced and the error says to try again."""
         import ray
 
         actor = self._actor
         try:
-            answers, administered = ray.get(actor.administer.remote(list(items)))
+            answers, administered = ray.get(actor.ask.remote(list(items)))
         except ray.exceptions.RayTaskError as error:
             raise cause_of(error) from None
         except ray.exceptions.RayError as error:
@@ -167,6 +166,8 @@ class RayWorker(HarnessWorker):
     def close(self) -> None:
         """End the actor and free its resources."""
         import ray
+
+        self._calls.close()
 
         with self._lock:
             if self._actor is not None:
@@ -188,7 +189,7 @@ def _free(bundle: Mapping[str, float]) -> str:
     return f"free in the cluster: {', '.join(counts)}"
 
 
-def make_ray_workers(plan: Plan, observer: Observer) -> list[HarnessWorker]:
+def make_ray_models(plan: Plan, observer: Observer) -> list[HarnessModel]:
     """One actor per model; none is started yet."""
     told: set[str] = set()
 
@@ -198,12 +199,11 @@ def make_ray_workers(plan: Plan, observer: Observer) -> list[HarnessWorker]:
             observer.warn(text)
 
     return [
-        RayWorker(
+        RayModel(
             {
                 "entry": entry,
-                "config": plan.config,
+                "spec": plan.config,
                 "measured": plan.measured,
-                "till": plan.till(entry),
             },
             warn,
         )

@@ -13,15 +13,17 @@ from ..metrics.scale import Scale
 from ..ranker import Ranking
 from ..ranker.grid import ranking_grid
 from ..ranker.headline import headline
-from ..runs.journaled import JournaledRanker, Tally
+from ..runs.book import Book
 from ..runs.rebuild import rebuild
+from ..runs.tally import ASSUMED, BILLED, COLUMNS, Tally
 from ..shown import Grid, Shown
 from .board import board_of
+from .provenance import doubts, of_model
 
 if TYPE_CHECKING:
     from ..harness.assembly import TaskRun
+    from .models import SessionModel
     from .plan import Plan
-    from .worker import SessionWorker
 
 DECIDED, TIES, PARTIAL = 0, 3, 4
 #: Share of empty answers from which they are warned of.
@@ -98,8 +100,11 @@ def _content(
     for name, block in content["models"].items():
         sources = sorted(tally.token_sources.get(name, ()))
         block["seconds"] = tally.seconds.get(name, 0.0)
-        if name in tally.usd:
-            block["usd"] = tally.usd[name]
+        if name in tally.money:
+            block["money"] = dict(tally.money[name])
+            block["usd"] = tally.money[name][BILLED] + tally.money[name][ASSUMED]
+        if attempts := tally.attempts.get(name):
+            block["attempts_lost"] = dict(attempts)
         if sources:
             block["tokens"] = {
                 "input": tally.input_tokens.get(name, 0.0),
@@ -107,6 +112,7 @@ def _content(
                 "counted_by": sources,
                 "estimated": "estimate" in sources,
             }
+        block |= of_model(tally, name)
         block["empty_outputs"] = tally.empty_outputs.get(name, 0)
         if name in tally.prior:
             block["from_prior"] = tally.prior[name]
@@ -117,12 +123,12 @@ def _content(
         "estimand": estimand,
         **content,
         "cost_unit": currency,
-        "usd": sum(tally.usd.values()) if tally.usd else None,
-        "cost_in_doubt": tally.cost_in_doubt,
+        "usd": tally.column(BILLED) + tally.column(ASSUMED) if tally.money else None,
+        "money": {name: tally.column(name) for name in COLUMNS} if tally.money else None,
         "seconds": elapsed,
         "interrupted": interrupted,
         "changes": [said for record in tally.changes for said in record["settings"]],
-        "warnings": [*empty_answers(tally, None)[0], *lacking_scores(tally)],
+        "warnings": [*empty_answers(tally, None)[0], *lacking_scores(tally), *doubts(tally)],
         "exit_code": exit_code(ranking, interrupted),
         "bank_sha256": bank,
         "run_dir": run_dir,
@@ -131,13 +137,11 @@ def _content(
     }
 
 
-def result_of(
-    plan: Plan, ranker: JournaledRanker, run_dir: Path | None, interrupted: bool = False
-) -> Result:
+def result_of(plan: Plan, book: Book, run_dir: Path | None, interrupted: bool = False) -> Result:
     """The result of a run as it stands."""
     scorer = plan.session.scorer(plan.outcome.metric.name)
-    found = _result(plan.facts(), ranker, run_dir, interrupted, ranker.elapsed(), scorer)
-    said, over = empty_answers(ranker.tally, plan.config.fail_on_empty)
+    found = _result(plan.facts(), book, run_dir, interrupted, book.elapsed(), scorer)
+    said, over = empty_answers(book.tally, plan.config.fail_on_empty)
     found.content["warnings"] = list(dict.fromkeys([*said, *found.content["warnings"]]))
     if over:
         found.content["exit_code"] = PARTIAL
@@ -187,46 +191,48 @@ def state(folder: str | Path) -> Result:
     RunError
         There is no ranking in the folder, or its journal is damaged.
     """
-    ranker, header = rebuild(folder)
-    elapsed = ranker.tally.elapsed
-    found = _result(header, ranker, Path(folder), False, elapsed, scorer_of_run(header))
-    found.content["finished"] = ranker.done
-    if not ranker.done:  # pairs that are decided so far need not stay so
+    book, header = rebuild(folder)
+    elapsed = book.tally.elapsed
+    found = _result(header, book, Path(folder), False, elapsed, scorer_of_run(header))
+    found.content["finished"] = book.done
+    if not book.done:  # pairs that are decided so far need not stay so
         found.content["exit_code"] = found.exit_code or TIES
-    found.content["in_flight"] = [{"model": model, "doc_id": doc} for model, doc in ranker.claims]
+    found.content["in_flight"] = [
+        {"model": ask.model, "doc_id": ask.item} for ask in book.unanswered
+    ]
     return found
 
 
 def _result(
     header: dict[str, Any],
-    ranker: JournaledRanker,
+    book: Book,
     run_dir: Path | None,
     interrupted: bool,
     elapsed: float,
     scorer: dict[str, Any] | None,
 ) -> Result:
     facts = header["report"]
-    with ranker.changed:
-        ranking = on_own_scales(ranker.ranker.result(), facts)
-        content = _content(
-            ranking,
-            ranker.tally,
-            task=(task := header["task"]["name"]),
-            metric=facts["metric"],
-            key=facts["key"],
-            estimand=facts["estimand"],
-            currency=facts["currency"],
-            elapsed=elapsed,
-            interrupted=interrupted,
-            lm_eval=header["versions"]["lm_eval"],
-            bank=header["bank_sha256"],
-            scorer=scorer,
-            run_dir=None if run_dir is None else str(run_dir),
-        )
-        if ranking.tasks:
-            content["board"] = board_of(ranking)
-        for name, block in content.get("outcomes", {}).items():
-            content["outcomes"][name] = _of_outcome(block, facts["outcomes"][task][name])
+    ranking = on_own_scales(book.ranker.result(), facts)
+    content = _content(
+        ranking,
+        book.tally,
+        task=(task := header["task"]["name"]),
+        metric=facts["metric"],
+        key=facts["key"],
+        estimand=facts["estimand"],
+        currency=facts["currency"],
+        elapsed=elapsed,
+        interrupted=interrupted,
+        lm_eval=header["versions"]["lm_eval"],
+        bank=header["bank_sha256"],
+        scorer=scorer,
+        run_dir=None if run_dir is None else str(run_dir),
+    )
+    content["last_line"] = book.journal.count
+    if ranking.tasks:
+        content["board"] = board_of(ranking)
+    for name, block in content.get("outcomes", {}).items():
+        content["outcomes"][name] = _of_outcome(block, facts["outcomes"][task][name])
     return Result(ranking, content, run_dir)
 
 
@@ -264,20 +270,20 @@ def _of_outcome(block: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str,
     }
 
 
-def task_runs(plan: Plan, ranker: JournaledRanker, worker: SessionWorker) -> dict[str, TaskRun]:
+def task_runs(plan: Plan, book: Book, model: SessionModel) -> dict[str, TaskRun]:
     """One model's documents and what the ranking says of it, by task; scored anew if need be."""
     from ..harness.outcome import leading
 
-    answers = {item: a for (name, item), a in ranker.answers.items() if name == worker.name}
-    worker.restore(answers)
-    ranking = ranker.ranker.result()
+    answers = {item: a for (name, item), a in book.answers.items() if name == model.name}
+    model.restore(answers)
+    ranking = book.ranker.result()
     runs = {}
     for task in plan.measured:
-        given = {item: a for item, a in answers.items() if worker.place(item)[0] == task}
-        found = _runs_of_outcomes(plan, ranking, worker, task, given)
+        given = {item: a for item, a in answers.items() if model.place(item)[0] == task}
+        found = _runs_of_outcomes(plan, ranking, model, task, given)
         first = leading(plan.measured[task])
         lead = next(name for name, of in plan.measured[task].items() if of is first)
-        shared = ranker.ranker.shared_errors(worker.name).get(task, {})
+        shared = book.ranker.shared_errors(model.name).get(task, {})
         runs[task] = replace(found.pop(lead), beside=tuple(found.values()), covariances=shared)
     return runs
 
@@ -285,7 +291,7 @@ def task_runs(plan: Plan, ranker: JournaledRanker, worker: SessionWorker) -> dic
 def _runs_of_outcomes(
     plan: Plan,
     ranking: Ranking,
-    worker: SessionWorker,
+    model: SessionModel,
     task: str,
     answers: Mapping[Any, Mapping[str, Any]],
 ) -> dict[str, TaskRun]:
@@ -294,23 +300,21 @@ def _runs_of_outcomes(
 
     usd = [a["usd"] for a in answers.values() if a.get("usd") is not None]
     about: dict[str, Any] = {
-        "session": worker.sessions[task],
-        "administered": {worker.place(i)[1]: worker.administered[i] for i in answers},
+        "session": model.sessions[task],
+        "administered": {model.place(i)[1]: model.administered[i] for i in answers},
         "usd": sum(usd) if usd else None,
         "seconds": sum(a.get("seconds") or 0.0 for a in answers.values()),
     }
     of_task = ranking.tasks.get(task, ranking)
     found = {}
     for name, outcome in plan.measured[task].items():
-        own = of_task.outcomes.get(name, of_task).only(worker.name)
+        own = of_task.outcomes.get(name, of_task).only(model.name)
         own = replace(own, stopped_because=ranking.stopped_because)
         found[name] = TaskRun(outcome=outcome, ranking=own, **about)
     return found
 
 
-def write_model_results(
-    plan: Plan, ranker: JournaledRanker, workers: Sequence[Any], run_dir: Path
-) -> list[str]:
+def write_model_results(plan: Plan, book: Book, models: Sequence[Any], run_dir: Path) -> list[str]:
     """Write the harness's results and samples files of each model; what could not be written."""
     from ..harness import internals
     from ..harness.model_files import save_model
@@ -318,15 +322,15 @@ def write_model_results(
 
     troubles = []
     hub = plan.config.harness.get(HUB) or {}
-    for worker in workers:
-        if not any(name == worker.name for name, _ in ranker.answers):
+    for model in models:
+        if not any(name == model.name for name, _ in book.answers):
             continue
         try:
-            runs, arguments = task_runs(plan, ranker, worker), mask(worker.entry.model_args)
-            model = str(worker.entry.model)
-            save_model(run_dir, worker.name, runs, plan.of_harness, model, arguments, hub)
+            runs, arguments = task_runs(plan, book, model), mask(model.entry.model_args)
+            kind = str(model.entry.model)
+            save_model(run_dir, model.name, runs, plan.of_harness, kind, arguments, hub)
         except OSError as error:
-            troubles.append(f"no results files for {worker.name}: {error}")
+            troubles.append(f"no results files for {model.name}: {error}")
         except internals.NotPushed as error:
-            troubles.append(f"the results files of {worker.name} are not on the hub: {error}")
+            troubles.append(f"the results files of {model.name} are not on the hub: {error}")
     return troubles

@@ -27,6 +27,7 @@ from .fields import (
     SWITCH,
     TEXT,
     Place,
+    choice,
     number,
     option,
     options_of,
@@ -154,6 +155,11 @@ class Spec:
         None, whole(1), "Maximum number of a model's items under way. Default: 16, or twice the "
         "model's slots if it has more than 8. 1 asks one at a time.", "rank run",
         live=True,
+    )
+    order: str = option(
+        "asked", choice("asked", "arrival"), "In which order answers take effect: as they were "
+        "`asked`, so that equal runs end equally, or on `arrival`, for more throughput.",
+        "rank run", live=True,
     )
     memory: float | None = option(
         None, number(0.0, open_ends=True), "Memory that local models may hold together, in the "

@@ -15,27 +15,27 @@ from typing import Any
 import numpy as np
 
 from ..bank import ItemBank
-from ..errors import HarnessError, RunError, UsageError
+from ..errors import RunError, UsageError
 from ..harness import internals
 from ..harness.outcome import Outcome
 from ..methods.sample.comparison import Difference, compare_estimates
 from ..ranker import Ranker, StoppingRule
 from ..ranker.standing import Standing
 from ..ranker.verdicts import Verdicts
+from ..runs.book import Book
 from ..runs.directory import RunDirectory
 from ..runs.journal import Journal, MemoryJournal
-from ..runs.journaled import JournaledRanker
 from ..scores.answers import EarlierAnswer
-from .engine import conduct, refuse_wrong_directory, start
-from .models import HarnessWorker
+from .begin import refuse_wrong_directory, start
+from .models import HarnessModel, StoredModel
 from .observer import Observer
 from .plan import Plan, make_plan
-from .prior import answers_at_hand
 from .quiet import quiet_harness
-from .ranking import make_workers, refuse_data_parallel
+from .ranking import make_models, refuse_data_parallel
+from .recorded import answers_at_hand
+from .run import Run
 from .spec import Spec
-from .tasks import PlaceholderLM, require_model_types
-from .worker import Answer, Item
+from .tasks import require_model_types
 
 Side = Mapping[str, Any] | str | Path
 
@@ -69,20 +69,6 @@ def _gain(verdicts: Verdicts) -> tuple[float, float, float]:
     error = float(np.sqrt(b.variance[0, 1]))
     gain = float(b.location[1] - b.location[0])
     return gain, error if error > 1e-8 else 0.0, float(reach[0])
-
-
-class StoredWorker(HarnessWorker):
-    """A model that cannot be asked: it answers what its logs have."""
-
-    def open(self) -> None:
-        """Load the task alone."""
-        if not self.sessions:
-            self.sessions = self._open_sessions(PlaceholderLM())
-
-    def _ask(self, items: Sequence[Item]) -> list[Answer]:
-        raise HarnessError(
-            f"the stored run {self.name} was asked another prompt for document {items[0]!r}"
-        )
 
 
 def compare_live(
@@ -151,23 +137,24 @@ def compare_live(
             start(plan, directory)
         outcome = plan.outcome
         span = outcome.metric.scale.span
-        ranker = _ranker(plan, MarginKnown(margin / span), directory)
-        workers = []
+        book = _book(plan, MarginKnown(margin / span), directory)
+        both: list[HarnessModel] = []
         for entry in config.models:
-            [worker] = make_workers(plan, [entry], watcher)
             if entry.name in stored:
-                worker = StoredWorker(
-                    entry, config, plan.measured, plan.till(entry), lambda session: None
+                model: HarnessModel = StoredModel(
+                    entry, config, plan.measured, lambda session: None
                 )
-                worker.at_hand = at_hand[entry.name]
-            stack.callback(worker.close)
-            workers.append(worker)
-        ended = conduct(plan, ranker, workers, watcher)
-        aside = ranker.tally.set_aside
+                model.at_hand = at_hand[entry.name]
+            else:
+                [model] = make_models(plan, [entry], watcher)
+            stack.callback(model.close)
+            both.append(model)
+        ended = Run(plan, book, both, watcher).go()
+        aside = book.tally.set_aside
         if aside or not ended:
             why = "; ".join(f"{name}: {reason}" for name, reason in aside.items())
             raise RunError(f"the comparison is not over ({why or 'interrupted'})")
-    return plan, outcome, (names[0], names[1]), _difference(ranker, outcome, margin, confidence)
+    return plan, outcome, (names[0], names[1]), _difference(book, outcome, margin, confidence)
 
 
 def _name(side: Side, given: str | None, position: int) -> str:
@@ -206,24 +193,21 @@ def _restricted(plan: Plan, stored: Sequence[Mapping[Any, EarlierAnswer]]) -> Pl
     return replace(plan, measured={outcome.task: {name: replace(outcome, bank=bank)}})
 
 
-def _ranker(plan: Plan, rule: StoppingRule, directory: RunDirectory | None) -> JournaledRanker:
+def _book(plan: Plan, rule: StoppingRule, directory: RunDirectory | None) -> Book:
     arguments = plan.ranker_arguments()
     options = arguments.pop("options")
     models = arguments.pop("models")
     arguments.pop("stop")
     ranker = Ranker(plan.banks, models, stop=rule, **arguments, **options)
     journal: Journal = MemoryJournal() if directory is None else directory.journal
-    journaled = JournaledRanker(ranker, journal)
-    if directory is not None:
-        directory.journal.read_new()
-    return journaled
+    book = Book(ranker, journal)
+    book.read()
+    return book
 
 
-def _difference(
-    ranker: JournaledRanker, outcome: Outcome, margin: float, confidence: float
-) -> Difference:
+def _difference(book: Book, outcome: Outcome, margin: float, confidence: float) -> Difference:
     """Of the documents that both have, on the metric's own scale."""
-    scale, core = outcome.metric.scale, ranker.ranker
+    scale, core = outcome.metric.scale, book.ranker
     ranking, verdicts = core.result(), core.verdicts
     _, error, reach = _gain(verdicts)
     n = min((len(items) for items in ranking.items.values()), default=0)

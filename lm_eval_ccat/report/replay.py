@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ranker import Ranker
-from ..runs.calls import apply
+from ..runs.book import Book, Item
+from ..runs.journal import MemoryJournal
+from ..runs.lines import Record
 from ..runs.rebuild import make_ranker
 
 if TYPE_CHECKING:
@@ -59,9 +61,24 @@ class History:
     ties: list[list[str]] = field(default_factory=list)
 
 
-def new_ranker(run: Run) -> Ranker:
-    """The run's Ranker in its initial state."""
-    return make_ranker(run.banks, run.header["ranker"])
+class _Watched(Book):
+    """A book that looks at its Ranker before answers of some numbers."""
+
+    def __init__(
+        self, run: Run, ranker: Ranker, found: History, moments: set[int], known: set[str]
+    ) -> None:
+        super().__init__(ranker, MemoryJournal())
+        self.seen, self.known = 0, known
+        self._run, self._found = run, found
+        self._moments = moments
+
+    def _told(self, record: Record, model: str, item: Item) -> None:
+        if record["op"] == "tell":
+            if self.seen in self._moments:
+                _look(self.ranker, self._run, self._found, self.seen, self.known)
+            self.seen += 1
+            self.known.add(model)
+        super()._told(record, model, item)
 
 
 def history(run: Run, checkpoints: int | None = None) -> History:
@@ -76,24 +93,19 @@ def history(run: Run, checkpoints: int | None = None) -> History:
     """
     most = min(CHECKPOINTS, max(12, _ESTIMATES // len(run.models)))
     checkpoints = checkpoints or most
-    ranker = new_ranker(run)
     found = History()
     total = len(run.answers)
     if not total:
         return found
     first = min(total, len(run.tested))
     moments = set(np.unique(np.linspace(first, total, checkpoints).round().astype(int)).tolist())
-    told = set(run.models) - set(run.tested)  # full results are there from the beginning
-    n = 0
-    for record in run.records:
-        if n in moments and record["op"] == "tell":
-            _look(ranker, run, found, n, told)
-        apply(ranker, record)
-        if record["op"] == "tell":
-            n += 1
-            told.add(record["model"])
+    ranker = make_ranker(run.banks, run.header["ranker"])
+    # Full results are there from the beginning.
+    book = _Watched(run, ranker, found, moments, set(run.models) - set(run.tested))
+    book.replay(run.records)
+    book.settle()
     # The last look is at the end of the journal: what came after the last answer counts too.
-    _look(ranker, run, found, n, told)
+    _look(ranker, run, found, book.seen, book.known)
     found.expected = {model: ranker.expected(model) for model in run.tested}
     return found
 

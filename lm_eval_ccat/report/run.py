@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -191,19 +191,25 @@ def read_run(path: str | Path) -> Run:
     result_file = folder.path / "result.json"
     several = len(header["report"].get("outcomes") or ()) > 1
     lead = _leading(header)
-    answers = [_answer(r, lead, several) for r in records if r.get("op") == "tell"]
     finished = result_file.is_file()
     if finished:
         result = _read_json(result_file)
         if not {"order", "models", "pairwise", "ties", "signature"} <= set(result):
             raise RunError(f"{result_file} is not the result of a ranking")
         # A run that went on after its result is not finished; the journal knows better.
-        finished = sum(len(m["items"]) for m in result["models"].values()) == len(answers)
+        finished = _is_the_last(result, records)
     if not finished:
         from ..live.results import state
 
         result = state(folder.path).content
     banks = _banks(folder.path, header)
+    told = {m: {_hashable(i) for i in of["items"]} for m, of in result["models"].items()}
+    answers = [
+        _answer(r, lead, several)
+        for r in records
+        # Answers behind the deciding one are in the journal and not in the ranking.
+        if r.get("op") == "tell" and r["item"] in told.get(r["model"], ())
+    ]
     times = [r["time"] for r in records if isinstance(r.get("time"), (int, float))]
     return Run(
         path=folder.path,
@@ -223,6 +229,18 @@ def read_run(path: str | Path) -> Run:
         torn=folder.journal.torn is not None,
         records=records[1:],
     )
+
+
+def _is_the_last(result: Mapping[str, Any], records: Sequence[Record]) -> bool:
+    """Whether nothing was asked or answered after a result was written."""
+    if (last := result.get("last_line")) is not None:
+        return all(r.get("op") in ("note", "session") for r in records[last:])
+    answered = sum(r.get("op") == "tell" for r in records)  # a result of an earlier version
+    return bool(sum(len(m["items"]) for m in result["models"].values()) == answered)
+
+
+def _hashable(item: Any) -> Any:
+    return tuple(item) if isinstance(item, list) else item
 
 
 def _leading(header: Mapping[str, Any]) -> tuple[str, str] | None:

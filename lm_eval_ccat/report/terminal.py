@@ -320,17 +320,24 @@ def _matrix(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _spent(content: Mapping[str, Any]) -> Iterator[str]:
+    columns = content.get("money") or {}
     if content["cost_unit"] == "usd":
-        yield f"Spent {money(content['cost'])} in {content['seconds']:.0f} s."
-        if doubt := content.get("cost_in_doubt"):
-            yield (
-                f"Up to {money(doubt)} more may have been billed, for requests that never returned "
-                "or returned too late."
-            )
+        known = columns["billed"] + columns["assumed"] if columns else content["cost"]
+        yield f"Spent {money(known)} in {content['seconds']:.0f} s."
         if any(b.get("tokens", {}).get("estimated") for b in content["models"].values()):
             yield "~ tokens estimated from the length of the texts, and so the cost is one too."
     elif content.get("usd"):
         yield f"Spent {money(content['usd'])}, where the price is known."
+    if columns.get("assumed"):
+        yield (
+            f"{money(columns['assumed'])} of it is assumed: tokens that the server did not count, "
+            "and requests that ended in an error of the server or an unusable answer."
+        )
+    if columns.get("unknown"):
+        yield (
+            f"Up to {money(columns['unknown'])} more may have been billed, for requests that never "
+            "returned."
+        )
     for name, block in content["models"].items():
         if block.get("from_prior"):
             yield (

@@ -36,7 +36,7 @@ class Differences:
     changes : list of str
         What may change while a run lives.
     ranker : dict
-        Those of the changes that the Ranker must know: JSON values for `JournaledRanker.change`.
+        Those of the changes that the Ranker must know: JSON values for `Book.change`.
     """
 
     refused: list[str]

@@ -1,15 +1,13 @@
 """The append-only journal of a run: one JSON object per line, numbered, on disk before it counts.
 
-The first record describes the run (``op: "header"``).  Every later record is one call on the
-:class:`~lm_eval_ccat.ranker.Ranker` (``ask``, ``tell``, ``fail``, ``release``, ``drop``,
-``restore``, ``stop``, ``change``) or a note that the Ranker never sees.  Replaying the calls in
-order rebuilds the Ranker, because its state is a pure function of its arguments and the sequence of
-calls.
+The first record describes the run (``op: "header"``).  The others are asks, answers, and events
+that the :class:`~lm_eval_ccat.ranker.Ranker` hears of, or notes that it does not; `Book` reads them
+back.
 
 A process may be killed in the middle of a write.  The bytes after the last newline are then not a
 record: reading drops them and says so, and opening for append removes them.  Anything unreadable
 *before* the last line is damage, not a torn write, and is refused by line number; so is a line
-whose checksum does not fit (see ``lines``).
+whose seal does not fit (see ``lines``).
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ from typing import BinaryIO, Protocol
 
 from ..errors import RunError
 from ..files import sync_file, sync_folder
-from .lines import LineReader, Record, line_of
+from .lines import Lines, Record
 
 __all__ = ["Journal", "JournalFile", "MemoryJournal", "Record"]
 
 
 class Journal(Protocol):
-    """What a :class:`~lm_eval_ccat.runs.journaled.JournaledRanker` needs of a journal.
+    """What a `Book` needs of a journal.
 
     ``tests/runs/conformance.py`` holds what every implementation must do.
     """
@@ -38,6 +36,10 @@ class Journal(Protocol):
     @property
     def count(self) -> int:
         """Records read or written so far."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything read or written so far."""
 
     def read_new(self) -> list[Record]:
         """Records that stand there after the last one read or appended by this object."""
@@ -71,7 +73,7 @@ class MemoryJournal:
     def __init__(self, lines: list[bytes] | None = None) -> None:
         self.lines = [] if lines is None else lines
         self.torn: str | None = None
-        self._reader = LineReader(str(self))
+        self._lines = Lines(str(self))
         self._closed = False
 
     def __str__(self) -> str:
@@ -80,7 +82,12 @@ class MemoryJournal:
     @property
     def count(self) -> int:
         """Records read or written so far."""
-        return self._reader.count
+        return self._lines.count
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything read or written so far."""
+        return self._lines.digest
 
     def exists(self) -> bool:
         """Whether it holds at least one record."""
@@ -88,7 +95,7 @@ class MemoryJournal:
 
     def read_new(self) -> list[Record]:
         """Records that other objects appended since the last look."""
-        return self._reader.read(self.lines[self.count :])
+        return self._lines.read(self.lines[self.count :])
 
     def append(self, records: Iterable[Record]) -> None:
         """Keep records.
@@ -100,10 +107,10 @@ class MemoryJournal:
         """
         if self._closed:
             raise RunError(f"{self} is closed: the run has ended")
-        lines = [line_of(self.count + i, record) for i, record in enumerate(records)]
+        lines = self._lines.sealed(records)
         del self.lines[self.count :]
         self.lines.extend(lines)
-        self._reader.passed(lines)
+        self._lines.passed(lines)
 
     def make_durable(self) -> None:
         """Nothing: memory ends with the process."""
@@ -138,7 +145,7 @@ class JournalFile:
         self.path = Path(path)
         self.durable = durable
         self.torn: str | None = None
-        self._reader = LineReader(str(self.path))
+        self._lines = Lines(str(self.path))
         self._offset = 0
         self._synced = 0
         self._sync_lock = threading.Lock()
@@ -151,7 +158,12 @@ class JournalFile:
     @property
     def count(self) -> int:
         """Records read or written so far."""
-        return self._reader.count
+        return self._lines.count
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything read or written so far."""
+        return self._lines.digest
 
     def exists(self) -> bool:
         """Whether the file holds at least one whole record."""
@@ -186,7 +198,7 @@ class JournalFile:
         self.torn = rest.decode("utf-8", "replace") if rest else None
         if not newline:
             return []
-        records = self._reader.read(complete.split(b"\n"))
+        records = self._lines.read(complete.split(b"\n"))
         self._offset += len(complete) + 1
         return records
 
@@ -204,7 +216,7 @@ class JournalFile:
         """
         if self._closed:
             raise RunError(f"the journal {self.path} is closed: the run has ended")
-        lines = [line_of(self.count + i, record) for i, record in enumerate(records)]
+        lines = self._lines.sealed(records)
         data = b"".join(line + b"\n" for line in lines)
         try:
             stream = self._open()
@@ -220,7 +232,7 @@ class JournalFile:
                 "recorded before is kept, free the space or fix the rights and resume"
             ) from error
         self._offset += len(data)
-        self._reader.passed(lines)
+        self._lines.passed(lines)
 
     def make_durable(self) -> None:
         """Force what was appended so far to the disk (``fsync``).

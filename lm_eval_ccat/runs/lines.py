@@ -1,11 +1,14 @@
-"""One line of a journal: a JSON object with its number first and a checksum last.
+"""One line of a journal: a JSON object with its number first and a seal last.
 
-Version 1 of the format had no checksums and said ``doc`` where version 2 says ``item``; its lines
-are brought forward as they are read.  A journal of version 1 that is resumed goes on in version 2.
+The seal is the SHA-256 of everything in the file up to it, so that no line can be changed, taken
+out or added without all that follow.  Journals begun by earlier versions have a checksum (CRC-32)
+of each line by itself, those of version 1 none, and say ``doc`` where later ones say ``item``; a
+resumed one goes on with seals.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import zlib
@@ -18,79 +21,112 @@ FORMAT = "lm-eval-ccat/journal"
 VERSION = 2
 
 Record = dict[str, Any]
+_SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
 _CHECKSUM = re.compile(rb', "sum": "([0-9a-f]{8})"\}\Z')
 
 
-def line_of(number: int, record: Record) -> bytes:
-    """A record as a line, without its newline.
-
-    Examples
-    --------
-    >>> line_of(0, {"op": "note"})
-    b'{"seq": 0, "op": "note", "sum": "..."}'
-    """
-    text = json.dumps({"seq": number, **record}, ensure_ascii=False, allow_nan=False)
-    body = text[:-1].encode("utf-8", "surrogatepass")
-    return body + b', "sum": "%08x"}' % zlib.crc32(body)
-
-
-class LineReader:
-    """Turns lines back into records, and refuses what is not as it was written.
+class Lines:
+    """Turns records into lines and back, and refuses lines that are not as they were written.
 
     Parameters
     ----------
     where : str
         Name of the journal, for errors.
+
+    Attributes
+    ----------
+    count : int
+        Lines so far.
+
+    Examples
+    --------
+    >>> lines = Lines("the journal").sealed([{"op": "note"}, {"op": "note"}])
+    >>> Lines("the journal").read(lines)
+    [{'op': 'note'}, {'op': 'note'}]
     """
 
     def __init__(self, where: str) -> None:
         self.where = where
         self.count = 0
+        self._hash = hashlib.sha256()
         self._bare_allowed = False  # lines without checksum: a journal begun in version 1
+        self._sealed = False
+
+    @property
+    def chained(self) -> bool:
+        """Whether the last line seals all lines before it."""
+        return self._sealed
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all lines so far: what names this very run."""
+        return self._hash.hexdigest()
+
+    def sealed(self, records: Iterable[Record]) -> list[bytes]:
+        """The lines that records become where they follow; `passed` counts them once written."""
+        hashed, lines = self._hash.copy(), []
+        for number, record in enumerate(records, start=self.count):
+            text = json.dumps({"seq": number, **record}, ensure_ascii=False, allow_nan=False)
+            body = text[:-1].encode("utf-8", "surrogatepass")
+            hashed.update(body)
+            seal = b', "sha256": "%s"}' % hashed.hexdigest().encode()
+            hashed.update(seal + b"\n")
+            lines.append(body + seal)
+        return lines
 
     def passed(self, lines: Iterable[bytes]) -> None:
         """Count lines that this process wrote itself."""
-        self.count += sum(1 for _ in lines)
-        self._bare_allowed = False
+        for line in lines:
+            self._hash.update(line + b"\n")
+            self.count += 1
+            self._bare_allowed, self._sealed = False, True
 
     def read(self, lines: Iterable[bytes]) -> list[Record]:
-        """Records of the lines that follow those read so far.
+        """Records of the lines that follow those so far.
 
         Raises
         ------
         RunError
-            Naming the line that is damaged, missing or repeated.
+            Naming the line that is damaged, missing, changed or repeated.
         """
-        records: list[Record] = []
-        for line in lines:
-            records.append(self._read_one(line, self.count + len(records)))
-        self.count += len(records)
-        return records
+        return [self._read_one(line) for line in lines]
 
-    def _read_one(self, line: bytes, number: int) -> Record:
-        name = f"{self.where}, line {number + 1}"
-        remedy = "`lm-eval-ccat journal check` says what is sound, `journal salvage` keeps it"
+    def _read_one(self, line: bytes) -> Record:
+        name = f"{self.where}, line {self.count + 1}"
+        remedy = "`lm-eval-ccat verify RUN` says what is sound, with --repair it keeps that"
         try:
             record = json.loads(line)
             sequence = record.pop("seq")
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise RunError(f"{name} is damaged and not merely torn by a crash; {remedy}") from error
-        checksum = _CHECKSUM.search(line)
-        if checksum is None:
-            if number == 0 and record.get("op") == "header":
-                self._bare_allowed = record.get("version") == 1
-            if not self._bare_allowed:
-                raise RunError(f"{name} has no checksum: it was edited by hand; {remedy}")
-        elif int(checksum[1], 16) != zlib.crc32(line[: checksum.start()]):
-            raise RunError(f"{name} does not fit its checksum: it is damaged; {remedy}")
-        else:
+        trouble = self._trouble(line, record)
+        if sequence != self.count:
+            trouble = f"carries the number {sequence}: lines are missing or repeated"
+        if trouble:
+            raise RunError(f"{name} {trouble}; {remedy}")
+        self._hash.update(line + b"\n")
+        self.count += 1
+        return _brought_forward(record)
+
+    def _trouble(self, line: bytes, record: Record) -> str:
+        """What is wrong with a line's seal; "" where nothing is."""
+        if seal := _SEAL.search(line):
+            hashed = self._hash.copy()
+            hashed.update(line[: seal.start()])
+            self._sealed, self._bare_allowed = True, False
+            del record["sha256"]
+            right = hashed.hexdigest().encode() == seal[1]
+            return "" if right else "does not fit its seal: it was changed, or one before it"
+        if self._sealed:
+            return "has no seal, and lines before it have: it was edited by hand"
+        if checksum := _CHECKSUM.search(line):
             del record["sum"]
             self._bare_allowed = False
-        if sequence != number:
-            raise RunError(
-                f"{name} carries the number {sequence}: lines are missing or repeated; {remedy}"
-            )
-        return _brought_forward(record)
+            right = int(checksum[1], 16) == zlib.crc32(line[: checksum.start()])
+            return "" if right else "does not fit its checksum: it is damaged"
+        if self.count == 0 and record.get("op") == "header":
+            self._bare_allowed = record.get("version") == 1
+        return "" if self._bare_allowed else "has no checksum: it was edited by hand"
 
 
 def _brought_forward(record: Record) -> Record:

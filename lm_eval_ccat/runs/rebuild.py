@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .book import Book
 from .directory import RunDirectory
 from .journal import Record
-from .journaled import JournaledRanker
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -75,30 +75,26 @@ def make_ranker(
     return Ranker(bank, arguments["models"], **rest, **arguments["options"])
 
 
-def rebuild(folder: str | Path) -> tuple[JournaledRanker, Record]:
-    """Replay a run directory's journal.
-
-    Parameters
-    ----------
-    folder : path
+def rebuild(folder: str | Path) -> tuple[Book, Record]:
+    """A run from its directory alone, as it stands: no configuration, task or model is needed.
 
     Returns
     -------
-    ranker : JournaledRanker
-        In step with the journal.
+    book : Book
+        Settled; for reading.
     header : dict
         The journal's first record.
 
     Raises
     ------
     RunError
-        If there is no journal, or it was written by another version.
+        If there is no journal, it was written by another version, or it contradicts itself.
     BankError
         If the directory's copy of the bank is damaged.
     """
     directory = RunDirectory(folder)
     header = directory.read_header()
-    bank = load_banks(directory.path)
-    ranker = JournaledRanker(make_ranker(bank, header["ranker"]), directory.journal)
-    ranker.sync()
-    return ranker, header
+    book = Book(make_ranker(load_banks(directory.path), header["ranker"]), directory.journal)
+    book.read()
+    book.settle()
+    return book, header

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import RunError
 from ..files import replace_bytes, sync_folder
 from .directory import RunDirectory
-from .lines import FORMAT, LineReader
+from .lines import FORMAT, Lines
 
 JOURNAL = "journal.jsonl"
 
@@ -29,12 +29,15 @@ class Condition:
         the last line, which resuming mends by itself.
     version : int or None
         Version of the format; None without a sound header.
+    chained : bool
+        Whether its last line seals all lines before it.
     """
 
     records: int
     lost: int
     damage: str | None
     version: int | None
+    chained: bool
 
 
 def check_journal(run: str | Path) -> Condition:
@@ -111,7 +114,7 @@ def _examine(data: bytes, where: str) -> tuple[Condition, bytes]:
     """The condition of a journal's bytes, and the sound ones among them."""
     whole, _, torn = data.rpartition(b"\n")
     lines = whole.split(b"\n") if whole else []
-    reader, damage, version, length = LineReader(where), None, None, 0
+    reader, damage, version, length = Lines(where), None, None, 0
     for line in lines:
         try:
             [record] = reader.read([line])
@@ -125,7 +128,7 @@ def _examine(data: bytes, where: str) -> tuple[Condition, bytes]:
         length += len(line) + 1
     sound = 0 if version is None else reader.count
     lost = len(lines) - sound + bool(torn)
-    return Condition(sound, lost, damage, version), data[:length]
+    return Condition(sound, lost, damage, version, reader.chained), data[:length]
 
 
 def _free_name(folder: Path, stem: str, ending: str) -> Path:

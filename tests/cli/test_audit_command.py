@@ -44,7 +44,7 @@ def ranked(table, tmp_path):
 def test_order_intervals_and_pairs_are_compared(ranked, table, tmp_path, capsys):
     folder, content, full = ranked
     out = tmp_path / "audit.json"
-    assert main(["audit", str(folder), "--full", str(full), "--json", str(out)]) == 0
+    assert main(["verify", str(folder), "--full", str(full), "--json", str(out)]) == 0
     printed = capsys.readouterr().out
     found = json.loads(out.read_text())
     truth = dict(zip(table.models, table.raw.mean(axis=1)))
@@ -73,7 +73,7 @@ def test_a_false_claim_is_named(ranked, table, capsys):
         table.raw, models=[swap.get(m, m) for m in table.models], scale=table.scale, metric="mqm"
     )
     wrong.write(full)
-    assert main(["audit", str(folder), "--full", str(full)]) == 0
+    assert main(["verify", str(folder), "--full", str(full)]) == 0
     printed = capsys.readouterr().out
     assert f"did not hold: {best} better ({best} against {worst}" in printed
     assert "NO" in printed
@@ -85,10 +85,10 @@ def test_names_that_differ_and_results_that_are_not_there(ranked, table, capsys)
         table.raw, models=[f"org/{m}" for m in table.models], scale=table.scale, metric="mqm"
     )
     renamed.write(full)
-    assert main(["audit", str(folder), "--full", str(full)]) == 2
+    assert main(["verify", str(folder), "--full", str(full)]) == 2
     assert "no full results of m" in capsys.readouterr().err
     names = ",".join(f"{m}=org/{m}" for m in table.models)
-    assert main(["audit", str(folder), "--full", str(full), "--names", names]) == 0
+    assert main(["verify", str(folder), "--full", str(full), "--names", names]) == 0
     assert "m12" in capsys.readouterr().out
 
 
@@ -97,7 +97,7 @@ def test_other_documents_are_warned_of(ranked, table, capsys):
     raw = table.raw[:, :150].copy()
     raw[1, :7] = np.nan
     ScoreTable.from_arrays(raw, models=table.models, scale=table.scale, metric="mqm").write(full)
-    assert main(["audit", str(folder), "--full", str(full)]) == 0
+    assert main(["verify", str(folder), "--full", str(full)]) == 0
     err = capsys.readouterr().err
     assert "benchmark has 200 items, the full results have 150" in err
     assert "m01: 7 of 150 full scores are missing" in err
@@ -116,7 +116,7 @@ def test_the_results_file_of_an_adaptive_run(table, tmp_path, capsys):
     file.write_text(
         json.dumps({"model_name": "m07", "results": {"t": {}}, "adaptive": {"t": block}})
     )
-    assert main(["audit", str(file.parent), "--full", str(full)]) == 0
+    assert main(["verify", str(file.parent), "--full", str(full)]) == 0
     truth = table.raw[7].mean()
     assert f"{(9.0 - truth) / 0.5:+.2f}" in capsys.readouterr().out
 
@@ -131,5 +131,5 @@ def test_the_results_file_of_an_adaptive_run(table, tmp_path, capsys):
 )
 def test_what_is_no_result_is_refused(tmp_path, capsys, content, said):
     (tmp_path / "result.json").write_text(content)
-    assert main(["audit", str(tmp_path), "--full", str(tmp_path)]) == 1
+    assert main(["verify", str(tmp_path), "--full", str(tmp_path)]) == 1
     assert said in capsys.readouterr().err

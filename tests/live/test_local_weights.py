@@ -45,21 +45,21 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(
     loads: list[str] = []
     there: set[str] = set()
     genuine_open, genuine_close = (
-        rank_models.HarnessWorker.open, rank_models.HarnessWorker.close,
+        rank_models.HarnessModel.open, rank_models.HarnessModel.close,
     )  # fmt: skip
 
-    def note_open(self: rank_models.HarnessWorker) -> None:
+    def note_open(self: rank_models.HarnessModel) -> None:
         loads.append(self.name)
         there.add(self.name)
         assert len(there) == 1
         genuine_open(self)
 
-    def note_close(self: rank_models.HarnessWorker) -> None:
+    def note_close(self: rank_models.HarnessModel) -> None:
         there.discard(self.name)
         genuine_close(self)
 
-    monkeypatch.setattr(rank_models.HarnessWorker, "open", note_open)
-    monkeypatch.setattr(rank_models.HarnessWorker, "close", note_close)
+    monkeypatch.setattr(rank_models.HarnessModel, "open", note_open)
+    monkeypatch.setattr(rank_models.HarnessModel, "close", note_close)
     assert main(["rank", str(config)]) in (0, 3)
     result = json.loads((config.with_suffix(".run") / "result.json").read_text())
     for name in names:

@@ -120,7 +120,7 @@ def test_a_lost_node_without_another_sets_its_model_aside(bench: Bench, cluster:
 def test_waiting_for_a_place_is_said_with_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     from lm_eval_ccat.live.entries import FailureRule, ModelSpec
     from lm_eval_ccat.live.failures import ModelGone
-    from lm_eval_ccat.live.ray import RayWorker
+    from lm_eval_ccat.live.ray import RayModel
     from lm_eval_ccat.live.spec import Spec
 
     full = mock.Mock()
@@ -134,9 +134,7 @@ def test_waiting_for_a_place_is_said_with_what_is_missing(monkeypatch: pytest.Mo
     rule = FailureRule(outage_minutes=0.0005)
     config = Spec(("t",), (entry,), failures=rule)
     said: list[str] = []
-    worker = RayWorker(
-        {"entry": entry, "config": config, "measured": {}, "till": mock.Mock()}, said.append
-    )
+    worker = RayModel({"entry": entry, "spec": config, "measured": {}}, said.append)
     with pytest.raises(ModelGone, match=r"no node had room for it within 0.03 s"):
         worker._find_place()
     missing = "it asks for 4 CPUs and 1 GPUs; free in the cluster: 1 of 8 CPUs, 0 of 2 GPUs"

@@ -58,7 +58,8 @@ def children() -> Children:
 def comparable(run_dir: Path) -> dict:
     content = json.loads((run_dir / "result.json").read_text())
     for block in content["models"].values():
-        block.pop("seconds")
+        for key in ("seconds", "attempts_lost"):
+            block.pop(key, None)
     return {k: content[k] for k in ("models", "pairwise", "order", "ties", "stopped_because")}
 
 

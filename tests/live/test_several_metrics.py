@@ -17,6 +17,7 @@ from loopback import CompletionsServer
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.runs.journal import JournalFile
+from lm_eval_ccat.runs.rebuild import rebuild
 from lm_eval_ccat.simulation.audit import all_claims
 
 MODELS = ["m01", "m05", "m11"]
@@ -60,8 +61,8 @@ def config(several: Bench, server: CompletionsServer, metrics: object, **setting
 
 
 def answered(path: Path, model: str) -> list[int]:
-    records = JournalFile(path.with_suffix(".run") / "journal.jsonl").read_new()
-    return [r["item"][1] for r in records if r["op"] == "tell" and r["model"] == model]
+    book, _ = rebuild(path.with_suffix(".run"))
+    return [item[1] for name, item in book.answers if name == model]
 
 
 def test_every_metric_is_estimated_and_those_with_weight_steer(
@@ -267,7 +268,7 @@ def test_a_stored_ranking_of_several_metrics_is_compared_metric_by_metric(
         assert set(found) == metrics
         told = content["outcomes"]["share"]["models"]["m11"]["estimate"]
         assert found["share"]["candidate"] == pytest.approx(told)
-    assert main(["audit", run, "--full", "nowhere"]) == 2
+    assert main(["verify", run, "--full", "nowhere"]) == 2
     assert "name one with --task and --metric" in capsys.readouterr().err
 
 

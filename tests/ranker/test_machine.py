@@ -20,12 +20,12 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from worlds.journals import Teller
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.errors import CcatError
 from lm_eval_ccat.ranker import Unlimited
 from lm_eval_ccat.runs.journal import MemoryJournal
-from lm_eval_ccat.runs.journaled import JournaledRanker
 
 N_ITEMS = 24
 PRICES = {"a": 1.0, "b": 0.5, "c": 2.0, "d": 1.0, "e": 1.0}
@@ -96,11 +96,11 @@ class AnyRanking(RuleBasedStateMachine):
         self.seen: list[tuple[int, str]] = []
         self.run = self.fresh()
 
-    def fresh(self) -> JournaledRanker:
-        made = JournaledRanker(
+    def fresh(self) -> Teller:
+        made = Teller(
             self.world.ranker(), MemoryJournal(self.lines), clock=lambda: float(next(self.clock))
         )
-        made.sync()
+        made.read()
         return made
 
     @property
@@ -143,13 +143,13 @@ class AnyRanking(RuleBasedStateMachine):
     def tell(self, data: st.DataObject) -> None:
         model, item = self.pick(data, self.ranker.in_flight)
         cost = data.draw(st.sampled_from([PRICES[model], 0.0, 3.0 * PRICES[model]]))
-        self.run.tell(model, item, self.world.score(model, item), cost)
+        self.run.answer(model, item, self.world.score(model, item), cost)
 
     @rule()
     @precondition(lambda self: self.ranker.in_flight)
     def tell_all(self) -> None:
         for model, item in sorted(self.ranker.in_flight, key=repr):
-            self.run.tell(model, item, self.world.score(model, item), PRICES[model])
+            self.run.answer(model, item, self.world.score(model, item), PRICES[model])
 
     @rule(data=st.data())
     def tell_what_is_at_hand(self, data: st.DataObject) -> None:
@@ -174,9 +174,7 @@ class AnyRanking(RuleBasedStateMachine):
 
     def record(self, **record: Any) -> None:
         """Write and apply a call for which the journal has no method of its own."""
-        asked = {"count": 1, "model": None} if record["op"] == "ask" else {}
-        with self.run.changed:
-            self.run._write({**asked, **record}, apply=True)
+        self.run.write([record])
 
     # -- what changes ---------------------------------------------------------------------------
 
@@ -233,7 +231,7 @@ class AnyRanking(RuleBasedStateMachine):
         ]
         if asked:
             calls += [
-                lambda: self.run.tell(*asked, score, cost),
+                lambda: self.run.answer(*asked, score, cost),
                 lambda: self.run.fail(*asked, "no", cost=cost),
                 lambda: ranker.impose([(*asked, None)]),
             ]
@@ -273,8 +271,8 @@ class AnyRanking(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         for count, state in self.seen[-4:]:
-            again = JournaledRanker(self.world.ranker(), MemoryJournal(self.lines[:count]))
-            again.sync()
+            again = Teller(self.world.ranker(), MemoryJournal(self.lines[:count]))
+            again.read()
             assert invariants.state(again.ranker) == state
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 from scipy.special import expit
+from worlds.journals import Teller
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.live.results import state
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.journaled import JournaledRanker
 from lm_eval_ccat.runs.rebuild import make_ranker, save_banks
 
 SCALES = {"share": Scale(), "errors": Scale(0.0, 10.0, higher_is_better=False)}
@@ -86,12 +86,12 @@ def make_suite(
     run.journal.read_new()
     run.journal.durable = False
     clock = itertools.count(1.7e9, 0.4)
-    ranker = JournaledRanker(make_ranker(banks, arguments), run.journal, clock=lambda: next(clock))
+    ranker = Teller(make_ranker(banks, arguments), run.journal, clock=lambda: next(clock))
     while not ranker.ranker.done:
         for model, (task, doc) in ranker.ask(3):
             unit = {m: float(told[task, m][models.index(model)][doc]) for m in metrics}
             raw = {m: float(SCALES[m].restore(u)) for m, u in unit.items()}
-            ranker.tell(
+            ranker.answer(
                 model, (task, doc), unit, 1.0, raw=raw, seconds=0.3,
                 responses=[[f"answer of {task} to {doc}"]],
             )  # fmt: skip

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 from scipy.special import expit
+from worlds.journals import Teller
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.journaled import JournaledRanker
 from lm_eval_ccat.runs.rebuild import make_ranker
 
 WORDS = (
@@ -131,7 +131,7 @@ def make_run(
     clock = itertools.count(1.7e9, 0.4)
     ranker = make_ranker(bank, arguments)
     run.journal.durable = False
-    journaled = JournaledRanker(ranker, run.journal, clock=lambda: next(clock))
+    journaled = Teller(ranker, run.journal, clock=lambda: next(clock))
     prompts = {d: f"Summarise: {sentence(rng, 30)}" for d in ids}
     position = {d: i for i, d in enumerate(ids)}
     answered: dict[str, list[int | str]] = {m: [] for m in models}
@@ -161,7 +161,7 @@ def make_run(
                 text = HOSTILE[asked % 11]
             outputs[model, doc] = text
             answered[model].append(doc)
-            journaled.tell(
+            journaled.answer(
                 model,
                 doc,
                 unit,

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from lm_eval_ccat.runs.journaled import JournaledRanker
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.journaled import JournaledRanker
 from lm_eval_ccat.runs.rebuild import make_ranker
 
 MODELS = {"m1": 0.5, "m5": 1.0, "m9": 2.0, "m11": 1.0}

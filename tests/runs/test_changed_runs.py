@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from worlds.journals import Teller
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.errors import RunError
@@ -49,11 +50,11 @@ def identity(budget: float | None = 24.0, **changes: Any) -> dict[str, Any]:
 
 def work(folder: Path, limit: int = 1000) -> list[tuple[str, Any]]:
     """Answer what is asked, until the ranking is done; the pairs that were answered now."""
-    ranker, _ = rebuild(folder)
+    ranker = Teller.of(folder)
     answered = []
     while len(answered) < limit and (pairs := ranker.ask(1)):
         for model, item in pairs:
-            ranker.tell(model, item, float(TABLE.select([model]).scores[0, item]), 1.0)
+            ranker.answer(model, item, float(TABLE.select([model]).scores[0, item]), 1.0)
             answered.append((model, item))
     ranker.journal.close()
     return answered
@@ -68,7 +69,7 @@ def resume(folder: Path, now: dict[str, Any]) -> list[str]:
     found = differences(RunDirectory(folder).present_identity(), now, may_change()).accepted(
         str(folder)
     )
-    ranker, _ = rebuild(folder)
+    ranker = Teller.of(folder)
     ranker.change(found, now)
     ranker.journal.close()
     return found.changes
@@ -142,7 +143,7 @@ def test_a_long_setting_is_shown_by_its_beginning() -> None:
 
 
 def test_more_time_goes_on_where_the_time_was_used_up(run: Path) -> None:
-    ranker, _ = rebuild(run)
+    ranker = Teller.of(run)
     ranker.stop("the time budget of 5 seconds is used up")
     ranker.journal.close()
     assert work(run) == []

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from worlds.journals import Teller
 
 from lm_eval_ccat.runs.directory import RunDirectory
 from lm_eval_ccat.runs.rebuild import rebuild
@@ -33,20 +34,20 @@ def test_a_directory_of_format_1_opens_as_it_was_left(method: str, tmp_path: Pat
         assert (mine["audit"] is None) == (block["audit"] is None)
         if block["audit"]:  # its draws follow from the seed, though format 1 did not record them
             assert mine["audit"]["n"] == block["audit"]["n"] > 0
-    assert len(ranker.claims) == 2  # asked when the process ended
+    assert len(ranker.unanswered) == 2  # asked when the process ended
 
 
-def test_a_run_of_format_1_goes_on_with_checksums(tmp_path: Path) -> None:
+def test_a_run_of_format_1_goes_on_with_seals(tmp_path: Path) -> None:
     folder = shutil.copytree(FIXTURES / "default", tmp_path / "run")
-    ranker, _ = rebuild(folder)
+    ranker = Teller.of(folder)
     before = ranker.journal.count
-    for model, item in ranker.unanswered():
-        ranker.tell(model, item, 0.5, 1.0)
+    for model, item in ranker.claims:
+        ranker.answer(model, item, 0.5, 1.0)
     asked = ranker.ask(3)
     assert asked
     lines = (folder / "journal.jsonl").read_text().splitlines()
-    assert '"sum"' not in lines[before - 1] and '"sum"' in lines[before]
+    assert '"sha256"' not in lines[before - 1] and '"sha256"' in lines[before]
     again, _ = rebuild(folder)
     assert again.ranker.result().to_dict() == ranker.ranker.result().to_dict()
-    assert again.unanswered() == asked
+    assert [ask.pair for ask in again.unanswered] == asked
     assert RunDirectory(folder).read_header()["version"] == 1

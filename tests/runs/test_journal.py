@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.runs.journal import JournalFile, MemoryJournal
-from lm_eval_ccat.runs.lines import LineReader, line_of
+from lm_eval_ccat.runs.lines import Lines
 
 TEXTS = st.text(max_size=30)
 RECORDS = st.lists(
@@ -178,15 +178,31 @@ def test_a_disk_that_refuses_to_sync_is_asked_again(
 
 
 def test_a_line_is_written_as_people_read_it() -> None:
-    assert "Bäume \u2713".encode() in line_of(0, {"op": "note", "text": "Bäume \u2713"})
+    [line] = Lines("j").sealed([{"op": "note", "text": "Bäume \u2713"}])
+    assert "Bäume \u2713".encode() in line
     with pytest.raises(ValueError):
-        line_of(0, {"op": "tell", "score": float("nan")})
+        Lines("j").sealed([{"op": "tell", "score": float("nan")}])
 
 
-def test_no_line_without_checksum_follows_one_that_this_version_wrote() -> None:
+def test_no_line_without_a_seal_follows_one_that_this_version_wrote() -> None:
     header, old = b'{"seq": 0, "op": "header", "version": 1}', b'{"seq": 1, "op": "note"}'
-    reader = LineReader("journal")
+    reader = Lines("journal")
     assert [r["op"] for r in reader.read([header, old])] == ["header", "note"]
-    reader.passed([line_of(2, {"op": "note"})])
-    with pytest.raises(RunError, match="line 4 has no checksum"):
+    reader.passed(reader.sealed([{"op": "note"}]))
+    with pytest.raises(RunError, match="line 4 has no seal"):
         reader.read([b'{"seq": 3, "op": "note"}'])
+
+
+def test_a_sealed_line_cannot_be_changed_taken_out_or_added() -> None:
+    lines = Lines("j").sealed([{"op": "note", "n": n} for n in range(4)])
+    for n in range(4):
+        changed = [*lines]
+        changed[n] = lines[n].replace(b'"n": %d' % n, b'"n": 9')
+        with pytest.raises(RunError, match=f"line {n + 1} does not fit its seal"):
+            Lines("j").read(changed)
+        if n < 3:
+            with pytest.raises(RunError):
+                Lines("j").read(lines[:n] + lines[n + 1 :])
+    forged = Lines("j").sealed([{"op": "note", "n": 9}])  # right in itself, before the others
+    with pytest.raises(RunError, match="line 2 does not fit its seal"):
+        Lines("j").read([*forged, *lines[1:]])

@@ -29,7 +29,6 @@ from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.results import state
 from lm_eval_ccat.runs import journal as journal_module
 from lm_eval_ccat.runs.journal import JournalFile
-from lm_eval_ccat.runs.journaled import CUT_OFF
 
 from .server import CompletionsServer
 from .stages import Stage
@@ -154,13 +153,13 @@ class _Quiet(Observer):
     def begin(self, progress: Any) -> None:
         """Keep what tells how far it is."""
         self.progress = progress
-        self.start = sum(progress.ranker.tally.answered.values())
+        self.start = sum(progress.book.tally.answered.values())
 
     def tick(self) -> None:
         """Press Ctrl-C when it is time."""
         if self.after is None:
             return
-        if sum(self.progress.ranker.tally.answered.values()) - self.start >= self.after:
+        if sum(self.progress.book.tally.answered.values()) - self.start >= self.after:
             self.after = None
             raise KeyboardInterrupt
 
@@ -394,13 +393,14 @@ class Night:
             if arrived > done.get((model, item), float("inf")) + 0.002:
                 self._trouble(where, f"{(model, item)} was asked after it was recorded")
         content = state(self.run_dir).content
-        cost, doubt = content["cost"], content["cost_in_doubt"]
-        # What was in flight is noted at what it was expected to cost, which prices that were
-        # edited blur; and it is noted when the run is taken up again.
-        cut = sum(record.get("event") == CUT_OFF for record in records)
+        money = content["money"] or dict.fromkeys(("billed", "assumed", "unknown"), 0.0)
+        # What was under way at a kill is noted when the run is taken up again, at what it was
+        # expected to cost, which prices that were edited blur.
+        cut = sum(record.get("why") == "killed" for record in records)
+        doubt = money["unknown"]
         doubt += max(PRICES) * (cut + (0 if ended else len(content["in_flight"])))
-        if not cost - 1e-9 <= self.billed <= cost + doubt + 1e-9:
-            said = f"the server counts ${self.billed:.4f}, the run ${cost:.4f} (+ ${doubt:.4f})"
+        if not money["billed"] - 1e-9 <= self.billed <= sum(money.values()) + doubt + 1e-9:
+            said = f"the server counts ${self.billed:.4f}, the run {money} (+ ${doubt:.4f})"
             self._trouble(where, said)
 
     def _look_at_the_end(self) -> None:

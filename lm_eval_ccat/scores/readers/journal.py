@@ -90,7 +90,7 @@ def records(journal: Path) -> Iterator[dict[str, Any]]:
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError):
-                continue  # torn by a crash; `journal check` says more
+                continue  # torn by a crash; `verify` says more
             if isinstance(record, dict):
                 yield record
 

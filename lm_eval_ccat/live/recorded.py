@@ -1,4 +1,4 @@
-"""``prior:``: answers that models gave before, which a ranking does not pay for again.
+"""Recorded answers: those that models gave before (``prior:``), and how an answer is played back.
 
 A ranking asks as it would without them. Where an answer to the very same prompt is at hand, it
 is scored in place of a new one. So it does not matter how the documents of the earlier run were
@@ -13,6 +13,27 @@ from typing import Any
 from ..errors import ScoreTableError, UsageError
 from ..scores.answers import EarlierAnswer, earlier_answers
 from .values import ANY
+
+
+class Recorded:
+    """Plays a recorded answer back where the harness expects a model."""
+
+    world_size = 1
+
+    def __init__(self, responses: Sequence[Sequence[Any]]) -> None:
+        self._responses = [
+            tuple(one) if isinstance(one, list) else one for group in responses for one in group
+        ]
+
+    def _play(self, requests: Sequence[Any]) -> list[Any]:
+        return self._responses
+
+    generate_until = loglikelihood = _play
+
+
+def as_logged(responses: Any) -> list[Any]:
+    """Responses as JSON can hold them."""
+    return [[list(r) if isinstance(r, tuple) else r for r in group] for group in responses]
 
 
 def answers_at_hand(

@@ -1,0 +1,119 @@
+"""``lm-eval-ccat verify``: whether a run says what its journal says, and what full results say."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+
+from ..errors import UsageError
+from .parsing import add_json, prints_json, write_json
+from .reading import add_reading_arguments, read_scores
+
+EPILOG = """\
+examples:
+  lm-eval-ccat verify models.run
+  lm-eval-ccat verify models.run --full harness_logs/
+  lm-eval-ccat verify out/gpt2/results_2026-01-01T10-00-00.json --full scores.parquet --metric bleu
+  lm-eval-ccat verify models.run --repair       then continue with rank models.yaml --resume
+
+Nothing is run. Verdicts, estimates and costs are recomputed from the journal and the bank.
+
+exit codes: 0 sound, 1 damaged or contradictory, 2 usage, 3 another version judged otherwise
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``verify`` to the command line."""
+    parser = subparsers.add_parser(
+        "verify",
+        help="recompute what a run says, or compare it with full results",
+        description="Check a run against its own journal, or against full results of its models.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help="a run directory of `rank`; with --full its result.json, too, or results_*.json of an "
+        "adaptive `run`",
+    )
+    parser.add_argument(
+        "--full",
+        metavar="LOGS",
+        help="compare with full results: a directory of harness outputs, or a table",
+    )
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="keep the longest sound part of a damaged journal; the damaged one stays under a new "
+        "name",
+    )
+    add_reading_arguments(parser)
+    parser.add_argument(
+        "--names",
+        default="",
+        metavar="RUN=FULL,...",
+        help="names that differ in the full results",
+    )
+    add_json(parser, "what was seen")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify and print."""
+    if args.full is not None:
+        if args.repair:
+            raise UsageError("--repair and --full are two runs of verify")
+        return _against_full_results(args)
+    return _repair(args) if args.repair else _verify(args)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from ..live.verify import verify
+
+    found = verify(args.run)
+    _show(args.json, found.words, {**asdict(found), "exit_code": found.exit_code})
+    return found.exit_code
+
+
+def _repair(args: argparse.Namespace) -> int:
+    from ..runs.salvage import salvage_journal
+
+    found, kept = salvage_journal(args.run)
+    said = "There is nothing to repair."
+    if kept is not None:
+        said = (
+            f"{found.damage}.\nThe {found.records} sound records before it are the journal now; "
+            f"the damaged one is {kept.name}.\nContinue the run with --resume."
+        )
+    _show(args.json, said, {**asdict(found), "kept": None if kept is None else str(kept)})
+    return 0
+
+
+def _against_full_results(args: argparse.Namespace) -> int:
+    from ..simulation.audit import audit, describe, read_claims
+
+    claims = read_claims(args.run, args.task, args.metric)
+    args.metric = args.metric or claims.metric
+    args.task = args.task or claims.task
+    args.filter = args.filter or claims.filter
+    table = read_scores(args.full, args)
+    found = audit(claims, table, _names(args.names))
+    _show(args.json, "\n".join(describe(found)), found)
+    for warning in found["warnings"]:
+        print(f"warning: {warning}", file=sys.stderr)
+    return 0
+
+
+def _names(text: str) -> dict[str, str]:
+    pairs = [part.split("=", 1) for part in text.split(",") if part]
+    if any(len(pair) != 2 for pair in pairs):
+        raise UsageError(f"--names {text!r} is not RUN=FULL,RUN=FULL")
+    return {run: full for run, full in pairs}
+
+
+def _show(target: str | None, text: str, content: dict[str, object]) -> None:
+    if not prints_json(target):
+        print(text)
+    write_json(target, content)

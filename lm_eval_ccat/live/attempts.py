@@ -1,0 +1,283 @@
+"""`Attempts`: what became of each call, what it cost, and what a failure means for its model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import RunError
+from ..runs.book import LEFT, OPEN, Ask, Book
+from ..runs.lines import Record
+from ..runs.tally import ASSUMED, BILLED
+from .availability import State
+from .failures import (
+    Verdict,
+    attempts_for,
+    column_of,
+    describe,
+    http_status,
+    is_on_the_way,
+    judge,
+    kind_of,
+    pause,
+    retry_after,
+)
+from .lane import Lane, Sending
+from .line import Line
+from .models import Answer, Item
+from .plan import Plan
+
+logger = logging.getLogger(__name__)
+
+
+class Attempts:
+    """Writes answers and failures down, and decides who is asked again, later or no more.
+
+    Parameters
+    ----------
+    plan : Plan
+    book : Book
+    line : Line
+    """
+
+    def __init__(self, plan: Plan, book: Book, line: Line) -> None:
+        self.plan = plan
+        self.book = book
+        self.line = line
+        self.rule = plan.config.failures
+        self._unscored: set[str] = set()
+
+    def records(
+        self, lane: Lane, sending: Sending, answers: Sequence[Answer], new: set[Any]
+    ) -> list[Record]:
+        """An answer's record, with what it cost."""
+        asks, records = {ask.item: ask for ask in sending.asks}, []
+        for answer in answers:
+            ask, details = asks[answer.item], answer.details()
+            cost, usd = self._charge(lane, answer)
+            pair = {"model": lane.name, "item": answer.item}
+            if usd is not None:
+                details["usd"] = usd
+            if sending.attempt > 1:
+                details["attempts"] = sending.attempt
+            number = {} if self.line.order.arrival else {"n": ask.number}
+            tokens = answer.tokens
+            if ask.number < 0:
+                note = {"op": "note", "event": "beyond the bank", **pair, "cost": cost}
+                records.append({**note, **details})
+            elif self.book.has(ask.pair) or ask.pair in new:
+                column = ASSUMED if tokens is not None and tokens.source != "usage" else BILLED
+                paid = {"cost": cost, "usd": usd, "column": column, "why": "second answer"}
+                records.append({"op": "lost", "after": self.book.told, **pair, **paid})
+            elif answer.score is None:
+                reason = "; ".join(answer.unscored) or "the task reports no score for it"
+                said = {"reason": reason, "cost": cost}
+                records.append({"op": "fail", **number, **pair, **said, **details})
+            else:
+                said = {"score": answer.score, "cost": cost}
+                records.append({"op": "tell", **number, **pair, **said, **details})
+                if answer.unscored:
+                    self._say_unscored(lane.name, answer)
+        return records
+
+    def _charge(self, lane: Lane, answer: Answer) -> tuple[float, float | None]:
+        till = self.plan.till(self.plan.config.model(lane.name))
+        if answer.prior is not None:
+            return till.charge_judge(answer.judge_usd)
+        # Items that run at the same time share the hour that is paid for.
+        return till.charge(answer.tokens, answer.seconds / lane.model.slots, answer.judge_usd)
+
+    # -- what failed -----------------------------------------------------------------------
+
+    def failed(self, lane: Lane, sending: Sending, error: Exception, now: float) -> None:
+        verdict, gate, rule = judge(error), lane.gate, self.rule
+        if verdict is Verdict.CANCELLED:
+            return
+        self._lose_attempt(lane, sending, error)
+        status, asked_to_wait = http_status(error), retry_after(error)
+        elsewhere = [one for one in (*lane.wire, *(s for _, s in lane.again)) if one is not sending]
+        asks = [a for a in sending.asks if not any(a in one.asks for one in elsewhere)]
+        asks = [a for a in asks if a.state in (OPEN, LEFT)]
+        if verdict is Verdict.MODEL and lane.median is not None and status in (401, 403, 404):
+            if sending.attempt < rule.attempts:  # it has answered before: a hiccup, for once
+                verdict = Verdict.RETRY
+        if verdict is Verdict.MODEL:
+            self._refuse_beyond(asks, error)
+            self.set_aside(lane, describe(error))
+            return
+        probing = gate.state is not State.OPEN and is_on_the_way(error)
+        if status == 429:
+            limit = 60.0 * rule.outage_minutes
+            if lane.refused is None:
+                lane.refused = sending.sent
+            wait = None if asked_to_wait is None else min(asked_to_wait, limit)
+            lane.pace.refused(now, sending.sent, wait)
+            gate.succeeded(now, sending.sent)
+            self.give_back(lane, asks)
+        elif verdict is Verdict.AWAY or (verdict is Verdict.RETRY and probing):
+            # A first failure may be one dropped connection; a server that says how long to wait,
+            # or a probe that fails, speaks for all.
+            last = sending.attempt >= rule.attempts
+            if sending.away or asked_to_wait is not None or probing or last:
+                self._is_away(lane, asks, sending.sent, error, now)
+            else:
+                self._again(lane, Sending(asks, sending.attempt + 1, 1), error, now)
+        elif len(asks) > 1:
+            lane.again += [(now, Sending([ask])) for ask in asks]  # one may spoil a whole batch
+        elif asks:
+            last = sending.attempt >= attempts_for(rule, error)
+            if verdict is Verdict.DOCUMENT or last:
+                passes = verdict is Verdict.RETRY and is_on_the_way(error)
+                self._give_up(lane, asks[0], error, sending, passes, now)
+            else:
+                if not is_on_the_way(error):
+                    gate.succeeded(now, sending.sent)  # the server is there
+                self._again(lane, Sending(asks, sending.attempt + 1, sending.away), error, now)
+
+    def _again(self, lane: Lane, sending: Sending, error: Exception, now: float) -> None:
+        if not sending.asks:
+            return
+        wait = pause(self.rule, sending.attempt - 1, error)
+        logger.info(
+            "%s, item %r: %s; attempt %d of %d in %.1f s", lane.name, sending.asks[0].item,
+            describe(error), sending.attempt, self.rule.attempts, wait,
+        )  # fmt: skip
+        lane.again.append((now + wait, sending))
+
+    def give_back(self, lane: Lane, asks: Sequence[Ask]) -> None:
+        """Asks that a model could not be sent are its next ones again."""
+        self.line.back(ask for ask in asks if ask.number >= 0)
+        lane.more.extendleft(ask for ask in asks if ask.number < 0)
+
+    def _lose_attempt(self, lane: Lane, sending: Sending, error: Exception) -> None:
+        """Write down what an attempt cost that brought nothing, and who may bill it."""
+        column = column_of(error)
+        for served in getattr(error, "served", ()):
+            price = lane.model.price
+            if served.usage is not None and price.by_tokens:
+                usd = price.cost(served.usage, 0.0)
+                self.lose(lane.name, sending.asks[0].item, BILLED, "part of a call", usd)
+        for ask in sending.asks:
+            self.lose(lane.name, ask.item, column, kind_of(error))
+
+    def lose(
+        self, name: str, item: Item, column: str | None, why: str, usd: float | None = None
+    ) -> None:
+        record: Record = {"model": name, "item": item, "why": why}
+        if column is not None:
+            expected = self.plan.expected_usd(name, item) if usd is None else usd
+            in_usd = self.plan.currency == "usd"
+            cost = (expected or 0.0) if in_usd else 0.0
+            record |= {"column": column, "usd": expected, "cost": cost}
+        self.line.lose(record)
+
+    def _is_away(
+        self, lane: Lane, asks: Sequence[Ask], sent: float, error: Exception, now: float
+    ) -> None:
+        """Nobody asks the model until it is back; what was asked waits for that."""
+        gate = lane.gate
+        self._refuse_beyond(asks, error)
+        self.give_back(lane, [*asks, *lane.take_all()])
+        before = gate.state
+        gate.failed(now, sent, describe(error), retry_after(error))
+        if gate.state is State.CLOSED:
+            self.closed(lane, gate.reason)
+        elif before is State.OPEN or gate.first_failure:
+            logger.warning(
+                "%s is away (%s); it is asked again when it is back", lane.name, gate.reason
+            )
+
+    @staticmethod
+    def _refuse_beyond(asks: Sequence[Ask], error: Exception) -> None:
+        """A full run is not to be had of a model that is away."""
+        for ask in asks:
+            if ask.number < 0:
+                raise RunError(f"{ask.model} is away: {describe(error)}") from error
+
+    def closed(self, lane: Lane, reason: str) -> None:
+        minutes = self.rule.outage_minutes
+        self.set_aside(lane, f"away for more than {minutes:g} minutes; last: {reason}")
+
+    def _give_up(
+        self, lane: Lane, ask: Ask, error: Exception, sending: Sending, passes: bool, now: float
+    ) -> None:
+        """Record a failed item; `passes`: whether the trouble may be the server's and pass."""
+        reason, name = describe(error), lane.name
+        if ask.number < 0:
+            raise RunError(f"document {ask.item!r}, which the bank does not know: {reason}") from (
+                error
+            )
+        logger.warning("%s cannot do document %r: %s", name, ask.item, reason)
+        number = {} if self.line.order.arrival else {"n": ask.number}
+        pair = {"model": name, "item": ask.item}
+        said = {"reason": reason, "attempts": sending.attempt, "cost": 0.0}
+        self.line.arrive([{"op": "fail", **number, **pair, **said}])
+        lane.in_a_row += 1
+        many = lane.in_a_row >= self.rule.in_a_row
+        if not passes:
+            lane.gate.succeeded(now, sending.sent)  # the server is there
+            self._set_aside_if(lane, many, reason)
+        elif many:
+            said_of_all = f"{lane.in_a_row} documents failed in a row; {reason}"
+            self.give_back(lane, lane.take_all())
+            lane.gate.failed(now, sending.sent, said_of_all)
+            lane.in_a_row = 0
+            logger.warning("%s is away: %s", name, lane.gate.reason)
+            self._set_aside_if(lane, False, reason)
+        else:
+            self._set_aside_if(lane, False, reason)
+
+    def _say_unscored(self, name: str, answer: Answer) -> None:
+        """Say once for a model, and from then on to the log file, that scores are missing."""
+        level = logging.INFO if name in self._unscored else logging.WARNING
+        self._unscored.add(name)
+        logger.log(
+            level, "%s, document %r: scores are missing, the others are kept: %s",
+            name, answer.item, "; ".join(answer.unscored),
+        )  # fmt: skip
+
+    def count_unscored(self, lane: Lane, answers: Sequence[Answer]) -> None:
+        """Answers without any score that counts, because a judge failed, are failed items."""
+        for answer in answers:
+            lost = answer.score is None and bool(answer.unscored)
+            lane.in_a_row = lane.in_a_row + 1 if lost else 0
+            if lost and lane.name not in self.book.tally.set_aside:
+                reason = "; ".join(answer.unscored)
+                logger.warning("%s cannot do document %r: %s", lane.name, answer.item, reason)
+                self._set_aside_if(lane, lane.in_a_row >= self.rule.in_a_row, reason)
+
+    def _set_aside_if(self, lane: Lane, many: bool, reason: str) -> None:
+        """Ask a model nothing more of which too many items failed, in a row or in all."""
+        tally = self.book.tally
+        failed = len(tally.failures.get(lane.name, ()))
+        tried = failed + tally.answered.get(lane.name, 0)
+        if many:
+            self.set_aside(lane, f"{lane.in_a_row} documents failed in a row; last: {reason}")
+        elif tried >= 10 and failed > self.rule.share * tried:
+            self.set_aside(lane, f"{failed} of {tried} documents failed; last: {reason}")
+
+    # -- who takes part --------------------------------------------------------------------
+
+    def set_aside(self, lane: Lane, reason: str) -> None:
+        """Ask nothing more of a model."""
+        if lane.name in self.book.tally.set_aside and lane.name not in self.line.away:
+            return
+        logger.warning("%s is set aside: %s", lane.name, reason)
+        lane.take_all()
+        lane.left.clear()
+        lane.refused = None
+        self.line.put_aside(lane.name, reason, back=False)
+
+    def put_aside(self, lane: Lane) -> None:
+        """Go on without a model that is away, until it is back."""
+        name, reason = lane.name, f"away: {lane.gate.reason}"
+        logger.warning("%s is put aside (%s); the others go on without it", name, reason)
+        lane.take_all()
+        lane.left = [ask for ask in self.book.unanswered if ask.model == name]
+        self.line.put_aside(name, reason, back=True)
+
+    def back(self, lane: Lane) -> None:
+        logger.warning("%s is back", lane.name)
+        lane.left.clear()
+        self.line.take_up(lane.name)

@@ -1,0 +1,96 @@
+"""`Pace`: how fast requests go out to a server that may limit their rate.
+
+A run starts with two requests at once and one more for each answer. Nothing else is limited until
+the server refuses a request for its rate; from then on requests are spaced. Between two refusals a
+server takes what its limit lets through and no more, so the answers between them measure the limit.
+The rate falls below it at each refusal and grows a little with each answer (multiplicative
+decrease, additive increase). During a pause that the server asks for, what could have gone out is
+saved up, as a server with a bucket of tokens saves it up.
+"""
+
+from __future__ import annotations
+
+import math
+
+#: The rate after a refusal, as a part of the measured limit; its growth by each answer. At a steady
+#: limit a refusal comes about every 50 answers.
+BELOW, GROWTH = 0.95, 0.0019
+#: Growth by each answer before the limit is measured, and the most after; it doubles with every so
+#: many answers without a refusal, for a limit that was measured too low.
+SEARCH, PATIENCE = 0.05, 40
+#: Answers between two refusals that measure a limit.
+ENOUGH = 4
+#: Requests at once at the start.
+FIRST = 2
+
+
+class Pace:
+    """When the next request may go out; times in seconds of any clock.
+
+    Examples
+    --------
+    >>> pace = Pace()
+    >>> pace.wait(now=0.0, in_flight=0)
+    0.0
+    >>> pace.sent(0.0)
+    >>> pace.refused(0.5, sent=0.0, pause=2.0)
+    >>> pace.wait(now=1.0, in_flight=0)
+    1.5
+    """
+
+    def __init__(self) -> None:
+        self.rate = math.inf
+        self._at_once = FIRST
+        self._began: float | None = None
+        self._refusal: float | None = None
+        self._accepted = 0
+        self._growth = SEARCH
+        self._next = -math.inf
+        self._pause = -math.inf
+        self._burst = 1.0
+
+    def wait(self, now: float, in_flight: int) -> float:
+        """Seconds until a request may go out, 0 if one may go now; infinite: after an answer."""
+        if in_flight >= self._at_once:
+            return math.inf
+        return max(0.0, self._pause - now, self._next - now)
+
+    def sent(self, now: float) -> None:
+        """A request has gone out."""
+        if self._began is None:
+            self._began = now
+        if math.isfinite(self.rate):
+            # What was not used is saved up, but not more than the burst.
+            saved = now - (self._burst - 1.0) / self.rate
+            self._next = max(self._next, saved) + 1.0 / self.rate
+
+    def answered(self, now: float, pause: float | None = None) -> None:
+        """A request was answered; `pause`: the server says that it takes none for so long."""
+        self._accepted += 1
+        self._at_once += 1
+        if math.isfinite(self.rate):
+            self.rate *= 1.0 + self._growth
+            if self._accepted % PATIENCE == 0:
+                self._growth = min(2.0 * self._growth, SEARCH)
+        if pause is not None:
+            self._pause = max(self._pause, now + pause)
+
+    def refused(self, now: float, sent: float, pause: float | None = None) -> None:
+        """A request sent at `sent` was refused for its rate.
+
+        Refusals of requests that were under way at the last one are the same event.
+        """
+        if self._refusal is None or sent >= self._refusal:
+            since = self._refusal if self._refusal is not None else self._began
+            seconds = max(now - (now if since is None else since), 0.05)
+            measured = self._accepted / seconds
+            if self._refusal is None:
+                self.rate = max(measured, 1.0 / seconds)
+            elif self._accepted >= ENOUGH:
+                self.rate, self._growth = BELOW * measured, GROWTH
+            else:
+                self.rate *= 0.7
+            self._refusal, self._accepted = now, 0
+            self._burst = max(1.0, min(self.rate * (pause or 0.0), 32.0))
+        self._pause = max(self._pause, now + (1.0 / self.rate if pause is None else pause))
+        self._next = max(self._next, now)

@@ -1,0 +1,436 @@
+"""`Book`: a Ranker and the journal of everything that it was asked and told.
+
+Asks have numbers, and answers are told to the Ranker in the order of these numbers, whenever they
+arrived. No line says "told": a line that records asks or an event says after how many answers told
+it took place, and replaying tells so many first. Lines of earlier versions, and those of runs that
+tell answers as they come, are told where they stand.
+
+Replaying imposes the pairs and draws that the journal records: nothing is selected again, so that
+a run outlives a change of the method that selects.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import RunError
+from ..masking import mask_values
+from .identity import COMPARED, NO_LIMIT, Differences
+from .journal import Journal
+from .lines import Record
+from .tally import Tally
+
+if TYPE_CHECKING:
+    from ..ranker import Ranker
+
+#: An item as the Ranker names it: a doc_id, or (task, doc_id).
+Item = Any
+Pair = tuple[str, Item]
+#: States of an ask.
+OPEN, ANSWERED, TOLD, LEFT = "open", "answered", "told", "left"
+
+
+@dataclass
+class Ask:
+    """One item that a model is asked.
+
+    Attributes
+    ----------
+    number : int
+        Its place in the line.
+    model, item
+    state : str
+        ``"open"``, ``"answered"`` (and not told yet), ``"told"`` or ``"left"`` (its model was put
+        aside, or the run ended before).
+    answer : dict or None
+        The record of its answer or failure.
+    """
+
+    number: int
+    model: str
+    item: Item
+    state: str = OPEN
+    answer: Record | None = None
+
+    @property
+    def pair(self) -> Pair:
+        """Model and item."""
+        return self.model, self.item
+
+
+class Book:
+    """A Ranker in step with its journal.
+
+    Parameters
+    ----------
+    ranker : Ranker
+        Fresh; `read` replays what the journal holds.
+    journal : Journal
+    clock : callable
+        Seconds of the epoch.
+
+    Attributes
+    ----------
+    asks : list of Ask
+        By number.
+    head : int
+        Number of the first ask that is neither told nor left.
+    told : int
+        Answers and failures that the Ranker knows.
+    answers : dict of (model, item) to dict
+        Records of the answers that the Ranker was told, and of those that lie beyond its bank.
+    waiting : dict of (model, item) to dict
+        Records of answers that it was not told yet.
+    told_of : dict of model to int
+        `told` by model.
+    ended : dict or None
+        The record by which the last session ended.
+    closed : bool
+        Whether it said what became of all that was under way; it was killed otherwise.
+    """
+
+    def __init__(
+        self, ranker: Ranker, journal: Journal, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.ranker = ranker
+        self.journal = journal
+        self.asks: list[Ask] = []
+        self.head = self.told = 0
+        self.answers: dict[Pair, Record] = {}
+        self.waiting: dict[Pair, Record] = {}
+        self.ended: Record | None = None
+        self.tally = Tally()
+        self.told_of: dict[str, int] = defaultdict(int)
+        self._open: dict[Pair, Ask] = {}
+        self._ended: set[Pair] = set()
+        self.closed = True
+        self._lost = self._lowered = 0.0  # what attempts lost; by how much the budget was lowered
+        self._clock = clock
+
+    # -- what a reader calls ---------------------------------------------------------------
+
+    def read(self) -> int:
+        """Replay what the journal holds beyond what was read or written before.
+
+        Returns
+        -------
+        int
+            Number of new records.
+
+        Raises
+        ------
+        RunError
+            The journal is damaged, holds records of a later version, or contradicts itself.
+        """
+        records = self.journal.read_new()
+        self.replay(records)
+        return len(records)
+
+    def replay(self, records: Iterable[Record]) -> None:
+        """Take in records that are journalled already."""
+        for record in records:
+            self._take(record)
+
+    def settle(self) -> None:
+        """Bring the Ranker to where the run stands: for results, nothing is asked after it.
+
+        What arrived in its turn is told; what is behind the answer that ended the run is not, and
+        what was asked and not told is given back.
+        """
+        if self.ended is not None:
+            self._tell_to(self.ended["after"])
+            if self.ended.get("gaps"):
+                for ask in self.asks[self.head :]:
+                    if ask.state == ANSWERED:
+                        self.tell(ask)
+        while self.ended is None and (due := self.next_told) is not None:
+            self.tell(due)
+        if self.ended is not None:
+            for ask in list(self._open.values()):
+                self._leave(ask)
+                self.ranker.release(*ask.pair)
+            if self.ended["reason"]:
+                self.ranker.stop(self.ended["reason"])
+
+    @property
+    def next_told(self) -> Ask | None:
+        """The ask whose answer is told next; None where it is not there yet."""
+        while self.head < len(self.asks) and self.asks[self.head].state in (TOLD, LEFT):
+            self.head += 1
+        ask = self.asks[self.head] if self.head < len(self.asks) else None
+        return ask if ask is not None and ask.state == ANSWERED else None
+
+    @property
+    def pending(self) -> Iterable[Ask]:
+        """Asks that are neither told nor left, by number."""
+        return self._open.values()
+
+    @property
+    def unanswered(self) -> list[Ask]:
+        """Asks without an answer, by number."""
+        return [ask for ask in self._open.values() if ask.state == OPEN]
+
+    def has(self, pair: Pair) -> bool:
+        """Whether a pair has an answer or was given up, told or not."""
+        return pair in self._ended or pair in self.waiting
+
+    def count_all(self) -> None:
+        """Put answers that the Ranker was not told among `answers`: a full run has them too."""
+        self.answers |= {p: r for p, r in self.waiting.items() if "responses" in r}
+
+    @property
+    def done(self) -> bool:
+        """Whether the run is over, as far as the journal says."""
+        return self.ended is not None or self.ranker.done
+
+    def elapsed(self) -> float:
+        """Seconds of running so far, over all sessions of the journal."""
+        return self.tally.elapsed_at(self._clock())
+
+    # -- what a run calls --------------------------------------------------------------------
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Write answers and notes in one piece, then take them in.
+
+        Raises
+        ------
+        RunError
+            The journal cannot be written; nothing of it counts then.
+        """
+        if not records:
+            return
+        now = round(self._clock(), 3)
+        for record in records:
+            if record["op"] in ("tell", "fail"):
+                answer_is_right(record)
+        kept = [mask_values({**record, "time": now}) for record in records]
+        self.journal.append(kept)
+        if any("item" in record for record in kept):
+            self.journal.make_durable()  # paid for: it survives a power cut
+        for record in kept:
+            self._take(record)
+
+    def event(self, op: str, **details: Any) -> None:
+        """Write something that takes place now, between two answers told."""
+        self.write([{"op": op, "after": self.told, **details}])
+
+    def note(self, event: str, op: str = "note", **details: Any) -> None:
+        """Write something that the Ranker does not hear of."""
+        self.write([{"op": op, "event": event, **details}])
+
+    def change(self, differences: Differences, identity: Mapping[str, Any]) -> None:
+        """Change a living run, as `identity.differences` allows.
+
+        Parameters
+        ----------
+        differences : Differences
+            Nothing is written where nothing has changed.
+        identity : mapping
+            What the run is from now on; the next resume is compared with it.
+        """
+        if differences.changes or differences.ranker:
+            kept = {k: identity[k] for k in (*COMPARED, "ranker") if k in identity}
+            self.event(
+                "change", ranker=differences.ranker, settings=differences.changes, identity=kept
+            )
+
+    def place(self, model: str, item: Item) -> Ask:
+        """An ask that the Ranker has just made; `write_asks` records it."""
+        ask = Ask(len(self.asks), model, _plain(item))
+        self.asks.append(ask)
+        self._open[ask.pair] = ask
+        if (late := self.waiting.get(ask.pair)) is not None:
+            ask.state, ask.answer = ANSWERED, late  # it came after its model was put aside
+        return ask
+
+    def write_asks(self, asks: Sequence[tuple[Ask, int]]) -> None:
+        """Write asks in one line, each with the number of answers told before it."""
+        if not asks:
+            return
+        pairs = [ask.pair for ask, _ in asks]
+        record = {
+            "op": "ask",
+            "n": asks[0][0].number,
+            "pairs": pairs,
+            "draws": [self.ranker.probability(*pair) for pair in pairs],
+            "after": [after for _, after in asks],
+            "time": round(self._clock(), 3),
+        }
+        self.journal.append([mask_values(record)])
+        self.tally.count(record)
+        self.closed = False
+
+    def tell(self, ask: Ask) -> None:
+        """Tell the Ranker the answer of an ask."""
+        record = ask.answer
+        assert record is not None
+        self._told(record, ask.model, ask.item)
+        ask.state = TOLD
+        del self._open[ask.pair]
+
+    # -- replaying -----------------------------------------------------------------------------
+
+    def _told(self, record: Record, model: str, item: Item) -> None:
+        cost = record.get("cost")
+        if record["op"] == "tell":
+            self.ranker.tell(model, item, record["score"], cost=cost)
+        else:
+            self.ranker.fail(model, item, record["reason"], cost=cost)
+        self.told += 1
+        self.told_of[model] += 1
+        self.tally.told(record)
+        self.waiting.pop((model, item), None)
+        self._ended.add((model, item))
+        if "responses" in record or record["op"] == "tell":
+            self.answers[model, item] = record
+
+    def _tell_to(self, after: int) -> None:
+        """Tell answers in the order of their asks, until so many are told."""
+        while self.told < after:
+            ask = self.next_told
+            if ask is None:
+                raise RunError(
+                    f"{self.journal} contradicts itself: after {self.told} answers told the next "
+                    f"is missing; `lm-eval-ccat verify RUN` says more"
+                )
+            self.tell(ask)
+
+    def _leave(self, ask: Ask) -> None:
+        ask.state = LEFT
+        self._open.pop(ask.pair, None)
+
+    def _take(self, record: Record) -> None:
+        op = record.get("op")
+        if op in ("tell", "fail"):
+            self._arrive(record)
+        elif op == "ask":
+            self._take_asks(record)
+        elif op in _EVENTS:
+            if "after" in record:
+                self._tell_to(record["after"])
+            _EVENTS[op](self, record)
+        elif op == "session":
+            self.ended = None
+            self._lower_budget()
+        elif op == "note":
+            self.closed = record["event"] == "interrupted"
+            if "responses" in record:  # beyond the bank
+                self.answers[record["model"], record["item"]] = record
+        elif op != "header":
+            raise RunError(
+                f"{self.journal} holds a record {op!r} that this version does not know; update "
+                "lm-eval-ccat"
+            )
+        self.tally.count(record)
+
+    def _take_asks(self, record: Record) -> None:
+        self.closed = False
+        after = record.get("after") or [self.told] * len(record["pairs"])
+        for n, (model, item) in enumerate(record["pairs"]):
+            self._tell_to(after[n])
+            if record["draws"] is None:  # format 1: the audit's draws follow from its seed
+                probability = self.ranker.audit_draw(model, item)
+            else:
+                probability = record["draws"][n]
+            self.ranker.impose([(model, item, probability)])
+            self.place(model, item)
+
+    def _arrive(self, record: Record) -> None:
+        """An answer: told when its turn comes, or where it stands if its line has no number."""
+        pair = record["model"], record["item"]
+        ask = self._open.get(pair)
+        if "n" in record:
+            if not self.has(pair):  # else to a second request; the first answer counts
+                self.waiting[pair] = record
+                if ask is not None:
+                    ask.state, ask.answer = ANSWERED, record
+            return
+        self._told(record, *pair)
+        if ask is not None:
+            ask.state, ask.answer = TOLD, record
+            del self._open[pair]
+
+    # -- events --------------------------------------------------------------------------------
+
+    def _release(self, record: Record) -> None:
+        pair = record["model"], record["item"]
+        self.ranker.release(*pair)
+        if pair in self._open:
+            self._leave(self._open[pair])
+
+    def _drop(self, record: Record) -> None:
+        for ask in [ask for ask in self._open.values() if ask.model == record["model"]]:
+            self._leave(ask)
+        self.ranker.drop(record["model"], record["reason"])
+
+    def _restore(self, record: Record) -> None:
+        self.ranker.restore(record["model"])
+
+    def _stop(self, record: Record) -> None:
+        self.ranker.stop(record["reason"])
+
+    def _end(self, record: Record) -> None:
+        self.ended, self.closed = record, True
+
+    def _lose(self, record: Record) -> None:
+        """What brought no answer and may have been billed is not there to be spent again."""
+        self._lost += record.get("cost") or 0.0
+        if self.ended is None:  # else when the run goes on: its result stands
+            self._lower_budget()
+
+    def _lower_budget(self) -> None:
+        cost, self._lowered = self._lost - self._lowered, self._lost
+        if cost > 0.0 and math.isfinite(self.ranker.budget):
+            self.ranker.change(budget=max(self.ranker.budget - cost, 1e-12))
+
+    def _change(self, record: Record) -> None:
+        wanted = dict(record["ranker"])
+        if wanted.get("budget") == NO_LIMIT:
+            wanted["budget"] = math.inf
+        elif "budget" in wanted:
+            wanted["budget"] = max(wanted["budget"] - self._lost, 1e-12)
+            self._lowered = self._lost
+        if wanted.get("max_items") == NO_LIMIT:
+            del wanted["max_items"]  # the rule that stands beside it has none
+        self.ranker.change(**wanted)
+
+
+_EVENTS: dict[str, Callable[[Book, Record], None]] = {
+    "release": Book._release,
+    "drop": Book._drop,
+    "restore": Book._restore,
+    "stop": Book._stop,
+    "end": Book._end,
+    "lost": Book._lose,
+    "change": Book._change,
+}
+
+
+def answer_is_right(record: Mapping[str, Any]) -> None:
+    """Refuse an answer that the Ranker would refuse, before it is written.
+
+    Raises
+    ------
+    RunError
+        A score is not in [0, 1], or a cost is below 0.
+    """
+    score = record.get("score", 0.0)
+    for value in score.values() if isinstance(score, Mapping) else [score]:
+        if not (isinstance(value, int | float) and math.isfinite(value) and 0 <= value <= 1):
+            model, item = record["model"], record["item"]
+            raise RunError(f"score {value!r} of {model} on item {item!r} is not in [0, 1]")
+    cost = record.get("cost") or 0.0
+    if not (math.isfinite(cost) and cost >= 0.0):
+        raise RunError(f"cost {cost!r} of {record['model']} is not a number of at least 0")
+
+
+def _plain(item: Any) -> Any:
+    """An item as JSON can hold it: arrays hand out NumPy integers."""
+    if isinstance(item, tuple):
+        return (str(item[0]), _plain(item[1]))
+    return item if isinstance(item, str) else int(item)

@@ -1,0 +1,194 @@
+"""What a journal says beside the Ranker's state: money in three columns, tokens, failures, time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .lines import Record
+
+Pair = tuple[str, Any]
+#: The columns of a run's money: what a server bills by its own count, or a price per item states;
+#: what is taken to have been billed (tokens that we counted, an error that answered); what may
+#: have been billed (a connection that broke after the request was written, or was abandoned).
+BILLED, ASSUMED, UNKNOWN = COLUMNS = ("billed", "assumed", "unknown")
+#: Notes of earlier versions: an attempt that was given up, and those that a session left under way.
+LOST, CUT_OFF = "lost attempt", "in flight when the session before ended"
+
+
+def _columns() -> dict[str, float]:
+    return dict.fromkeys(COLUMNS, 0.0)
+
+
+@dataclass
+class Tally:
+    """Sums over the records of a journal, by model.
+
+    Attributes
+    ----------
+    money : dict of model to dict of column to float
+        Dollars, where the price is known; of all attempts, told or not.
+    attempts : dict of model to dict of reason to int
+        Attempts that brought nothing, by what became of them.
+    seconds : dict of model to float
+        Of all answers.
+    answered, input_tokens, output_tokens, token_sources, empty_outputs, prior
+        Of the answers that the Ranker knows.
+    served : dict of model to dict of (str, str) to int
+        Answers by what the server said that gave them: its model and its fingerprint, each "" where
+        it did not say, in the order in which they first came.
+    finished : dict of model to dict of reason to int
+        Answers by how they ended (``"length"``, ``"content_filter"``, ...).
+    refused_usage : dict of model to str
+        The server's last statement of tokens that cannot be right.
+    unscored : dict of model to list of str
+        Why answers that have a score lack another, because a judge failed.
+    failures : dict of model to list of (item, reason)
+    set_aside : dict of model to str
+        Models that are asked nothing now, and why.
+    away : set of str
+        Those of them that may come back by themselves.
+    wire : dict of model to int
+        Most items that a model had under way at once in the last session.
+    put_aside : bool
+        Whether a model was ever put aside, after which no other run asks just the same.
+    changes : list of dict
+        Records of what changed during the run.
+    elapsed : float
+        Seconds of running, up to the last record.
+    resumed : int
+    """
+
+    money: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(_columns))
+    attempts: dict[str, dict[str, int]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(int))
+    )
+    answered: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    input_tokens: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    output_tokens: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    token_sources: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    empty_outputs: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    prior: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    unscored: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    served: dict[str, dict[tuple[str, str], int]] = field(default_factory=lambda: defaultdict(dict))
+    finished: dict[str, dict[str, int]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(int))
+    )
+    refused_usage: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, list[tuple[Any, str]]] = field(default_factory=lambda: defaultdict(list))
+    set_aside: dict[str, str] = field(default_factory=dict)
+    away: set[str] = field(default_factory=set)
+    wire: dict[str, int] = field(default_factory=dict)
+    put_aside: bool = False
+    changes: list[Record] = field(default_factory=list)
+    elapsed: float = 0.0
+    resumed: int = 0
+    _last: float | None = None
+
+    def count(self, record: Record) -> None:
+        """Take in one record."""
+        op, when = record["op"], record.get("time")
+        if op == "session":
+            self.resumed += record.get("event") == "resume"
+        elif when is not None and self._last is not None:
+            self.elapsed += max(0.0, when - self._last)
+        if when is not None:
+            self._last = when
+        if kind := _KINDS.get(op):
+            kind(self, record, str(record.get("model")))
+
+    def elapsed_at(self, now: float) -> float:
+        """Seconds of running up to now."""
+        return self.elapsed + (0.0 if self._last is None else max(0.0, now - self._last))
+
+    def column(self, name: str) -> float:
+        """One column's sum over all models."""
+        return sum(columns[name] for columns in self.money.values())
+
+    def _pay(self, model: str, record: Mapping[str, Any], column: str) -> None:
+        usd = record.get("usd")
+        if usd is not None:
+            self.money[model][record.get("column", column)] += usd
+
+    def _answer(self, record: Record, model: str) -> None:
+        tokens = record.get("tokens") or {}
+        usual = ASSUMED if tokens.get("source", "usage") != "usage" else BILLED
+        self._pay(model, record, usual)
+        self.seconds[model] += record.get("seconds") or 0.0
+
+    def told(self, record: Record) -> None:
+        """Take in an answer or failure as the Ranker hears of it."""
+        model, tokens = record["model"], record.get("tokens") or {}
+        if record["op"] == "fail":
+            self.failures[model].append((record["item"], record["reason"]))
+            return
+        self.answered[model] += 1
+        if record.get("prior") is not None:
+            self.prior[model] += 1
+        if tokens:
+            self.input_tokens[model] += tokens["input"]
+            self.output_tokens[model] += tokens["output"]
+            self.token_sources[model].add(tokens["source"])
+        self.empty_outputs[model] += bool(record.get("empty"))
+        self._heard(model, record.get("served") or ())
+        if record.get("unscored"):
+            self.unscored[model].append("; ".join(record["unscored"]))
+
+    def _heard(self, model: str, served: Iterable[Mapping[str, Any]]) -> None:
+        """Take in what the server said of an answer's requests."""
+        identities = dict.fromkeys(
+            (one.get("model") or "", one.get("fingerprint") or "") for one in served
+        )
+        for identity in identities:
+            if any(identity):
+                self.served[model][identity] = self.served[model].get(identity, 0) + 1
+        for reason in {reason for one in served for reason in one.get("finish", ())}:
+            self.finished[model][reason] += 1
+        for one in served:
+            if one.get("refused_usage"):
+                self.refused_usage[model] = one["refused_usage"]
+
+    def _lost(self, record: Record, model: str) -> None:
+        self._pay(model, record, UNKNOWN)
+        self.attempts[model][str(record.get("why", "lost"))] += 1
+
+    def _note(self, record: Record, model: str) -> None:
+        if record["event"] == "windows":
+            self.wire = record["wire"]
+        elif record["event"] == "beyond the bank":
+            self._pay(model, record, BILLED)
+        elif record["event"] in (LOST, CUT_OFF) or record["event"].startswith("late "):
+            # Of earlier versions, which stated costs in the budget's currency.
+            column = ASSUMED if record["event"] == LOST else UNKNOWN
+            self._pay(model, {"usd": record.get("cost") or 0.0}, column)
+
+    def _released(self, record: Record, model: str) -> None:
+        if record.get("cost"):
+            self._pay(model, {"usd": record["cost"]}, UNKNOWN)
+
+    def _dropped(self, record: Record, model: str) -> None:
+        self.set_aside[model] = record["reason"]
+        (self.away.add if record.get("away") else self.away.discard)(model)
+        self.put_aside = True
+
+    def _restored(self, record: Record, model: str) -> None:
+        self.set_aside.pop(model, None)
+        self.away.discard(model)
+
+    def _changed(self, record: Record, model: str) -> None:
+        self.changes.append(record)
+
+
+_KINDS: dict[str, Callable[[Tally, Record, str], None]] = {
+    "tell": Tally._answer,
+    "fail": Tally._answer,
+    "lost": Tally._lost,
+    "note": Tally._note,
+    "release": Tally._released,
+    "drop": Tally._dropped,
+    "restore": Tally._restored,
+    "change": Tally._changed,
+}

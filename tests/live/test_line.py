@@ -1,0 +1,201 @@
+"""Answers take effect in the order in which they were asked: equal runs end equally."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from bench import Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat.harness.prices import Price
+from lm_eval_ccat.live import lane
+from lm_eval_ccat.live.models import Answer, Model
+from lm_eval_ccat.live.money import Till
+from lm_eval_ccat.live.observer import Observer
+from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.live.run import Run
+from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.metrics.scale import Scale
+from lm_eval_ccat.runs.book import Book
+from lm_eval_ccat.runs.journal import JournalFile, MemoryJournal
+
+THREE = ["m01", "m03", "m05"]
+
+
+class Latencies(Mapping[str, float]):
+    """Random latencies of a server's models; `slow` ones take so many times as long."""
+
+    def __init__(self, seed: int, median: float = 0.004, **slow: float) -> None:
+        self.random, self.median, self.slow = random.Random(seed), median, slow
+
+    def __getitem__(self, model: str) -> float:
+        return self.median * self.slow.get(model, 1.0) * self.random.lognormvariate(0.0, 1.0)
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def facts(content: dict[str, Any]) -> dict[str, Any]:
+    """What a result says, times, attempts and money aside."""
+    aside = ("seconds", "usd", "money", "attempts_lost", "run_dir", "last_line")
+    kept = {k: v for k, v in content.items() if k not in aside}
+    kept["models"] = {
+        name: {k: v for k, v in block.items() if k not in aside}
+        for name, block in content["models"].items()
+    }
+    return dict(json.loads(json.dumps(kept)))
+
+
+@pytest.mark.parametrize("bank", ["default.bank.json", ""])
+def test_latencies_and_slots_change_no_result(bench: Bench, bank: str) -> None:
+    results = []
+    for seed, slots in enumerate((1, 4, 8, 8)):
+        with CompletionsServer(bench.outputs, latency=Latencies(seed)) as server:
+            config = bench.config(
+                server.url, THREE, bank=bank, seed=3, max_items=40,
+                model_args={"num_concurrent": slots}, entry={"price": {"input": 1, "output": 4}},
+                metrics=["share"],
+            )  # fmt: skip
+            results.append(facts(rank(config).content))
+    assert all(result == results[0] for result in results)
+
+
+def spent(bench: Bench, latency: Any, mood: Any = None) -> tuple[float, float, dict[str, Any]]:
+    """(what the server billed, seconds, result) of one ranking of three models."""
+    with CompletionsServer(bench.outputs, latency=latency, mood=mood) as server:
+        config = bench.config(
+            server.url, THREE, bank="default.bank.json", seed=1,
+            model_args={"num_concurrent": 4, "timeout": 60},
+            entry={"price": {"item": 0.001}},
+            failures={"backoff": 0.1, "max_backoff": 0.5, "outage_minutes": 0.04},
+        )  # fmt: skip
+        began = time.monotonic()
+        content = rank(config).content
+        seconds = time.monotonic() - began
+        return 0.001 * sum(server.answered.values()), seconds, content
+
+
+def test_a_rival_in_trouble_costs_what_a_calm_one_does(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm, _, result = spent(bench, Latencies(0))
+    slow, _, content = spent(bench, Latencies(1, m05=20.0))
+    assert facts(content) == facts(result)
+    began: list[float] = []
+
+    def away(model: str, prompt: str, before: int) -> tuple[Any, ...] | None:
+        if model != "m05":
+            return None
+        began.append(time.monotonic())
+        return ("status", 503) if began[-1] - began[0] < 1.0 else None
+
+    outage, _, content = spent(bench, Latencies(2), away)
+    assert facts(content) == facts(result)
+
+    def hangs(model: str, prompt: str, before: int) -> tuple[Any, ...] | None:
+        return ("hang", 40.0) if model == "m05" else None
+
+    monkeypatch.setattr(lane, "SILENCE", 2.0)
+    monkeypatch.setattr(lane, "UNKNOWN", 1.0)
+    hanging, _, content = spent(bench, Latencies(3), hangs)
+    assert content["models"]["m05"]["set_aside"]
+    assert content["money"]["unknown"] >= 0.001
+    for cost in (slow, outage, hanging):  # answers behind the deciding one are a window at most
+        assert cost <= 1.1 * calm + 0.001 * 16
+
+
+class Double(Model):
+    """A model whose scores are known; it may be slow, and notes how it is used."""
+
+    def __init__(
+        self, name: str, score: float, batch: int = 1, memory: float | None = None
+    ) -> None:
+        super().__init__(name, Price())
+        self.score, self.full, self.memory = score, batch, memory
+        self.loads, self.sizes = 0, list[int]()
+
+    def open(self) -> None:
+        self.loads += 1
+        self.batch = self.full
+
+    def ask(self, items: Sequence[Any]) -> list[Answer]:
+        self.sizes.append(len(items))
+        return [Answer(item=item, score=self.score, raw=self.score) for item in items]
+
+
+def plan_of(models: Sequence[Model], **options: Any) -> Any:
+    """As much of a plan as a run looks at."""
+    entries = [{"name": model.name, "model": "double"} for model in models]
+    spec = Spec.read({"task": "t", "models": entries, **options})
+    return SimpleNamespace(
+        config=spec, outcome=SimpleNamespace(task="t"), outcomes={"t": None}, measured={"t": {}},
+        sessions={}, known=None, scale=Scale(), label="share", currency="items", budget=None,
+        seconds=None,
+        warmup=spec.warmup, expected_usd=lambda model, item: None,
+        till=lambda entry: Till(Price(), None, "items"),
+    )  # fmt: skip
+
+
+def run(models: Sequence[Model], ranker: Ranker, journal: Any = None, **options: Any) -> Book:
+    book = Book(ranker, journal or MemoryJournal())
+    book.read()
+    book.note("start", op="session")
+    assert Run(plan_of(models, **options), book, models, Observer()).go()
+    return book
+
+
+def test_weights_that_do_not_fit_take_turns_with_few_loads(bench: Bench, tmp_path: Path) -> None:
+    models = [Double(name, score, 4, 6.0) for name, score in (("a", 0.4), ("b", 0.5), ("c", 0.6))]
+    bank = ItemBank.load(bench.bank)
+    ranker = Ranker(bank, {"a": 1.0, "b": 1.0, "c": 1.0}, max_items=40, stop="limits")
+    book = run(models, ranker, JournalFile(tmp_path / "journal.jsonl"), memory=10)
+    assert all(len(items) == 40 for items in book.ranker.result().items.values())
+    # 40 items in turns of a window of 16.
+    assert sum(model.loads for model in models) <= 10
+
+
+def test_models_of_unknown_memory_take_turns_in_whole_batches(bench: Bench) -> None:
+    models = [Double("a", 0.4, 32, float("inf")), Double("b", 0.6, 32, float("inf"))]
+    bank = ItemBank.load(bench.folder / "default.bank.json")
+    run(models, Ranker(bank, {"a": 1.0, "b": 1.0}, stop="limits", max_items=96))
+    assert all(sum(model.sizes) == 96 and max(model.sizes) == 32 for model in models)
+
+
+def test_a_killed_line_goes_on_where_it_was(bench: Bench, tmp_path: Path) -> None:
+    """Every prefix of a journal, taken up again, ends as the whole run did."""
+
+    def ranker() -> Ranker:
+        prices = {"a": 1.0, "b": 2.0, "c": 1.5}
+        return Ranker(ItemBank.load(bench.folder / "default.bank.json"), prices, max_items=30)
+
+    def models() -> list[Model]:
+        return [Double(n, s) for n, s in (("a", 0.5), ("b", 0.52), ("c", 0.7))]
+
+    lines: list[bytes] = []
+    whole = run(models(), ranker(), MemoryJournal(lines)).ranker.result()
+    for cut in range(2, len(lines), max(1, len(lines) // 12)):
+        again = run(models(), ranker(), MemoryJournal(lines[:cut])).ranker.result()
+        assert again == whole
+
+
+@pytest.mark.parametrize("order", ["asked", "arrival"])
+def test_what_a_journal_says_is_what_the_run_ended_with(bench: Bench, order: str) -> None:
+    lines: list[bytes] = []
+    bank = ItemBank.load(bench.bank)
+    models = [Double("a", 0.4), Double("b", 0.6)]
+    book = run(models, Ranker(bank, {"a": 1.0, "b": 1.0}), MemoryJournal(lines), order=order)
+    again = Book(Ranker(bank, {"a": 1.0, "b": 1.0}), MemoryJournal(lines))
+    again.read()
+    again.settle()
+    assert again.ranker.result() == book.ranker.result() and again.done

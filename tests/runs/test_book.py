@@ -1,0 +1,316 @@
+"""The Ranker and its journal together: what is on disk when, what is told when, what adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from worlds.journals import Teller
+
+from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat.errors import RunError
+from lm_eval_ccat.runs.book import Book
+from lm_eval_ccat.runs.identity import Differences
+from lm_eval_ccat.runs.journal import MemoryJournal
+
+
+def make_bank() -> Any:
+    rng = np.random.default_rng(0)
+    logits = np.linspace(-1, 1, 8)[:, None] + rng.normal(size=(1, 30)) + rng.normal(size=(8, 30))
+    scores = 1.0 / (1.0 + np.exp(-logits))
+    table = ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(8)])
+    return calibrate(table, method="paper")
+
+
+BANK = make_bank()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def fresh(**options: Any) -> Ranker:
+    return Ranker(BANK, {"a": 1.0, "b": 2.0}, warmup=4, max_items=8, **options)
+
+
+def teller(lines: list[bytes] | None = None, clock: Clock | None = None) -> Teller:
+    book = Teller(fresh(), MemoryJournal(lines), clock=clock or Clock())
+    book.read()
+    return book
+
+
+def numbered(book: Book, n: int) -> list[dict[str, Any]]:
+    """Asks as a line makes them; the records of their answers, by number."""
+    asks = [(book.place(*pair), book.told) for pair in book.ranker.ask(n)]
+    book.write_asks(asks)
+    return [
+        {"op": "tell", "n": a.number, "model": a.model, "item": a.item, "score": 0.5, "cost": 1.0}
+        for a, _ in asks
+    ]
+
+
+class Recorder(MemoryJournal):
+    """Says what happened in which order, and may refuse."""
+
+    def __init__(self, happened: list[str]) -> None:
+        super().__init__()
+        self.happened = happened
+        self.full = False
+
+    def append(self, records: Any) -> None:
+        if self.full:
+            raise RunError("No space left on device")
+        records = list(records)
+        super().append(records)
+        self.happened += [f"written {r['op']}" for r in records]
+
+    def make_durable(self) -> None:
+        self.happened.append("durable")
+
+
+def test_a_score_is_on_disk_for_good_before_the_ranker_knows_it() -> None:
+    happened: list[str] = []
+    book = Teller(fresh(), Recorder(happened), clock=Clock())
+    [(model, item)] = book.ask(1)
+    tell = book.ranker.tell
+
+    def told(*args: Any, **kwargs: Any) -> None:
+        happened.append("applied")
+        tell(*args, **kwargs)
+
+    book.ranker.tell = told  # type: ignore[method-assign]
+    book.answer(model, item, 0.5, 1.0)
+    assert happened == ["written ask", "written tell", "durable", "applied"]
+
+
+def test_what_the_disk_refuses_the_ranker_never_hears() -> None:
+    journal = Recorder([])
+    book = Teller(fresh(), journal, clock=Clock())
+    [(model, item)] = book.ask(1)
+    journal.full = True
+    calls: list[Callable[[], Any]] = [
+        lambda: book.answer(model, item, 0.5, 1.0),
+        lambda: book.fail(model, item, "HTTP 400"),
+        lambda: book.release(model, item),
+        lambda: book.drop(model, "HTTP 401"),
+        lambda: book.stop("time"),
+    ]
+    for call in calls:
+        with pytest.raises(RunError, match="No space"):
+            call()
+    result = book.ranker.result()
+    assert result.items[model] == [] and not result.set_aside and not book.done
+    assert book.claims == [(model, item)] and not book.answers
+
+
+def test_answers_are_told_by_number_and_replayed_to_the_same_state() -> None:
+    lines: list[bytes] = []
+    book = Book(fresh(), MemoryJournal(lines), clock=Clock())
+    records = numbered(book, 5)
+    book.write([records[3], records[1]])
+    assert book.told == 0 and book.next_told is None and len(book.waiting) == 2
+    book.write([records[0]])
+    while (ask := book.next_told) is not None:
+        book.tell(ask)
+    assert book.told == 2 and book.head == 2
+    book.event("drop", model=records[4]["model"], reason="away", away=True)
+    book.write([records[2]])
+    again = Book(fresh(), MemoryJournal(lines), clock=Clock())
+    again.read()
+    for one in (book, again):
+        one.settle()
+    assert again.ranker.result() == book.ranker.result()
+    # What came to asks that left the line is kept, and used where its item is asked again.
+    [(late, record)] = [(p, r) for p, r in again.waiting.items()][:1]
+    assert record["score"] == 0.5 and late not in again.answers and again.has(late)
+
+
+def test_the_first_answer_to_an_ask_counts_and_the_second_is_paid() -> None:
+    lines: list[bytes] = []
+    book = Book(fresh(budget=40.0), MemoryJournal(lines), clock=Clock())
+    [record] = numbered(book, 1)
+    book.write([record])
+    book.tell(book.asks[0])
+    book.write([{**record, "score": 0.9}])
+    pair = record["model"], record["item"]
+    assert book.answers[pair]["score"] == 0.5 and not book.waiting
+    book.event("lost", model="a", item=pair[1], cost=2.5, usd=2.5, column="unknown", why="hung")
+    again = Book(fresh(budget=40.0), MemoryJournal(lines), clock=Clock())
+    again.read()
+    for one in (book, again):
+        assert one.ranker.budget == 37.5 and one.tally.money["a"]["unknown"] == 2.5
+        assert one.tally.attempts["a"] == {"hung": 1}
+
+
+def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on() -> None:
+    lines: list[bytes] = []
+    book = Book(fresh(budget=40.0), MemoryJournal(lines), clock=Clock())
+    numbered(book, 2)
+    book.event("end", reason="a deadline")
+    book.settle()
+    book.event("lost", model="a", item=1, cost=2.0, why="deadline")
+    assert book.done and book.ranker.result().stopped_because == "a deadline"
+    book.note("resume", op="session")
+    again = Book(fresh(budget=40.0), MemoryJournal(lines), clock=Clock())
+    again.read()
+    assert again.ranker.budget == 38.0 and not again.done and len(again.unanswered) == 2
+
+
+def test_what_the_journal_says_adds_up_and_is_read_back() -> None:
+    lines: list[bytes] = []
+    clock = Clock()
+    book = teller(lines, clock=clock)
+    book.note("start", op="session")
+    tokens = {"input": 100, "output": 7, "source": "usage"}
+    spent = {"a": 0.0, "b": 0.0}
+    for n in range(6):
+        for model, item in book.ask(1):
+            clock.now += 2.0
+            if n == 3:
+                book.fail(model, item, "HTTP 400", cost=0.25, seconds=0.5)
+                spent[model] += 0.25
+            elif n == 4:
+                book.release(model, item, why="interrupted")
+            else:
+                about = {"seconds": 0.5, "tokens": tokens, "empty": n == 0, "usd": 1.5}
+                book.answer(model, item, 0.5, 1.5, **about)
+                spent[model] += 1.5
+    clock.now += 1000.0  # nobody was there
+    book.note("resume", op="session")
+    clock.now += 3.0
+    book.note("interrupted")
+    again = teller(lines, clock=clock)
+    for one in (book, again):
+        tally = one.tally
+        assert one.ranker.result().cost == spent
+        assert tally.column("billed") == 6.0 and tally.column("unknown") == 0.0
+        assert sum(tally.answered.values()) == 4
+        assert sum(tally.seconds.values()) == pytest.approx(2.5)
+        assert sum(tally.input_tokens.values()) == 400
+        assert sum(tally.output_tokens.values()) == 28
+        assert sum(tally.empty_outputs.values()) == 1
+        assert {s for of in tally.token_sources.values() for s in of} == {"usage"}
+        [[failure]] = tally.failures.values()
+        assert failure[1] == "HTTP 400"
+        assert tally.elapsed == pytest.approx(15.0) and tally.resumed == 1
+        assert len(one.answers) == 4 and not one.claims and one.closed
+    assert book.elapsed() == again.elapsed() == pytest.approx(15.0)
+    clock.now += 1.0
+    assert again.elapsed() == pytest.approx(16.0)
+    assert again.ranker.result() == book.ranker.result()
+
+
+def test_columns_of_money_follow_who_counted() -> None:
+    book = teller()
+    sources = ["usage", "tokenizer", "estimate", None]
+    for source, (model, item) in zip(sources, book.ask(4, model="a")):
+        tokens = None if source is None else {"input": 1, "output": 1, "source": source}
+        book.answer(model, item, 0.5, 1.0, usd=1.0, tokens=tokens)
+    assert book.tally.money["a"] == {"billed": 2.0, "assumed": 2.0, "unknown": 0.0}
+
+
+def test_a_model_set_aside_holds_nothing_and_can_be_taken_back() -> None:
+    lines: list[bytes] = []
+    book = teller(lines)
+    book.restore("a")  # it is not set aside: nothing to write
+    assert not lines
+    pairs = book.ask(4)
+    book.drop("a", "HTTP 401")
+    book.drop("a", "again")
+    assert book.tally.set_aside == {"a": "HTTP 401"}
+    assert book.claims == [p for p in pairs if p[0] == "b"]
+    again = teller(lines)
+    assert again.tally.set_aside == {"a": "HTTP 401"} and again.claims == book.claims
+    book.restore("a")
+    for one in (book, teller(lines)):
+        assert not one.tally.set_aside and not one.ranker.result().set_aside
+        assert "a" in one.ranker.result().order
+
+
+@pytest.mark.parametrize("score", [1.5, -0.1, float("nan"), "0.5", None])
+def test_a_score_that_is_none_is_refused_before_it_is_written(score: Any) -> None:
+    lines: list[bytes] = []
+    book = teller(lines)
+    [(model, item)] = book.ask(1)
+    for wrong in (score, {"bleu": 0.5, "chrf": score}):
+        with pytest.raises(RunError, match=rf"of {model} on item {item} is not in \[0, 1\]"):
+            book.answer(model, item, wrong, 1.0)
+    assert len(lines) == 1
+
+
+def test_a_record_of_a_later_version_is_refused() -> None:
+    lines: list[bytes] = []
+    MemoryJournal(lines).append([{"op": "merge"}])
+    with pytest.raises(RunError, match="'merge' that this version does not know"):
+        teller(lines)
+
+
+@pytest.mark.parametrize("method", ["paper", "default"])
+def test_selection_derives_again_what_was_recorded(method: str) -> None:
+    rng = np.random.default_rng(1)
+    scores = np.clip(rng.beta(2, 2, size=(10, 40)) + np.linspace(-0.2, 0.2, 10)[:, None], 0, 1)
+    table = ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(10)])
+    bank = calibrate(table.without(["m2", "m7"]), method=method)
+
+    def ranker() -> Ranker:
+        return Ranker(bank, {"m2": 1.0, "m7": 2.0}, warmup=3, max_items=12, audit=0.2, seed=5)
+
+    lines: list[bytes] = []
+    live = Teller(ranker(), MemoryJournal(lines), clock=Clock())
+    while pairs := live.ask(3):
+        for model, item in pairs:
+            live.answer(model, item, float(table.select([model]).scores[0, item]), 1.0)
+    selecting = ranker()
+    drawn = 0
+    for record in MemoryJournal(lines).read_new():
+        if record["op"] == "ask":
+            assert selecting.ask(len(record["pairs"])) == record["pairs"]
+            draws = [selecting.probability(*pair) for pair in record["pairs"]]
+            assert draws == record["draws"]
+            drawn += sum(p is not None for p in draws)
+        else:
+            selecting.tell(record["model"], record["item"], record["score"], cost=record["cost"])
+    assert drawn > 0
+    imposed = Teller(ranker(), MemoryJournal(lines))
+    imposed.read()
+    assert imposed.ranker.result().to_dict() == selecting.result().to_dict()
+
+
+def test_earlier_answers_are_counted() -> None:
+    book = teller()
+    for n, (model, item) in enumerate(book.ask(5, model="a")):
+        book.answer(model, item, 0.5, 0.0, prior="old.json" if n < 2 else None)
+    assert book.tally.prior == {"a": 2} and book.tally.answered == {"a": 5}
+
+
+def test_a_change_counts_at_once_and_nothing_is_written_where_nothing_changed() -> None:
+    lines: list[bytes] = []
+    book = teller(lines)
+    book.change(Differences([], [], {}), {})
+    assert not lines
+    prices = {"a": 1.0, "b": 3.0}
+    book.change(Differences([], ["a URL"], {}), {"bank_sha256": "0", "run": "r"})
+    book.change(Differences([], ["a price"], {"prices": prices}), {"ranker": {"models": prices}})
+    for one in (book, teller(lines)):
+        assert [c["settings"] for c in one.tally.changes] == [["a URL"], ["a price"]]
+        identities = [c["identity"] for c in one.tally.changes]
+        assert identities == [{"bank_sha256": "0"}, {"ranker": {"models": prices}}]
+        one.ranker.ask(1, model="b")
+        assert one.ranker.committed == 3.0
+
+
+def test_money_of_journals_of_earlier_versions_finds_its_column() -> None:
+    lines: list[bytes] = []
+    MemoryJournal(lines).append([
+        {"op": "ask", "pairs": [["a", 1], ["a", 2]], "draws": [None, None], "time": 1.0},
+        {"op": "note", "event": "lost attempt", "model": "a", "item": 1, "cost": 0.5},
+        {"op": "release", "model": "a", "item": 1, "why": "deadline", "cost": 1.0},
+        {"op": "note", "event": "late tell", "model": "a", "item": 2, "cost": 0.25},
+    ])  # fmt: skip
+    assert teller(lines).tally.money["a"] == {"billed": 0.0, "assumed": 0.5, "unknown": 1.25}

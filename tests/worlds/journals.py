@@ -1,0 +1,66 @@
+"""Journals as runs write them that tell answers where they come, without a line and its numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lm_eval_ccat.runs.book import Book, Item, Pair
+from lm_eval_ccat.runs.directory import RunDirectory
+from lm_eval_ccat.runs.rebuild import load_banks, make_ranker
+
+
+class Teller(Book):
+    """A book whose answers are told at once; every call is a record of the journal.
+
+    Runs of earlier versions wrote such journals, and ``order: arrival`` does.
+    """
+
+    @classmethod
+    def of(cls, folder: Path) -> Teller:
+        """The run of a directory, to go on with."""
+        directory = RunDirectory(folder)
+        arguments = directory.read_header()["ranker"]
+        book = cls(make_ranker(load_banks(folder), arguments), directory.journal)
+        book.read()
+        return book
+
+    def ask(self, n: int = 1, model: str | None = None) -> list[Pair]:
+        """Ask the Ranker for at most `n` pairs."""
+        asks = [(self.place(*pair), self.told) for pair in self.ranker.ask(n, model=model)]
+        self.write_asks(asks)
+        return [ask.pair for ask, _ in asks]
+
+    def answer(self, model: str, item: Item, score: Any, cost: float, **details: Any) -> None:
+        """An answer, told at once."""
+        pair = {"model": model, "item": item}
+        self.write([{"op": "tell", **pair, "score": score, "cost": cost, **details}])
+
+    def fail(self, model: str, item: Item, reason: str, **details: Any) -> None:
+        """An item that a model cannot do."""
+        self.write([{"op": "fail", "model": model, "item": item, "reason": reason, **details}])
+
+    def release(self, model: str, item: Item, **details: Any) -> None:
+        """Give an item back."""
+        self.write([{"op": "release", "model": model, "item": item, **details}])
+
+    def drop(self, model: str, reason: str) -> None:
+        """Set a model aside, once."""
+        self.ranker.estimate(model)  # refuses a model that is not there, before it is written
+        if model not in self.tally.set_aside:
+            self.write([{"op": "drop", "model": model, "reason": reason}])
+
+    def restore(self, model: str) -> None:
+        """Take a model back."""
+        if model in self.tally.set_aside:
+            self.write([{"op": "restore", "model": model}])
+
+    def stop(self, reason: str) -> None:
+        """End the ranking."""
+        if not self.ranker.done:
+            self.write([{"op": "stop", "reason": reason}])
+
+    @property
+    def claims(self) -> list[Pair]:
+        """What was asked and has no answer."""
+        return [ask.pair for ask in self.pending]
