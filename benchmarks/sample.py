@@ -34,6 +34,8 @@ from scipy.stats import t as student
 
 from lm_eval_ccat import ItemBank, ScoreTable, simulate
 from lm_eval_ccat.methods.sample.policy import SamplePolicy
+from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.ranker.verdicts import Verdicts
 from lm_eval_ccat.simulation.methods import Method
 
 BY = (50, 100, 200)
@@ -77,16 +79,18 @@ def one_ranking(y: np.ndarray, seed: int) -> dict[str, list[float]]:
     out: dict[str, list[float]] = {}
     for name, (options, familywise) in RULES.items():
         blank = ItemBank.blank(range(size), task="t", metric="m")
-        policy = SamplePolicy(blank, n_models, seed, **options)
-        policy.decisions(0.95, familywise=familywise)
-        at = np.full(len(i), NEVER)
+        policy = SamplePolicy(blank, n_models, seed=seed, **options)
+        names, looks = [f"m{k}" for k in range(n_models)], Looks()
+        at, sign = np.full(len(i), NEVER), np.zeros(len(i))
         for n, item in enumerate(policy.sequence.order[:half], start=1):
             for model in range(n_models):
-                policy.update(model, int(item), float(y[model, item]))
-            said = policy.decisions(0.95, familywise=familywise)[i, j] == 1
-            at = np.where(said, np.minimum(at, n), at)
-        [verdicts] = policy.pairs.verdicts.values()
-        out[name] = judged(at, verdicts.sign.astype(float), true)
+                policy.told(model, int(item), float(y[model, item]))
+            belief = policy.belief()
+            looks = looks.after(belief, 0.05)
+            found = Verdicts.of(belief, looks, names, familywise=familywise).sign[i, j]
+            new = (found != 0) & (at == NEVER)
+            at, sign = np.where(new, n, at), np.where(new, found, sign)
+        out[name] = judged(at, sign, true)
     order = policy.sequence.order[:half]
     d = (y[i] - y[j])[:, order]
     n = np.arange(1, half + 1)
@@ -195,16 +199,16 @@ def speed(args: argparse.Namespace) -> None:
     for n_items, n_models in ((1000, 5), (1000, 100), (10_000, 5)):
         y = np.random.default_rng(0).random((n_models, n_items))
         policy = SamplePolicy(ItemBank.blank(range(n_items), task="t", metric="m"), n_models)
-        left, price = np.ones(y.shape, dtype=bool), np.ones(n_items)
+        left, price, looks = np.ones(y.shape, dtype=bool), np.ones(n_items), Looks()
         rounds = 2000 // n_models
         start = time.process_time()
         for _ in range(rounds):
             for model in range(n_models):
-                choice = policy.select(model, left[model], (), price)
+                [choice] = policy.next(model, left[model], (), price)
                 left[model, choice.item] = False
-                policy.place(model, choice.item, choice.probability)
-                policy.update(model, choice.item, y[model, choice.item])
-                policy.decisions(0.95)
+                policy.placed(model, choice.item, choice.probability)
+                policy.told(model, choice.item, y[model, choice.item])
+                looks = looks.after(policy.belief(), 0.05)
         taken = (time.process_time() - start) / (rounds * n_models)
         print(f"{n_items} items, {n_models} models: {1e3 * taken:.3f} ms a decision", flush=True)
 

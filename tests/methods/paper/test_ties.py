@@ -44,24 +44,24 @@ def test_the_last_bit_of_a_difficulty_decides_nothing(bank, table):
 
 def test_the_seed_decides_among_equal_items_and_nothing_else(bank):
     available = bank.kept.copy()
-    first = [PaperTest(bank, seed=(s,)).select(available) for s in range(60)]
+    first = [PaperTest(bank, seed=(s,)).select(available)[0] for s in range(60)]
     difficulty = bank.parameters["difficulty"]
     nearest = np.abs(difficulty - bank.constants["start"])[bank.kept].min()
     equal = np.flatnonzero(np.isclose(np.abs(difficulty - bank.constants["start"]), nearest))
     equal = equal[bank.kept[equal]]
     assert len(equal) > 1 and set(first) == set(equal.tolist())
-    assert first == [PaperTest(bank, seed=(s,)).select(available) for s in range(60)]
+    assert first == [PaperTest(bank, seed=(s,)).select(available)[0] for s in range(60)]
 
 
 def test_jitter_moves_difficulties_by_next_to_nothing(bank, table):
     still, moved = PaperTest(bank), PaperTest(bank, jitter=True)
     for item in np.flatnonzero(bank.kept)[:12]:
-        still.update(int(item), 1.0)
-        moved.update(int(item), 1.0)
+        still.learn(int(item), 1.0)
+        moved.learn(int(item), 1.0)
     assert 0.0 < abs(still.ability - moved.ability) < 12 * JITTER
     free = bank.kept.copy()
-    free[moved.items] = False
-    far = abs(bank.parameters["difficulty"][moved.select(free)] - moved.ability)
+    free[[*moved.seen]] = False
+    far = abs(bank.parameters["difficulty"][moved.select(free)[0]] - moved.ability)
     near = np.abs(bank.parameters["difficulty"] - moved.ability)[free].min()
     assert far <= near + 2 * JITTER
     assert asked(bank, table, jitter=True, seed=1) == asked(bank, table, jitter=True, seed=1)
