@@ -192,7 +192,14 @@ def _estimated(run: TaskRun) -> dict[str, Any]:
         "estimate": estimate,
         "standard_error": se,
         "interval": sorted(float(scale.restore(v)) for v in (low, high)),
+        "looks": None if run.complete else _looks(run),
     }
+
+
+def _looks(run: TaskRun) -> str:
+    """At which looks the interval holds: one, or every one that the run took."""
+    estimate = run.ranking.row(run.name).estimate
+    return "one" if estimate.looks.once and estimate.own is None else "every"
 
 
 def _by_draws(run: TaskRun, what: str) -> dict[str, Any] | None:
@@ -233,9 +240,10 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
     found = []
     for one in block.get("outcomes") or [block]:
         low, high = one["interval"]
+        held = f", at {one['looks']} look" if one.get("looks") else ""
         found.append(
             f"{one['key']} = {one['estimate']:.4g} ± {one['standard_error']:.2g} "
-            f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g})"
+            f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g}{held})"
         )
     return (
         f"{task}: {'; '.join(found)}, "

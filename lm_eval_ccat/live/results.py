@@ -273,6 +273,7 @@ def _of_outcome(block: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str,
 def task_runs(plan: Plan, book: Book, model: SessionModel) -> dict[str, TaskRun]:
     """One model's documents and what the ranking says of it, by task; scored anew if need be."""
     from ..harness.outcome import leading
+    from .beside import beside
 
     answers = {item: a for (name, item), a in book.answers.items() if name == model.name}
     model.restore(answers)
@@ -284,7 +285,10 @@ def task_runs(plan: Plan, book: Book, model: SessionModel) -> dict[str, TaskRun]
         first = leading(plan.measured[task])
         lead = next(name for name, of in plan.measured[task].items() if of is first)
         shared = book.ranker.shared_errors(model.name).get(task, {})
-        runs[task] = replace(found.pop(lead), beside=tuple(found.values()), covariances=shared)
+        run = replace(found.pop(lead), beside=tuple(found.values()), covariances=shared)
+        at = {i: model.place(i)[1] for i in given}
+        drawn = {at[i]: p for i, p in ranking.draws.get(model.name, ()) if i in at}
+        runs[task] = replace(run, beside=(*run.beside, *beside(run, drawn)))
     return runs
 
 

@@ -122,7 +122,9 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(
         assert saved["results"][TASK][f"{name},none"] == outcome["models"]["m05"]["estimate"]
         error = outcome["models"]["m05"]["standard_error"]
         assert saved["results"][TASK][f"{name}_stderr,none"] == error
-    assert saved["adaptive"][TASK]["not_estimated"] == ["judged,none"]
+    # The metric that nobody asked for costs nothing, and is estimated beside them.
+    assert saved["adaptive"][TASK]["not_estimated"] == []
+    assert saved["results"][TASK]["judged_stderr,none"] > 0
     # Two metrics of one scale each: the ranking is by their weighted mean on [0, 1].
     both = content["models"]["m05"]["estimate"]
     share, errors = (o["models"]["m05"]["estimate"] for o in content["outcomes"].values())

@@ -82,6 +82,7 @@ ATTRIBUTES = {
     "lm_eval.api.filter:FilterEnsemble": "apply name",
     "lm_eval.api.metrics:Metric?": "fn name",
     "lm_eval.api.registry:Registry": "register",
+    "lm_eval.scorers:ScoredDoc?": "scores",
     "lm_eval.scorers:Scorer?": ("apply_filter import_reduced metrics name reduce score_instances"),
     "lm_eval.api.group:Group": "aggregate_metric_list get_all_tasks has_aggregation name",
     "lm_eval.config.group:AggMetricConfig": "filter_list metric weight_by_size",

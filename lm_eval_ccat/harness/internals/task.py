@@ -175,10 +175,13 @@ def sample_row(
     """The row that the harness logs for a document under one filter, and what the task reports."""
     filtered = [instance.filtered_resps[filter] for instance in group]
     [pipeline] = [p for p in pipelines(task) if p.name == filter]
+    repeated: dict[str, Any] = {}
     if hasattr(pipeline, "score_instances"):
         documents = {doc_id: list(group)}
         scored = task._try_process_results(documents, filter) or pipeline.score_instances(documents)
         metrics = dict(pipeline.reduce(scored)[doc_id])
+        of_each = {name: v for name, v in scored[doc_id].scores.items() if len(v) > 1}
+        repeated = {"scores_per_repeat": of_each} if of_each else {}
     else:
         metrics = dict(task.process_results(document, filtered))
     reference = target(task, document)
@@ -195,6 +198,7 @@ def sample_row(
         "prompt_hash": prompt_hash(group[0]),
         "target_hash": hash_text(str(reference)),
         **metrics,
+        **repeated,
     }
     return row, metrics
 
