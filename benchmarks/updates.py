@@ -1,11 +1,14 @@
 """Does a bank stay honest when it learns from adaptive runs? On real scores.
 
 A bank is calibrated on some models and updated with others, whose scores it gets in one of several
-ways: none at all, all items, items that an adaptive test chose, or as many at random. Then further
-models are tested with a few items. `coverage` is the share of their full scores within the 95%
-interval, `rmse` the error of the estimates.
+ways: none at all, all items, items that an adaptive test chose, or as many at random. Beside these
+stand a bank that keeps its scores, and a fresh bank of all scores. Then further models are tested
+with a few items. `coverage` is the share of their full scores within the 95%
+interval, `rmse` the error of the estimates, `of fresh` its ratio to that of the fresh bank, with a
+standard error over tests.
 
     nice -n 15 python benchmarks/updates.py --data ../shared/data
+    nice -n 15 python benchmarks/updates.py --old 40 --new 150 --kinds none,all,kept,fresh
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=30, help="of each new model")
     parser.add_argument("--test_items", type=int, default=20)
     parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--kinds", default="none,all,kept,adaptive,random,fresh")
     args = parser.parse_args()
     found: dict[str, list[tuple[float, float]]] = {}
     for name in DATA:
@@ -58,8 +62,15 @@ def main() -> None:
             old, new, tested = (order[a:b] for a, b in zip([0, *ends], ends))
             bank = calibrate(table.select(old))
             whole = table.select(new)
-            scores, kinds = whole.model_scores(), {"none": bank, "all items": update(bank, whole)}
-            for kind in ("adaptive", "random"):
+            scores, wanted = whole.model_scores(), args.kinds.split(",")
+            kinds = {
+                "none": lambda: bank,  # noqa: B023
+                "all": lambda: update(bank, whole),  # noqa: B023
+                "kept": lambda: update(calibrate(table.select(old), keep_scores=True), whole),  # noqa: B023
+                "fresh": lambda: calibrate(table.select([*old, *new])),  # noqa: B023
+            }
+            kinds = {kind: make() for kind, make in kinds.items() if kind in wanted}
+            for kind in sorted({"adaptive", "random"} & set(wanted)):
                 seen = np.full(scores.shape, np.nan)
                 for j, row in enumerate(scores):
                     if kind == "adaptive":
@@ -83,9 +94,14 @@ def main() -> None:
         off, error = np.array(rows).T
         inside = np.abs(off) <= 1.96 * error
         spread, z = inside.std() / np.sqrt(len(off)), np.sqrt(np.mean((off / error) ** 2))
+        of_fresh = np.array(found.get("fresh", rows))[:, 0]
+        ratio = np.sqrt(np.mean(off**2) / np.mean(of_fresh**2))
+        # By the delta method, on differences of squares of the same tests.
+        se = np.std(off**2 / ratio**2 - of_fresh**2) / np.mean(of_fresh**2) / 2 * ratio
         print(
             f"  updated by {kind:10} coverage {inside.mean():.1%} +- {spread:.1%}, "
-            f"z rms {z:.2f}, rmse {np.sqrt(np.mean(off**2)):.4f}"
+            f"z rms {z:.2f}, rmse {np.sqrt(np.mean(off**2)):.4f}, "
+            f"of fresh {ratio:.3f} +- {se / np.sqrt(len(off)):.3f}"
         )
 
 

@@ -157,6 +157,8 @@ class ItemBank:
         >>> bank.n_items, bank.method, bank.scale.high
         (3, 'sample', 100.0)
         """
+        if isinstance(doc_ids, (int, str)):
+            raise BankError(f"doc_ids are a sequence, such as range(100), not {doc_ids!r:.60}")
         ids, order = sorted_ids(list(doc_ids))
         if not ids:
             raise BankError("a bank needs at least one item")

@@ -59,6 +59,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     add_exclude(parser)
     parser.add_argument(
+        "--merge_duplicates",
+        action="store_true",
+        help="count models whose scores are all equal (one model under several names) once",
+    )
+    parser.add_argument(
         "--hash_names",
         action="store_true",
         help="write hashes in place of model names and paths into the bank",
@@ -106,9 +111,11 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _one(args: argparse.Namespace) -> int:
-    from ..upkeep.calibrate import in_lines, make_bank, replay, report
+    from ..upkeep.calibrate import in_lines, make_bank, replay, report, without_twins
 
     table = leave_out(read_scores(args.scores, args), names_of(args.exclude))
+    if args.merge_duplicates:
+        table = without_twins(table)
     bank = make_bank(table, args.method, **_options(args))
     bank.save(args.output)
     replayed = None
@@ -147,6 +154,7 @@ def _suite(args: argparse.Namespace) -> int:
         metrics=names_of(args.metric) or None,
         filter=args.filter,
         exclude=names_of(args.exclude),
+        merge_duplicates=args.merge_duplicates,
         range=args.range,
         lower_is_better=args.lower_is_better,
         on_bank=show,

@@ -29,7 +29,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "paths",
         metavar="PATH",
         nargs="+",
-        help="a run directory of `rank`; with --plots also files of `simulate --json` or one bank",
+        help="a run directory of `rank`; with --plots also files of `simulate --json`, a bank, "
+        "or the folder of a suite",
     )
     parser.add_argument(
         "-o",
@@ -58,18 +59,19 @@ def run(args: argparse.Namespace) -> int:
     """Write what was asked for, and print where it is."""
     from pathlib import Path
 
+    from ..bank.suite import is_suite
     from ..errors import UsageError
 
     if args.documents is not None and args.documents < 0:
         raise UsageError("--documents must be at least 0")
     paths = [Path(p) for p in args.paths]
-    runs = [p for p in paths if p.is_dir()]
+    runs = [p for p in paths if p.is_dir() and not is_suite(p)]
     if not runs:
         for path in paths:
             if not path.exists():
                 raise UsageError(f"there is no run directory or file {path}")
         if args.plots is None:
-            raise UsageError(f"{paths[0]} is a file; say where its plots go with --plots DIR")
+            raise UsageError(f"{paths[0]} is no run; say where its plots go with --plots DIR")
         from ..report.plots import plot_files
 
         written = plot_files(paths, args.plots, _formats(args.formats))

@@ -22,8 +22,8 @@ example:
       --methods default,paper,common --holdout 4 --folds 20 --items_per_model 20
 
 Models are held out in turn, the others calibrate, and every method ranks the held-out ones at
-equal cost. --task GROUP or A,B ranks by the weighted mean of several tasks. A mean tau of 1 is
-the true order every time. docs/simulate.md explains each column.
+equal cost. Several tasks (all of the scores, or --task GROUP or A,B) are ranked by their weighted
+mean. A mean tau of 1 is the true order every time. docs/simulate.md explains each column.
 """
 
 # Column title, key of the summary, format.
@@ -181,11 +181,10 @@ def _run(args: argparse.Namespace) -> int:
 
     if (args.items is None) != (args.units_column is None):
         raise UsageError("--items and --units_column go together")
-    if args.task and Path(args.scores).exists():
-        from ..upkeep.tasks import names_one_task
+    from ..upkeep.tasks import names_one_task
 
-        if not names_one_task(args.scores, args.task):
-            return _run_suite(args)
+    if not names_one_task(args.scores, args.task):
+        return _run_suite(args)
     if args.weights is not None:
         raise UsageError("--weights is of several tasks (--task GROUP or A,B)")
     table = read_scores(args.scores, args)
@@ -243,7 +242,7 @@ def _run_suite(args: argparse.Namespace) -> int:
     tables = {
         task: table.without([m for m in names_of(args.exclude) if m in table.models])
         for task, table in tables_of(
-            args.scores, names_of(args.task), names_of(args.metric) or None, args.filter,
+            args.scores, names_of(args.task) or ("*",), names_of(args.metric) or None, args.filter,
             args.range, args.lower_is_better,
         ).items()
     }  # fmt: skip

@@ -83,9 +83,14 @@ class Method:
         ``(bank, items) -> ItemBank``: what the bank knows of some items (a mask of shape
         (n_items,)) made uncertain, so that `update` learns them mostly from new models.
     admit : callable, optional
-        ``(bank, scores) -> dict of str to ndarray``: parameters, by name, of items that the bank
-        lacks, from the scores on them of the models that it took in last (shape (n_models,
-        n_new_items), NaN where missing).
+        ``(bank, scores, models) -> dict of str to ndarray``: parameters, by name, of items that the
+        bank lacks, from scores on them (shape (n_models, n_new_items), NaN where missing) of some
+        of its models (positions of shape (n_models,)).
+    anew : callable, optional
+        ``(bank, scores, names, moved) -> ItemBank``: what `update` does, for so many new models
+        that it is worth calibrating again. Scores that the bank's models may have had stand for
+        theirs, but on items that drifted (`moved`, a mask of shape (n_items,)). It changes the
+        self-check, too.
 
     Examples
     --------
@@ -105,7 +110,8 @@ class Method:
     update: Callable[[ItemBank, Floats, Sequence[str]], ItemBank] = _only_anew
     learns_from_chosen: bool = False
     loosen: Callable[[ItemBank, NDArray[np.bool_]], ItemBank] | None = None
-    admit: Callable[[ItemBank, Floats], dict[str, Floats]] | None = None
+    admit: Callable[[ItemBank, Floats, NDArray[np.intp]], dict[str, Floats]] | None = None
+    anew: Callable[[ItemBank, Floats, Sequence[str], NDArray[np.bool_]], ItemBank] | None = None
 
     @property
     def calibrates(self) -> bool:

@@ -45,11 +45,11 @@ def table_warnings(table: ScoreTable) -> list[str]:
             f"only {n_models} models: the items' parameters are rough; calibrate on "
             f"{FEW_MODELS} or more, better {ENOUGH_MODELS}"
         )
-    if twins := _twins(table):
+    if pairs := twins(table):
         warnings.append(
-            f"equal scores on every item: {', '.join(f'{a} and {b}' for a, b in twins[:3])}"
-            + (f" and {len(twins) - 3} more pairs" if len(twins) > 3 else "")
-            + "; what is one model counts twice; leave one of each out (--exclude)"
+            f"equal scores on every item: {', '.join(f'{a} and {b}' for a, b in pairs[:3])}"
+            + (f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else "")
+            + "; what is one model counts twice; merge them (--merge_duplicates)"
         )
     means = np.nan_to_num(table.overview.model_mean)
     low, high = float(means.min()), float(means.max())
@@ -77,8 +77,8 @@ def table_warnings(table: ScoreTable) -> list[str]:
     return warnings
 
 
-def _twins(table: ScoreTable) -> list[tuple[str, str]]:
-    """Pairs of models whose scores are all equal."""
+def twins(table: ScoreTable) -> list[tuple[str, str]]:
+    """Models whose scores all equal those of an earlier one: pairs of that one and the model."""
     first: dict[bytes, str] = {}
     pairs = []
     for at, scores in table.parts():

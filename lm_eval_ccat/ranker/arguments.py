@@ -112,9 +112,13 @@ def one_of(value: Any, name: str, known: tuple[str, ...]) -> str:
 
 
 def prices_of(models: Any) -> dict[str, float]:
-    """Prices of one unit, by model."""
+    """Prices of one unit, by model; names alone cost 1 each."""
+    if isinstance(models, (list, tuple)):
+        if len(set(map(str, models))) < len(models):
+            raise UsageError(f"models {models!r} names one twice")
+        models = dict.fromkeys(models, 1.0)
     if not isinstance(models, Mapping):
-        raise UsageError(f"models {models!r} has no prices: give {{name: price}}")
+        raise UsageError(f"models {models!r} is neither a list of names nor {{name: price}}")
     if not models:
         raise UsageError("a ranking needs at least one model")
     return {name: price_of(name, price) for name, price in models.items()}

@@ -205,7 +205,10 @@ def _outcomes(banks: Banks) -> list[Outcome]:
             for name, bank in (of.items() if isinstance(of, Mapping) else [("", of)])
         ]
     if not (isinstance(banks, Sequence) and all(isinstance(o, Outcome) for o in banks)):
-        raise UsageError(f"{banks!r:.60} is no bank, nor a list of outcomes, nor banks by task")
+        raise UsageError(
+            f"{banks!r:.60} is no bank, nor a list of outcomes, nor banks by task; read a bank by "
+            "ItemBank.load(path), or rank without one by ItemBank.blank(doc_ids)"
+        )
     return list(banks)
 
 

@@ -57,7 +57,7 @@ class Ranker:
     bank : ItemBank, or mapping of task to ItemBank or to (mapping of outcome to ItemBank)
         Calibrated items; their method decides how the ranking works. With tasks, items are
         (task, doc_id); with several outcomes of a task, one answer is told as {outcome: score}.
-    models : mapping of str to float
+    models : mapping of str to float, or sequence of str
         Price of one unit of each model, at least 0; only ratios matter for the allocation.
     units : mapping of doc_id to float, or array_like of shape (n_items,), optional
         Size of each item (tokens, say), in bank order if an array; default 1 each. With tasks a
@@ -140,7 +140,7 @@ class Ranker:
     def __init__(
         self,
         bank: Banks,
-        models: Mapping[str, float],
+        models: Mapping[str, float] | Sequence[str],
         units: Any = None,
         confidence: float = 0.95,
         warmup: int | None = None,

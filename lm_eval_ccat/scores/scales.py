@@ -56,7 +56,12 @@ def choose_scale(
     for direction in (lower_is_better, wanted.lower_is_better):
         lower = lower if direction is None else direction
     if wanted.range is not None:
-        low, high = map(float, wanted.range)
+        try:
+            low, high = map(float, wanted.range)
+        except (TypeError, ValueError):
+            raise ScaleError(
+                f"range {wanted.range!r:.60} is not (lowest, highest), such as (0, 100)"
+            ) from None
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise ScaleError(f"range {low:g},{high:g}: the lowest score must be below the highest")
         if unbounded and lower and low == 0.0:

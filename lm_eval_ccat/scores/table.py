@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -143,6 +144,11 @@ class ScoreTable:
         ScaleError
             The scale is not known, or a score lies outside it.
         """
+        if not isinstance(path, (str, PathLike)):
+            raise ScoreTableError(
+                f"{path!r:.60} is no path; scores in memory become a table by "
+                "ScoreTable.from_arrays or ScoreTable.from_dataframe"
+            )
         path = Path(path)
         wanted = Wanted(metric, task, filter, range, lower_is_better, partial, scale)
         return cls.from_arrays(**vars(reader_of(path).read(path, wanted, on_progress)), copy=False)
@@ -219,7 +225,7 @@ class ScoreTable:
         """
         wanted = Wanted(metric, task, None, range, lower_is_better, scale=scale)
         names = list(getattr(frame, "columns", ()))
-        if {"doc_id", "id"} & set(map(str, names)) or not hasattr(frame, "index"):
+        if {"doc_id", "id"} & set(map(str, names)) or not hasattr(frame, "to_numpy"):
             return cls.from_arrays(**vars(of_table(_arrow_table(frame), wanted)), copy=False)
         raw, name = _matrix(frame.to_numpy()), metric or "score"
         chosen, notes = choose_scale(raw, name, wanted, "the data frame")
@@ -248,6 +254,11 @@ class ScoreTable:
             return cls.from_dataframe(scores)
         if isinstance(scores, (str, Path)):
             raise ScoreTableError(f"{scores!r} is a path: read it with ScoreTable.read(path)")
+        if scores is None:
+            raise ScoreTableError(
+                "None is no table of scores: give a ScoreTable, a data frame, or a matrix with a "
+                "row per model and a column per item"
+            )
         raw = _matrix(scores)
         scale, notes = choose_scale(raw, "score", Wanted(), "the matrix")
         models = [f"model-{j}" for j in range(len(raw))]
@@ -405,7 +416,7 @@ class ScoreTable:
         ScoreTableError
             A name is not in the table.
         """
-        wanted = list(models)
+        wanted = [models] if isinstance(models, str) else list(models)
         unknown = [m for m in wanted if m not in self.rows_of]
         if unknown:
             raise ScoreTableError(
@@ -423,7 +434,7 @@ class ScoreTable:
 
     def without(self, models: Iterable[str]) -> ScoreTable:
         """The table of all models but the named ones."""
-        out = set(models)
+        out = {models} if isinstance(models, str) else set(models)
         return self.select(m for m in self.models if m not in out)
 
     def write(self, path: str | Path) -> None:

@@ -15,7 +15,7 @@ from ..parallel import in_processes
 from ..scores import ScoreTable
 from ..scores.readers.reader import Logged
 from ..scores.readers.registry import reader_of
-from .calibrate import make_bank, report
+from .calibrate import make_bank, report, without_twins
 from .tasks import tasks_meant
 
 Facts = dict[str, Any]
@@ -29,6 +29,7 @@ def build(
     metrics: Sequence[str] | None = ("*",),
     filter: str | None = None,
     exclude: Sequence[str] = (),
+    merge_duplicates: bool = False,
     range: tuple[float, float] | None = None,
     lower_is_better: bool | None = None,
     processes: int | None = None,
@@ -53,6 +54,8 @@ def build(
         Of the tasks that have several.
     exclude : sequence of str, optional
         Models to leave out.
+    merge_duplicates : bool, optional
+        Whether models of equal scores count once.
     range, lower_is_better : optional
         As `ScoreTable.read` takes them.
     processes : int, optional
@@ -80,7 +83,7 @@ def build(
     read = {}
     if reader_of(path).read_many is not None:  # once for all, else each where it is calibrated
         read = dict(zip(wanted, ScoreTable.read_many(path, wanted, *how)))
-    asked = _Asked(path, method, tuple(exclude), how, options, read)
+    asked = _Asked(path, method, tuple(exclude), merge_duplicates, how, options, read)
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
     for outcome, (made, facts) in zip(wanted, in_processes(_made, wanted, asked, processes)):
@@ -102,6 +105,7 @@ class _Asked:
     path: Path
     method: str
     exclude: tuple[str, ...]
+    merge_duplicates: bool
     how: tuple[tuple[float, float] | None, bool | None]
     options: dict[str, Any]
     read: dict[Logged, ScoreTable | CcatError]
@@ -116,6 +120,8 @@ def _made(outcome: Logged, asked: _Asked) -> tuple[ItemBank | str, Facts]:
         if isinstance(table, CcatError):
             raise table
         table = table.without([m for m in asked.exclude if m in table.models])
+        if asked.merge_duplicates:
+            table = without_twins(table)
         bank = make_bank(table, asked.method, **asked.options)
     except UsageError:
         raise

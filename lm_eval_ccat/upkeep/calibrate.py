@@ -12,6 +12,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..methods.calibration import calibrate as calibrate
 from ..methods.registry import method_of
+from ..methods.trust import twins
 from ..metrics import check_column
 from ..scores import ScoreTable
 from ..scores.item_scaling import CONSTANT, ItemScaling
@@ -61,6 +62,26 @@ def make_bank(
     scaling = ItemScaling.fit(table)
     bank = calibrate(scaling.apply(table), method, **options)
     return dated(replace(bank, constants={**bank.constants, CONSTANT: scaling.to_dict()}))
+
+
+def without_twins(table: ScoreTable) -> ScoreTable:
+    """The table with one model for each set of models whose scores are all equal.
+
+    Examples
+    --------
+    >>> table = ScoreTable.from_arrays([[0.1, 0.5], [0.2, 0.4], [0.1, 0.5]], ["a", "b", "copy"])
+    >>> without_twins(table).warnings
+    ('1 model merged with another of equal scores: copy with a',)
+    """
+    pairs = twins(table)
+    if not pairs:
+        return table
+    shown = ", ".join(f"{b} with {a}" for a, b in pairs[:3])
+    more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
+    models = "1 model" if len(pairs) == 1 else f"{len(pairs)} models"
+    note = f"{models} merged with another of equal scores: {shown}{more}"
+    merged = table.without([b for _, b in pairs])
+    return replace(merged, warnings=(*table.warnings, note))
 
 
 def replay(

@@ -20,7 +20,7 @@ from ..bank.observations import Observation
 from ..errors import BankError
 from ..methods.calibration import calibrate
 from ..methods.registry import method_of
-from ..scores import ScoreTable
+from .union import table_of
 from .update import update
 
 #: From so many models on a response model is made of what was observed,
@@ -55,7 +55,7 @@ def grow(
     >>> import numpy as np
     >>> one = Observation("a", "drawn", np.array([2, 0]), np.array([1.0, 0.5]))
     >>> bank = grow(ItemBank.blank(range(3)), [one])
-    >>> bank.models, readiness(bank)[-38:]
+    >>> bank.models, readiness(bank)[-37:]
     (('a',), '(now 1, and 0 for the least answered)')
     """
     require_growing(bank)
@@ -160,23 +160,3 @@ def _made(
     made = calibrate(table_of(blank, observations), "default")
     provenance = {**made.provenance, "package": __version__, "grown": True}
     return replace(made, settings=dict(bank.settings), provenance=provenance, **kept)
-
-
-def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
-    """Observations of a bank's items as scores, what was not asked missing."""
-    unit = np.full((len(observations), bank.n_items), np.nan)
-    for row, one in zip(unit, observations):
-        row[one.items] = one.scores
-    table = ScoreTable.from_arrays(
-        bank.scale.restore(unit),
-        [o.model for o in observations],
-        bank.doc_ids,
-        configs=[o.config for o in observations],
-        scale=bank.scale,
-        metric=bank.metric,
-        task=bank.task,
-        filter=bank.filter,
-        doc_hashes=bank.doc_hashes,
-        settings=dict(bank.settings),
-    )
-    return replace(table, chosen=tuple("" if o.chosen == "all" else o.chosen for o in observations))

@@ -9,7 +9,8 @@ from ..bank import ItemBank
 from ..bank.names import hashed_name
 from ..errors import CcatError
 from ..methods.calibration import calibrate
-from .grow import table_of, without
+from .grow import without
+from .union import table_of
 
 _SHOWN = 3
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bank.bank import ItemBank
 from ..bank.observations import Observation
@@ -144,39 +145,35 @@ def next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]
     return replace(made, settings=settings), notes
 
 
-def admitted(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
+def admitted(
+    bank: ItemBank, table: ScoreTable, models: Sequence[int]
+) -> tuple[ItemBank, list[str]]:
     """The bank with the documents that only new results have, learned from these.
 
     Parameters
     ----------
     bank : ItemBank
-        The models of `table` in it already, as the last ones.
+        The models of `table` in it already.
     table : ScoreTable
-        Full results of the new models; a document is taken in once `FEWEST` of them have it.
+        Full results; a document is taken in once `FEWEST` models have it.
+    models : sequence of int
+        Where each model of the table stands among those of the bank.
 
     Returns
     -------
     bank : ItemBank
     notes : list of str
     """
-    scores = table.model_scores()
-    new = np.array([d not in bank.index for d in table.doc_ids], dtype=bool)
-    enough = new & (np.isfinite(scores).sum(axis=0) >= FEWEST)
-    left, taken = int((new & ~enough).sum()), np.flatnonzero(enough)
+    taken, notes = new_documents(bank, table)
     method = method_of(bank)
-    if not new.any():
-        return bank, []
-    if method.admit is None:
-        count = plural(int(new.sum()), "new document")
-        return bank, [f"{count} left out: method {bank.method!r} takes none into a bank; calibrate "
-                      "on scores that have them"]  # fmt: skip
-    notes = []
-    if left:
-        notes.append(f"{plural(left, 'new document')} left out: fewer than {FEWEST} models have a "
-                     "score on them")  # fmt: skip
     if not len(taken):
         return bank, notes
-    found = method.admit(bank, scores[:, taken])
+    if method.admit is None:
+        count = plural(len(taken), "new document")
+        return bank, [f"{count} left out: method {bank.method!r} takes none into a bank; calibrate "
+                      "on scores that have them"]  # fmt: skip
+    scores = table.model_scores(items=taken)
+    found = method.admit(bank, scores, np.array(models, dtype=np.intp))
     ids, order = sorted_ids([*bank.doc_ids, *(table.doc_ids[i] for i in taken)])
     place = np.argsort(order)
     hashes, of = bank.doc_hashes, table.doc_hashes
@@ -197,40 +194,57 @@ def admitted(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
             for o in bank.observations
         ),
     )
-    notes.append(
-        f"{plural(len(taken), 'new document')} learned from {plural(len(scores), 'model')}"
-    )
     return made, notes
 
 
-def freed(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
-    """The bank, what it knew of items that drifted made uncertain, so that new scores count more.
-
-    Drift is looked for in results that are not of chosen items, where there are enough of them.
+def new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:
+    """Documents that the bank lacks and enough models have a score on.
 
     Returns
     -------
-    bank : ItemBank
+    taken : ndarray of int
+        Positions in the table.
+    notes : list of str
+        How many they are, and how many others there are.
+    """
+    new = np.array([d not in bank.index for d in table.doc_ids], dtype=bool)
+    enough = new & (np.isfinite(table.model_scores()).sum(axis=0) >= FEWEST)
+    left, taken = int((new & ~enough).sum()), np.flatnonzero(enough)
+    notes = []
+    if left:
+        notes.append(f"{plural(left, 'new document')} left out: fewer than {FEWEST} models have a "
+                     "score on them")  # fmt: skip
+    if len(taken):
+        notes.append(f"{plural(len(taken), 'new document')} learned from "
+                     f"{plural(len(table.models), 'model')}")  # fmt: skip
+    return taken, notes
+
+
+def drifted(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.bool_], list[str]]:
+    """Items that drifted, which are to be learned mostly from the new scores.
+
+    They are looked for in results that are not of chosen items, where there are enough of them.
+
+    Returns
+    -------
+    moved : ndarray of bool, shape (n_items,)
     notes : list of str
     """
-    method = method_of(bank)
     chosen = table.chosen or ("all",) * len(table.row_model)
     plain = [m for m, how in zip(table.row_model, chosen) if how != "adaptive"]
-    if method.loosen is None or len(set(plain)) < MIN_MODELS:
-        return bank, []
-    found = [f for f in check_scores(bank, table.select(plain)) if f.kind == "drifted_items"]
-    if not found:
-        return bank, []
-    items = found[0].items
-    moved = np.array([d in set(items) for d in bank.doc_ids], dtype=bool)
-    note = (
+    items: tuple[Any, ...] = ()
+    if method_of(bank).loosen is not None and len(set(plain)) >= MIN_MODELS:
+        found = check_scores(bank, table.select(plain))
+        items = next((f.items for f in found if f.kind == "drifted_items"), ())
+    moved = np.isin(np.arange(bank.n_items), [bank.index[d] for d in items])
+    notes = [
         f"{plural(len(items), 'item')} drifted (doc_id {some(items)}): the new models count more "
         "for them than those of before"
-    )
-    return method.loosen(bank, moved), [note]
+    ]
+    return moved, notes if items else []
 
 
-def _remaining(o: Observation, stay: np.ndarray, at: np.ndarray) -> Observation:
+def _remaining(o: Observation, stay: NDArray[np.bool_], at: NDArray[np.intp]) -> Observation:
     seen = stay[o.items]
     whole = o.chosen == "all"
     return replace(

@@ -1,17 +1,23 @@
-"""Two score tables of one benchmark as one."""
+"""Scores of one benchmark as one table: two tables, or what a bank keeps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from ..bank import ItemBank
+from ..bank.observations import Observation
 from ..errors import ScoreTableError
 from ..scores.table import ScoreTable, sorted_ids
 
 
 def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
-    """All models of both tables on all items of both; of a model in both the new rows count.
+    """All models of both tables on all items of both.
+
+    Of a model in both the new rows count; what one of them lacks is taken from the old row of the
+    same configuration.
 
     Raises
     ------
@@ -42,7 +48,13 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
     raw = np.full((len(keep) + len(new.row_model), len(ids)), np.nan)
     column = {d: i for i, d in enumerate(ids)}
     raw[: len(keep), [column[d] for d in old.doc_ids]] = old.raw[keep]
-    raw[len(keep) :, [column[d] for d in new.doc_ids]] = new.raw
+    there = {pair: r for r, pair in enumerate(zip(old.row_model, old.row_config))}
+    at = [column[d] for d in old.doc_ids]
+    for n, pair in enumerate(zip(new.row_model, new.row_config), start=len(keep)):
+        if pair in there:
+            raw[n, at] = old.raw[there[pair]]
+    fresh = raw[len(keep) :, (at := [column[d] for d in new.doc_ids])]
+    raw[len(keep) :, at] = np.where(np.isnan(new.raw), fresh, new.raw)
     return replace(
         old,
         raw=raw,
@@ -53,3 +65,23 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
         warnings=(*old.warnings, *(w for w in new.warnings if w not in old.warnings)),
         sources=(*old.sources, *new.sources),
     )
+
+
+def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
+    """Observations of a bank's items as scores, what was not asked missing."""
+    unit = np.full((len(observations), bank.n_items), np.nan)
+    for row, one in zip(unit, observations):
+        row[one.items] = one.scores
+    table = ScoreTable.from_arrays(
+        bank.scale.restore(unit),
+        [o.model for o in observations],
+        bank.doc_ids,
+        configs=[o.config for o in observations],
+        scale=bank.scale,
+        metric=bank.metric,
+        task=bank.task,
+        filter=bank.filter,
+        doc_hashes=bank.doc_hashes,
+        settings=dict(bank.settings),
+    )
+    return replace(table, chosen=tuple("" if o.chosen == "all" else o.chosen for o in observations))

@@ -1,8 +1,9 @@
 """Take new calibration models into a bank without starting over.
 
-Given the scores that the bank was calibrated on, the bank is calibrated again on all of them, which
-is exact. Without them, what the bank itself knows stands for them, as its method can make use of it
-(`lm_eval_ccat.methods.method.Method.update`).
+With the scores that the bank was calibrated on, stated or kept in it, the bank is calibrated again
+on all of them, which is exact. Without them, what the bank itself knows stands for them, as its
+method can make use of it (`lm_eval_ccat.methods.method.Method`: `anew` for many new models, else
+`update`).
 
 Items that drifted are learned mostly from the new models, and items can be retired (`renew`).
 Documents that changed, and items the bank does not know, are taken in with a new version of the
@@ -16,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import __version__
 from ..bank.bank import ItemBank
@@ -26,8 +28,13 @@ from ..methods.calibration import calibrate
 from ..methods.registry import method_of
 from ..scores.table import ScoreTable
 from .check import aligned_scores
-from .renew import admitted, freed, next_version, retire
-from .union import union
+from .renew import admitted, drifted, new_documents, next_version, retire
+from .union import table_of, union
+
+#: New models with full results from which on, if they are half as many as the bank's, `anew` beats
+#: `update`.
+MANY = 20
+_FULL = 0.9  # share of the items with a score
 
 
 def update(
@@ -46,17 +53,17 @@ def update(
     new : ScoreTable
         Results of new models, same metric, filter and scale: full ones, or, for a method that
         accounts for how items were chosen, those of adaptive runs (`ScoreTable.read` with
-        ``partial=True``). Models that the bank was
-        calibrated on already are passed over (with a warning), unless `calibrated_on` is given,
-        when their new scores count.
+        ``partial=True``). Where the scores that the bank was calibrated on are known, new ones of
+        its models replace them; else such models are passed over, with a warning.
     calibrated_on : ScoreTable, optional
-        The scores the bank was calibrated on; then the update is an exact new calibration.
+        The scores the bank was calibrated on (default: those that it keeps); then the update is an
+        exact new calibration.
     retired : sequence of doc_id, optional
         Items that the bank shall no longer have (leaked, say).
     new_version : bool, optional
         Whether the new scores are of another version of the task: documents that are gone or
         changed in them are retired, those that are new (or what changed ones have become) learned
-        from at least five new models. Not with `calibrated_on`.
+        from at least five models, new ones or the bank's own. Not with `calibrated_on`.
 
     Returns
     -------
@@ -95,92 +102,127 @@ def update(
             f"the new scores do not fit the bank: {'; '.join(refusals)}; leave these models out, "
             "or calibrate a bank of their own"
         )
+    hashed = bool(bank.provenance.get("names_hashed"))
+    if hashed:
+        new, calibrated_on = _hidden(new), calibrated_on and _hidden(calibrated_on)
+    whole = aligned_scores(bank, new)  # same metric, filter and scale
     if calibrated_on is not None:
         return _again(bank, new, calibrated_on, notes)
-    known = set(bank.models)
-    hashed = bool(bank.provenance.get("names_hashed"))
-    names = [hashed_name(m) if hashed else m for m in new.models]
-    fresh = [m for m, n in zip(new.models, names) if n not in known]
-    if not fresh:
+    method = method_of(bank)
+    if bank.observations and method.calibrates:
+        taken, learned = new_documents(bank, new)
+        if not new_version:
+            taken, learned = taken[:0], [_SKIPPED] if len(taken) else []
+        known = [n for n, d in enumerate(new.doc_ids) if d in bank.index]
+        fitting = _columns(new, sorted([*known, *taken.tolist()]))
+        return _again(bank, fitting, table_of(bank, bank.observations), [*notes, *learned])
+    before = {m: j for j, m in enumerate(bank.models)}
+    fresh = [m for m in new.models if m not in before]
+    if not fresh and not (new_version and set(new.doc_ids) - set(bank.doc_ids)):
         raise BankError("every model of the new scores is in the bank already; nothing to add")
     if len(fresh) < len(new.models):
-        notes.append(
-            f"{len(new.models) - len(fresh)} models are in the bank already and were skipped"
-        )
-    table = new.select(fresh)
-    scores = aligned_scores(bank, table)
-    if not np.isfinite(scores[:, bank.kept]).any(axis=1).all():
-        raise BankError("a new model has no score on the items of the bank; leave it out")
-    added = [hashed_name(m) if hashed else m for m in fresh]
-    method = method_of(bank)
-    adaptive = [m for m, how in zip(table.row_model, table.chosen) if how == "adaptive"]
-    if adaptive and not method.learns_from_chosen:
-        raise BankError(
-            f"the items of {adaptive[0]!r} were chosen by what it had scored, and an update of "
-            f"method {bank.method!r} would take them for a sample; give full results, or a bank "
-            "of method 'default'"
-        )
-    freer, drifted = freed(bank, table)
-    made = method.update(freer, scores, added)
-    notes += drifted
+        count = len(new.models) - len(fresh)
+        only = "learned from on new documents only" if new_version else "skipped"
+        notes.append(f"{count} models are in the bank already and were {only}")
+    made = bank
+    if fresh:
+        table, scores = new.select(fresh), whole[[m not in before for m in new.models]]
+        if not np.isfinite(scores[:, bank.kept]).any(axis=1).all():
+            raise BankError("a new model has no score on the items of the bank; leave it out")
+        adaptive = [m for m, how in zip(table.row_model, table.chosen) if how == "adaptive"]
+        if adaptive and not method.learns_from_chosen:
+            raise BankError(
+                f"the items of {adaptive[0]!r} were chosen by what it had scored, and an update of "
+                f"method {bank.method!r} would take them for a sample; give full results, or a "
+                "bank of method 'default'"
+            )
+        moved, of_drift = drifted(bank, table)
+        notes += of_drift
+        made = _learned(bank, scores, fresh, moved, not adaptive)
     if new_version:
-        made, learned = admitted(made, table)
+        positions = {**before, **{m: len(before) + j for j, m in enumerate(fresh)}}
+        made, learned = admitted(made, new, [positions[m] for m in new.models])
         notes += learned
-    elif table.n_items > bank.n_items or set(table.doc_ids) - set(bank.doc_ids):
-        notes.append("documents that the bank does not know were skipped")
-    provenance = {
-        **made.provenance,
-        "updates": [
-            *bank.provenance.get("updates", []),
-            {"previous": bank.sha256, "models": added, "package": __version__},
-        ],
-    }
-    warnings = [w for w in bank.warnings if not w.startswith(_STALE)]
+    elif set(new.doc_ids) - set(bank.doc_ids):
+        notes.append(_SKIPPED)
+    updates = _updates(bank, fresh)
+    if made.self_check is bank.self_check and fresh:
+        n = sum(len(u["models"]) for u in updates)
+        models = f"{n} model{'' if n == 1 else 's'}"
+        notes.append(f"{_STALE}{models}; calibrate again when many were added")
     return replace(
         made,
-        models=(*bank.models, *added),
-        provenance=provenance,
-        warnings=(*warnings, *notes, f"{_STALE}{plural_models(provenance['updates'])}"),
+        models=(*bank.models, *fresh),
+        provenance={**made.provenance, "updates": updates},
+        warnings=(*(w for w in bank.warnings if not w.startswith(_STALE)), *notes),
     )
 
 
+_SKIPPED = "documents that the bank does not know were skipped"
 _STALE = "the self-check and the errors' inflation are from before an update added "
 
 
-def plural_models(updates: list[dict[str, Any]]) -> str:
-    """How many models the updates of a bank added, in words."""
-    n = sum(len(u["models"]) for u in updates)
-    return f"{n} model{'' if n == 1 else 's'}; calibrate again when many were added"
+def _learned(
+    bank: ItemBank,
+    scores: NDArray[np.float64],
+    names: Sequence[str],
+    moved: NDArray[np.bool_],
+    plain: bool,
+) -> ItemBank:
+    """The bank with new models in it, the scores of its own not being known."""
+    method = method_of(bank)
+    full = plain and bool((np.isfinite(scores).mean(axis=1) >= _FULL).all())
+    if method.anew is not None and full and len(names) >= max(MANY, len(bank.models) / 2):
+        return method.anew(bank, scores, names, moved)
+    if method.loosen is not None and moved.any():
+        bank = method.loosen(bank, moved)
+    return method.update(bank, scores, names)
+
+
+def _updates(bank: ItemBank, models: Sequence[str]) -> list[dict[str, Any]]:
+    """What a bank's provenance says of its updates, this one included."""
+    this = {"previous": bank.sha256, "models": list(models), "package": __version__}
+    return [*bank.provenance.get("updates", []), this]
+
+
+def _hidden(table: ScoreTable) -> ScoreTable:
+    """The table with hashes for its models' names, and without what may name them."""
+    return replace(
+        table, row_model=tuple(map(hashed_name, table.row_model)), sources=(), warnings=()
+    )
+
+
+def _columns(table: ScoreTable, at: Sequence[int]) -> ScoreTable:
+    """The table of some items, by their positions."""
+    hashes = table.doc_hashes
+    return replace(
+        table,
+        raw=table.raw[:, at],
+        doc_ids=tuple(table.doc_ids[i] for i in at),
+        doc_hashes=None if hashes is None else tuple(hashes[i] for i in at),
+    )
 
 
 def _again(
-    bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable, notes: list[str]
+    bank: ItemBank, new: ScoreTable, calibrated_on: ScoreTable, notes: Sequence[str]
 ) -> ItemBank:
     """Calibrate on all scores, those of a model in both tables from the new one."""
-    hashed = bool(bank.provenance.get("names_hashed"))
-    names = [hashed_name(m) if hashed else m for m in calibrated_on.models]
-    if set(names) != set(bank.models):
-        lacking = sorted(set(bank.models) ^ set(names))[0]
+    if set(calibrated_on.models) != set(bank.models):
+        lacking = sorted(set(bank.models) ^ set(calibrated_on.models))[0]
         raise BankError(
             f"the scores given as those calibrated on have other models than the bank "
             f"({lacking!r} is in one of them only)"
         )
-    aligned_scores(bank, new)  # same metric, filter and scale
-    options = {k: v for k, v in bank.provenance.get("options", {}).items()}
-    made = calibrate(union(calibrated_on, new), bank.method, hash_names=hashed, **options)
-    before = set(bank.models)
+    made = calibrate(
+        union(calibrated_on, new),
+        bank.method,
+        keep_scores=bool(bank.observations),
+        **bank.provenance.get("options", {}),
+    )
+    updates = _updates(bank, [m for m in made.models if m not in set(bank.models)])
+    kept = {k: v for k, v in bank.provenance.items() if k in ("retired", "names_hashed")}
     return replace(
         made,
-        provenance={
-            **made.provenance,
-            "updates": [
-                *bank.provenance.get("updates", []),
-                {
-                    "previous": bank.sha256,
-                    "models": [m for m in made.models if m not in before],
-                    "package": __version__,
-                },
-            ],
-        },
+        provenance={**made.provenance, **kept, "updates": updates},
         warnings=(*made.warnings, *notes),
     )

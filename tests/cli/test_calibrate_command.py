@@ -31,19 +31,8 @@ def written(path, n_models=10, n_items=60, scale=None, contrary=()):
 def test_a_table_becomes_a_bank_and_a_report(tmp_path, capsys):
     written(tmp_path / "s.parquet", scale=Scale(0, 100), contrary=[3])
     bank_file = tmp_path / "my.bank.json"
-    code = main(
-        [
-            "calibrate",
-            str(tmp_path / "s.parquet"),
-            "--method",
-            "paper",
-            "-o",
-            str(bank_file),
-            "--json",
-            str(tmp_path / "report.json"),
-        ]
-    )
-    assert code == 0
+    line = ["calibrate", str(tmp_path / "s.parquet"), "--method", "paper", "-o", str(bank_file)]
+    assert main([*line, "--json", str(tmp_path / "report.json")]) == 0
     out = capsys.readouterr().out
     bank = ItemBank.load(bank_file)
     assert bank.sha256[:12] in out
@@ -76,19 +65,8 @@ def test_rescaling_is_an_option_of_the_paper_alone(tmp_path, capsys):
 
 def test_doubts_are_printed_and_stored(tmp_path, capsys):
     written(tmp_path / "s.csv", n_models=4)
-    assert (
-        main(
-            [
-                "calibrate",
-                str(tmp_path / "s.csv"),
-                "--method",
-                "paper",
-                "-o",
-                str(tmp_path / "b.json"),
-            ]
-        )
-        == 0
-    )
+    line = ["calibrate", str(tmp_path / "s.csv"), "--method", "paper"]
+    assert main([*line, "-o", str(tmp_path / "b.json")]) == 0
     captured = capsys.readouterr()
     assert "warning: only 4 models" in captured.err
     assert "read the 1 warning before relying" in captured.out
@@ -97,19 +75,28 @@ def test_doubts_are_printed_and_stored(tmp_path, capsys):
 
 def test_models_can_be_left_out_by_name(tmp_path, capsys):
     written(tmp_path / "s.parquet")
-    base = [
-        "calibrate",
-        str(tmp_path / "s.parquet"),
-        "--method",
-        "paper",
-        "--no_replay",
-        "-o",
-        str(tmp_path / "b.json"),
-    ]
+    base = ["calibrate", str(tmp_path / "s.parquet"), "--method", "paper", "--no_replay"]
+    base += ["-o", str(tmp_path / "b.json")]
     assert main([*base, "--exclude", "m0,m9"]) == 0
     assert set(ItemBank.load(tmp_path / "b.json").models) == {f"m{n}" for n in range(1, 9)}
     assert main([*base, "--exclude", "m77"]) == 1
     assert "m77" in capsys.readouterr().err
+
+
+def test_models_of_equal_scores_are_merged_when_asked(tmp_path, capsys):
+    table = written(tmp_path / "s.parquet")
+    raw = np.vstack([table.raw, table.raw[[2, 5]]])
+    names = [*table.models, "copy", "other"]
+    ScoreTable.from_arrays(raw, names, metric="my").write(tmp_path / "s.parquet")
+    line = ["calibrate", str(tmp_path / "s.parquet"), "--method", "paper", "--no_replay"]
+    line += ["-o", str(tmp_path / "b.json")]
+    assert main(line) == 0
+    assert "m2 and copy, m5 and other; what is one model counts twice; merge them " in (
+        capsys.readouterr().err
+    )
+    assert main([*line, "--merge_duplicates"]) == 0
+    assert "2 models merged with another of equal scores: copy with m2" in capsys.readouterr().err
+    assert ItemBank.load(tmp_path / "b.json").models == table.models
 
 
 def test_a_range_may_begin_below_zero(tmp_path):

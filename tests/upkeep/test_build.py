@@ -99,38 +99,6 @@ def test_a_group_a_list_and_a_pattern_make_one_suite(logs, tmp_path, capsys, tas
     assert list(facts["tasks"]) == members and not facts["without_bank"]
 
 
-def test_a_suite_is_shown_and_checked_bank_by_bank(logs, tmp_path, capsys):
-    out = str(tmp_path / "banks")
-    assert (
-        main(["calibrate", str(logs), "--method", "paper", "-o", out, "--task", "suite_sub"]) == 0
-    )
-    capsys.readouterr()
-    assert main(["bank", "show", out]) == 0
-    shown = capsys.readouterr().out
-    assert "2 banks of 2 tasks" in shown and "suite_b acc  paper, " in shown
-    assert main(["bank", "show", out, "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)["tasks"]
-    assert facts["suite_a"]["acc"]["task"] == "suite_a" and len(facts) == 2
-    for samples in logs.glob("*/samples_suite_b*"):  # one task has lost documents
-        lines = samples.read_text().splitlines(keepends=True)
-        samples.write_text("".join(lines[:-10]))
-    assert main(["bank", "check", out, "--scores", str(logs), "--json"]) == 3
-    found = json.loads(capsys.readouterr().out)
-    assert found["tasks"]["suite_a"]["acc"]["ok"] and not found["tasks"]["suite_b"]["acc"]["ok"]
-
-
-def test_a_suite_is_updated_bank_by_bank(logs, tmp_path, capsys):
-    out = tmp_path / "banks"
-    making = ["calibrate", str(logs), "--method", "paper", "--exclude", "m00,m05", "-o", str(out)]
-    assert main([*making, "--task", "suite_sub"]) == 0
-    assert len(SuiteBank.load(out)["suite_a"]["acc"].models) == 10
-    again = tmp_path / "again"
-    assert main(["bank", "update", str(out), "--scores", str(logs), "-o", str(again)]) == 0
-    assert "suite_b acc: 2 models added to 10" in capsys.readouterr().out
-    assert {len(b.models) for _, _, b in SuiteBank.load(again).banks()} == {12}
-    assert list(SuiteBank.load(again, ["suite_b"])) == ["suite_b"]
-
-
 def test_one_task_of_many_is_one_bank_and_a_wrong_name_is_told(logs, tmp_path, capsys):
     out = tmp_path / "one.bank.json"
     arguments = ["calibrate", str(logs), "--method", "paper", "--no_replay", "-o", str(out)]

@@ -95,7 +95,8 @@ def test_a_new_version_retires_what_changed():
         update(replace(bank, doc_hashes=None), newer, new_version=True)
 
 
-def test_new_documents_of_a_new_version_are_learned_from_its_models():
+@pytest.mark.parametrize("keeps", [False, True])
+def test_new_documents_of_a_new_version_are_learned_from_its_models(keeps):
     table = world()
     fresh = [0, 7, 30, 31, 59]
     old = [i for i in range(N) if i not in fresh]
@@ -108,15 +109,21 @@ def test_new_documents_of_a_new_version_are_learned_from_its_models():
         doc_hashes=[f"h{i}" for i in old],
         settings=before.settings,
     )
-    bank = calibrate(before, keep_scores=True)
+    bank = calibrate(before, keep_scores=keeps)
     assert update(bank, table.select(NEW[:-4])).doc_ids == tuple(old)
     made = update(bank, table.select(NEW[:-4]), new_version=True)
     assert made.doc_ids == tuple(range(N)) and made.doc_hashes[30] == "h30"
     assert any("5 new documents learned from 16 models" in w for w in made.warnings)
-    kept = made.observations[0]
-    assert made.doc_ids[kept.items[0]] == old[0] and kept.scores[0] == pytest.approx(
-        before.scores[0, 0], abs=1e-6
-    )
+    if keeps:
+        kept = made.observations[0]
+        assert made.doc_ids[kept.items[0]] == old[0] and kept.scores[0] == pytest.approx(
+            before.scores[0, 0], abs=1e-6
+        )
+    # The bank's own models, run on the new version, say of its documents as much as others do.
+    again = update(bank, table.select(OLD), new_version=True)
+    assert again.doc_ids == tuple(range(N)) and again.models == tuple(OLD)
+    of_all = calibrate(table.select(OLD)).parameters["intercept"]
+    assert np.abs((again.parameters["intercept"] - of_all)[fresh]).max() < 0.4 * of_all.std()
     # Nearly what a calibration on all scores would say of them.
     whole = calibrate(table.select([*OLD, *NEW[:-4]]))
     difference = (made.parameters["intercept"] - whole.parameters["intercept"])[fresh]

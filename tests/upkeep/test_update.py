@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
-from lm_eval_ccat import Ranker, ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.names import hashed_name
 from lm_eval_ccat.errors import BankError, BankMismatchError
 from lm_eval_ccat.upkeep.diff import diff_banks
@@ -184,3 +185,46 @@ def test_the_method_paper_takes_no_adaptive_runs():
     bank = calibrate(whole.select(whole.models[:9]), "paper")
     with pytest.raises(BankError, match="chosen by what it had scored"):
         update(bank, adaptive_scores(bank, whole, list(whole.models[9:11])))
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+def test_a_bank_that_keeps_its_scores_is_calibrated_anew(hashed):
+    whole = table()
+    old, new = whole.select(whole.models[:9]), whole.select(whole.models[7:])
+    made = update(calibrate(old, keep_scores=True, hash_names=hashed), new)
+    # Of the two models in both the new rows count, which stand behind the others.
+    want = calibrate(whole, keep_scores=True, hash_names=hashed)
+    for name, values in want.parameters.items():
+        np.testing.assert_allclose(made.parameters[name], values, atol=2e-4)
+    assert made.models == want.models and len(made.observations) == 16
+    assert not any("self-check" in w for w in made.warnings)
+    text = str(made._parts())
+    assert hashed != any(m in text for m in whole.models)
+    assert len(update(made, new).models) == 16  # their new scores count in place of the old
+
+
+def error_of(bank: ItemBank, whole: ScoreTable, models, n=40) -> float:
+    """Root mean squared error of estimates by `n` items of each model, the same for any bank."""
+    off = []
+    for j, model in enumerate(models):
+        row = whole.select([model]).scores[0]
+        ranker = Ranker(bank, {model: 1.0}, max_items=bank.n_items)
+        for i in np.random.default_rng([j, 0]).permutation(len(row))[:n]:
+            ranker.tell(model, bank.doc_ids[i], row[i])
+        off.append(ranker.estimate(model)[0] - row.mean())
+    return float(np.sqrt(np.mean(np.square(off))))
+
+
+def test_a_bank_updated_with_many_models_is_as_good_as_a_fresh_one(shared):
+    scores = parquet.read_table(shared / "data" / "benchpred" / "musr.parquet")
+    raw = np.column_stack([scores[str(n)].to_numpy() for n in range(756)]).astype(float)
+    rng = np.random.default_rng(0)
+    raw = raw[rng.permutation(448)[:260]][:, rng.permutation(756)[:250]]
+    whole = ScoreTable.from_arrays(raw, [f"m{j}" for j in range(260)])
+    old, both, tested = whole.models[:40], whole.models[:190], whole.models[190:]
+    few = calibrate(whole.select(old))
+    made = update(few, whole.select(both[40:]))
+    assert made.models == both and made.self_check != few.self_check
+    assert not any("self-check" in w for w in made.warnings)
+    fresh = error_of(calibrate(whole.select(both)), whole, tested)
+    assert error_of(made, whole, tested) <= 1.02 * fresh < 0.9 * error_of(few, whole, tested)

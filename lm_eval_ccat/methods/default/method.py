@@ -10,7 +10,7 @@ from ..required import require_covariances, require_finite, require_parts
 from .calibration import fit, model_of
 from .curves import fitted_scores, item_curves
 from .policy import DefaultPolicy
-from .update import absorb, admit, loosen
+from .update import absorb, admit, anew, loosen
 
 
 def _requires(bank: ItemBank) -> None:
@@ -48,4 +48,5 @@ METHOD = Method(
     learns_from_chosen=True,
     loosen=loosen,
     admit=admit,
+    anew=anew,
 )

@@ -19,11 +19,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import betaincinv, expit, logit
 
 from ...bank.bank import ItemBank
+from ...scores.table import ScoreTable
 from ..curves import fit_abilities
-from .calibration import model_of
+from .calibration import fit, model_of
 from .curves import item_curves
 from .fractional import packed, weight
 from .model import DefaultModel
@@ -36,6 +37,7 @@ _STEPS = 20
 _NOISE_RANGE = (0.2, 5.0)
 _LEAST_SPREAD = 1e-4  # of curves over items
 _LOOSENED = 25.0  # by what the variance of a curve that drifted grows
+_MOST_NOISE, _TINY = 0.9, 1e-3  # of a beta distribution: share of mu (1 - mu), least parameter
 _FULL = 0.9  # share of the items from which on a model's ability counts as known
 
 
@@ -104,15 +106,15 @@ def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
     )
 
 
-def admit(bank: ItemBank, scores: Floats) -> dict[str, Floats]:
+def admit(bank: ItemBank, scores: Floats, models: NDArray[np.intp]) -> dict[str, Floats]:
     """Curves of items that the bank lacks; see `Method.admit`.
 
     Before any score such an item is one of the bank's: its curve has their mean and covariance.
     """
     model = model_of(bank)
-    items, n = model.items, len(scores)
+    items = model.items
     seen = np.isfinite(scores)
-    f, s = items.basis.at(items.abilities[-n:]), np.exp(items.log_noise[-n:])
+    f, s = items.basis.at(items.abilities[models]), np.exp(items.log_noise[models])
     y, even = np.where(seen, scores, 0.0), np.ones_like(scores)
     p, usual = f.shape[1], float(np.median(items.noise))
     mean = items.coefficients.mean(axis=0)
@@ -132,6 +134,55 @@ def admit(bank: ItemBank, scores: Floats) -> dict[str, Floats]:
     if items.loadings.shape[1]:
         found["loading"] = np.zeros((len(c), items.loadings.shape[1]))
     return found
+
+
+def anew(
+    bank: ItemBank, scores: Floats, names: Sequence[str], moved: NDArray[np.bool_]
+) -> ItemBank:
+    """The bank calibrated again on new models and drawn scores of its own; see `Method.anew`.
+
+    Drawn scores obey the response model, so that the self-check is made of the new models alone.
+    """
+    before = drawn_scores(bank)
+    before[:, moved & np.isfinite(scores).any(axis=0)] = np.nan
+    table = ScoreTable.from_arrays(
+        np.concatenate([before, scores]), [*bank.models, *names], bank.doc_ids
+    )
+    options = bank.provenance.get("options", {})
+    made, checked = fit(table, **options), fit(table.select(names), **options)
+    departures = {
+        **checked.constants["departures"], "centre": made.constants["departures"]["centre"]
+    }  # fmt: skip
+    report = {**(bank.provenance.get("report") or {}), **made.report}
+    return replace(
+        bank,
+        parameters=made.parameters,
+        constants={**made.constants, "departures": departures},
+        provenance={**bank.provenance, "report": report},
+        self_check=checked.self_check,
+    )
+
+
+def drawn_scores(bank: ItemBank, seed: int = 0) -> Floats:
+    """Scores that the bank's models may have had on its items; shape (n_models, n_items).
+
+    They have the curves' expectations and variances, and residuals as alike between items as the
+    factors make them. Each item's deviates are spread evenly over the models, so that what all of
+    them say of the item is nearly what the bank knows.
+    """
+    model, rng = model_of(bank), np.random.default_rng(seed)
+    items, n = model.items, len(model.items.abilities)
+    z = rng.standard_normal((n, items.loadings.shape[1]))
+    if n > 2 * max(z.shape[1], 1):
+        z -= z.mean(axis=0)
+        z = np.sqrt(n) * np.linalg.qr(z)[0]
+    mu = expit(items.basis.at(items.abilities) @ items.coefficients.T + z @ items.loadings.T)
+    kappa = np.exp(items.log_noise)[:, None] * items.noise
+    u = (rng.permuted(np.tile(np.arange(n)[:, None], mu.shape[1]), axis=0) + 0.5) / n
+    total = np.maximum(1.0 / np.minimum(kappa, _MOST_NOISE) - 1.0, 1e-9)
+    drawn = betaincinv(np.maximum(total * mu, _TINY), np.maximum(total * (1.0 - mu), _TINY), u)
+    # Where there is more noise than scores between 0 and 1 have, they are 0 and 1.
+    return np.asarray(np.where(kappa >= _MOST_NOISE, u > 1.0 - mu, drawn), dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ...bank import ItemBank
+from ...bank import ItemBank, SuiteBank
+from ...bank.suite import is_suite
 from ...errors import BankError, UsageError
 from ..axes import axis, between
 from ..chart import COLOURS, SOFT, Chart, Panel
@@ -128,7 +129,7 @@ def wilson(share: Any, count: Any, z: float) -> tuple[Any, Any]:
 def plot_files(
     paths: Sequence[Path], folder: str | Path, formats: Sequence[str] = ("svg",)
 ) -> list[Path]:
-    """Write the charts of one bank, or of one or several files of ``simulate --json``.
+    """Write the charts of a bank or suite, or of one or several files of ``simulate --json``.
 
     Raises
     ------
@@ -136,6 +137,14 @@ def plot_files(
         The files are neither.
     """
     if len(paths) == 1:
+        if is_suite(paths[0]):
+            return [
+                written
+                for file in SuiteBank.files(paths[0]).values()
+                for written in plot_bank(ItemBank.load(file)).save(
+                    Path(folder) / file.name.removesuffix(".bank.json"), formats
+                )
+            ]
         try:
             bank = ItemBank.load(paths[0])
         except BankError as error:
