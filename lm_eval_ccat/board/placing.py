@@ -113,7 +113,7 @@ def _live(
     }
     if len(banks) > 1:
         options["weights"] = board.rules.weights
-    if (known := _known(board)) is not None:
+    if (known := _known(board, work)) is not None:
         options["known"] = str(known)
     result = rank(config, run_dir=work, resume=resume, observer=observer, **options)
     if result.content["interrupted"]:
@@ -122,10 +122,11 @@ def _live(
         )
     added = _of_run(board, work, name, link)
     shutil.rmtree(work)
+    (work.parent / f"{work.name}.known.parquet").unlink(missing_ok=True)
     return added
 
 
-def _known(board: Board) -> Path | None:
+def _known(board: Board, work: Path) -> Path | None:
     """The full results that newcomers are placed among, as one table; None where there are none."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -137,7 +138,7 @@ def _known(board: Board) -> Path | None:
     for file in sorted({file for row in full for file in row.evidence}):
         models = [row.model for row in full if file in row.evidence]
         tables.append(parquet.read_table(board.path / file, filters=[("model", "in", models)]))
-    target = board.path / ".runs" / "known.parquet"
+    target = work.parent / f"{work.name}.known.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(pa.concat_tables(tables, promote_options="default"), target)
     return target
