@@ -274,7 +274,7 @@ def test_earlier_answers_to_some_of_the_tasks_are_taken(
 def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
     suite: Bench, server: CompletionsServer, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    kept, budget = tmp_path / "kept", {"items": 45}
+    kept, budget = tmp_path / "kept", {"items": 66}
     path = config(suite, server, bank=None, tasks=["first", "second"], budget=budget)
     main(["rank", str(path), "--save_bank", str(kept)])
     assert "Saved 3 models to" in capsys.readouterr().err
