@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ..errors import RunError, UsageError
-from ..runs.book import Book
+from ..runs.book import ACCEPTED, Book
 from ..runs.directory import RunDirectory
 from ..runs.identity import NO_LIMIT, Differences, differences
 from ..runs.journal import JournalFile, MemoryJournal
@@ -50,6 +50,15 @@ def open_book(
     UsageError
         The model to take up again was not set aside.
     """
+    book = _book(plan, directory, resume, observer, retry)
+    if plan.config.accept_change and not book.accepts_change:
+        book.note(ACCEPTED)
+    return book
+
+
+def _book(
+    plan: Plan, directory: RunDirectory | None, resume: bool, observer: Observer, retry: bool | str
+) -> Book:
     if directory is None:
         return Book(plan.new_ranker(), MemoryJournal())
     if not resume:

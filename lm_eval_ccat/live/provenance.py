@@ -22,11 +22,6 @@ def doubts(tally: Tally) -> list[str]:
     return [*_changed(tally), *_cut_unlike(tally), *_refused_usage(tally)]
 
 
-def changed(tally: Tally) -> list[str]:
-    """Models whose server named another model or fingerprint during the run."""
-    return [name for name, identities in tally.served.items() if len(identities) > 1]
-
-
 def of_model(tally: Tally, name: str) -> dict[str, Any]:
     """What a model's block of the result says of it, as JSON values."""
     block: dict[str, Any] = {}
@@ -42,9 +37,10 @@ def of_model(tally: Tally, name: str) -> dict[str, Any]:
 
 def _changed(tally: Tally) -> list[str]:
     return [
-        f"the server of {name} changed during the run, which compares it as one model: "
+        f"the server of {name} changed during the run ("
         + ", then ".join(_named(*identity) for identity in tally.served[name])
-        for name in changed(tally)
+        + f"); no pair with {name} is decided unless you accept that (--accept_change)"
+        for name in sorted(tally.changed)
     ]
 
 

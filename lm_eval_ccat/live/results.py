@@ -229,6 +229,8 @@ def _result(
         run_dir=None if run_dir is None else str(run_dir),
     )
     content["last_line"] = book.journal.count
+    if book.tally.put_aside:  # no other run asks just the same
+        content["signature"] += f"|journal:{book.journal.digest[:12]}"
     if ranking.tasks:
         content["board"] = board_of(ranking)
     for name, block in content.get("outcomes", {}).items():

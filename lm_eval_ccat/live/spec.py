@@ -174,6 +174,10 @@ class Spec:
         FailureRule, FAILURES, "When to repeat a request and when to set a model aside, "
         "see below.", live=True,
     )
+    accept_change: bool = option(
+        False, SWITCH, "Decide pairs of a model although its server named another model or "
+        "fingerprint during the run.", "rank run", live=True,
+    )
     fail_on_empty: float | None = option(
         None, number(0.0, 1.0), "Exit with 4 if a larger share of a model's answers is "
         "empty.", "rank", live=True,

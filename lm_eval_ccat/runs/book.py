@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 #: An item as the Ranker names it: a doc_id, or (task, doc_id).
 Item = Any
 Pair = tuple[str, Item]
+#: A note: a server may have changed during the run, its model's pairs are decided all the same.
+ACCEPTED = "a change of what servers serve is accepted"
 #: States of an ask.
 OPEN, ANSWERED, TOLD, LEFT = "open", "answered", "told", "left"
 
@@ -90,6 +92,8 @@ class Book:
         `told` by model.
     ended : dict or None
         The record by which the last session ended.
+    accepts_change : bool
+        Whether pairs may be decided of a model whose server changed during the run.
     closed : bool
         Whether it said what became of all that was under way; it was killed otherwise.
     """
@@ -109,6 +113,8 @@ class Book:
         self._open: dict[Pair, Ask] = {}
         self._ended: set[Pair] = set()
         self.closed = True
+        self.accepts_change = False
+        self._barred: set[str] = set()
         self._lost = self._lowered = 0.0  # what attempts lost; by how much the budget was lowered
         self._clock = clock
 
@@ -277,17 +283,27 @@ class Book:
 
     def _told(self, record: Record, model: str, item: Item) -> None:
         cost = record.get("cost")
+        self.tally.told(record)
+        self._bar()
         if record["op"] == "tell":
             self.ranker.tell(model, item, record["score"], cost=cost)
         else:
             self.ranker.fail(model, item, record["reason"], cost=cost)
         self.told += 1
         self.told_of[model] += 1
-        self.tally.told(record)
         self.waiting.pop((model, item), None)
         self._ended.add((model, item))
         if "responses" in record or record["op"] == "tell":
             self.answers[model, item] = record
+
+    def _bar(self) -> None:
+        """Let no pair be decided of a model whose server changed during the run."""
+        changed = set() if self.accepts_change else self.tally.changed
+        if changed != self._barred:
+            ranking = self.ranker.result()
+            tested = [name for name in ranking.estimates if name not in ranking.known]
+            self.ranker.bar([(a, b) for a in changed for b in tested if a != b])
+            self._barred = set(changed)
 
     def _tell_to(self, after: int) -> None:
         """Tell answers in the order of their asks, until so many are told."""
@@ -319,6 +335,9 @@ class Book:
             self._lower_budget()
         elif op == "note":
             self.closed = record["event"] == "interrupted"
+            if record["event"] == ACCEPTED:
+                self.accepts_change = True
+                self._bar()
             if "responses" in record:  # beyond the bank
                 self.answers[record["model"], record["item"]] = record
         elif op != "header":

@@ -100,6 +100,11 @@ class Tally:
         if kind := _KINDS.get(op):
             kind(self, record, str(record.get("model")))
 
+    @property
+    def changed(self) -> set[str]:
+        """Models whose server named another model or fingerprint during the run."""
+        return {name for name, identities in self.served.items() if len(identities) > 1}
+
     def elapsed_at(self, now: float) -> float:
         """Seconds of running up to now."""
         return self.elapsed + (0.0 if self._last is None else max(0.0, now - self._last))

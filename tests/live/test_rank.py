@@ -421,3 +421,17 @@ def test_a_known_model_that_lacks_scores_has_their_sampling_error(
     spread = raw[0, :40].var(ddof=1)
     assert models["m00"]["standard_error"] == pytest.approx((spread / 40 * (80 / 120)) ** 0.5)
     assert models["m02"]["standard_error"] == 0
+
+
+def test_a_budget_below_the_first_items_is_refused_with_the_least(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    settings: dict = {"bank": "default.bank.json", "entry": {"price": {"item": 0.5}}}
+    for budget, least in (({"items": 19}, "{items: 20}"), ({"usd": 9.0}, "{usd: 10}")):
+        config = bench.config(server.url, ["m05", "m07"], budget=budget, **settings)
+        assert main(["rank", str(config)]) == 2
+        assert f"give at least {least}" in capsys.readouterr().err
+    assert not server.asked
+    config = bench.config(server.url, ["m05", "m07"], budget={"items": 19})  # the method paper
+    assert main(["rank", str(config)]) in (0, 3)
+    assert "its first 10 items whatever the budget is" in capsys.readouterr().err

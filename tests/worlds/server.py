@@ -29,6 +29,8 @@ class CompletionsServer:
         ``(model, prompt, how many times this prompt was asked before) -> misbehaviour or None``.
     usage : bool
         Whether answers carry a ``usage`` block (one token per word).
+    says : callable, optional
+        ``(model, answers of it so far) -> further keys of an answer`` (``model``, ...).
     """
 
     def __init__(
@@ -37,11 +39,13 @@ class CompletionsServer:
         latency: float | Mapping[str, float] = 0.0,
         mood: Mood | None = None,
         usage: bool = True,
+        says: Callable[[str, int], Mapping[str, Any]] = lambda model, n: {},
     ) -> None:
         self.outputs = outputs
         self.latency = latency
         self.mood = mood
         self.usage = usage
+        self.says = says
         self.asked: Counter[tuple[str, str]] = Counter()
         self.answered: Counter[tuple[str, str]] = Counter()
         self.at_once: Counter[str] = Counter()
@@ -129,6 +133,7 @@ class CompletionsServer:
                 if body.get("echo")
                 else [{"index": i, "text": t} for i, t in enumerate(texts)]
             }
+            reply |= self.says(model, sum(n for (m, _), n in self.answered.items() if m == model))
             if self.usage:
                 reply["usage"] = {
                     "prompt_tokens": sum(len(p.split()) for p in prompts),

@@ -1,0 +1,58 @@
+"""What servers say of their answers is kept, told, and bars what it casts doubt on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from bench import Bench
+from loopback import CompletionsServer
+
+from lm_eval_ccat.live.provenance import doubts
+from lm_eval_ccat.live.ranking import rank
+from lm_eval_ccat.live.results import state
+from lm_eval_ccat.runs.tally import Tally
+
+THREE = ["m01", "m05", "m11"]
+
+
+def swapped(model: str, n: int) -> Mapping[str, Any]:
+    name = f"{model}-{2 if model == 'm11' and n > 6 else 1}"
+    return {"model": name, "system_fingerprint": "fp", "id": f"r{n}"}
+
+
+def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(
+    bench: Bench,
+) -> None:
+    with CompletionsServer(bench.outputs, says=swapped) as server:
+        config = bench.config(server.url, THREE, entry={"price": {"item": 1.0}})
+        run = bench.folder / "rank.run"
+        content = rank(config, run_dir=run).content
+        said = [w for w in content["warnings"] if "the server of m11 changed" in w]
+        assert said and "m11-1 (fp), then m11-2 (fp)" in said[0]
+        decisions = {(p["a"], p["b"]): p["decision"] for p in content["pairwise"]}
+        assert {d for pair, d in decisions.items() if "m11" in pair} == {"open"}
+        assert "decided" in decisions.values() and content["exit_code"] == 3
+        assert content["models"]["m11"]["served"][0]["model"] == "m11-1"
+        assert state(run).content["pairwise"] == content["pairwise"]
+        accepted = rank(config, run_dir=run, resume=True, accept_change=True).content
+    assert {p["decision"] for p in accepted["pairwise"]} == {"decided"}
+    assert accepted["exit_code"] == 0
+    answers = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    served = [a["served"][0] for a in answers if a["op"] == "tell"]
+    assert all({"request_id", "model", "fingerprint", "sent"} <= set(one) for one in served)
+
+
+def test_answers_cut_unlike_often_and_impossible_usage_are_told() -> None:
+    tally = Tally()
+    for n in range(10):
+        for model in ("a", "b"):
+            finish = ["length" if model == "a" and n < 5 else "stop"]
+            served = [{"finish": finish, **({"refused_usage": "-1 read"} if n == 9 else {})}]
+            tally.told({"op": "tell", "model": model, "item": n, "served": served})
+    cut, *usage = doubts(tally)
+    assert cut == (
+        "answers were cut at the token limit unlike often: 50% of those of a, 0% of those of b"
+    )
+    assert len(usage) == 2 and "-1 read" in usage[0]
