@@ -106,6 +106,8 @@ class Looks:
         out, first, left = [], FIRST_LOOK, 1.0
         for k, horizon in enumerate(self.horizons):
             last = int(max(min(horizon, n_items - 1), 1))
+            if last < first and k:  # what is beyond the last item is known, and needs no level
+                break
             share = left if horizon >= n_items - 1 else left * (0.5 if k else 1.0 - KEPT)
             out.append((first, last, share))
             first, left = last + 1, left - share
@@ -160,7 +162,8 @@ class Looks:
         """`Belief.counts` under these looks; None for a single one."""
         if self.once:
             return None
-        return np.asarray(-ndtri(0.5 * level) / self.boundary(level, belief.n, belief.n_items))
+        least = self.boundary(level, belief.n, belief.n_items)
+        return np.asarray(-ndtri(0.5 * level) / np.where(least > 0.0, least, np.inf))
 
     # -- what was seen ------------------------------------------------------------------------
 

@@ -251,6 +251,15 @@ def test_a_horizon_that_is_raised_spends_what_was_kept_back():
     assert Looks(horizons=(999,)).spent(1000) == 1.0  # nothing is left beyond
 
 
+def test_a_horizon_at_the_last_item_but_one_needs_no_level_beyond():
+    at = np.array([50.0, 99.0, 100.0])
+    looks = Looks(horizons=(99,)).raised(100)
+    assert np.isfinite(looks.boundary(0.05, at[:2], 100.0)).all()
+    assert looks.boundary(0.05, at, 100.0)[2] == 0.0 and looks.spent(100.0) == 1.0
+    known = Belief.independent([0.5, 0.5], [0.0, 0.0], n=[100, 100], n_items=100)
+    assert np.isfinite(looks.counts(0.05, known)).all()
+
+
 # -- sums ----------------------------------------------------------------------------------------
 
 
