@@ -51,6 +51,10 @@ def table_of(kind: str, models: int, items: int, seed: int) -> ScoreTable:
 @example("holes", 5, 5, 1, "default")  # a model without a score on the items kept
 @example("one odd", 12, 20, 0, "default")  # no model has a draw
 @example("copies", 4, 10, 0, "default")
+@example("one odd", 2, 7, 35681, "paper")  # fewer items than a stage of looks has
+@example("copies", 14, 2, 30577, "paper")  # no item has any information
+@example("copies", 8, 8, 63675, "paper")  # every item is asked
+@example("one odd", 3, 1, 53139, "default")  # one item
 def test_any_table_gives_a_bank_or_one_line(tmp_path_factory, kind, models, items, seed, method):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # NumPy's, of divisions by 0 and the like
@@ -60,7 +64,7 @@ def test_any_table_gives_a_bank_or_one_line(tmp_path_factory, kind, models, item
             bank.save(path)
             again = ItemBank.load(path)
             assert again.sha256 == bank.sha256
-            ranker = Ranker(again, {"a": 1.0, "b": 1.0}, budget=8)
+            ranker = Ranker(again, {"a": 1.0, "b": 1.0}, budget=12)
             rng = np.random.default_rng(seed)
             while not ranker.done:
                 for model, item in ranker.ask():

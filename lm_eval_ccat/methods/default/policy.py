@@ -118,7 +118,9 @@ class DefaultPolicy(Policy):
         what is expected of them, and of what scores depart from that, over the number of items.
         """
         mu = np.array([m.posterior.mu for m in self.field.members])
-        covariance = np.cov(mu).reshape(len(mu), len(mu)) + self.field.look().S
+        # One item shows no variance; no scores have more than a quarter.
+        over = np.cov(mu).reshape(len(mu), -1) if mu.shape[1] > 1 else 0.25 * np.eye(len(mu))
+        covariance = over + self.field.look().S
         out = spread(covariance)
         out.flat[:: len(mu) + 1] = covariance.diagonal()
         return np.asarray(out / self._bank.n_items)

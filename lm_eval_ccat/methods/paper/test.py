@@ -120,7 +120,7 @@ class PaperTest:
         if self._moves is not None:
             near = available & (np.abs(difficulty - self.ability) <= WITHIN * self.ability_error)
             available = near if near.any() else available
-        gain = np.where(available, np.round(gain / gain.max(), _SAME), -np.inf)
+        gain = np.where(available, np.round(gain / max(float(gain.max()), 1e-300), _SAME), -np.inf)
         return [int(self._lots[i]) for i in largest(gain[self._lots], k)]
 
     def _moved(self) -> Floats:
