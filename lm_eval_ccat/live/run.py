@@ -115,7 +115,8 @@ class Run:
 
     def _ask_all(self) -> None:
         ranker = self.book.ranker
-        if not (ranker.done or (self.line.order.goal and ranker.decided) or self._late()):
+        spent = self._late() and self.book.told  # a new run answers something, however short
+        if not (ranker.done or (self.line.order.goal and ranker.decided) or spent):
             self._open_all()
             self.line = self.attempts.line = Line(self.book, self._order())
             wire = {m: lane.model.slots * lane.model.batch for m, lane in self.lanes.items()}
@@ -123,18 +124,17 @@ class Run:
             self._began = clock()
         self.line.start()
         while self.line.over is None:
-            now = clock()
-            if self._late():
+            self._look(clock())
+            self._dispatch(clock())
+            if self.line.over is None:
+                self._collect(self._pause(clock()))
+                self._tick()
+            if self.line.over is None and self._late():
                 self._collect_for(GRACE)
                 self._abandon("deadline")
                 seconds = self.plan.seconds or 0.0
                 self.line.end(f"the time budget of {seconds:g} seconds is used up")
                 return
-            self._look(now)
-            self._dispatch(clock())
-            if self.line.over is None:
-                self._collect(self._pause(clock()))
-                self._tick()
         self._collect_for(max((lane.rest() for lane in self.lanes.values()), default=0.0))
         self._abandon("behind the deciding answer")
 

@@ -138,8 +138,8 @@ def test_a_budget_in_dollars_is_kept(bench):
 
 def test_documents_go_to_the_model_in_batches(bench):
     lm = Copyist()
-    bank = bench.bank("texts", "bleu")
-    run(bench, ["texts"], bank, lm, max_items=12, adaptive_batch_size=4)
+    lm.batch_size = 4
+    run(bench, ["texts"], bench.bank("texts", "bleu"), lm, max_items=12)
     assert lm.calls == [4, 4, 4]
 
 

@@ -86,7 +86,7 @@ def test_what_of_earlier_answers_is_damaged_is_named(
                          bank=None)  # fmt: skip
     assert main(["rank", str(third)]) == 1
     said = capsys.readouterr().err
-    assert f"{unreadable.name}.gz: cannot be read (Not a gzipped file" in said
+    assert f"{unreadable.name}.gz: 1 damaged lines" in said
     assert "no answer to task loopback_task" in said
 
 

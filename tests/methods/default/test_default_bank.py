@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from artificial import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import world
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, CcatError

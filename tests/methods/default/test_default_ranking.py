@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+from artificial import held_out, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import held_out, world
 
 from lm_eval_ccat import ItemBank, Ranker, calibrate
 from lm_eval_ccat.errors import UsageError

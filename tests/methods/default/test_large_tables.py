@@ -6,8 +6,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from artificial import world
 from scipy.special import expit
-from worlds import world
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.methods.default import cells, groups

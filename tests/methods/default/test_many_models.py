@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from worlds import world
+from artificial import world
 
 from lm_eval_ccat import ItemBank, Ranker, calibrate
 from lm_eval_ccat.errors import BankError, CcatError
