@@ -95,6 +95,11 @@ class Spec:
         0.0, number(0.0), "Models that surely differ by less are equivalent. On the "
         "metric's own scale; with several outcomes, on 0 to 1.", "rank run", ranker=True,
     )
+    looks: str = option(
+        "every", choice("every", "one"), "Whether verdicts hold at `every` look, because results "
+        "are checked after each answer, or at `one` look at a number of items fixed in advance.",
+        "rank run", ranker=True,
+    )
     budget: dict[str, float] = option(
         dict, BUDGET, "One of `{items: n}`, `{usd: x}`, `{seconds: s}`. Without a budget the run "
         "ends when its goal is met or every item has been asked.", "rank run compare", live=True,

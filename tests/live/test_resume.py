@@ -95,6 +95,7 @@ def kill_and_resume(
             if code.value != -1:
                 assert code.value in (0, 3)
                 return run_dir, server, done
+            assert child.exitcode == -signal.SIGKILL, f"it died by itself: {child.exitcode}"
 
 
 def assert_nothing_lost_or_repeated(run_dir: Path, server: CompletionsServer, extra: int) -> None:

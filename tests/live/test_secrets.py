@@ -51,7 +51,7 @@ def test_a_key_stays_out_of_every_file_and_line(
     run = config.with_suffix(".run")
     assert code in (0, 3, 4)
     assert main(["rank", str(run), "--json"]) in (0, 3, 4)
-    assert main(["journal", "check", str(run)]) == 0
+    assert main(["verify", str(run)]) == 0
     said = capfd.readouterr()
     assert KEY not in said.out + said.err
     files = [f for f in run.rglob("*") if f.is_file()]
