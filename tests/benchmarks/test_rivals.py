@@ -15,13 +15,13 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.fixture(scope="module")
 def rivals():
-    sys.path.insert(0, str(BENCHMARKS))
+    before = list(sys.path)  # rivals.py adds its folder by itself
     spec = importlib.util.spec_from_file_location("rivals", BENCHMARKS / "rivals.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["rivals"] = module
     spec.loader.exec_module(module)
     yield module
-    sys.path.remove(str(BENCHMARKS))
+    sys.path[:] = before
     del sys.modules["rivals"]
 
 

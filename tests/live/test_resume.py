@@ -258,6 +258,7 @@ def test_a_run_is_not_started_twice(
         child, _ = children.start(str(config))
         journal = config.with_suffix(".run") / "journal.jsonl"
         while not (journal.exists() and journal.read_bytes().count(b'"op": "tell"') > 5):
+            assert child.is_alive()
             time.sleep(0.01)
         assert main(["rank", str(config), "--resume"]) == 1
         assert "another process is ranking" in capsys.readouterr().err
