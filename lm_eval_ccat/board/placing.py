@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from secrets import randbits
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ def _live(
     work = board.path / ".runs" / stem
     resume = (work / JOURNAL).is_file()
     rows = board.ledger.rows()
-    reserve, seed = board.turn(rows), int.from_bytes(os.urandom(4), "big")
+    reserve, seed = board.turn(rows), randbits(32)
     if resume:
         header = RunDirectory(work).read_header()
         seed, reserve = header["ranker"]["seed"], _reserve(board, tasks_of(header), reserve)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +14,10 @@ from worlds.bench import TASK, Bench, make_bench
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ScoreTable
-from lm_eval_ccat.board import Board, init, place
+from lm_eval_ccat.board import Board, init, place, placing
+
+#: In place of the seed that nobody can guess.
+SEED = 7
 
 
 @dataclass
@@ -63,16 +65,18 @@ def shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     full = folder / "full.parquet"
     replace(ScoreTable.read(folder / "known.parquet"), task=TASK).write(full)
     with CompletionsServer(bench.outputs) as server, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "urandom", lambda n: b"\x07" * n)  # the seed that nobody can guess
+        patch.setattr(placing, "randbits", lambda bits: SEED)
         world = World(bench, server, folder / "board")
         init(world.board, full, name="Shares")
         place(world.board, world.config(["m01", "m07"]), link="https://example.org/{model}")
+        patch.undo()
         yield world
 
 
 @pytest.fixture
-def world(shared_world: World, tmp_path: Path) -> World:
+def world(shared_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """The world with a board that the test may change."""
+    monkeypatch.setattr(placing, "randbits", lambda bits: SEED)
     shutil.copytree(shared_world.board, tmp_path / "board")
     return replace(shared_world, board=tmp_path / "board")
 

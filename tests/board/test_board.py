@@ -218,9 +218,9 @@ def test_an_interrupted_place_goes_on(world, board, monkeypatch):
     config = world.config(["m03"], name="late")
     with pytest.raises(RunError, match="the same command goes on"):
         place(board, config, observer=Impatient())
-    monkeypatch.setattr("os.urandom", lambda n: b"\x09" * n)
+    monkeypatch.setattr("lm_eval_ccat.board.placing.randbits", lambda bits: 9)
     [row] = place(board, config).rows
-    assert row.model == "m03" and "seed:117901063" in row.signature, "the seed that it began with"
+    assert row.model == "m03" and "seed:7" in row.signature, "the seed that it began with"
     assert verdicts(board)["m03"] == "sound"
 
 
