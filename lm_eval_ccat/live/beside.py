@@ -20,8 +20,7 @@ from ..harness.session import Administered
 from ..ranker import Ranker
 
 _LEADING = "what is ranked by"
-#: Draws from which an estimate is made. Of 15 draws among 200 documents with scores of 0 and 1,
-#: 93% of the 95% intervals hold; of 7 among 36 it is 70%.
+#: Least draws for an estimate: of fewer 0/1 scores, errors are stated too small.
 LEAST = 10
 
 
