@@ -11,35 +11,51 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .bank import ItemBank
-    from .live import AdaptiveTask, adaptive_evaluate, rank, simple_evaluate
-    from .live.comparison import compare
+    from .errors import (
+        BankError,
+        BankMismatchError,
+        CcatError,
+        HarnessError,
+        MetricError,
+        RunError,
+        ScaleError,
+        ScoreTableError,
+        UsageError,
+    )
+    from .live import (
+        AdaptiveTask,
+        Comparison,
+        Result,
+        adaptive_evaluate,
+        compare,
+        rank,
+        simple_evaluate,
+    )
     from .methods import calibrate
     from .ranker import Ranker, Ranking
     from .scores import ScoreTable
-    from .simulation import simulate
+    from .simulation import Simulation, simulate
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "ScoreTable": "scores",
-    "ItemBank": "bank",
-    "calibrate": "methods",
-    "Ranker": "ranker",
-    "Ranking": "ranker",
-    "simulate": "simulation",
-    "AdaptiveTask": "live",
-    "compare": "live",
-    "adaptive_evaluate": "live",
-    "rank": "live",
-    "simple_evaluate": "live",
-}
-
 __all__ = [
     "AdaptiveTask",
+    "BankError",
+    "BankMismatchError",
+    "CcatError",
+    "Comparison",
+    "HarnessError",
     "ItemBank",
+    "MetricError",
     "Ranker",
     "Ranking",
+    "Result",
+    "RunError",
+    "ScaleError",
     "ScoreTable",
+    "ScoreTableError",
+    "Simulation",
+    "UsageError",
     "adaptive_evaluate",
     "calibrate",
     "compare",
@@ -47,12 +63,23 @@ __all__ = [
     "simple_evaluate",
     "simulate",
 ]
+#: Where names are that are not of `live`.
+_HOME = {
+    "ScoreTable": "scores",
+    "ItemBank": "bank",
+    "calibrate": "methods",
+    "Ranker": "ranker",
+    "Ranking": "ranker",
+    "Simulation": "simulation",
+    "simulate": "simulation",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    home = _HOME.get(name, "errors" if name.endswith("Error") else "live")
+    value = getattr(import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 
 class CcatError(Exception):
-    """Something the user can put right; the message names the offending thing and the remedy."""
+    """Something the user can put right; the message names the offending thing and the remedy.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat import CcatError, ItemBank
+    >>> try:
+    ...     ItemBank.load("missing.bank.json")
+    ... except CcatError as error:
+    ...     print(error)
+    missing.bank.json: no such item bank; make one with `lm-eval-ccat calibrate`
+    """
 
 
 class UsageError(CcatError):

@@ -48,6 +48,13 @@ class Shown:
         ------
         UsageError
             Pandas is not installed.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank, Ranker
+        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
+        >>> list(ranking.to_dataframe().model)
+        ['a', 'b']
         """
         try:
             import pandas
@@ -58,7 +65,15 @@ class Shown:
         return pandas.DataFrame([dict(zip(columns, row)) for row in grid.rows], columns=columns)
 
     def to_markdown(self) -> str:
-        """The table in Markdown, its one-line result above and its notes below."""
+        """The table in Markdown, its one-line result above and its notes below.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank, Ranker
+        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
+        >>> print(ranking.to_markdown().splitlines()[0])
+        **{a, b}**
+        """
         grid = self._grid()
         numeric = [_numeric(grid, n) for n in range(len(grid.columns))]
         lines = [

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
 import lm_eval_ccat
+from lm_eval_ccat.live import keywords, surfaces
+from lm_eval_ccat.live.fields import options_of
+from lm_eval_ccat.live.spec import Spec
 
 ROOT = Path(lm_eval_ccat.__file__).parent
 ROOMS = sorted({p.relative_to(ROOT).parts[0].removesuffix(".py") for p in ROOT.rglob("*.py")})
@@ -23,9 +28,6 @@ NEEDS_A_MODEL = {
     "integrations/inspect_ai.py",
     "integrations/trackers.py",
     "live/complete.py",
-    "live/evaluate.py",
-    "live/ranking.py",
-    "live/results.py",
     "live/run.py",
     "live/verify.py",
     "report/live_page.py",
@@ -46,9 +48,25 @@ def examples(room: str) -> Iterator[doctest.DocTest]:
         yield from doctest.DocTestFinder(exclude_empty=True).find(module)
 
 
+MY_TASK = """
+task: my_task
+dataset_path: json
+dataset_kwargs: {data_files: my_task.jsonl}
+test_split: train
+output_type: multiple_choice
+doc_to_text: "{{question}}"
+doc_to_choice: ["yes", "no"]
+doc_to_target: 0
+metric_list: [{metric: acc}]
+"""
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_the_examples_run_as_printed(room, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    (tmp_path / "my_task.yaml").write_text(MY_TASK)
+    (tmp_path / "my_task.jsonl").write_text('{"question": "yes or no?"}\n' * 120)
     runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
     report: list[str] = []
     for test in examples(room):
@@ -63,3 +81,26 @@ def test_examples_are_left_out_only_where_a_model_is_needed():
         if "doctest: +SKIP" in path.read_text(encoding="utf-8")
     }
     assert skipping <= NEEDS_A_MODEL
+
+
+def test_every_public_docstring_has_an_example():
+    for name in lm_eval_ccat.__all__:
+        thing = getattr(lm_eval_ccat, name)
+        if name.endswith("Error") and name != "CcatError":  # shown once
+            assert issubclass(thing, lm_eval_ccat.CcatError) and thing.__doc__
+            continue
+        methods = {
+            f"{name}.{method}": getattr(thing, method)
+            for of in (thing.__mro__ if isinstance(thing, type) else ())
+            if of.__module__.startswith("lm_eval_ccat")
+            for method, made in vars(of).items()
+            if not method.startswith("_") and isinstance(made, FunctionType | classmethod)
+        }
+        for where, shown in {name: thing, **methods}.items():
+            assert ">>> " in (inspect.getdoc(shown) or ""), where
+
+
+def test_rank_shows_its_options_to_editors_and_notebooks():
+    shown = inspect.signature(lm_eval_ccat.rank).parameters
+    assert {"task", *options_of(Spec)} < set(shown)
+    assert Path(keywords.__file__).read_text(encoding="utf-8") == surfaces.keywords()

@@ -66,6 +66,12 @@ class ItemBank:
         Date of the calibration or of the latest update, ISO 8601; not part of `sha256`.
     notes : tuple of str
         What reading the file has to say; not part of the file.
+
+    Examples
+    --------
+    >>> bank = ItemBank.blank(["q1", "q2"], task="quiz", metric="f1")
+    >>> bank.doc_ids, bank.method, bank.n_items
+    (('q1', 'q2'), 'sample', 2)
     """
 
     method: str
@@ -189,6 +195,10 @@ class ItemBank:
         ------
         BankError
             The file cannot be written.
+
+        Examples
+        --------
+        >>> ItemBank.blank(range(3)).save("blank.bank.json")
         """
         path = Path(path)
         parts, items = self._parts()
@@ -217,6 +227,12 @@ class ItemBank:
         ------
         BankError
             The file is missing, damaged, not a bank, or of a version this package cannot read.
+
+        Examples
+        --------
+        >>> ItemBank.blank(range(3)).save("blank.bank.json")
+        >>> ItemBank.load("blank.bank.json").doc_ids
+        (0, 1, 2)
         """
         path = located(path)
         try:
@@ -246,6 +262,14 @@ class ItemBank:
         ------
         BankError
             A part is missing, of the wrong type or size, or does not match the checksum.
+
+        Examples
+        --------
+        >>> import json
+        >>> ItemBank.blank(range(3)).save("blank.bank.json")
+        >>> with open("blank.bank.json") as file:
+        ...     ItemBank.from_dict(json.load(file)).n_items
+        3
         """
         was = document.get("version") if isinstance(document, dict) else None
         document, verified = current(document, where)

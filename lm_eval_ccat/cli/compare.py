@@ -119,10 +119,7 @@ def _named(args: argparse.Namespace) -> tuple[str | None, str | None]:
 
 def _sides(args: argparse.Namespace) -> list[Any]:
     """Baseline and candidate: what is stored, then what is live."""
-    live: list[Any] = models_of(args) if args.name else [
-        {k: v for k, v in entry.items() if k != "name"} for entry in models_of(args)
-    ]  # fmt: skip
-    sides = [*(side for side in (args.a, args.b) if side is not None), *live]
+    sides = [*(side for side in (args.a, args.b) if side is not None), *models_of(args)]
     if len(sides) != 2:
         raise UsageError(
             f"compare takes two models, logs (A, B) or live (--model), not {len(sides)}"

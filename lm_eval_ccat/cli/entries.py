@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
@@ -48,22 +47,6 @@ def models_of(args: argparse.Namespace) -> list[dict[str, Any]]:
                 f"--{flag} is given {len(values)} times and --model {len(kinds)} times; "
                 "give each once per model, in the same order"
             )
-    arguments = given or [""] * len(kinds)
-    named = names or _names(kinds, arguments)
-    entries = [{"name": n, "model": k, "model_args": a} for n, k, a in zip(named, kinds, arguments)]
-    return [{**e, "price": p} for e, p in zip(entries, prices)] if prices else entries
-
-
-def _names(kinds: list[str], arguments: list[str]) -> list[str]:
-    """The shortest arguments that tell the models apart."""
-    short = []
-    for kind, text in zip(kinds, arguments):
-        parts = dict(part.partition("=")[::2] for part in text.split(","))
-        name = next((parts[k] for k in ("pretrained", "model", "path") if parts.get(k)), "")
-        short.append(Path(name).name or kind)
-    if len(set(short)) == len(short):
-        return short
-    full = [f"{kind}:{text}" for kind, text in zip(kinds, arguments)]
-    if len(set(full)) < len(full):
-        raise UsageError("two models have the same --model and --model_args; give each a --name")
-    return full
+    parts = {"model": kinds, "model_args": given, "name": names, "price": prices}
+    stated = {key: values for key, values in parts.items() if values}
+    return [dict(zip(stated, values)) for values in zip(*stated.values())]

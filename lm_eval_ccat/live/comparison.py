@@ -84,6 +84,17 @@ class Comparison(Shown):
     margin, confidence : float
     outcomes : list of Compared
     warnings : list of str
+
+    Examples
+    --------
+    >>> from lm_eval_ccat import ScoreTable, compare
+    >>> old = ScoreTable.from_arrays([[0.2, 0.5, 0.1] * 30], ["old"])
+    >>> new = ScoreTable.from_arrays([[0.4, 0.5, 0.3] * 30], ["new"])
+    >>> comparison = compare(old, new)
+    >>> comparison
+    <Comparison: new against old: better>
+    >>> comparison.exit_code, round(comparison.outcomes[0].overall.difference, 3)
+    (0, 0.133)
     """
 
     baseline: str
@@ -124,7 +135,15 @@ class Comparison(Shown):
         return Grid(title, columns, rows, tuple(self.warnings))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
+        """JSON values.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ScoreTable, compare
+        >>> table = ScoreTable.from_arrays([[0.2, 0.5, 0.1] * 30], ["same"])
+        >>> compare(table, table).to_dict()["verdict"]
+        'not known'
+        """
         return {
             "baseline": self.baseline,
             "candidate": self.candidate,

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
@@ -32,7 +34,10 @@ class ModelSpec:
     """One entry of ``models:``: how the harness builds the model, and what it costs."""
 
     # fmt: off
-    name: str = option("", TEXT, "What the model is called in results.", "rank compare")
+    name: str = option(
+        "", TEXT, "What the model is called in results. Default: the last part of its "
+        "`pretrained`, `model` or `path`.", "rank compare",
+    )
     model: str | None = option(
         None, TEXT, "Model type of lm_eval (`hf`, `vllm`, `local-completions`, ...).",
         "rank compare",
@@ -114,24 +119,32 @@ class FailureRule:
 
 def _models(value: Any, place: Place) -> tuple[ModelSpec, ...]:
     if not isinstance(value, list | tuple):
-        raise UsageError(
-            f"`{place.path}:` must be a list of entries with name:, model:, model_args:"
-        )
+        raise UsageError(f"`{place.path}:` must be a list of entries with model: and model_args:")
     models: list[ModelSpec] = []
     for n, entry in enumerate(value):
         where = Place(f"{place.path}[{n}]", place.folder, place.recorded)
+        if not isinstance(entry, ModelSpec | Mapping):
+            raise where.refuse("a mapping such as {model: hf, model_args: pretrained=gpt2}", entry)
         model = entry if isinstance(entry, ModelSpec) else ModelSpec(
             **read_values(ModelSpec, entry, where)
         )  # fmt: skip
+        model = replace(model, name=model.name or _name(model))
         if not model.name:
-            raise UsageError(f"`{where.path}.name` is missing")
+            raise UsageError(f"`{where.path}` has neither a name: nor a model:")
         if model.name in (other.name for other in models):
             raise UsageError(
-                f"`{place.path}:` holds two entries named {model.name!r}; names must differ"
+                f"`{place.path}:` holds two models called {model.name!r}; state a name for each"
             )
         models.append(model)
     return tuple(models)
 
 
-MODELS = Kind(_models, {"type": "array", "items": {**schema_of(ModelSpec), "required": ["name"]}})
+def _name(model: ModelSpec) -> str:
+    said = [
+        str(model.model_args[k]) for k in ("pretrained", "model", "path") if k in model.model_args
+    ]
+    return next((Path(text).name for text in said if Path(text).name), model.model or "")
+
+
+MODELS = Kind(_models, {"type": "array", "items": schema_of(ModelSpec)})
 FAILURES = nested(FailureRule)

@@ -26,6 +26,7 @@ from .adaptive import Adaptive, AdaptiveTaskRun, run_tasks
 from .fields import options_of
 from .observer import Observer, ProgressBar
 from .spec import OLD, Spec
+from .surfaces import takes_options
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
@@ -43,6 +44,7 @@ class _Call:
 _CURRENT: ContextVar[_Call | None] = ContextVar("adaptive_call", default=None)
 
 
+@takes_options("task", "tasks", "models", "harness")
 def adaptive_evaluate(
     model: Any,
     model_args: Any = None,
@@ -78,11 +80,10 @@ def adaptive_evaluate(
 
     Examples
     --------
-    >>> results = adaptive_evaluate(                                   # doctest: +SKIP
-    ...     "hf", {"pretrained": "gpt2"}, ["my_task"], bank="my_task.bank.json", stop="se 0.02"
-    ... )
-    >>> results["adaptive"]["my_task"]["items"]                        # doctest: +SKIP
-    37
+    >>> from lm_eval_ccat import adaptive_evaluate
+    >>> results = adaptive_evaluate("dummy", None, ["my_task.yaml"], max_items=15)
+    >>> results["adaptive"]["my_task"]["items"]
+    15
     """
     names = {*options_of(Spec), *OLD, "run_dir", "resume"} - {"tasks", "models", "harness"}
     options = Adaptive.read({k: arguments.pop(k) for k in list(arguments) if k in names})
@@ -119,9 +120,10 @@ def simple_evaluate(
 
     Examples
     --------
-    >>> simple_evaluate(                                               # doctest: +SKIP
-    ...     "hf", {"pretrained": "gpt2"}, ["my_task"], adaptive={"bank": "my_task.bank.json"}
-    ... )
+    >>> from lm_eval_ccat import simple_evaluate
+    >>> results = simple_evaluate("dummy", None, ["my_task.yaml"], adaptive={"max_items": 15})
+    >>> results["n-samples"]["my_task"]
+    {'original': 120, 'effective': 15}
     """
     if adaptive is None:
         return internals.stock_simple_evaluate(

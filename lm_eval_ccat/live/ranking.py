@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BankError, HarnessError, UsageError
 from ..harness import TaskSession, internals
@@ -28,16 +28,23 @@ from .recorded import answers_at_hand, in_words
 from .results import Result, result_of, write_model_results
 from .run import Run
 from .spec import Spec
+from .surfaces import takes_options
 from .tasks import require_model_types
 from .tracking import track, wanted
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .keywords import Keywords
 
 #: Dollars that a run without a limit may cost before it asks.
 ASKED_FROM = 1.0
 Config = Spec | Mapping[str, Any] | str | Path
 
 
+@takes_options()
 def rank(
-    config: Config,
+    config: Config | None = None,
     *,
     run_dir: str | Path | None = None,
     resume: bool = False,
@@ -45,13 +52,13 @@ def rank(
     executor: str = "local",
     ray_address: str | None = None,
     observer: Observer | None = None,
-    **options: Any,
+    **options: Unpack[Keywords],
 ) -> Result:
     """Rank models on a task, asking each the most informative items.
 
     Parameters
     ----------
-    config : dict, path or Spec
+    config : dict, path or Spec, optional
         As the YAML file of the command ``rank``.
     run_dir : path, optional
         Where the journal, the result and each model's files are kept, so that the run can be
@@ -68,7 +75,7 @@ def rank(
     observer : Observer, optional
         Is told of warnings and progress.
     **options
-        Options of the run by the names that they have in the file, in place of its own.
+        The keys of that file (``task``, ``models``, ``budget``, ...), in place of its own.
 
     Returns
     -------
@@ -82,18 +89,17 @@ def rank(
 
     Examples
     --------
-    >>> result = rank(                                              # doctest: +SKIP
-    ...     {"task": "my_task", "bank": "my_task.bank.json", "budget": {"items": 80},
-    ...      "models": [{"name": n, "model": "hf", "model_args": {"pretrained": n}}
-    ...                 for n in ("gpt2", "distilgpt2")]},
-    ...     run_dir="my_task.run",
-    ... )
-    >>> result.ranking.order                                        # doctest: +SKIP
-    ['gpt2', 'distilgpt2']
+    The type ``dummy`` of lm_eval answers at random:
+
+    >>> from lm_eval_ccat import rank
+    >>> models = [{"name": name, "model": "dummy"} for name in ("a", "b")]
+    >>> result = rank(task="my_task.yaml", models=models, max_items=20)
+    >>> sorted(result.ranking.order), result.ranking.items["a"] == result.ranking.items["b"]
+    (['a', 'b'], True)
     """
     refuse_data_parallel()
     watcher = observer or Observer()
-    settings = Spec.read(config, options, warn=watcher.warn).require_ranking()
+    settings = Spec.read(config or {}, options, warn=watcher.warn).require_ranking()
     if executor not in ("local", "ray"):
         raise UsageError(f"executor {executor!r} is neither 'local' nor 'ray'")
     if resume and run_dir is None:

@@ -44,12 +44,13 @@ class Result(Shown):
 
     Examples
     --------
-    >>> result = rank("models.yaml")                       # doctest: +SKIP
-    >>> result.ranking.order                               # doctest: +SKIP
-    ['b', 'a', 'c']
-    >>> print(result)                                      # doctest: +SKIP
-    b > {a, c}, each at 95%, using 4.2% of the items
-    >>> result.to_dataframe()[["model", "estimate"]]       # doctest: +SKIP
+    >>> from lm_eval_ccat import rank
+    >>> models = [{"name": name, "model": "dummy"} for name in ("a", "b")]
+    >>> result = rank(task="my_task.yaml", models=models, max_items=20)
+    >>> result.content["items_administered"], result.exit_code
+    (40, 3)
+    >>> list(result.to_dataframe().columns[:4])
+    ['rank', 'model', 'estimate', 'standard_error']
     """
 
     ranking: Ranking

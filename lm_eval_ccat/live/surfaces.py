@@ -1,15 +1,20 @@
-"""What is read off the options of a run: flags, the JSON schema, and what of a run may change.
+"""What is read off the options of a run: flags, keyword arguments, the JSON schema, and what of a
+run may change.
 
-``python -m lm_eval_ccat.live.surfaces`` prints the schema; ``docs/config.schema.json`` is that
-output.
+``python -m lm_eval_ccat.live.surfaces schema`` prints ``docs/config.schema.json``, with
+``keywords`` the module `keywords`.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import re
-from typing import Any
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ..errors import UsageError
 from .entries import ModelSpec
@@ -53,6 +58,60 @@ def schema() -> dict[str, Any]:
         "required": ["models"],
         "anyOf": [{"required": ["task"]}, {"required": ["tasks"]}],
     }
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def takes_options(*but: str) -> Callable[[F], F]:
+    """Show the options of a run, less some, in the signature of a function that takes them."""
+
+    def decorate(function: F) -> F:
+        shown = inspect.signature(function)
+        own = list(shown.parameters.values())
+        names = [name for name in ("task", *options_of(Spec)) if name not in but]
+        more = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None) for n in names]
+        rest = own[-1:] if but else []  # what is left goes to the harness
+        signature = shown.replace(parameters=[*own[:-1], *more, *rest])
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def keywords() -> str:
+    """A module that tells editors and type checkers the options of a run and their types."""
+    types = {"string": "str", "number": "float", "integer": "int", "boolean": "bool",
+             "object": "Mapping[str, Any]", "array": "Sequence[Any]"}  # fmt: skip
+    lines = []
+    for name, one in [("task", options_of(Spec)["tasks"]), *options_of(Spec).items()]:
+        python = []
+        for shape in one.kind.schema.get("anyOf", [one.kind.schema]):
+            kinds = shape.get("type", [])
+            python += [types[k] for k in ([kinds] if isinstance(kinds, str) else kinds)]
+            if words := shape.get("enum"):
+                python.append(f"Literal[{', '.join(map(json.dumps, words))}]")
+        if name in ("bank", "known", "prior"):
+            python += ["Path", "ItemBank" if name == "bank" else "ScoreTable"]
+        text = textwrap.fill(f'"""{one.help}"""', 96)
+        lines += [f"{name}: {' | '.join(python)} | None", text]
+    return f'''"""Keyword arguments of `rank`; ``python -m lm_eval_ccat.live.surfaces keywords``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from ..bank import ItemBank
+from ..scores import ScoreTable
+
+
+class Keywords(TypedDict, total=False):
+    """The options of a run, as `Spec` declares them."""
+
+{textwrap.indent(chr(10).join(lines), "    ")}
+'''
 
 
 def add_flags(parser: Any, command: str) -> None:
@@ -120,4 +179,4 @@ def given_by_flags(args: argparse.Namespace, command: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(schema(), indent=2))
+    print(keywords().rstrip() if "keywords" in sys.argv else json.dumps(schema(), indent=2))

@@ -44,6 +44,17 @@ class AdaptiveTask(ConfigurableTask):
     ------
     UsageError
         The metadata's ``adaptive`` is invalid.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from lm_eval.evaluator import simple_evaluate
+    >>> _ = Path("adaptive.yaml").write_text(
+    ...     "task: my_task_adaptive\\ninclude: my_task.yaml\\n"
+    ...     "class: !function lm_eval_ccat.AdaptiveTask\\nmetadata: {adaptive: {max_items: 15}}"
+    ... )
+    >>> simple_evaluate("dummy", tasks=["adaptive.yaml"])["n-samples"]["my_task_adaptive"]
+    {'original': 120, 'effective': 15}
     """
 
     def __new__(cls, *arguments: Any, **named: Any) -> AdaptiveTask:

@@ -334,6 +334,13 @@ class Ranker:
         ----------
         pairs : iterable of (str, item, float or None)
             Model, item, and the probability of the draw (None: the item was chosen).
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.impose([("a", 7, 0.01)])
+        >>> ranker.in_flight
+        {('a', 7)}
         """
         wanted: dict[tuple[int, int], Choice] = {}
         for model, item, probability in pairs:
@@ -351,7 +358,14 @@ class Ranker:
         self._parts.placed(j, choice.item, choice.probability)
 
     def audit_draw(self, model: str, item: Any) -> float | None:
-        """`probability` of what the audit would draw now; for journals that did not record it."""
+        """`probability` of what the audit would draw now; for journals that did not record it.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.audit_draw("a", 7) is None  # `sample` has no audit
+        True
+        """
         choice = self._turns.audited(Turn(self._ledger.account(model).at))
         at = self._contents.position(item)
         return choice.probability if choice and choice.item == at else None
@@ -376,6 +390,14 @@ class Ranker:
             Unknown model, item or outcome, or a second score for it.
         ScaleError
             The score is not a number in [0, 1].
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> for model, item in ranker.ask(2):
+        ...     ranker.tell(model, item, 0.5)
+        >>> ranker.spent
+        2.0
         """
         account, i = self._ledger.account(model), self._contents.position(item)
         scores = self._parts.read(model, i, score)
@@ -387,6 +409,14 @@ class Ranker:
         """Record that a model cannot do an item; it is not scored and not asked again.
 
         The attempt cost `cost`, by default nothing.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> [(model, item)] = ranker.ask(1)
+        >>> ranker.fail(model, item, "HTTP 400: the prompt is too long")
+        >>> ranker.result().failed[model] == {item: "HTTP 400: the prompt is too long"}
+        True
         """
         account, i = self._ledger.account(model), self._contents.position(item)
         self._ledger.fail(account, i, cost, str(reason))
@@ -394,7 +424,16 @@ class Ranker:
         self._turns.learned()
 
     def release(self, model: str, item: Any) -> None:
-        """Give back an item that was asked for and not run."""
+        """Give back an item that was asked for and not run.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> [(model, item)] = ranker.ask(1)
+        >>> ranker.release(model, item)
+        >>> ranker.in_flight
+        set()
+        """
         account, i = self._ledger.account(model), self._contents.position(item)
         if i not in account.pending:
             raise UsageError(f"doc_id {item!r} of model {model!r} is not in flight")
@@ -404,24 +443,56 @@ class Ranker:
         self._parts.unplaced(account.at, i)
 
     def drop(self, model: str, reason: str = "set aside") -> None:
-        """Set a model aside: nothing more is asked of it and no pair waits for it."""
+        """Set a model aside: nothing more is asked of it and no pair waits for it.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.drop("a", "its server is away")
+        >>> ranker.result().set_aside
+        {'a': 'its server is away'}
+        """
         account = self._ledger.account(model)
         for i in list(account.pending):
             self.release(model, self._contents.item(i))
         self._ledger.set_aside(account, str(reason))
 
     def restore(self, model: str) -> None:
-        """Take back a model that was set aside; it goes on where it stood."""
+        """Take back a model that was set aside; it goes on where it stood.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.drop("a")
+        >>> ranker.restore("a")
+        >>> ranker.result().set_aside
+        {}
+        """
         self._ledger.set_aside(self._ledger.account(model), None)
 
     def stop(self, reason: str) -> None:
-        """Ask nothing more (a deadline has passed, a person pressed Ctrl-C)."""
+        """Ask nothing more (a deadline has passed, a person pressed Ctrl-C).
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.stop("the time is up")
+        >>> ranker.done, ranker.result().stopped_because
+        (True, 'the time is up')
+        """
         self._turns.stopped = str(reason)
 
     def bar(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Let these pairs of tested models, and no others, not be decided, whatever was seen.
 
         Nothing is asked for their sake. ``bar(())`` lifts all.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.bar([("a", "b")])
+        >>> ranker.decided
+        False
         """
         self._judge.barred = {
             frozenset(self._ledger.account(name).name for name in pair) for pair in pairs
@@ -454,6 +525,13 @@ class Ranker:
             New stopping rule, its limits included.
         elapsed : float, optional
             Seconds of the run so far, for the rule `Time`; told alone it lifts no `stop`.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.change(budget=30, add={"c": 2.0})
+        >>> ranker.budget, ranker.result().order
+        (30.0, ['a', 'b', 'c'])
         """
         rule = self._turns.rule if stop is None else stopping_rule(stop)
         new_budget, new_items = limits(rule, budget, max_items)
@@ -512,11 +590,27 @@ class Ranker:
         return self._ledger.committed
 
     def reserved(self, model: str, item: Any) -> float | None:
-        """What an item in flight is expected to cost, as it was asked; None for others."""
+        """What an item in flight is expected to cost, as it was asked; None for others.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> [(model, item)] = ranker.ask(1)
+        >>> ranker.reserved(model, item)
+        1.0
+        """
         return self._ledger.account(model).pending.get(self._contents.position(item))
 
     def probability(self, model: str, item: Any) -> float | None:
-        """Of the draw that asked `item` of `model`; None if it was chosen, or never asked."""
+        """Of the draw that asked `item` of `model`; None if it was chosen, or never asked.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> [(model, item)] = ranker.ask(1)
+        >>> 0 < ranker.probability(model, item) <= 1
+        True
+        """
         return self._ledger.account(model).probability.get(self._contents.position(item))
 
     @property
@@ -525,11 +619,27 @@ class Ranker:
         return self._judge.verdicts(latest=True)
 
     def belief(self, question: str | None = None) -> Belief:
-        """Where all models stand, in the order given; for another question than the ranking's."""
+        """Where all models stand, in the order given; for another question than the ranking's.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.belief().location.shape, ranker.belief().variance.shape
+        ((2,), (2, 2))
+        """
         return self._judge.belief(question or "")
 
     def estimate(self, model: str) -> tuple[float, float]:
-        """Estimated full-benchmark mean of one model and its standard error, on [0, 1]."""
+        """Estimated full-benchmark mean of one model and its standard error, on [0, 1].
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> for model, item in ranker.ask(20):
+        ...     ranker.tell(model, item, 0.25)
+        >>> round(ranker.estimate("a")[0], 2)
+        0.25
+        """
         j, belief = self._ledger.account(model).at, self.belief().on_scores
         return float(belief.location[j]), float(belief.variance[j, j] ** 0.5)
 
@@ -537,6 +647,12 @@ class Ranker:
         """Covariances of the errors of one model's tasks, on [0, 1], by task and other task.
 
         Empty where tasks are independent.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.shared_errors("a")  # one task shares nothing
+        {}
         """
         at = self._ledger.account(model).at
         return {} if self._across is None else self._across.shared_errors(at)
@@ -545,15 +661,35 @@ class Ranker:
         """Expected score of one model on every item, on [0, 1]; shape (n_items,), bank order.
 
         With several tasks one after the other, of the outcome that counts most.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.expected("a").shape
+        (100,)
         """
         return self._parts.expected(self._ledger.account(model).at)
 
     def result(self) -> Ranking:
-        """The ranking as it stands; may be called at any time."""
+        """The ranking as it stands; may be called at any time.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.result().decisions
+        {('a', 'b'): 'open', ('b', 'a'): 'open'}
+        """
         return self._summary.ranking(self.done)
 
     def brief(self) -> Brief:
-        """Order, ties and estimates as `result` has them, without its pairs: cheap to look at."""
+        """Order, ties and estimates as `result` has them, without its pairs: cheap to look at.
+
+        Examples
+        --------
+        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
+        >>> ranker.brief().order
+        ['a', 'b']
+        """
         return self._summary.brief()
 
     @property

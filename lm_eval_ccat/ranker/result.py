@@ -288,6 +288,19 @@ class Ranking(Shown):
         Of the tasks (or of the outcomes of one task) in the score that is ranked by.
     verdicts : Verdicts
         Where the rows come from.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat import ItemBank, Ranker
+    >>> ranker = Ranker(ItemBank.blank(range(200)), ["weak", "strong"])
+    >>> while not ranker.done:
+    ...     for model, item in ranker.ask(8):
+    ...         ranker.tell(model, item, {"weak": 0.3, "strong": 0.6}[model] + 0.001 * (item % 7))
+    >>> ranking = ranker.result()
+    >>> ranking
+    <Ranking: strong > weak>
+    >>> ranking.decisions["strong", "weak"], ranking.rank_ranges["weak"]
+    ('decided', (2, 2))
     """
 
     models: tuple[ModelRow, ...]
@@ -424,7 +437,15 @@ class Ranking(Shown):
     # -- more of it ---------------------------------------------------------------------------
 
     def row(self, model: str) -> ModelRow:
-        """What is known of one model."""
+        """What is known of one model.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank, Ranker
+        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
+        >>> ranking.row("a").name
+        'a'
+        """
         return next(m for m in self.models if m.name == model)
 
     def interval(self, model: str, confidence: float | None = None) -> tuple[float, float]:
@@ -438,6 +459,14 @@ class Ranking(Shown):
         model : str
         confidence : float, optional
             Two-sided; default that of the ranking.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank, Ranker
+        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
+        >>> low, high = ranking.interval("a", confidence=0.8)
+        >>> low <= ranking.estimates["a"] <= high
+        True
         """
         row = self.row(model)
         return row.interval if confidence is None else row.estimate.interval(confidence)
@@ -453,6 +482,14 @@ class Ranking(Shown):
             At least one of them tested, and neither set aside.
         confidence : float, optional
             Two-sided; default that of the ranking.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank, Ranker
+        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
+        >>> gap, low, high = ranking.difference("a", "b")
+        >>> low <= gap <= high
+        True
         """
         i, j = (self.verdicts.names.index(name) for name in (a, b))
         low, high = self.verdicts.intervals(confidence)
@@ -462,7 +499,15 @@ class Ranking(Shown):
         return gap, -float(high[j, i]), -float(low[j, i])
 
     def only(self, model: str) -> Ranking:
-        """What it says of one of its models, as a ranking of that model alone."""
+        """What it says of one of its models, as a ranking of that model alone.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank, Ranker
+        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
+        >>> ranking.only("b").order
+        ['b']
+        """
         row = self.row(model)
         return replace(
             self,
@@ -481,6 +526,13 @@ class Ranking(Shown):
         Models in braces are all open to each other, or equivalent. A run in which some pair is
         decided though no neighbours are is a chain, ``C (3 to 4) >~ D (3 to 5) >~ E (4 to 5)``,
         with the ranks that each may have.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank, Ranker
+        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
+        >>> ranking.in_words()
+        '{a, b}'
         """
         return order_in_words(self.order, self.ties, self.separated_within_ties, self.rank_ranges)
 
@@ -488,7 +540,15 @@ class Ranking(Shown):
         return ranking_grid(self.to_dict(), self.in_words() or "no model was ranked")
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values, estimates on the metric's own scale and in its own direction."""
+        """JSON values, estimates on the metric's own scale and in its own direction.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank, Ranker
+        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
+        >>> ranking.to_dict()["order"]
+        ['a', 'b']
+        """
         parts: Mapping[str, dict[str, Ranking]] = {
             "tasks": self.tasks, "outcomes": self.outcomes, "groups": self.groups,
         }  # fmt: skip

@@ -143,6 +143,12 @@ class ScoreTable:
             (model, config, doc_id).
         ScaleError
             The scale is not known, or a score lies outside it.
+
+        Examples
+        --------
+        >>> ScoreTable.from_arrays([[0.2], [0.1]], ["a", "b"], metric="f1").write("f1.csv")
+        >>> ScoreTable.read("f1.csv", metric="f1").models
+        ('a', 'b')
         """
         if not isinstance(path, (str, PathLike)):
             raise ScoreTableError(
@@ -175,6 +181,13 @@ class ScoreTable:
         ------
         ScoreTable or CcatError
             Of each outcome, or why it cannot be read.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat.scores.readers.reader import Logged
+        >>> ScoreTable.from_arrays([[0.2], [0.1]], ["a", "b"], metric="f1").write("f1.csv")
+        >>> list(ScoreTable.read_many("f1.csv", [Logged(None, "f1", None)]))
+        [<ScoreTable: f1, 2 models, 1 items, 0 scores missing>]
         """
         path, wanted = Path(path), Wanted(None, None, None, range, lower_is_better)
         reader = reader_of(path)
@@ -297,6 +310,11 @@ class ScoreTable:
         Returns
         -------
         ScoreTable
+
+        Examples
+        --------
+        >>> ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], ["a", "b"], metric="f1")
+        <ScoreTable: f1, 2 models, 2 items, 0 scores missing>
         """
         matrix = _matrix(raw)
         if copy and np.may_share_memory(matrix, raw):
@@ -377,6 +395,14 @@ class ScoreTable:
         -------
         ndarray of shape (n_models, n_items)
             NaN where no config of a model has a score; no part of the table itself.
+
+        Examples
+        --------
+        >>> table = ScoreTable.from_arrays(
+        ...     [[0.2, 0.9], [0.4, 0.7]], ["a", "a"], configs=["cold", "warm"]
+        ... )
+        >>> table.model_scores().round(2).tolist()
+        [[0.3, 0.8]]
         """
         if len(self.models) == len(self.row_model):
             rows = self.raw[models][:, items]
@@ -395,6 +421,12 @@ class ScoreTable:
         ------
         slice, ndarray of shape (n, n_items)
             Which of `models`, and their scores as `model_scores` has them.
+
+        Examples
+        --------
+        >>> table = ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], ["a", "b"])
+        >>> [scores.shape for _, scores in table.parts()]
+        [(2, 2)]
         """
         step = max(_PART // max(self.n_items, 1), 1)
         for start in range(0, len(self.models), step):
@@ -415,6 +447,12 @@ class ScoreTable:
         ------
         ScoreTableError
             A name is not in the table.
+
+        Examples
+        --------
+        >>> table = ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], ["a", "b"])
+        >>> table.select(["b"]).models
+        ('b',)
         """
         wanted = [models] if isinstance(models, str) else list(models)
         unknown = [m for m in wanted if m not in self.rows_of]
@@ -433,12 +471,24 @@ class ScoreTable:
         )
 
     def without(self, models: Iterable[str]) -> ScoreTable:
-        """The table of all models but the named ones."""
+        """The table of all models but the named ones.
+
+        Examples
+        --------
+        >>> table = ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], ["a", "b"])
+        >>> table.without(["b"]).models
+        ('a',)
+        """
         out = {models} if isinstance(models, str) else set(models)
         return self.select(m for m in self.models if m not in out)
 
     def write(self, path: str | Path) -> None:
-        """Write the long form, Parquet or CSV by the ending of `path`."""
+        """Write the long form, Parquet or CSV by the ending of `path`.
+
+        Examples
+        --------
+        >>> ScoreTable.from_arrays([[0.2, 0.9]], ["a"], metric="f1").write("one.parquet")
+        """
         scores = RawScores(
             self.raw,
             self.row_model,

@@ -57,6 +57,16 @@ class Simulation(Shown):
     warnings : list of str
     outcomes : list of Outcome
         The runs with everything measured, at all levels of spending.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lm_eval_ccat import ScoreTable, simulate
+    >>> scores = np.clip(np.linspace(0.2, 0.8, 9)[:, None] + np.linspace(-0.2, 0.2, 60), 0, 1)
+    >>> table = ScoreTable.from_arrays(scores, [f"m{n}" for n in range(9)])
+    >>> replayed = simulate(table, ["random"], folds=2, processes=1)
+    >>> replayed.summary["random"]["tau"]
+    1.0
     """
 
     runs: list[dict[str, Any]]
@@ -77,7 +87,15 @@ class Simulation(Shown):
         return Grid(f"tau {methods}", ("method", *columns), rows, tuple(self.advice))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values: ``runs`` and ``summary``, then what goes beyond them."""
+        """JSON values: ``runs`` and ``summary``, then what goes beyond them.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ScoreTable, simulate
+        >>> table = ScoreTable.from_arrays([[n / 9, n / 10] * 30 for n in range(9)], "abcdefghi")
+        >>> sorted(simulate(table, ["random"], folds=1, processes=1).to_dict())[:3]
+        ['advice', 'runs', 'settings']
+        """
         return {
             "runs": self.runs,
             "summary": self.summary,
