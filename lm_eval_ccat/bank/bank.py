@@ -22,8 +22,7 @@ from .observations import Observation
 from .parts import OPTIONAL, fields_of, plain
 from .places import located
 from .reading import bounded_text, parsed
-from .text import as_text, checksum_of_file, checksum_of_parts, file_text
-from .versions import FORMAT, VERSION, current
+from .text import FORMAT, VERSION, checksum, file_text, require_sound
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,7 +107,7 @@ class ItemBank:
     @cached_property
     def sha256(self) -> str:
         """SHA-256 of the bank's content; two banks that act alike in every way have the same."""
-        return checksum_of_parts(*self._parts())
+        return checksum(self._content())
 
     @property
     def short_hash(self) -> str:
@@ -201,13 +200,12 @@ class ItemBank:
         >>> ItemBank.blank(range(3)).save("blank.bank.json")
         """
         path = Path(path)
-        parts, items = self._parts()
-        # Large banks take seconds to turn into text, so it is done once for checksum and file.
-        self.__dict__["sha256"] = checksum_of_parts(parts, items)
+        content = self._content()
+        self.__dict__["sha256"] = checksum(content)
         head = {"format": FORMAT, "version": VERSION, "sha256": self.sha256}
         if self.made is not None:
             head["made"] = self.made
-        text = file_text({k: as_text(v) for k, v in head.items()} | parts, items)
+        text = file_text(head | content)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_text(path, text)
@@ -236,18 +234,17 @@ class ItemBank:
         """
         path = located(path)
         try:
-            text = bounded_text(path)
-            document = parsed(text)
+            document = parsed(bounded_text(path))
         except FileNotFoundError:
             raise BankError(
                 f"{path}: no such item bank; make one with `lm-eval-ccat calibrate`"
             ) from None
         except (OSError, ValueError, RecursionError) as e:
             raise BankError(f"{path}: not a readable item bank ({_first_line(e)})") from None
-        return cls.from_dict(document, where=str(path), checksum=checksum_of_file(text))
+        return cls.from_dict(document, where=str(path))
 
     @classmethod
-    def from_dict(cls, document: Any, where: str = "bank", checksum: str | None = None) -> ItemBank:
+    def from_dict(cls, document: Any, where: str = "bank") -> ItemBank:
         """Build a bank from the parsed file, checking every part.
 
         Parameters
@@ -255,8 +252,6 @@ class ItemBank:
         document : JSON value
         where : str, optional
             Name of the file, for errors.
-        checksum : str, optional
-            Of the content, where it is known already; else it is computed.
 
         Raises
         ------
@@ -271,10 +266,10 @@ class ItemBank:
         ...     ItemBank.from_dict(json.load(file)).n_items
         3
         """
-        was = document.get("version") if isinstance(document, dict) else None
-        document, verified = current(document, where)
+        require_sound(document, where)
+        now = document["version"] == VERSION
         try:
-            bank = cls(**fields_of(document), notes=() if was == VERSION else (_OLDER,))
+            bank = cls(**fields_of(document), notes=() if now else (_OLDER,))
         except (
             KeyError,
             TypeError,
@@ -286,17 +281,11 @@ class ItemBank:
         ) as e:
             what = f"{e.args[0]!r} is missing" if isinstance(e, KeyError) else _first_line(e)
             raise BankError(f"{where}: damaged item bank ({what})") from None
-        if not verified and checksum is not None and checksum == document.get("sha256"):
-            bank.__dict__["sha256"] = checksum
-        elif not verified and document.get("sha256") != bank.sha256:
-            raise BankError(
-                f"{where}: the content does not match its checksum; the file was edited or damaged,"
-                " get it again or calibrate again"
-            )
+        bank.__dict__["sha256"] = document["sha256"]
         return bank
 
-    def _parts(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The content as JSON texts: by part, and of the items by array."""
+    def _content(self) -> dict[str, Any]:
+        """The content as JSON values."""
         content: dict[str, Any] = {
             "method": self.method,
             "task": self.task,
@@ -314,16 +303,13 @@ class ItemBank:
         optional["observations"] = [o.to_dict() for o in self.observations]
         # A section that is empty is left out, so that a bank of format 1 keeps its checksum.
         content |= {name: plain(value) for name, value in optional.items() if value}
-        items = {
+        content["items"] = {
             "doc_id": list(self.doc_ids),
             "doc_hash": None if self.doc_hashes is None else list(self.doc_hashes),
             "kept": self.kept.tolist(),
             "parameters": {k: plain(v) for k, v in self.parameters.items()},
         }
-        return (
-            {k: as_text(v) for k, v in content.items()},
-            {k: as_text(v) for k, v in items.items()},
-        )
+        return content
 
 
 _OLDER = (

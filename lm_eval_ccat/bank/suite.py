@@ -13,7 +13,7 @@ from ..files import replace_text
 from .bank import ItemBank
 from .places import located
 from .reading import bounded_text, parsed
-from .versions import FORMAT as BANK_FORMAT
+from .text import FORMAT as BANK_FORMAT
 
 FORMAT, VERSION, NAME = "lm-eval-ccat/suite", 1, "suite.json"
 _MAX_BYTES = 16 << 20

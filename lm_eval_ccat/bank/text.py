@@ -1,16 +1,22 @@
 """The bank's file as text: canonical JSON, laid out one part a line.
 
 The checksum is of the canonical JSON of the content (keys sorted, no spaces). In the file each part
-stands on a line of its own, in canonical form, so that a person can read its head, a diff shows
-which part changed, and the checksum can be had from the lines without writing the numbers again.
+stands on a line of its own, in canonical form, so that a person can read its head and a diff shows
+which part changed. Version 2 added sections that may be absent (observations, outcomes, checksums):
+a document of version 1 is one of version 2 without them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
+from ..errors import BankError
+
+FORMAT = "lm-eval-ccat/bank"
+VERSION = 2
 #: Parts of the file that the checksum does not cover.
 HEAD = ("format", "version", "sha256", "made")
 
@@ -26,48 +32,45 @@ def as_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def checksum_of_parts(parts: dict[str, str], items: dict[str, str]) -> str:
-    """SHA-256 of the content whose parts, and arrays of items, have these canonical texts."""
-    whole = _joined(parts | {"items": _joined(items)})
-    return hashlib.sha256(whole.encode()).hexdigest()
+def checksum(document: Mapping[str, Any]) -> str:
+    """SHA-256 of a bank's content: everything but `HEAD`."""
+    content = {k: v for k, v in document.items() if k not in HEAD}
+    return hashlib.sha256(as_text(content).encode()).hexdigest()
 
 
-def file_text(parts: dict[str, str], items: dict[str, str]) -> str:
-    """The file: parts in the order given, then the items."""
-    lines = [f"{json.dumps(k)}: {v}" for k, v in parts.items()]
-    arrays = [f"  {json.dumps(k)}: {v}" for k, v in items.items()]
+def file_text(document: Mapping[str, Any]) -> str:
+    """The file: parts in the order of the document, then the items, an array a line."""
+    lines = [f"{json.dumps(k)}: {as_text(v)}" for k, v in document.items() if k != "items"]
+    arrays = [f"  {json.dumps(k)}: {as_text(v)}" for k, v in document["items"].items()]
     return "{\n" + ",\n".join(lines) + ',\n"items": {\n' + ",\n".join(arrays) + "\n}}\n"
 
 
-def checksum_of_file(text: str) -> str | None:
-    """The checksum of a file of this layout, from its lines; None where the layout is another."""
-    lines = text.split("\n")
-    if len(lines) < 5 or lines[0] != "{" or lines[-2:] != ["}}", ""]:
-        return None
+def require_sound(document: Any, where: str) -> None:
+    """Refuse what is no bank of a known version with its own checksum.
+
+    Raises
+    ------
+    BankError
+    """
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise BankError(f"{where}: not an item bank of lm-eval-ccat")
+    version = document.get("version")
+    if type(version) is int and version > VERSION:
+        raise BankError(
+            f"{where}: item bank of format version {version}; this package reads up to version "
+            f"{VERSION}: update lm-eval-ccat"
+        )
+    if type(version) is not int or version < 1:
+        raise BankError(
+            f"{where}: there is no item bank of format version {version!r}: calibrate again with "
+            "`lm-eval-ccat calibrate`"
+        )
     try:
-        at = lines.index('"items": {')
-    except ValueError:
-        return None
-    parts, items = _read(lines[1:at], last=False), _read(lines[at + 1 : -2], last=True)
-    if parts is None or items is None:
-        return None
-    return checksum_of_parts({k: v for k, v in parts.items() if k not in HEAD}, items)
-
-
-def _joined(parts: dict[str, str]) -> str:
-    return "{" + ",".join(f"{json.dumps(k)}:{parts[k]}" for k in sorted(parts)) + "}"
-
-
-def _read(lines: list[str], last: bool) -> dict[str, str] | None:
-    """Name and text of each line's part; every line but a block's last one ends with a comma."""
-    found: dict[str, str] = {}
-    for n, line in enumerate(lines):
-        name, colon, value = line.strip(" ").partition(": ")
-        if not colon or len(name) < 3 or name[0] != '"' or name[-1] != '"' or name[1:-1] in found:
-            return None
-        if not (last and n == len(lines) - 1):
-            if not value.endswith(","):
-                return None
-            value = value[:-1]
-        found[name[1:-1]] = value
-    return found
+        sound = checksum(document) == document.get("sha256")
+    except (ValueError, TypeError, RecursionError):
+        sound = False
+    if not sound:
+        raise BankError(
+            f"{where}: the content does not match its checksum; the file was edited or damaged, "
+            "get it again or calibrate again"
+        )
