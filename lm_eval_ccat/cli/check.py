@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .parsing import add_json, prints_json, write_json
+from .reading import range_of
 
 if TYPE_CHECKING:
     from ..harness.check import TaskCheck
@@ -48,7 +49,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--include_path", metavar="DIR", help="folder with further task files")
     parser.add_argument("--metadata", metavar="JSON", help="passed to tasks as the harness does")
     parser.add_argument("--metric", metavar="M", help="look at this metric only")
-    parser.add_argument("--range", metavar="LO,HI", help="scale of a metric that is not known")
+    parser.add_argument(
+        "--range", type=range_of, metavar="LO,HI", help="scale of a metric that is not known"
+    )
     parser.add_argument("--lower_is_better", action="store_true", help="direction of that scale")
     parser.add_argument(
         "--download", action="store_true", help="fetch documents that are not on this machine"
@@ -70,20 +73,20 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check tasks and print what was found."""
     metadata = _json_object(args.metadata)
-    limits = _range(args.range)
     if not args.download:
         # Read when the hub's client is imported; the harness imports it.
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
     from ..harness.check import check_tasks
+    from ..harness.shipped import with_shipped_tasks
 
     names = [name for given in args.tasks for name in given.split(",") if name]
-    folders = _include_path(args.include_path)
+    folders = with_shipped_tasks([args.include_path] if args.include_path else [])
     checks = check_tasks(
         names,
         include_path=folders,
         metadata=metadata,
-        range=limits,
+        range=args.range,
         lower_is_better=True if args.lower_is_better else None,
         metric=args.metric,
         probe=args.probe,
@@ -162,19 +165,3 @@ def _json_object(text: str | None) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise UsageError('--metadata must be a JSON object, such as {"key": 1}')
     return value
-
-
-def _range(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"--range takes two numbers LO,HI, not {text!r}") from None
-    return low, high
-
-
-def _include_path(given: str | None) -> list[str]:
-    from ..harness.shipped import with_shipped_tasks
-
-    return with_shipped_tasks([given] if given else [])

@@ -11,8 +11,8 @@ import contextlib
 import logging
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import CcatError, UsageError
@@ -63,16 +63,8 @@ class MetricCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
-        scale = None if self.scale is None else {**self.scale.to_dict(), "words": str(self.words)}
-        return {
-            "metric": self.metric,
-            "filter": self.filter,
-            "usable": self.usable,
-            "scale": scale,
-            "key": self.key,
-            "estimand": self.estimand,
-            "reason": self.reason,
-        }
+        scale = None if self.scale is None else {**self.scale.to_dict(), "words": self.words}
+        return {**asdict(self), "scale": scale}
 
     @property
     def words(self) -> str:
@@ -100,7 +92,7 @@ class TaskCheck:
     documents: int | None
     metrics: tuple[MetricCheck, ...]
     reason: str = ""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -109,14 +101,45 @@ class TaskCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            "task": self.task,
-            "usable": self.usable,
-            "documents": self.documents,
-            "reason": self.reason,
-            "notes": list(self.notes),
-            "metrics": [metric.to_dict() for metric in self.metrics],
-        }
+        metrics = [metric.to_dict() for metric in self.metrics]
+        return {**asdict(self), "usable": self.usable, "notes": [*self.notes], "metrics": metrics}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user says of the metrics.
+
+    Attributes
+    ----------
+    range, lower_is_better
+        Scale of `metric`, or of all metrics if none is named.
+    metric : str, optional
+        Look at this metric only.
+    probe : bool
+        Let each task score the first document's own target.
+    """
+
+    range: tuple[float, float] | None = None
+    lower_is_better: bool | None = None
+    metric: str | None = None
+    probe: bool = False
+
+
+@dataclass
+class _Seen:
+    """What is known of a task before its metrics are looked at."""
+
+    name: str
+    config: Mapping[str, Any]
+    output_type: str | None
+    metrics: list[str]
+    filters: list[str]
+    documents: int | None = None
+    notes: list[str] = field(default_factory=list)
+    several_targets: bool = False
+    missing: set[str] = field(default_factory=set)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    note_of: Callable[[str], str] = lambda metric: ""
 
 
 def check_tasks(
@@ -124,10 +147,7 @@ def check_tasks(
     *,
     include_path: Any = None,
     metadata: Mapping[str, Any] | None = None,
-    range: tuple[float, float] | None = None,
-    lower_is_better: bool | None = None,
-    metric: str | None = None,
-    probe: bool = False,
+    **asked: Any,
 ) -> list[TaskCheck]:
     """Check tasks, groups, tags or task files.
 
@@ -137,12 +157,8 @@ def check_tasks(
         Names or patterns, as `lm_eval --tasks` takes them.
     include_path, metadata
         As the harness takes them.
-    range, lower_is_better
-        Scale of `metric`, or of all metrics if none is named.
-    metric : str, optional
-        Look at this metric only.
-    probe : bool
-        Let each task score the first document's own target.
+    **asked
+        Of `Asked`.
 
     Raises
     ------
@@ -170,13 +186,139 @@ def check_tasks(
         else:
             loaded.update(tasks or {})
             troubles.update(dict.fromkeys(found, trouble))
-    scales = (range, lower_is_better)
+    what = Asked(**asked)
     return [
-        _check_loaded(loaded[name], scales, metric, probe)
+        _checked(_loaded(loaded[name], what.probe), what)
         if name in loaded
-        else check_config(name, config, scales, metric, troubles.get(name, ""))
+        else check_config(name, config, what, troubles.get(name, ""))
         for name, config in configs.items()
     ]
+
+
+def check_config(
+    name: str, config: Mapping[str, Any], asked: Asked = Asked(), trouble: str = ""
+) -> TaskCheck:
+    """Check a task by its configuration alone, as its YAML has it.
+
+    Parameters
+    ----------
+    name : str
+    config : mapping
+    asked : Asked, optional
+    trouble : str, optional
+        Why the task was not loaded.
+    """
+    notes = [f"not loaded ({trouble}); this is what its YAML says" if trouble else "not loaded"]
+    output_type = str(config.get("output_type") or "generate_until")
+    if "class" in config and not config.get("metric_list"):
+        why = (
+            "its metrics are set in code, which could not be run without its documents; "
+            "load them with --download"
+        )
+        return TaskCheck(name, None, (), why, tuple(notes))
+    config = {**config, "output_type": output_type}
+    if not config.get("metric_list"):
+        default = internals.default_metrics(output_type)
+        config["metric_list"] = [{"metric": metric} for metric in default]
+    names = _reported_names(config, [metric_name(e.get("metric")) for e in config["metric_list"]])
+    filters = [str(entry["name"]) for entry in config.get("filter_list") or []] or ["none"]
+    graded = not set(names) <= {"exact_match", "acc"}
+    if graded and output_type == "generate_until" and not config.get("process_results"):
+        notes.append(
+            "if its documents have several targets, metrics other than exact_match become 0 or 1 "
+            "and cannot be used"
+        )
+    return _checked(_Seen(name, config, output_type, names, filters, notes=notes), asked)
+
+
+def _loaded(task: Any, probe: bool) -> _Seen:
+    config, kind = metric_config(task), internals.output_type(task)
+    seen = _Seen(
+        internals.task_name(task),
+        config,
+        kind,
+        _reported_names(config, list(map(metric_name, internals.metric_names(task)))),
+        internals.filter_names(task),
+        len(internals.documents(task)),
+        several_targets=internals.has_several_targets(task),
+        missing=set(map(metric_name, internals.missing_metrics(task))),
+    )
+    if kind == "generate_until":
+        seen.note_of = lambda metric: script_note(task, metric)
+    if probe:
+        seen.values, note = _probe(task)
+        seen.notes += [note] if note else []
+        seen.metrics = list(seen.values) or seen.metrics
+    return seen
+
+
+def _checked(seen: _Seen, asked: Asked) -> TaskCheck:
+    # A metric that is wanted may be named with its tokenizer.
+    names = seen.metrics
+    if asked.metric is not None:
+        names = [asked.metric for name in names if name == parts_of(asked.metric)[0]]
+    checks = [_check_metric(name, flt, seen, asked) for name in names for flt in seen.filters]
+    if asked.metric is not None and not checks:
+        reason = f"the task has no metric {asked.metric}; it has {', '.join(seen.metrics)}"
+        reason += did_you_mean(asked.metric, seen.metrics, listing=False)
+        checks = [MetricCheck(asked.metric, flt, False, reason=reason) for flt in seen.filters]
+    notes = [*seen.notes, *(n for check in checks if (n := seen.note_of(check.metric)))]
+    why = ""
+    if seen.output_type == "loglikelihood_rolling":
+        why = (
+            f"task {seen.name} is of type loglikelihood_rolling: its perplexities weigh documents "
+            "by length and have no score per document; run it without --adaptive"
+        )
+    return TaskCheck(seen.name, seen.documents, tuple(checks), why, tuple(notes))
+
+
+def _check_metric(name: str, filter: str, seen: _Seen, asked: Asked) -> MetricCheck:
+    if name in seen.missing:
+        why = (
+            f"metric {name} of task {seen.name} could not be loaded: it is neither lm-eval's nor "
+            "to be had from HF evaluate here; install or download it, or correct its name"
+        )
+        return MetricCheck(name, filter, False, reason=why)
+    try:
+        metric = find_metric(
+            name,
+            range=asked.range,
+            lower_is_better=asked.lower_is_better,
+            task=seen.name,
+            config=seen.config,
+            multiple_targets=seen.several_targets,
+        )
+        if metric.source in seen.values:
+            metric.score(seen.values[metric.source], task=seen.name)
+    except CcatError as error:
+        return MetricCheck(name, filter, False, reason=str(error))
+    return MetricCheck(name, filter, True, metric.scale, metric.key(filter), _estimand(metric))
+
+
+def _estimand(metric: Metric) -> str:
+    capped = "" if metric.scale.cap is None else f" capped at {metric.scale.cap:g}"
+    if metric.pair_scorer is not None and metric.source in PAIR_METRICS:
+        return (
+            f"mean of sentence {metric.name}{capped} over all documents; corpus {metric.source} "
+            "appears only when every document was run"
+        )
+    return f"mean of {metric.name}{capped} over all documents"
+
+
+def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
+    """Names under which the metrics of a task report (a few report under several)."""
+    entries = {metric_name(e.get("metric")): e for e in config.get("metric_list") or []}
+    names: list[str] = []
+    for metric in declared:
+        entry = entries.get(metric, {})
+        k = entry.get("k")
+        if metric == "pass_at_k" and isinstance(k, (list, tuple)):
+            names += [f"pass@{n}" for n in k]
+        elif entry.get("hf_evaluate") is True and metric in HF_EXPANSIONS:
+            names += HF_EXPANSIONS[metric]
+        else:
+            names += EXPANSIONS.get(metric, (metric,))
+    return list(dict.fromkeys(names))
 
 
 #: Standard output and the level of logging are the process's; two threads must not restore what
@@ -203,195 +345,6 @@ def _load(manager: Any, name: str) -> tuple[dict[str, Any] | None, str]:
     except Exception as error:  # whatever a data set, a metric library or a task's code may raise
         first = " ".join(str(error).split()) or type(error).__name__
         return None, first if len(first) <= 160 else first[:157] + "..."
-
-
-Scales = tuple[tuple[float, float] | None, bool | None]
-
-
-def _check_loaded(task: Any, scales: Scales, wanted: str | None, probe: bool) -> TaskCheck:
-    name = internals.task_name(task)
-    config = metric_config(task)
-    filters = internals.filter_names(task)
-    notes: list[str] = []
-    declared = [metric_name(metric) for metric in internals.metric_names(task)]
-    names = _reported_names(config, declared)
-    missing = {metric_name(metric) for metric in internals.missing_metrics(task)}
-    values: Mapping[str, Any] = {}
-    if probe:
-        values, note = _probe(task)
-        notes += [note] if note else []
-        names = list(values) or names
-    checks = [
-        _absent_function(metric, filter, name)
-        if metric in missing
-        else _check_metric(
-            metric,
-            filter,
-            name,
-            config,
-            scales,
-            internals.has_several_targets(task),
-            values,
-        )
-        for metric in _wanted(names, wanted)
-        for filter in filters
-    ]
-    if internals.output_type(task) == "generate_until":
-        notes += [note for check in checks if (note := script_note(task, check.metric))]
-    return TaskCheck(
-        name,
-        len(internals.documents(task)),
-        tuple(checks) or _absent(wanted, names, filters),
-        _task_reason(name, internals.output_type(task)),
-        tuple(notes),
-    )
-
-
-def check_config(
-    name: str,
-    config: Mapping[str, Any],
-    scales: Scales = (None, None),
-    wanted: str | None = None,
-    trouble: str = "",
-) -> TaskCheck:
-    """Check a task by its configuration alone, as its YAML has it.
-
-    Parameters
-    ----------
-    name : str
-    config : mapping
-    scales : tuple
-        Range and lower_is_better of the metrics, where stated.
-    wanted : str, optional
-        Look at this metric only.
-    trouble : str, optional
-        Why the task was not loaded.
-    """
-    notes = [f"not loaded ({trouble}); this is what its YAML says" if trouble else "not loaded"]
-    output_type = str(config.get("output_type") or "generate_until")
-    if "class" in config and not config.get("metric_list"):
-        return TaskCheck(
-            name,
-            None,
-            (),
-            "its metrics are set in code, which could not be run without its documents; "
-            "load them with --download",
-            tuple(notes),
-        )
-    config = {**config, "output_type": output_type}
-    if not config.get("metric_list"):
-        config["metric_list"] = [
-            {"metric": metric} for metric in internals.default_metrics(output_type)
-        ]
-    declared = [metric_name(entry.get("metric")) for entry in config["metric_list"]]
-    names = _reported_names(config, declared)
-    filters = [str(entry["name"]) for entry in config.get("filter_list") or []] or ["none"]
-    graded = not set(names) <= {"exact_match", "acc"}
-    if graded and output_type == "generate_until" and not config.get("process_results"):
-        notes.append(
-            "if its documents have several targets, metrics other than exact_match become 0 or 1 "
-            "and cannot be used"
-        )
-    checks = [
-        _check_metric(metric, filter, name, config, scales, False, {})
-        for metric in _wanted(names, wanted)
-        for filter in filters
-    ]
-    return TaskCheck(
-        name,
-        None,
-        tuple(checks) or _absent(wanted, names, filters),
-        _task_reason(name, output_type),
-        tuple(notes),
-    )
-
-
-def _wanted(names: Sequence[str], wanted: str | None) -> list[str]:
-    """The metrics to look at: all, or the one that is wanted, with its tokenizer."""
-    if wanted is None:
-        return list(names)
-    return [wanted for name in names if name == parts_of(wanted)[0]]
-
-
-def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
-    """Names under which the metrics of a task report (a few report under several)."""
-    entries = {metric_name(e.get("metric")): e for e in config.get("metric_list") or []}
-    names: list[str] = []
-    for metric in declared:
-        entry = entries.get(metric, {})
-        k = entry.get("k")
-        if metric == "pass_at_k" and isinstance(k, (list, tuple)):
-            names += [f"pass@{n}" for n in k]
-        elif entry.get("hf_evaluate") is True and metric in HF_EXPANSIONS:
-            names += HF_EXPANSIONS[metric]
-        else:
-            names += EXPANSIONS.get(metric, (metric,))
-    return list(dict.fromkeys(names))
-
-
-def _absent_function(metric: str, filter: str, task: str) -> MetricCheck:
-    return MetricCheck(
-        metric,
-        filter,
-        False,
-        reason=f"metric {metric} of task {task} could not be loaded: it is neither lm-eval's nor "
-        "to be had from HF evaluate here; install or download it, or correct its name",
-    )
-
-
-def _absent(
-    wanted: str | None, names: Sequence[str], filters: Sequence[str]
-) -> tuple[MetricCheck, ...]:
-    if wanted is None:
-        return ()
-    reason = f"the task has no metric {wanted}; it has {', '.join(names) or 'none'}" + did_you_mean(
-        wanted, names, listing=False
-    )
-    return tuple(MetricCheck(wanted, filter, False, reason=reason) for filter in filters)
-
-
-def _task_reason(name: str, output_type: str | None) -> str:
-    if output_type == "loglikelihood_rolling":
-        return (
-            f"task {name} is of type loglikelihood_rolling: its perplexities weigh documents by "
-            "length and have no score per document; run it without --adaptive"
-        )
-    return ""
-
-
-def _check_metric(
-    name: str,
-    filter: str,
-    task: str,
-    config: Mapping[str, Any],
-    scales: Scales,
-    multiple_targets: bool,
-    values: Mapping[str, Any],
-) -> MetricCheck:
-    try:
-        metric = find_metric(
-            name,
-            range=scales[0],
-            lower_is_better=scales[1],
-            task=task,
-            config=config,
-            multiple_targets=multiple_targets,
-        )
-        if metric.source in values:
-            metric.score(values[metric.source], task=task)
-    except CcatError as error:
-        return MetricCheck(name, filter, False, reason=str(error))
-    return MetricCheck(name, filter, True, metric.scale, metric.key(filter), _estimand(metric))
-
-
-def _estimand(metric: Metric) -> str:
-    capped = "" if metric.scale.cap is None else f" capped at {metric.scale.cap:g}"
-    if metric.pair_scorer is not None and metric.source in PAIR_METRICS:
-        return (
-            f"mean of sentence {metric.name}{capped} over all documents; corpus {metric.source} "
-            "appears only when every document was run"
-        )
-    return f"mean of {metric.name}{capped} over all documents"
 
 
 def _probe(task: Any) -> tuple[dict[str, Any], str]:
