@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +17,7 @@ from ..files import replace_text
 from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
 from ..scores.table import DocId, sorted_ids
+from ..wording import short
 from .observations import Observation
 from .parts import OPTIONAL, fields_of, plain
 from .places import located
@@ -240,7 +240,7 @@ class ItemBank:
                 f"{path}: no such item bank; make one with `lm-eval-ccat calibrate`"
             ) from None
         except (OSError, ValueError, RecursionError) as e:
-            raise BankError(f"{path}: not a readable item bank ({_first_line(e)})") from None
+            raise BankError(f"{path}: not a readable item bank ({short(e, 200)})") from None
         return cls.from_dict(document, where=str(path))
 
     @classmethod
@@ -279,7 +279,11 @@ class ItemBank:
             ScaleError,
             ScoreTableError,
         ) as e:
-            what = f"{e.args[0]!r} is missing" if isinstance(e, KeyError) else _first_line(e)
+            what = (
+                f"{e.args[0]!r} is missing"
+                if isinstance(e, KeyError)
+                else short(e, 200) or type(e).__name__
+            )
             raise BankError(f"{where}: damaged item bank ({what})") from None
         bank.__dict__["sha256"] = document["sha256"]
         return bank
@@ -316,7 +320,3 @@ _OLDER = (
     "the bank's file is of an older format: where its method now measures how far models depart "
     "from the bank, a vague prior stands for that; calibrate again to have it measured"
 )
-
-
-def _first_line(error: BaseException) -> str:
-    return re.sub(r"\s+", " ", str(error))[:200] or type(error).__name__

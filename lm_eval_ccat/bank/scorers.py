@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..wording import short
+
 #: What of a judge may differ between models that are compared all the same.
 _SAMPLING = ("temperature", "max_tokens", "extra")
 
@@ -72,5 +74,4 @@ def _without_version(signature: Any) -> list[str]:
 
 
 def _show(value: Any) -> str:
-    text = "none" if value is None else repr(value)
-    return text if len(text) <= 160 else text[:157] + "..."
+    return "none" if value is None else short(repr(value), 160)

@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import BankMismatchError
+from ..wording import short, some
 from .bank import ItemBank
 from .scorers import compare_scorers
 
@@ -36,7 +37,6 @@ _GENERATION_DEFAULTS = {"temperature": 0.0, "do_sample": False}
 _SAMPLING = ("do_sample", "temperature")
 #: Settings with a comparison of their own.
 _BY_THEMSELVES = ("generation_kwargs", "scorer")
-_SHOWN = 3
 
 
 def check_bank(
@@ -125,7 +125,7 @@ def _compare_documents(
     if missing:
         refusals.append(
             f"the task has {len(doc_ids)} documents and lacks {len(missing)} of the bank's "
-            f"{bank.n_items} (doc_id {_some(missing)})"
+            f"{bank.n_items} (doc_id {some(missing, 3)})"
         )
     pairs = [
         (d, h) for d, h in zip(bank.doc_ids, bank.doc_hashes or ()) if h is not None and d in hashes
@@ -134,7 +134,7 @@ def _compare_documents(
     if changed:
         refusals.append(
             f"{len(changed)} of {bank.n_items} documents differ from those calibrated "
-            f"(doc_hash of doc_id {_some(changed)})"
+            f"(doc_hash of doc_id {some(changed, 3)})"
         )
     verified = len(pairs) == bank.n_items and not changed
     if bank.task is not None and bank.task != task and not missing and not changed:
@@ -271,10 +271,4 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _show(value: Any) -> str:
-    text = "none" if value is None else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _some(ids: Sequence[Any]) -> str:
-    shown = ", ".join(map(str, ids[:_SHOWN]))
-    return shown if len(ids) <= _SHOWN else f"{shown}, ..."
+    return "none" if value is None else short(repr(value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TextIO
 
-from ..upkeep.findings import plural
+from ..wording import plural
 from .parsing import prints_json, write_json
 from .streams import to_draw
 

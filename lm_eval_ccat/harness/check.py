@@ -20,6 +20,7 @@ from ..metrics import Metric, Scale, find_metric
 from ..metrics.declared import metric_name
 from ..metrics.pairs import PAIR_METRICS, parts_of
 from ..plugins import did_you_mean
+from ..wording import short
 from . import internals
 from .session import TaskSession
 from .task_metrics import metric_config, script_note
@@ -343,8 +344,7 @@ def _load(manager: Any, name: str) -> tuple[dict[str, Any] | None, str]:
         with _quiet():
             return dict(internals.load_from(manager, [name])["tasks"]), ""
     except Exception as error:  # whatever a data set, a metric library or a task's code may raise
-        first = " ".join(str(error).split()) or type(error).__name__
-        return None, first if len(first) <= 160 else first[:157] + "..."
+        return None, short(error, 160) or type(error).__name__
 
 
 def _probe(task: Any) -> tuple[dict[str, Any], str]:
@@ -360,7 +360,7 @@ def _probe(task: Any) -> tuple[dict[str, Any], str]:
             [one] = TaskSession(task, _Echo(str(answer))).administer([0])
             return {metric: value for (metric, _), value in one.values.items()}, ""
     except Exception as error:
-        return {}, f"probing failed: {type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        return {}, f"probing failed: {type(error).__name__}: {short(error, 160)}"
 
 
 class _Echo:

@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import HarnessError
 from . import internals
-from .session import Administered, TaskSession
+from .session import Administered, TaskSession, refuse_unsafe
 
 if TYPE_CHECKING:
     from .assembly import TaskRun
@@ -86,11 +85,7 @@ class Evaluation:
             The task or the model cannot be used document by document.
         """
         task = self.tasks[name]
-        if internals.runs_written_code(task) and not self.arguments["confirm_run_unsafe_code"]:
-            raise HarnessError(
-                f"task {name} runs code that the model writes; "
-                "pass --confirm_run_unsafe_code if you accept that"
-            )
+        refuse_unsafe(task, self.arguments["confirm_run_unsafe_code"])
         options = {key: self.arguments[key] for key in _SESSION_OPTIONS}
         self.sessions[name] = TaskSession(task, self.lm, options, count_tokens=count_tokens)
         return self.sessions[name]

@@ -355,20 +355,8 @@ def refuse_unsupported(task: Any, lm: Any) -> None:
         raise HarnessError(f"task {name} needs a multimodal model type (such as hf-multimodal)")
 
 
-def open_session(
-    task: Any,
-    lm: Any,
-    *,
-    num_fewshot: int | None = None,
-    gen_kwargs: Mapping[str, Any] | None = None,
-    fewshot_seed: int | None = 1234,
-    include_path: Any = None,
-    metadata: Mapping[str, Any] | None = None,
-    confirm_run_unsafe_code: bool = False,
-    count_tokens: bool = False,
-    **options: Any,
-) -> TaskSession:
-    """Load a task, apply the overrides that `simple_evaluate` would, and bind it to a model.
+def open_session(task: Any, lm: Any, **how: Any) -> TaskSession:
+    """Load one task and bind it to a model, as `open_sessions` does.
 
     Parameters
     ----------
@@ -376,28 +364,23 @@ def open_session(
         A task's name, its configuration, or a loaded task.
     lm : LM
         The model.
-    num_fewshot, gen_kwargs, fewshot_seed, include_path, metadata, confirm_run_unsafe_code
-        As the harness takes them.
-    count_tokens, **options
-        See `TaskSession`.
+    **how
+        See `open_sessions`.
 
     Raises
     ------
     HarnessError
         The name is a group's, is not known, or the task cannot be used.
     """
-    if isinstance(task, (str, dict)):
-        tasks, _ = _loaded([task], include_path, metadata)
-        if len(tasks) != 1:
-            some = ", ".join(list(tasks)[:6])
-            raise HarnessError(f"{task} is {len(tasks)} tasks ({some}, ...); name one of them")
-        [task] = tasks.values()
-    about = (num_fewshot, gen_kwargs, fewshot_seed, confirm_run_unsafe_code, count_tokens)
-    return _bound(task, lm, options, *about)
+    sessions, _ = open_sessions([task], lm, **how)
+    if len(sessions) != 1:
+        some = ", ".join(list(sessions)[:6])
+        raise HarnessError(f"{task} is {len(sessions)} tasks ({some}, ...); name one of them")
+    return next(iter(sessions.values()))
 
 
 def open_sessions(
-    names: Sequence[str],
+    names: Sequence[Any],
     lm: Any,
     *,
     num_fewshot: int | None = None,
@@ -409,13 +392,18 @@ def open_sessions(
     count_tokens: bool = False,
     **options: Any,
 ) -> tuple[dict[str, TaskSession], dict[str, Any]]:
-    """Bind every task of some names (tasks, groups, tags) to a model, as `open_session` does.
+    """Load tasks, apply the overrides that `simple_evaluate` would, and bind them to a model.
 
     Parameters
     ----------
     names : sequence of str
-    lm, num_fewshot, ...
-        As `open_session` takes them.
+        Tasks, groups or tags; also configurations, or loaded tasks.
+    lm : LM
+        The model.
+    num_fewshot, gen_kwargs, fewshot_seed, include_path, metadata, confirm_run_unsafe_code
+        As the harness takes them.
+    count_tokens, **options
+        See `TaskSession`.
 
     Returns
     -------
@@ -428,9 +416,32 @@ def open_sessions(
     HarnessError
         A name is not known, or a task cannot be used.
     """
-    tasks, groups = _loaded(names, include_path, metadata)
-    about = (num_fewshot, gen_kwargs, fewshot_seed, confirm_run_unsafe_code, count_tokens)
-    return {name: _bound(task, lm, dict(options), *about) for name, task in tasks.items()}, groups
+    if all(isinstance(name, (str, dict)) for name in names):
+        tasks, groups = _loaded(names, include_path, metadata)
+    else:
+        tasks, groups = {internals.task_name(task): task for task in names}, {}
+    if options.get("apply_chat_template") and options.get("fewshot_as_multiturn") is None:
+        options["fewshot_as_multiturn"] = True  # the harness's command line does the same
+    sessions = {}
+    for name, task in tasks.items():
+        refuse_unsafe(task, confirm_run_unsafe_code)
+        apply_overrides(task, num_fewshot, gen_kwargs)
+        sessions[name] = TaskSession(task, lm, dict(options), count_tokens, fewshot_seed)
+    return sessions, groups
+
+
+def refuse_unsafe(task: Any, confirmed: bool) -> None:
+    """Refuse a task that runs code which the model writes, unless that was accepted.
+
+    Raises
+    ------
+    HarnessError
+    """
+    if internals.runs_written_code(task) and not confirmed:
+        raise HarnessError(
+            f"task {internals.task_name(task)} runs code that the model writes; "
+            "pass --confirm_run_unsafe_code if you accept that"
+        )
 
 
 def _loaded(
@@ -444,27 +455,6 @@ def _loaded(
         said = " ".join(str(error.args[0] if error.args else error).split())
         raise HarnessError(f"cannot load task {shown}: {said}") from error
     return loaded["tasks"], loaded["groups"]
-
-
-def _bound(
-    task: Any,
-    lm: Any,
-    options: dict[str, Any],
-    num_fewshot: int | None,
-    gen_kwargs: Mapping[str, Any] | None,
-    fewshot_seed: int | None,
-    confirm_run_unsafe_code: bool,
-    count_tokens: bool,
-) -> TaskSession:
-    if internals.runs_written_code(task) and not confirm_run_unsafe_code:
-        raise HarnessError(
-            f"task {internals.task_name(task)} runs code that the model writes; "
-            "pass --confirm_run_unsafe_code if you accept that"
-        )
-    apply_overrides(task, num_fewshot, gen_kwargs)
-    if options.get("apply_chat_template") and options.get("fewshot_as_multiturn") is None:
-        options["fewshot_as_multiturn"] = True  # the harness's command line does the same
-    return TaskSession(task, lm, options, count_tokens, fewshot_seed)
 
 
 def apply_overrides(

@@ -21,6 +21,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 from urllib.parse import unquote, urljoin, urlsplit
 
+from ..wording import short
 from . import internals
 from .internals.api import ServerCall
 from .noting import note_served
@@ -222,7 +223,7 @@ class Transport:
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             trouble = f"the server's answer does not have the expected form ({error!r})"
         if trouble:
-            words = _one_line(json.dumps(answer, ensure_ascii=False))
+            words = short(json.dumps(answer, ensure_ascii=False), WORDS)
             raise ServerError("answer", f"{trouble}: {words}", words=words)
         return read
 
@@ -378,22 +379,17 @@ def _words(answer: Any, body: bytes) -> str:
     said: Any = answer.get("error", answer) if isinstance(answer, dict) else None
     if isinstance(said, dict):
         said = said.get("message") or said.get("detail") or json.dumps(said, ensure_ascii=False)
-    return _one_line(str(said) if said else body[: 4 * WORDS].decode(errors="replace"))
+    return short(str(said) if said else body[: 4 * WORDS].decode(errors="replace"), WORDS)
 
 
 def _said(error: Exception) -> str:
-    return _one_line(str(error)) or type(error).__name__
+    return short(str(error), WORDS) or type(error).__name__
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     return parts.scheme, parts.hostname, port
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= WORDS else line[: WORDS - 3] + "..."
 
 
 def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:

@@ -13,7 +13,7 @@ from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession
 from ..harness.outcome import Outcome
-from ..upkeep.others import of_others
+from ..upkeep.grow import of_others
 
 Bank = ItemBank | str | Path | Mapping[str, Any]
 

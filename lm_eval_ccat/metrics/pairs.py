@@ -26,6 +26,7 @@ from functools import cache
 from typing import Any
 
 from ..errors import MetricError
+from ..wording import short
 from .rouge import KINDS as ROUGE_METRICS
 from .rouge import rouge
 
@@ -191,6 +192,7 @@ def order_pair(
         If the value is not such a pair.
     """
     where = f"metric {metric}{f' of task {task}' if task else ''}"
+    shown = short(repr(value), 80)
     remedy = "a process_results that returns a score per document and its range"
     if isinstance(value, (bool, int, float)) or not hasattr(value, "__len__"):
         raise MetricError(
@@ -200,13 +202,13 @@ def order_pair(
         )
     if isinstance(value, str) or len(value) != 2:
         raise MetricError(
-            f"{where} came as {_short(value)}, not as a (reference, prediction) pair; give the "
+            f"{where} came as {shown}, not as a (reference, prediction) pair; give the "
             f"task {remedy}"
         )
     halves = [[half] if isinstance(half, str) else half for half in value]
     if not all(isinstance(h, (list, tuple)) and all(isinstance(t, str) for t in h) for h in halves):
         raise MetricError(
-            f"{where} came as {_short(value)}, not as a pair of texts; give the task {remedy}"
+            f"{where} came as {shown}, not as a pair of texts; give the task {remedy}"
         )
     first, second = (list(half) for half in halves)
     reverse = any(fnmatchcase(task, pattern) for pattern in REVERSED)
@@ -220,12 +222,5 @@ def order_pair(
         reverse = len(second) > 1
     references, predictions = (second, first) if reverse else (first, second)
     if len(predictions) != 1 or not references:
-        raise MetricError(
-            f"{where}: {_short(value)} does not hold one prediction and its references"
-        )
+        raise MetricError(f"{where}: {shown} does not hold one prediction and its references")
     return predictions[0], references
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import MetricError, ScaleError
 from ..plugins import did_you_mean
+from ..wording import short
 from .declared import MEANS, Declaration, read_declaration
 from .pairs import (
     OWN_ROUGE,
@@ -256,8 +257,7 @@ def _number(value: Any, where: str) -> float:
         return float(value)
     if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "biuf":
         return float(value)
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    shown = short(repr(value))
     if value is None:
         remedy = "the task gives no score for it; choose another metric"
     else:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..harness.signature import in_words
 from ..ranker.headline import question
-from ..upkeep.findings import plural
 from ..visible import visible_values
+from ..wording import plural
 from .decision import outlook, stands_beyond
 from .tables import ModelCells, model_cells, numbers
 from .words import listed, money, one_look, probability

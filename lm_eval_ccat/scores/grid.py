@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import ScoreTableError
 from ..metrics.scale import Scale
+from ..wording import some
 from .readers.reader import RawScores, Wanted
 from .scales import choose_scale
 
@@ -238,7 +239,7 @@ class Grid:
             dropped.update(labels[r][0] for r in out)
         if not changed:
             return []
-        shown = ", ".join(map(str, sorted(changed)[:5])) + (", ..." if len(changed) > 5 else "")
+        shown = some(sorted(changed))
         who = ", ".join(f"{model} ({count})" for model, count in dropped.most_common(5))
         return [
             f"the hash of {len(changed)} of {len(ids)} documents differs between logs "

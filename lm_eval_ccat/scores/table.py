@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CcatError, ScoreTableError
 from ..metrics.scale import Scale
+from ..wording import some
 from .overview import Overview
 from .readers.long_form import of_table, write
 from .readers.reader import Logged, Progress, RawScores, Wanted
@@ -458,8 +459,7 @@ class ScoreTable:
         unknown = [m for m in wanted if m not in self.rows_of]
         if unknown:
             raise ScoreTableError(
-                f"no scores of model {unknown[0]!r}; the table has {', '.join(self.models[:8])}"
-                + (" ..." if len(self.models) > 8 else "")
+                f"no scores of model {unknown[0]!r}; the table has {some(self.models, 8)}"
             )
         rows = [int(r) for m in wanted for r in self.rows_of[m]]
         return replace(

@@ -31,7 +31,8 @@ from ..errors import BankError
 from ..methods.curves import Curves, fit_abilities, fit_intercepts
 from ..methods.registry import method_of
 from ..scores.table import ScoreTable
-from .findings import Finding, plural, some
+from ..wording import plural, some
+from .findings import Finding
 from .screening import discoveries, robust_line, upper_tail
 
 Floats = NDArray[np.float64]

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..bank.bank import ItemBank
 from ..bank.suite import SuiteBank
+from ..wording import short, some
 
 _BLOCKS = ("settings", "constants", "provenance", "self_check")
-_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,7 @@ class BankDiff:
         lines = []
         for name, values in self.lists.items():
             if values:
-                shown = ", ".join(map(str, values[:_SHOWN]))
-                more = ", ..." if len(values) > _SHOWN else ""
-                lines.append(f"{name.replace('_', ' ')}: {len(values)} ({shown}{more})")
+                lines.append(f"{name.replace('_', ' ')}: {len(values)} ({some(values, 8)})")
         for name, p in self.parameters.items():
             if p["largest_change"]:
                 r = p["correlation"]
@@ -206,6 +204,5 @@ def _flat(value: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return out
 
 
-def _short(value: Any, width: int = 60) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else json.dumps(value, default=str)
-    return text if len(text) <= width else text[: width - 3] + "..."
+def _short(value: Any) -> str:
+    return short(f"{value:.6g}" if isinstance(value, float) else json.dumps(value, default=str))

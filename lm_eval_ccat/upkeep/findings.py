@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 #: ``problem``: do not use the bank as it is; ``warning``: mind it; ``note``: good to know.
 LEVELS = ("problem", "warning", "note")
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -44,26 +42,3 @@ class Finding:
             "items": list(self.items),
             "figures": self.figures,
         }
-
-
-def some(values: Sequence[Any], most: int = _SHOWN) -> str:
-    """The first few of a list, as text.
-
-    Examples
-    --------
-    >>> some([1, 2, 3], most=2)
-    '1, 2, ...'
-    """
-    shown = ", ".join(map(str, values[:most]))
-    return shown if len(values) <= most else f"{shown}, ..."
-
-
-def plural(count: int, what: str) -> str:
-    """Count and noun.
-
-    Examples
-    --------
-    >>> plural(1, "item"), plural(3, "item")
-    ('1 item', '3 items')
-    """
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -16,10 +16,12 @@ import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank
+from ..bank.names import hashed_name
 from ..bank.observations import Observation
-from ..errors import BankError
+from ..errors import BankError, CcatError
 from ..methods.calibration import calibrate
 from ..methods.registry import method_of
+from ..wording import some
 from .union import table_of
 from .update import update
 
@@ -160,3 +162,57 @@ def _made(
     made = calibrate(table_of(blank, observations), "default")
     provenance = {**made.provenance, "package": __version__, "grown": True}
     return replace(made, settings=dict(bank.settings), provenance=provenance, **kept)
+
+
+# -- a bank as if the models that it is to test had not calibrated it ----------------------
+
+
+def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
+    """Leave out what a bank knows of models that are to be ranked by it.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    models : collection of str
+        Names, which the bank may hold as hashes.
+
+    Returns
+    -------
+    bank : ItemBank
+        Made again of the others' scores, where the bank holds scores (``keep_scores``); else as
+        it is.
+    warning : str
+        What a person should know of it; empty where no such model is in the bank.
+
+    Examples
+    --------
+    >>> of_others(ItemBank.blank(range(3)), ["a"])[1]
+    ''
+    """
+    names = {hashed_name(m): m for m in models} | {m: m for m in models}
+    own = [m for m in bank.models if m in names]
+    if not own or bank.method == "sample":
+        return bank, ""
+    shown = some([names[m] for m in own], 3)
+    what = f"the bank{f' of {bank.task}' if bank.task else ''} was calibrated on {shown} too"
+    if bank.observations:
+        try:
+            return _recalibrated(
+                bank, own
+            ), f"{what}: its scores of them are left out of this ranking"
+        except CcatError as error:
+            what = f"{what}, and cannot do without them ({error})"
+    return bank, (
+        f"{what}: what it says of them is surer than it should be; calibrate with --exclude, or "
+        "with --keep_scores, which lets rankings leave them out"
+    )
+
+
+def _recalibrated(bank: ItemBank, own: Collection[str]) -> ItemBank:
+    """The same calibration without some models; a bank that grew goes on as it grows."""
+    if bank.provenance.get("grown"):
+        return without(bank, own)
+    rest = [o for o in bank.observations if o.model not in own]
+    options = bank.provenance.get("options") or {}
+    made = calibrate(table_of(bank, rest), bank.method, keep_scores=True, **options)
+    return replace(made, settings=dict(bank.settings), made=bank.made)

@@ -15,8 +15,8 @@ from ..bank.suite import SuiteBank
 from ..errors import BankError, BankMismatchError, UsageError
 from ..methods.registry import method_of
 from ..scores.table import ScoreTable, sorted_ids
+from ..wording import plural, some
 from .check import MIN_MODELS, changed_documents, check_scores
-from .findings import plural, some
 
 #: Models with a score on a new document from which on the bank takes it in.
 FEWEST = 5

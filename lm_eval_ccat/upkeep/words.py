@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from ..bank import ItemBank, SuiteBank
 from ..methods.registry import method_of
+from ..wording import plural, short
 from .age import age_in_words
-from .findings import plural
 
 _NAMES, _PAGE_NAMES = 6, 40
 #: Settings that a person chooses; the others are found in ``--json``.
@@ -153,8 +153,7 @@ def _settings(settings: Any) -> str:
 def _short(value: Any) -> str:
     if isinstance(value, dict):
         return " and ".join(f"{k}={v!r}" for k, v in value.items())
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return short(value)
 
 
 def _named(models: Sequence[str], most: int) -> str:

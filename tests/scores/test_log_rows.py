@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from sample_rows import sample_row
 
 from lm_eval_ccat.scores.readers.lm_eval.metric import MetricInLogs
-from lm_eval_ccat.scores.readers.lm_eval.rows import Asked, File, read_file
-from lm_eval_ccat.scores.readers.lm_eval.tails import Tails
+from lm_eval_ccat.scores.readers.lm_eval.rows import Asked, File, Tails, read_file
 
 KEYS = st.sampled_from(
     ["filter", "doc_id", "doc_hash", "metrics", "filtered_resps", "a", '"filter": ', '{"doc_id": ']

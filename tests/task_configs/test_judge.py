@@ -14,7 +14,7 @@ from judge_server import JudgeServer
 from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement, parse_rating
 from lm_eval_ccat.harness.judge.asking import HarnessJudge
-from lm_eval_ccat.harness.judge.identity import families, relatives, same_models
+from lm_eval_ccat.harness.judge.judge import families, relatives, same_models
 from lm_eval_ccat.harness.prices import Price
 
 FIELDS = {"question": "Q?", "correct": "- yes", "incorrect": "- no", "answer": "yes"}

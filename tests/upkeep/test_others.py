@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
-from lm_eval_ccat.upkeep.others import of_others
+from lm_eval_ccat.upkeep.grow import of_others
 
 NAMES = [f"m{j}" for j in range(12)]
 

@@ -198,7 +198,7 @@ def test_a_bank_that_keeps_its_scores_is_calibrated_anew(hashed):
         np.testing.assert_allclose(made.parameters[name], values, atol=2e-4)
     assert made.models == want.models and len(made.observations) == 16
     assert not any("self-check" in w for w in made.warnings)
-    text = str(made._parts())
+    text = str(made._content())
     assert hashed != any(m in text for m in whole.models)
     assert len(update(made, new).models) == 16  # their new scores count in place of the old
 

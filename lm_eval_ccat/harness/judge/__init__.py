@@ -2,8 +2,7 @@
 
 from ..noting import unscored
 from .active import active_judge, announce, watch_judged_models
-from .agreement import Agreement, agreement
-from .judge import Judge, Rating
+from .judge import Agreement, Judge, Rating, agreement
 from .rating import parse_rating
 from .settings import JudgeSettings
 from .usage import Usage

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import ScoreTableError
+from ....wording import some
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
@@ -280,13 +281,13 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
     if task is None:
         if len(tasks) > 1:
             raise ScoreTableError(
-                f"{path}: logs of {len(tasks)} tasks ({_some(tasks)}); name one with --task"
+                f"{path}: logs of {len(tasks)} tasks ({some(tasks, 8)}); name one with --task"
             )
         task = tasks[0]
     wanted = {task, re.sub(r"\W", "_", task)}
     chosen = [file for file in files if file[1] in wanted]
     if not chosen:
-        raise ScoreTableError(f"{path}: no samples of task {task}; there are {_some(tasks)}")
+        raise ScoreTableError(f"{path}: no samples of task {task}; there are {some(tasks, 8)}")
     runs, warnings = [], []
     alone: list[Path] = []
     for samples, _, date in chosen:
@@ -305,12 +306,7 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
         runs.append(Run(samples, task, date, _model_name(results, directory), results))
     if alone:
         warnings.append(
-            f"no results_<date>.json beside {_some([str(p) for p in alone], 3)}: the model is "
+            f"no results_<date>.json beside {some(alone, 3)}: the model is "
             "named after its directory, and its settings are unknown"
         )
     return runs, warnings
-
-
-def _some(names: list[str], most: int = 8) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ....wording import short, some
 from .files import Run
 
 
@@ -86,7 +87,7 @@ def comparable_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
         kept = [run for run in kept if run not in out]
         warnings.append(
             f"{key} differs between logs: {_counts(models)}; runs with another {key} than "
-            f"{common} are left out: {_some([str(run.samples) for run in out])}"
+            f"{common} are left out: {some([run.samples for run in out], 4)}"
         )
     for key in _NOTED:
         models = {}
@@ -155,10 +156,5 @@ def shared_settings(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _counts(models: dict[str, set[str]]) -> str:
     sizes = Counter({text: len(names) for text, names in models.items()})
-    shown = [(t if len(t) <= 60 else t[:57] + "...", c) for t, c in sizes.most_common(4)]
+    shown = [(short(t), c) for t, c in sizes.most_common(4)]
     return ", ".join(f"{text} ({count} model{'s' if count > 1 else ''})" for text, count in shown)
-
-
-def _some(names: list[str], most: int = 4) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
