@@ -39,13 +39,13 @@ import numpy as np
 from quality_data import CHOOSE, CONFIRM, DATASETS, SHARED, load
 from quality_report import Results, curve_plot, print_curve, print_quality
 from quality_tables import FIXED, NATURAL, show, show_items, show_outside, table_figures
+from worlds import WORLDS, world
 
 from lm_eval_ccat import simulate
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.methods.registry import names as registered_names
 from lm_eval_ccat.simulation.folds import KINDS as FOLD_KINDS
 from lm_eval_ccat.simulation.methods import Method
-from lm_eval_ccat.simulation.worlds import WORLDS, world
 
 SECTIONS = ("fixed", "natural", "worlds", "quality", "curve", "ablation")
 METHODS = "default,sample,paper,paired,paired_difference,static"

@@ -17,8 +17,8 @@ from lm_eval_ccat import ScoreTable, __version__
 from lm_eval_ccat.errors import CcatError, ScoreTableError, UsageError
 from lm_eval_ccat.files import replace_text, safe_name
 from lm_eval_ccat.scores.readers.long_form import outcomes
+from lm_eval_ccat.simulation.benchmark import item_units
 from lm_eval_ccat.simulation.methods import chosen_methods
-from lm_eval_ccat.simulation.protocol import item_units
 
 from . import page, studies
 from .conformance import conformance_study
@@ -218,7 +218,7 @@ def units_of(source: Source, args: argparse.Namespace, table: ScoreTable) -> tup
         path = args.items / f"{source.name}{suffix}"
         for column in args.units_columns if path.is_file() else ():
             try:
-                return item_units(table, path, column), column
+                return item_units(table.doc_ids, path, column), column
             except UsageError as error:
                 if "no column" not in str(error):
                     raise

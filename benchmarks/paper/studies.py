@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.simulation.benchmark import item_units
 from lm_eval_ccat.simulation.methods import Method
 from lm_eval_ccat.simulation.outcome import Outcome
-from lm_eval_ccat.simulation.protocol import drawn_prices, item_units
+from lm_eval_ccat.simulation.protocol import drawn_prices
 
 from .conformance import discrimination
 from .design import BASELINES, Design
@@ -77,7 +78,7 @@ def _costs(
     runs: Sequence[Outcome],
 ) -> dict[str, Any]:
     """Cost of calibration, of full runs and of adaptive ones, and when calibration has paid."""
-    size = item_units(table, units).sum()
+    size = item_units(table.doc_ids, units).sum()
     configs = {model: len(rows) for model, rows in table.rows_of.items()}
     calibration, full = [], []
     for seed in range(design.seeds):

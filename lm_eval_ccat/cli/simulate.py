@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from .parsing import add_exclude, add_executor, add_json, names_of, prints_json,
 from .reading import add_reading_arguments, progress, read_scores
 
 if TYPE_CHECKING:
+    from ..scores import ScoreTable
     from ..simulation import Method, Simulation
 
 EPILOG = """\
@@ -65,7 +67,43 @@ def _numbers(text: str) -> list[float]:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers") from None
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def _hold_out_sets(path: str) -> list[list[str]]:
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read as JSON ({error})") from error
+    sets = list(content.values()) if isinstance(content, dict) else content
+    if not isinstance(sets, list) or not all(isinstance(one, list) for one in sets):
+        raise UsageError(f'{path}: hold-out sets are [["model", ...], ...]')
+    return sets
+
+
+#: Keyword arguments of `simulate`: name, reader, default, what stands for the value, help.
+_OPTIONS: tuple[tuple[str, Callable[[str], Any], Any, str, str], ...] = (
+    ("holdout", int, 4, "N", "models per fold"),
+    ("folds", int, 20, "N", "hold-out sets"),
+    ("seeds", int, 1, "N", "runs per fold"),
+    ("items_per_model", _item_count, 20.0, "N", "budget in items per model, or 'none' to let the "
+     "ranker stop by itself"),
+    ("confidence", float, 0.95, "C", "two-sided"),
+    ("batch", int, 1, "B", "show beside each adaptive method the same asking B items at once"),
+    ("warmup", int, None, "N", "first items of every model (default: 10; of several tasks a third "
+     "of an even share)"),
+    ("prices", str, None, "FILE", 'JSON {"model": price of one unit}'),
+    ("wanted_tau", float, 0.9, "TAU", "what the advice is for"),
+    ("levels", _numbers, None, "N,N", "other budgets, in items per model, for the advice (default: "
+     "half, 2 and 4 times; with --spend fixed 10,20,50,100,200)"),
+    ("holdouts", _hold_out_sets, None, "FILE", "JSON list of hold-out sets, each a list of models, "
+     "in place of --holdout and --folds"),
+    ("calibration_models", int, None, "N", "calibrate on a seeded draw of N of the other models"),
+    ("weights", str, "documents", "W", "of several tasks: documents, equal, or a weight per task, "
+     "a=2,b=1"),
+    ("seed", int, 0, "N", "of the partitions"),
+    ("processes", int, None, "N", "folds at once (default: one per core)"),
+)  # fmt: skip
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add ``simulate`` to the command line."""
     parser = subparsers.add_parser(
         "simulate",
@@ -81,25 +119,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="a score table (.parquet, .csv) or a directory of harness outputs",
     )
     add_reading_arguments(parser)
-    parser.add_argument("--items", metavar="FILE", help="table of items, with a column doc_id")
+    parser.add_argument(
+        "--items", metavar="FILE", help="table of items, with a column doc_id (and task)"
+    )
     parser.add_argument("--units_column", metavar="C", help="its column of item sizes")
     parser.add_argument(
         "--methods",
         metavar="A,B",
-        help="comma-separated (default: default,paper,random,common,limit,static,fixed; of several "
-        "tasks default,paper,sample,random)",
+        help="comma-separated (default: default,paper,random,common,limit,static,fixed)",
     )
-    parser.add_argument("--holdout", type=int, default=4, help="models per fold (default: 4)")
-    parser.add_argument("--folds", type=int, default=20, help="hold-out sets (default: 20)")
-    parser.add_argument("--seeds", type=int, default=1, help="runs per fold (default: 1)")
-    parser.add_argument(
-        "--items_per_model",
-        type=_item_count,
-        default=20.0,
-        metavar="N",
-        help="budget in items per model, or 'none' to let the ranker stop by itself (default: 20)",
-    )
-    parser.add_argument("--confidence", type=float, default=0.95, help="two-sided (default: 0.95)")
+    for name, read, usual, value, text in _OPTIONS:
+        shown = "" if usual is None else " (default: %(default)s)"
+        parser.add_argument(f"--{name}", type=read, default=usual, metavar=value, help=text + shown)
     parser.add_argument(
         "--familywise",
         action="store_true",
@@ -120,48 +151,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "whole families (default: random)",
     )
     parser.add_argument(
-        "--batch",
-        type=int,
-        default=1,
-        metavar="B",
-        help="show beside each adaptive method the same asking B items at once",
-    )
-    parser.add_argument("--warmup", type=int, default=10, help="first items of every model")
-    parser.add_argument(
         "--item_scaling",
         action="store_true",
         help="scale each item over the fold's calibration models first",
     )
-    parser.add_argument("--prices", metavar="FILE", help='JSON {"model": price of one unit}')
-    parser.add_argument(
-        "--wanted_tau", type=float, default=0.9, help="what the advice is for (default: 0.9)"
-    )
-    parser.add_argument(
-        "--levels",
-        type=_numbers,
-        metavar="N,N",
-        help="other budgets, in items per model, for the advice (default: half, 2 and 4 times; "
-        "with --spend fixed 10,20,50,100,200)",
-    )
-    parser.add_argument(
-        "--holdouts",
-        metavar="FILE",
-        help="JSON list of hold-out sets, each a list of models, in place of --holdout and --folds",
-    )
-    parser.add_argument(
-        "--calibration_models",
-        type=int,
-        metavar="N",
-        help="calibrate on a seeded draw of N of the other models",
-    )
-    parser.add_argument(
-        "--weights",
-        metavar="W",
-        help="of several tasks: documents (default), equal, or a weight per task, a=2,b=1",
-    )
     add_exclude(parser)
-    parser.add_argument("--seed", type=int, default=0, help="of the partitions (default: 0)")
-    parser.add_argument("--processes", type=int, help="folds at once (default: one per core)")
     add_executor(parser, "folds are replayed", "in processes of this machine", "tasks")
     add_json(parser, "all runs and the summary")
     parser.set_defaults(func=run)
@@ -170,139 +164,69 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay and print."""
     from ..cluster import executing
-
-    with executing(args.executor, args.ray_address):
-        return _run(args)
-
-
-def _run(args: argparse.Namespace) -> int:
     from ..simulation import simulate
-    from ..simulation.run import DEFAULT_METHODS
 
     if (args.items is None) != (args.units_column is None):
         raise UsageError("--items and --units_column go together")
+    if "=" in args.weights:
+        from ..live.fields import Place
+        from ..live.values import WEIGHTS
+
+        args.weights = WEIGHTS.read(args.weights, Place("weights"))
+    names = [name for name, *_ in _OPTIONS] + ["spend", "kind", "item_scaling", "units_column"]
+    options = {name: getattr(args, name) for name in names}
+    with executing(args.executor, args.ray_address):
+        tables = _tables(args)
+        with progress(f"replaying {args.folds} folds", "folds") as show:
+            replayed = simulate(
+                tables, _methods(args), units=args.items, on_progress=show, **options
+            )
+    write_json(args.json, replayed.to_dict())
+    if not prints_json(args.json):
+        print("\n".join(report(replayed)))
+    for warning in replayed.warnings:
+        warn(warning)
+    return 0
+
+
+def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
+    """The scores of each task, without the models to leave out."""
+    from ..upkeep.build import tables_of
     from ..upkeep.tasks import names_one_task
 
-    if not names_one_task(args.scores, args.task):
-        return _run_suite(args)
-    if args.weights is not None:
-        raise UsageError("--weights is of several tasks (--task GROUP or A,B)")
-    table = read_scores(args.scores, args)
-    if names := names_of(args.exclude):
-        table.select(names)  # an unknown name is an error, not a silent nothing
-        table = table.without(names)
-    with progress(f"replaying {args.folds} folds", "folds") as show:
-        found = simulate(
-            table,
-            _methods(args.methods or ",".join(DEFAULT_METHODS), args.familywise),
-            holdout=args.holdout,
-            folds=args.folds,
-            seeds=args.seeds,
-            items_per_model=args.items_per_model,
-            confidence=args.confidence,
-            units=args.items,
-            units_column=args.units_column,
-            prices=args.prices,
-            warmup=args.warmup,
-            levels=args.levels,
-            wanted_tau=args.wanted_tau,
-            holdouts=None if args.holdouts is None else _hold_out_sets(args.holdouts),
-            calibration_models=args.calibration_models,
-            item_scaling=args.item_scaling,
-            spend=args.spend,
-            kind=args.kind,
-            batch=args.batch,
-            seed=args.seed,
-            processes=args.processes,
-            on_progress=show,
-        )
-    write_json(args.json, found.to_dict())
-    if not prints_json(args.json):
-        for line in report(found):
-            print(line)
-    for warning in found.warnings:
-        warn(warning)
-    return 0
-
-
-#: Flags of one task that a suite's replay does not take, with what they are without being given.
-_OF_ONE_TASK = {"items": None, "spend": "budget", "batch": 1, "item_scaling": False}
-
-
-def _run_suite(args: argparse.Namespace) -> int:
-    """Replay a ranking over several tasks."""
-    from ..live.fields import Place
-    from ..live.values import WEIGHTS
-    from ..simulation.suite import DEFAULT_METHODS, simulate_suite
-    from ..upkeep.build import tables_of
-
-    for flag, usual in _OF_ONE_TASK.items():
-        if getattr(args, flag) != usual:
-            raise UsageError(f"--{flag} is for one task")
-    tables = {
-        task: table.without([m for m in names_of(args.exclude) if m in table.models])
-        for task, table in tables_of(
+    if names_one_task(args.scores, args.task):
+        table = read_scores(args.scores, args)
+        tables = {table.task or "": table}
+    else:
+        tables = tables_of(
             args.scores, names_of(args.task) or ("*",), names_of(args.metric) or None, args.filter,
             args.range, args.lower_is_better,
-        ).items()
-    }  # fmt: skip
-    with progress(f"replaying {args.folds} folds", "folds") as show:
-        found = simulate_suite(
-            tables,
-            _methods(args.methods or ",".join(DEFAULT_METHODS), args.familywise),
-            weights=WEIGHTS.read(args.weights or "", Place("weights")) or "documents",
-            holdout=args.holdout,
-            folds=args.folds,
-            seeds=args.seeds,
-            items_per_model=args.items_per_model or 40.0,
-            confidence=args.confidence,
-            prices=args.prices,
-            levels=args.levels,
-            wanted_tau=args.wanted_tau,
-            holdouts=None if args.holdouts is None else _hold_out_sets(args.holdouts),
-            calibration_models=args.calibration_models,
-            kind=args.kind,
-            seed=args.seed,
-            processes=args.processes,
-            on_progress=show,
-        )
-    write_json(args.json, found.to_dict())
-    if not prints_json(args.json):
-        shares = ", ".join(f"{t} {w:.3g}" for t, w in found.settings["weights"].items())
-        print(f"{len(tables)} tasks, their weights: {shares}")
-        for line in report(found):
-            print(line)
-    for warning in found.warnings:
-        warn(warning)
-    return 0
+        )  # fmt: skip
+    out = set(names_of(args.exclude))
+    if unknown := out - {m for t in tables.values() for m in t.models}:
+        next(iter(tables.values())).select(sorted(unknown))  # which says what there is
+    return {task: table.without(sorted(out & set(table.models))) for task, table in tables.items()}
 
 
-def _methods(text: str, familywise: bool) -> list[str | Method]:
+def _methods(args: argparse.Namespace) -> tuple[Method, ...]:
     from ..simulation.methods import chosen_methods
+    from ..simulation.run import DEFAULT_METHODS
 
-    chosen = chosen_methods([name.strip() for name in text.split(",") if name.strip()])
-    if not familywise:
-        return list(chosen)
+    chosen = chosen_methods(names_of(args.methods) if args.methods else DEFAULT_METHODS)
+    if not args.familywise:
+        return chosen
     if not any(m.kind == "ranker" for m in chosen):
-        raise UsageError(f"--familywise has no effect on {text}: none of them decides as it goes")
-    together = {"familywise": True}
-    return [replace(m, rank={**m.rank, **together}) if m.kind == "ranker" else m for m in chosen]
+        raise UsageError(
+            f"--familywise has no effect on {args.methods}: none of them decides as it goes"
+        )
+    return tuple(
+        replace(m, rank={**m.rank, "familywise": True}) if m.kind == "ranker" else m for m in chosen
+    )
 
 
-def _hold_out_sets(path: str) -> list[list[str]]:
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read as JSON ({error})") from error
-    sets = list(content.values()) if isinstance(content, dict) else content
-    if not isinstance(sets, list) or not all(isinstance(one, list) for one in sets):
-        raise UsageError(f'{path}: hold-out sets are [["model", ...], ...]')
-    return sets
-
-
-def report(found: Simulation) -> list[str]:
+def report(replayed: Simulation) -> list[str]:
     """Return the printed report: what was replayed, a table, and the advice."""
-    s = found.settings
+    s = replayed.settings
     spent = "no budget"
     if s["items_per_model"] is not None:
         sum_of = "" if s["spend"] == "fixed" else "budget of "
@@ -313,24 +237,27 @@ def report(found: Simulation) -> list[str]:
         f"confidence {s['confidence']:g}"
     )
     columns = [
-        c for c in _COLUMNS if any(one.get(c[1]) is not None for one in found.summary.values())
+        c for c in _COLUMNS if any(one.get(c[1]) is not None for one in replayed.summary.values())
     ]
     rows = [["method", *(title for title, _, _ in columns)]]
-    for method, one in found.summary.items():
+    for method, one in replayed.summary.items():
         rows.append([method, *(_cell(one.get(key), form) for _, key, form in columns)])
     lines = [head, "", *_aligned(rows)]
-    if s["spend"] == "fixed" and len(next(iter(found.sweep.values()), [])) > 1:
-        lines += ["", *_aligned(_sweep_rows(found))]
-    if found.advice:
-        lines += ["", *found.advice]
+    if "weights" in s:
+        shares = ", ".join(f"{t} {w:.3g}" for t, w in s["weights"].items())
+        lines.insert(0, f"{len(s['tasks'])} tasks, their weights: {shares}")
+    if s["spend"] == "fixed" and len(next(iter(replayed.sweep.values()), [])) > 1:
+        lines += ["", *_aligned(_sweep_rows(replayed))]
+    if replayed.advice:
+        lines += ["", *replayed.advice]
     return lines
 
 
-def _sweep_rows(found: Simulation) -> list[list[str]]:
+def _sweep_rows(replayed: Simulation) -> list[list[str]]:
     """Mean tau, and the share of pairs decided, by number of items per model."""
-    levels = [f"{p['asked_items_per_model']:g}" for p in next(iter(found.sweep.values()))]
+    levels = [f"{p['asked_items_per_model']:g}" for p in next(iter(replayed.sweep.values()))]
     rows = [["tau, decided at", *(f"{level} items" for level in levels)]]
-    for method, points in found.sweep.items():
+    for method, points in replayed.sweep.items():
         shown = [
             _cell(p["tau"], "{:.3f}")
             + ("" if p["tied_share"] is None else f", {1.0 - p['tied_share']:.0%}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..scores.readers.lm_eval.files import find_runs, open_log
-from ..simulation.protocol import read_items
+from ..simulation.benchmark import read_items
 
 
 class DocumentFields:

@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import ScoreTableError, UsageError
 from ..scores.families import family_of
 
 #: Ways of holding models out.
@@ -148,3 +148,33 @@ def _families(models: Sequence[str], size: int, folds: int, seed: int, least: in
             "told by the first part of the models' names"
         )
     return list(found.values())
+
+
+def own_sets(models: Sequence[str], holdouts: Sequence[Sequence[str]], least: int) -> list[HoldOut]:
+    """Hold-out sets of one's own, each with the models that it leaves to calibrate on."""
+    sets = []
+    for names in holdouts:
+        unknown = set(names) - set(models)
+        if unknown:
+            raise ScoreTableError(f"no scores of model {sorted(unknown)[0]!r} to hold out")
+        if len(names) < 2 or len(models) - len(names) < least:
+            raise UsageError(
+                f"hold-out set of {len(names)} models of {len(models)}: at least 2 are needed "
+                f"to rank, and {least} to calibrate on"
+            )
+        sets.append((tuple(names), tuple(m for m in models if m not in set(names))))
+    if not sets:
+        raise UsageError("no hold-out set given")
+    return sets
+
+
+def calibration_set(
+    others: Sequence[str], most: int | None, fold: int, seed: int
+) -> tuple[str, ...]:
+    """All models that may calibrate, or a draw of at most `most` that fold and seed decide."""
+    if most is None or most >= len(others):
+        return tuple(others)
+    if most < 2:
+        raise UsageError(f"calibration_models {most}: at least 2 are needed")
+    drawn = np.random.default_rng([seed, fold, 11]).choice(len(others), most, replace=False)
+    return tuple(others[i] for i in sorted(drawn))

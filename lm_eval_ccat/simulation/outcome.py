@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from ..ranker import Ranker, Ranking
-from .truth import full_means, kendall_tau, true_ties
+from .benchmark import Benchmark
+from .truth import bootstrap_intervals, full_means, kendall_tau, true_ties
 
 Floats = NDArray[np.float64]
 
@@ -76,7 +77,7 @@ class Outcome:
     errors: Floats
     standard_errors: Floats | None
     seconds: float
-    items_of: Mapping[str, tuple[Any, ...]]
+    items_of: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     stopped_because: str = ""
     difference_errors: Floats | None = None
     difference_standard_errors: Floats | None = None
@@ -153,30 +154,18 @@ class Truth:
     tied: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, scores: Floats, raw: Floats, sign: float, low: Floats, high: Floats) -> Truth:
-        """From scores of shape (n_models, n_items), and bootstrap intervals of the raw means."""
-        return cls(full_means(raw) * sign, full_means(scores), true_ties(low, high))
+    def of(cls, held: Benchmark) -> Truth:
+        """From the full scores of the held-out models."""
+        raw, scores = held.signed, held.scores
+        tied = true_ties(*bootstrap_intervals(raw))
+        if len(held.tables) == 1:
+            return cls(full_means(raw), full_means(scores), tied)
+        means = held.mean(scores, np.isfinite(scores))
+        return cls(means, means, tied)
 
 
-@dataclass(frozen=True)
-class Run:
-    """Which run an outcome is of, and what it took."""
-
-    method: str
-    fold: int
-    seed: int
-    holdout: tuple[str, ...]
-    items_per_model: float | None
-    budget: float | None
-    cost: float
-    items: int
-    seconds: float
-    stopped_because: str = ""
-    items_of: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-
-
-def judge(run: Run, claim: Claim, truth: Truth) -> Outcome:
-    """Compare what was claimed with what is true."""
+def judge(claim: Claim, truth: Truth, **run: Any) -> Outcome:
+    """Compare what was claimed with what is true; `run` has the other fields of the outcome."""
     location = claim.estimates if claim.location is None else claim.location
     upper = np.triu_indices(len(location), 1)
     tied = truth.tied[upper]
@@ -186,15 +175,16 @@ def judge(run: Run, claim: Claim, truth: Truth) -> Outcome:
         tau = kendall_tau(location, truth.raw) if np.ptp(location) > 0 else 0.0
     ties = hits = confident = right = None
     if claim.ahead is not None:
-        said = claim.ahead[upper]
-        ties, hits = int((said == 0).sum()), int(((said == 0) & tied).sum())
-        confident, right = int((said != 0).sum()), int(((said == ahead) & (said != 0)).sum())
+        claimed = claim.ahead[upper]
+        ties, hits = int((claimed == 0).sum()), int(((claimed == 0) & tied).sum())
+        confident = len(claimed) - ties
+        right = int(((claimed == ahead) & (claimed != 0)).sum())
     errors = claim.estimates - truth.means
     covered = None
     if claim.intervals is not None:
         low, high = claim.intervals.T
         covered = (low <= truth.means + _ROUNDING) & (truth.means - _ROUNDING <= high)
-    of_pairs: dict[str, Floats] = {}
+    of_pairs: dict[str, Any] = {}
     if claim.variance is not None and claim.df is not None:
         of_pairs = {
             "difference_errors": (errors[:, None] - errors[None, :])[upper],
@@ -202,15 +192,7 @@ def judge(run: Run, claim: Claim, truth: Truth) -> Outcome:
             "difference_df": claim.df[upper],
         }
     return Outcome(
-        method=run.method,
-        fold=run.fold,
-        seed=run.seed,
-        holdout=run.holdout,
-        items_per_model=run.items_per_model,
         tau=tau,
-        items=run.items,
-        cost=float(run.cost),
-        budget=run.budget,
         pairs=len(tied),
         true_ties=int(tied.sum()),
         ties=ties,
@@ -220,11 +202,9 @@ def judge(run: Run, claim: Claim, truth: Truth) -> Outcome:
         errors=errors,
         standard_errors=claim.standard_errors,
         covered=covered,
-        seconds=run.seconds,
-        items_of=run.items_of,
-        stopped_because=run.stopped_because,
-        order=tuple(run.holdout[i] for i in np.argsort(-location, kind="stable")),
+        order=tuple(run["holdout"][i] for i in np.argsort(-location, kind="stable")),
         **of_pairs,
+        **run,
     )
 
 

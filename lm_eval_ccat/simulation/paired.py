@@ -4,13 +4,16 @@
 left of their scores after a response model's predictions, and adds the predictions' mean over all
 items: the difference estimator of survey sampling (C.-E. Särndal, B. Swensson and J. Wretman,
 "Model Assisted Survey Sampling", 1992, section 6.3), unbiased up to the fit of one ability per
-model however wrong the response model is.
+model however wrong the response model is. Several tasks are strata: their estimates and variances
+add up, and the degrees of freedom are Satterthwaite's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from ..bank import ItemBank
@@ -23,72 +26,98 @@ from .outcome import Claim, Floats
 _IMAGINED = 0.5
 
 
-def paired(scores: Floats, items: list[int], confidence: float) -> Claim:
-    """Models compared by a paired t-test on common items.
+@dataclass(frozen=True)
+class Stratum:
+    """What was observed of one task.
+
+    Attributes
+    ----------
+    weight : float
+        Of the task; those of all tasks sum to 1.
+    known : ndarray of shape (n_models, n_items)
+        Scores, or what predictions leave of them; NaN where no score was asked.
+    offset : ndarray of shape (n_models,)
+        What is added to their means.
+    fitted : int
+        Degrees of freedom that the mean and the predictions took.
+    """
+
+    weight: float
+    known: Floats
+    offset: Floats
+    fitted: int = 1
+
+    @classmethod
+    def plain(cls, weight: float, known: Floats) -> Stratum:
+        """The scores themselves."""
+        return cls(weight, known, np.zeros(len(known)))
+
+    @classmethod
+    def predicted(cls, weight: float, known: Floats, bank: ItemBank) -> Stratum:
+        """What a bank's predictions leave, its ability fitted on the same items."""
+        curves = method_of(bank).curves(bank)
+        expected = curves.expected(fit_abilities(curves, known))
+        return cls(weight, known - expected, expected.mean(axis=1), 2)
+
+
+def paired(strata: Sequence[Stratum], confidence: float) -> Claim:
+    """Models compared by paired t-tests on the items that both have.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_models, n_items)
-        NaN where missing: a pair is compared on the items that both have.
-    items : list of int
-        Those administered.
+    strata : sequence of Stratum
+        One a task.
     confidence : float
         Two-sided, of each pair, at one look.
     """
-    return _claim(scores[:, items], np.zeros(len(scores)), scores.shape[1], 1, confidence)
-
-
-def paired_difference(
-    scores: Floats, items: list[int], bank: ItemBank, where: NDArray[np.intp], confidence: float
-) -> Claim:
-    """The same for what the bank's predictions leave, its ability fitted on the same items.
-
-    Parameters
-    ----------
-    scores, items, confidence
-        As `paired` has them.
-    bank : ItemBank
-    where : ndarray of int
-        Position of each item of the bank among the columns of `scores`.
-    """
-    known = np.full(scores.shape, np.nan)
-    known[:, items] = scores[:, items]
-    known = known[:, where]
-    curves = method_of(bank).curves(bank)
-    predicted = curves.expected(fit_abilities(curves, known))
-    rest = known - predicted
-    drawn = np.flatnonzero(np.isfinite(rest).any(axis=0))
-    return _claim(rest[:, drawn], predicted.mean(axis=1), scores.shape[1], 2, confidence)
-
-
-def _claim(y: Floats, offset: Floats, size: int, fitted: int, confidence: float) -> Claim:
-    """Means, their errors, and t-tests of their differences; `fitted` degrees of freedom go."""
-    seen = np.isfinite(y)
-    filled = np.where(seen, y, 0.0)
-    n = seen.sum(axis=1)
-    mean = filled.sum(axis=1) / np.maximum(n, 1)
-    spread = (np.where(seen, y - mean[:, None], 0.0) ** 2).sum(axis=1) / np.maximum(n - fitted, 1)
-    spread = np.where(spread > 0.0, spread, _IMAGINED / np.maximum(n, 1))
-    error = np.sqrt(spread * (1.0 - n / size) / np.maximum(n, 1))
-    both = (seen[:, None] & seen[None, :]).astype(float)
-    d = np.where(both > 0, filled[:, None] - filled[None, :], 0.0)
-    n_both = np.maximum(both.sum(axis=2), 1.0)
-    gap = d.sum(axis=2) / n_both
-    left = np.where(both > 0, d - gap[..., None], 0.0)
-    df = np.maximum(n_both - fitted, 1.0)
-    of_one = (left**2).sum(axis=2) / df
-    of_one = np.where(of_one > 0.0, of_one, _IMAGINED / n_both)
-    variance = of_one * (1.0 - n_both / size) / n_both
-    gap = gap + offset[:, None] - offset[None, :]
-    half = stdtrit(np.maximum(n - fitted, 1), (1.0 + confidence) / 2.0) * error
-    better = stdtr(df, gap / np.sqrt(np.maximum(variance, 1e-30)))
+    own, gaps = zip(*(_moments(s) for s in strata))
+    mean, variance, df = _added(own, [s.weight for s in strata])
+    gap, gap_variance, gap_df = _added(gaps, [s.weight for s in strata])
+    error = np.sqrt(variance)
+    half = stdtrit(df, (1.0 + confidence) / 2.0) * error
+    better = stdtr(gap_df, gap / np.sqrt(np.maximum(gap_variance, 1e-30)))
     tail = (1.0 - confidence) / 2.0
     decided = (better < tail) | (better > 1.0 - tail)
     return Claim(
-        estimates=mean + offset,
+        estimates=mean,
         standard_errors=error,
-        intervals=np.stack([mean + offset - half, mean + offset + half], axis=1),
+        intervals=np.stack([mean - half, mean + half], axis=1),
         ahead=np.where(decided, np.sign(gap), 0.0).astype(np.int8),
-        variance=variance,
-        df=df,
+        variance=gap_variance,
+        df=gap_df,
     )
+
+
+Moments = tuple[Floats, Floats, Floats]
+
+
+def _moments(of: Stratum) -> tuple[Moments, Moments]:
+    """Mean, variance and degrees of freedom of each model, and of each difference of two."""
+    y, size = of.known[:, np.isfinite(of.known).any(axis=0)], of.known.shape[1]
+    seen = np.isfinite(y)
+    filled = np.where(seen, y, 0.0)
+    both = seen[:, None] & seen[None, :]
+    apart = np.where(both, filled[:, None] - filled[None, :], 0.0)
+    own, gap = (_of_mean(v, s, size, of.fitted) for v, s in ((filled, seen), (apart, both)))
+    offset = of.offset
+    return (own[0] + offset, *own[1:]), (gap[0] + offset[:, None] - offset[None, :], *gap[1:])
+
+
+def _of_mean(y: Floats, seen: np.ndarray, size: int, fitted: int) -> Moments:
+    n = np.maximum(seen.sum(axis=-1), 1)
+    mean, df = y.sum(axis=-1) / n, np.maximum(n - fitted, 1.0)
+    spread = (np.where(seen, y - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
+    spread = np.where(spread > 0.0, spread, _IMAGINED / n)
+    return mean, spread * (1.0 - n / size) / n, df
+
+
+def _added(parts: Sequence[Moments], weights: Sequence[float]) -> Moments:
+    """The weighted sum; degrees of freedom as F. E. Satterthwaite (1946) has them."""
+    mean = sum(w * m for w, (m, _, _) in zip(weights, parts))
+    of_part = [w**2 * v for w, (_, v, _) in zip(weights, parts)]
+    variance = np.asarray(sum(of_part))
+    if len(parts) == 1:
+        return np.asarray(mean), variance, parts[0][2]
+    rest = sum(v**2 / df for v, (_, _, df) in zip(of_part, parts))
+    df = np.divide(variance**2, rest, out=np.ones_like(variance), where=rest > 0.0)
+    return np.asarray(mean), variance, df

@@ -1,25 +1,25 @@
-"""The replay protocol: which models are held out, what they cost, and what may be spent."""
+"""The replay protocol: what every fold has in common, what models cost, what may be spent."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ..errors import ScoreTableError, UsageError
-from ..scores import ScoreTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Floats = NDArray[np.float64]
+from ..errors import UsageError
+from .methods import Method
 
 LOWEST_PRICE, HIGHEST_PRICE = 0.1, 3.2
+#: Numbers of items per model at which ``spend="fixed"`` looks.
+FIXED_LEVELS = (10.0, 20.0, 50.0, 100.0, 200.0)
+SPENDS = ("budget", "fixed")
+
+Prices = Mapping[str, float] | str | Path | None
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,16 @@ class Protocol:
 
     Attributes
     ----------
-    seeds : int
-        How many seeds per fold; the seed drives prices and every method's randomness.
-    items_per_model : float or None
-        The budget is this many times the held-out models' mean item prices; None for no budget.
+    methods : tuple of Method
+    levels : tuple of float or None
+        Items per model to replay with: the budget is so many times the held-out models' mean item
+        prices. None for no budget.
+    units : ndarray of shape (n_items,)
+        Size of each item.
     confidence : float
         Two-sided confidence of pairs and intervals.
-    warmup : int
-        Items every model gets before anything is compared.
+    warmup : int or None
+        Items of each task that every model gets before anything is compared.
     item_scaling : bool
         Whether each item's scores are scaled to [0, 1] over the fold's calibration rows first.
     spend : {"budget", "fixed"}
@@ -43,17 +45,26 @@ class Protocol:
         stops nothing early and looks once.
     """
 
-    seeds: int = 1
-    items_per_model: float | None = 20.0
+    methods: tuple[Method, ...]
+    levels: tuple[float | None, ...]
+    units: NDArray[np.float64]
     confidence: float = 0.95
-    warmup: int = 10
+    warmup: int | None = None
     item_scaling: bool = False
     spend: str = "budget"
+
+    def first_items(self, level: float | None, n_tasks: int) -> int:
+        """Items of each task that every model gets first: 10 of one, a third of an even share."""
+        if self.warmup is not None:
+            return self.warmup
+        if n_tasks == 1:
+            return 10
+        return 5 if level is None else max(2, int(level / n_tasks / 3))
 
 
 @dataclass(frozen=True)
 class Fold:
-    """One hold-out set of a table; with the table everything that is needed to replay it.
+    """One hold-out set; with the scores everything that is needed to replay it.
 
     Attributes
     ----------
@@ -61,58 +72,14 @@ class Fold:
     holdout : tuple of str
     calibration : tuple of str
         Models to calibrate on, none of them held out.
-    low, high : ndarray of shape (n_holdout,)
-        Bootstrap intervals of the held-out models' mean raw scores.
     prices : tuple of dict
         For each seed the price of one unit of each held-out model.
-    units : ndarray of shape (n_items,)
-        Size of each item, in the table's order.
     """
 
     number: int
     holdout: tuple[str, ...]
     calibration: tuple[str, ...]
-    low: Floats
-    high: Floats
     prices: tuple[Mapping[str, float], ...]
-    units: Floats
-
-    def calibration_table(self, whole: ScoreTable) -> ScoreTable:
-        """Scores of the calibration models, without items that none of them was scored on."""
-        table = whole.select(self.calibration)
-        seen = np.isfinite(table.raw).any(axis=0)
-        if seen.all():
-            return table
-        kept = np.flatnonzero(seen)
-        hashes = table.doc_hashes
-        return replace(
-            table,
-            raw=table.raw[:, kept],
-            doc_ids=tuple(table.doc_ids[i] for i in kept),
-            doc_hashes=None if hashes is None else tuple(hashes[i] for i in kept),
-        )
-
-
-def calibration_set(
-    others: Sequence[str], most: int | None, fold: int, seed: int
-) -> tuple[str, ...]:
-    """Models to calibrate on: all that may, or a seeded draw of them.
-
-    Parameters
-    ----------
-    others : sequence of str
-        Models that may calibrate.
-    most : int or None
-        How many at most.
-    fold, seed : int
-        What the draw depends on.
-    """
-    if most is None or most >= len(others):
-        return tuple(others)
-    if most < 2:
-        raise UsageError(f"calibration_models {most}: at least 2 are needed")
-    drawn = np.random.default_rng([seed, fold, 11]).choice(len(others), most, replace=False)
-    return tuple(others[i] for i in sorted(drawn))
 
 
 def drawn_prices(models: Sequence[str], seed: int) -> dict[str, float]:
@@ -122,115 +89,58 @@ def drawn_prices(models: Sequence[str], seed: int) -> dict[str, float]:
     return dict(zip(models, np.exp(logs).tolist()))
 
 
-def read_prices(path: str | Path, models: Sequence[str]) -> dict[str, float]:
-    """Read ``{"model": price}`` for every model.
+def prices_by_seed(prices: Prices, models: Sequence[str], seeds: int) -> list[dict[str, float]]:
+    """Prices of one unit of every model: stated, out of a file, or drawn for each seed.
 
     Raises
     ------
     UsageError
-        Not such a file, or a model or positive price is missing.
+        Not a file of ``{"model": price}``, or a model's price is missing or not positive.
     """
-    try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read as JSON ({error})") from error
-    if not isinstance(values, dict):
-        raise UsageError(f'{path}: prices are {{"model": price, ...}}')
-    return checked_prices(values, models, str(path))
-
-
-def checked_prices(
-    values: Mapping[str, Any], models: Sequence[str], where: str = "prices"
-) -> dict[str, float]:
-    """Return the price of every model, or say which is wrong."""
-    prices = {}
+    if prices is None:
+        return [drawn_prices(models, s) for s in range(seeds)]
+    where = "prices"
+    if not isinstance(prices, Mapping):
+        where = str(prices)
+        try:
+            prices = json.loads(Path(where).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{where}: cannot be read as JSON ({error})") from error
+        if not isinstance(prices, dict):
+            raise UsageError(f'{where}: prices are {{"model": price, ...}}')
     for model in models:
-        price = values.get(model)
-        good = isinstance(price, (int, float)) and not isinstance(price, bool)
-        if price is None or not good or not 0 < price < float("inf"):
+        price: Any = prices.get(model)
+        number = isinstance(price, (int, float)) and not isinstance(price, bool)
+        if not number or not 0 < price < float("inf"):
             raise UsageError(f"{where}: no positive price of model {model!r} (found {price!r})")
-        prices[model] = float(price)
-    return prices
+    return [{model: float(prices[model]) for model in models}] * seeds
 
 
-def item_units(
-    table: ScoreTable,
-    units: Mapping[Any, float] | ArrayLike | str | Path | None,
-    column: str | None = None,
-) -> Floats:
-    """Return the size of each item, in the table's order.
-
-    Parameters
-    ----------
-    table : ScoreTable
-    units : mapping, array_like, path or None
-        ``{doc_id: units}``; an array in the table's order; a Parquet or CSV file with a column
-        ``doc_id``; by default 1 each.
-    column : str, optional
-        The file's column of units.
+def spending_levels(
+    levels: Sequence[float] | None, items_per_model: float | None, n_items: int, spend: str
+) -> tuple[float | None, ...]:
+    """The levels of spending to replay, the asked one among them.
 
     Raises
     ------
     UsageError
-        An item has no units, or they are not positive.
+        A number that is not positive, or not whole where numbers of items are fixed.
     """
-    if units is None:
-        return np.ones(table.n_items)
-    where = "units"
-    if isinstance(units, (str, Path)):
-        where = f"{units}, column {column}"
-        units = _read_units(Path(units), column)
-    if isinstance(units, Mapping):
-        found = [units.get(doc_id) for doc_id in table.doc_ids]
-        values = np.array([np.nan if v is None else v for v in found], dtype=np.float64)
-    else:
-        values = np.asarray(units, dtype=np.float64)
-    if values.shape != (table.n_items,):
-        raise UsageError(f"{where}: {values.size} values for {table.n_items} items")
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if len(bad):
-        raise UsageError(
-            f"{where}: {len(bad)} of {table.n_items} items have no positive units "
-            f"(doc_id {table.doc_ids[bad[0]]!r})"
-        )
-    return values
-
-
-def read_items(path: Path) -> pa.Table:
-    """Read a Parquet or CSV table of items, which has a column ``doc_id``.
-
-    Raises
-    ------
-    ScoreTableError
-        It cannot be read.
-    UsageError
-        It has no such column.
-    """
-    import pyarrow as pa
-
-    try:
-        if path.suffix == ".csv":
-            from pyarrow import csv
-
-            data = csv.read_csv(path)
-        else:
-            from pyarrow import parquet
-
-            data = parquet.ParquetFile(path).read()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise ScoreTableError(f"{path}: cannot be read as a table of items ({error})") from error
-    if "doc_id" not in data.column_names:
-        raise UsageError(f"{path}: no column 'doc_id'")
-    return data
-
-
-def _read_units(path: Path, column: str | None) -> dict[Any, float]:
-    data = read_items(path)
-    numeric = [n for n in data.column_names if n != "doc_id"]
-    if column is None or column not in data.column_names:
-        given = "no --units_column given" if column is None else f"no column {column!r}"
-        raise UsageError(f"{path}: {given}; there are {', '.join(numeric)}")
-    values = data[column].to_pylist()
-    if not all(v is None or isinstance(v, (int, float)) for v in values):
-        raise UsageError(f"{path}: column {column!r} is not numeric")
-    return dict(zip(data["doc_id"].to_pylist(), values))
+    if spend not in SPENDS:
+        raise UsageError(f"spend {spend!r}: choose one of {', '.join(SPENDS)}")
+    if items_per_model is None:
+        if spend == "fixed":
+            raise UsageError("spend 'fixed' needs a number of items per model")
+        return (None,)
+    if levels is None and spend == "fixed":
+        levels = FIXED_LEVELS
+    elif levels is None:
+        levels = [n for n in (items_per_model * s for s in (0.5, 1, 2, 4)) if n <= n_items]
+    asked = {*map(float, levels), float(items_per_model)}
+    if bad := [n for n in asked if not 0 < n < float("inf")]:
+        raise UsageError(f"items_per_model {bad[0]:g}: a positive number is needed")
+    if spend == "fixed":
+        if bad := [n for n in asked if n != int(n)]:
+            raise UsageError(f"items_per_model {bad[0]}: a whole number is needed")
+        asked = {n for n in asked if n <= n_items or n == items_per_model}
+    return tuple(sorted(asked))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,30 +13,18 @@ from numpy.typing import ArrayLike
 
 from ..errors import ScoreTableError, UsageError
 from ..methods.calibration import MIN_MODELS
-from ..metrics import check_column
 from ..parallel import in_processes
 from ..scores import ScoreTable
 from ..shown import Grid, Shown
-from .folds import HoldOut, hold_outs
+from .benchmark import Benchmark, item_units
+from .folds import calibration_set, hold_outs, own_sets
 from .methods import Method, chosen_methods, with_batches
 from .outcome import Outcome
-from .protocol import (
-    Fold,
-    Protocol,
-    calibration_set,
-    checked_prices,
-    drawn_prices,
-    item_units,
-    read_prices,
-)
-from .replay import Piece, replay_fold
-from .summary import advice, run_record, summarise
-from .truth import bootstrap_intervals
+from .protocol import Fold, Prices, Protocol, prices_by_seed, spending_levels
+from .stage import replay_fold
+from .summary import advice, run_record, summarise, sweep_of
 
 DEFAULT_METHODS = ("default", "paper", "random", "common", "limit", "static", "fixed")
-#: Numbers of items per model at which ``spend="fixed"`` looks.
-FIXED_LEVELS = (10.0, 20.0, 50.0, 100.0, 200.0)
-SPENDS = ("budget", "fixed")
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,7 +96,7 @@ class Simulation(Shown):
 
 
 def simulate(
-    table: ScoreTable | str | Path,
+    table: ScoreTable | Mapping[str, ScoreTable] | str | Path,
     methods: Sequence[str | Method] = DEFAULT_METHODS,
     *,
     metric: str | None = None,
@@ -118,14 +107,15 @@ def simulate(
     confidence: float = 0.95,
     units: Mapping[Any, float] | ArrayLike | str | Path | None = None,
     units_column: str | None = None,
-    prices: Mapping[str, float] | str | Path | None = None,
-    warmup: int = 10,
+    prices: Prices = None,
+    weights: str | Mapping[str, float] = "documents",
+    warmup: int | None = None,
     levels: Sequence[float] | None = (),
     wanted_tau: float = 0.9,
     holdouts: Sequence[Sequence[str]] | None = None,
     calibration_models: int | None = None,
     item_scaling: bool = False,
-    tested: ScoreTable | None = None,
+    tested: ScoreTable | Mapping[str, ScoreTable] | None = None,
     spend: str = "budget",
     kind: str = "random",
     batch: int = 1,
@@ -141,9 +131,10 @@ def simulate(
 
     Parameters
     ----------
-    table : ScoreTable or path
+    table : ScoreTable, mapping of task to ScoreTable, or path
         Scores of all models; a path is read by :meth:`ScoreTable.read` with ``metric`` and
-        ``**reading`` (``task``, ``filter``, ``range``, ``lower_is_better``).
+        ``**reading`` (``task``, ``filter``, ``range``, ``lower_is_better``). Several tasks are
+        ranked by the weighted mean over them; models that one of them lacks are left out.
     methods : sequence of str or Method
         Names of ``METHODS``, or methods of one's own.
     holdout : int
@@ -160,12 +151,15 @@ def simulate(
     confidence : float
         Two-sided, for pairs and intervals.
     units, units_column : optional
-        Size of each item: ``{doc_id: units}``, an array in the table's order, or a file and its
-        column. Default 1 each.
+        Size of each item: ``{doc_id: units}`` (``{(task, doc_id): units}`` of several tasks), an
+        array in the order of the items, or a file and its column. Default 1 each.
     prices : mapping or path, optional
         Price of one unit of each model; default drawn log-uniformly from 0.1 to 3.2 per seed.
-    warmup : int
-        Items every model gets first.
+    weights : {"documents", "equal"} or mapping of task to float, optional
+        How much each of several tasks counts.
+    warmup : int, optional
+        Items of each task that every model gets first; default 10 of one task, and a third of an
+        even share of each of several.
     levels : sequence of float, optional
         Other values of ``items_per_model`` to replay for ``sweep`` and ``advice``. None picks
         half, twice and four times ``items_per_model``.
@@ -178,7 +172,7 @@ def simulate(
     item_scaling : bool
         Scale each item's scores to [0, 1] over the calibration rows of each fold, as the paper does
         for BioLaySumm; what is ranked, and the truth, is then the mean of the scaled scores.
-    tested : ScoreTable, optional
+    tested : ScoreTable or mapping of task to ScoreTable, optional
         What held-out models are tested and judged by, where that is not all of their configs: the
         same models and items at one temperature, say. Calibration sees all of ``table``.
     spend : {"budget", "fixed"}
@@ -204,7 +198,7 @@ def simulate(
     Raises
     ------
     UsageError
-        Too few models, an unknown method, or units and prices that do not fit.
+        Too few models, an unknown method, or units, prices and weights that do not fit.
     ScoreTableError, ScaleError
         The scores cannot be read.
 
@@ -219,198 +213,118 @@ def simulate(
     >>> sorted(found.summary)
     ['paper', 'random']
     """
-    if not isinstance(table, ScoreTable):
-        table = ScoreTable.read(table, metric=metric, **reading)
     chosen = with_batches(chosen_methods(methods), batch)
-    protocol = _checked(Protocol(seeds, items_per_model, confidence, warmup, item_scaling, spend))
-    table, warnings = _usable(table)
-    if tested is None:
-        tested = table
-    elif set(table.models) - set(tested.models) or tested.doc_ids != table.doc_ids:
-        raise ScoreTableError("the scores to test by are not of the same models and items")
-    item_sizes = item_units(table, units, units_column)
+    if seeds < 1:
+        raise UsageError(f"seeds {seeds}: at least 1 is needed")
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence {confidence}: a number between 0 and 1 is needed")
+    if isinstance(table, (str, Path)):
+        table = ScoreTable.read(table, metric=metric, **reading)
+    whole, warnings = Benchmark.of(table, weights)
+    judged = whole
+    if tested is not None:
+        judged = Benchmark.of(tested, weights)[0]
+        if set(whole.models) - set(judged.models) or judged.items != whole.items:
+            raise ScoreTableError("the scores to test by are not of the same models and items")
+    n_items, tasks = len(whole.items), list(whole.tables)
+    all_levels = spending_levels(levels, items_per_model, n_items, spend)
+    fewest = 0 if len(tasks) == 1 else 2 * len(tasks)
+    if levels is None:
+        all_levels = tuple(
+            n for n in all_levels if n is None or n >= fewest or n == items_per_model
+        )
+    if all_levels[0] is not None and all_levels[0] < fewest:
+        raise UsageError(
+            f"{all_levels[0]:g} items per model of {len(tasks)} tasks: at least 2 of each are "
+            "needed"
+        )
+    protocol = Protocol(
+        chosen,
+        all_levels,
+        item_units(whole.items, units, units_column),
+        confidence,
+        warmup,
+        item_scaling,
+        spend,
+    )
     least = MIN_MODELS if any(m.calibrates for m in chosen) else 0
     if holdouts is None:
-        means = np.nanmean(table.model_scores(), axis=1)
-        sets = hold_outs(kind, table.models, means, holdout, folds, seed, least)
+        seen = np.isfinite(whole.scores)
+        means = whole.mean(whole.scores, seen)
+        sets = hold_outs(kind, whole.models, means, holdout, folds, seed, least)
     else:
-        sets = own_sets(table.models, holdouts, least)
-    made = _folds(
-        tested.select(table.models), sets, seed, item_sizes, prices, seeds, calibration_models
-    )
-    all_levels = spending_levels(levels, items_per_model, table.n_items, spend)
-    pieces = [Piece(fold, chosen, protocol, all_levels) for fold in made]
+        sets = own_sets(whole.models, holdouts, least)
+    by_seed = prices_by_seed(prices, whole.models, seeds)
+    pieces = [
+        Fold(
+            number,
+            names,
+            calibration_set(others, calibration_models, number, seed),
+            tuple({m: of_seed[m] for m in names} for of_seed in by_seed),
+        )
+        for number, (names, others) in enumerate(sets)
+    ]
     outcomes: list[Outcome] = []
-    fold_warnings: dict[str, int] = {}
+    fold_warnings: Counter[str] = Counter()
     calibration: dict[str, list[float]] = {}
     for done, result in enumerate(
-        in_processes(replay_fold, pieces, (table, tested), processes), start=1
+        in_processes(replay_fold, pieces, (protocol, whole, judged), processes), start=1
     ):
         outcomes += result.outcomes
-        for warning in set(result.warnings):
-            fold_warnings[warning] = fold_warnings.get(warning, 0) + 1
+        fold_warnings.update(dict.fromkeys(result.warnings, 1))
         for method, taken in result.calibration_seconds.items():
             calibration.setdefault(method, []).append(taken)
         if on_progress is not None:
             on_progress(done, len(pieces))
     warnings += [
-        f"{text} ({count} of {len(made)} folds)" if count < len(made) else text
+        f"{text} ({count} of {len(pieces)} folds)" if count < len(pieces) else text
         for text, count in fold_warnings.items()
     ]
     base = [o for o in outcomes if o.items_per_model == items_per_model]
-    sweep = sweep_of(outcomes, all_levels, table.n_items, confidence)
+    sweep = sweep_of(outcomes, all_levels, n_items, confidence)
+    several = {"tasks": tasks, "weights": dict(whole.share)} if len(tasks) > 1 else {}
+    tables = whole.tables.values()
     return Simulation(
-        runs=[run_record(outcome, confidence) for outcome in base],
-        summary=summarise(base, table.n_items, confidence),
+        runs=[run_record(outcome, n_items, confidence) for outcome in base],
+        summary=summarise(base, n_items, confidence),
         sweep=sweep,
-        advice=advice(sweep, table.n_items, wanted_tau, confidence) if len(all_levels) > 1 else [],
+        advice=advice(sweep, n_items, wanted_tau, confidence) if len(all_levels) > 1 else [],
         settings={
-            "task": table.task,
-            "metric": table.metric,
-            "filter": table.filter,
-            "scale": table.scale.describe(),
-            "models": len(table.models),
-            "items_of_benchmark": table.n_items,
-            "holdout": len(made[0].holdout),
-            "calibration_models": len(made[0].calibration),
-            "folds": len(made),
+            "task": "+".join(tasks) or None,
+            **several,
+            "metric": _together(t.metric for t in tables),
+            "filter": _together(t.filter for t in tables),
+            "scale": _together(t.scale.describe() for t in tables),
+            "models": len(whole.models),
+            "items_of_benchmark": n_items,
+            "holdout": len(pieces[0].holdout),
+            "calibration_models": len(pieces[0].calibration),
+            "folds": len(pieces),
             "seeds": seeds,
             "items_per_model": items_per_model,
             "confidence": confidence,
-            "warmup": warmup,
+            "warmup": protocol.first_items(items_per_model, len(tasks)),
             "item_scaling": item_scaling,
             "spend": spend,
             "kind": "given" if holdouts is not None else kind,
             "batch": batch,
-            "prices": "equal" if spend == "fixed" else prices_in_words(prices),
+            "prices": _prices_in_words(prices, spend),
             "units": "1 each" if units is None or spend == "fixed" else units_column or "given",
             "seed": seed,
             "calibration_seconds": {m: float(np.mean(s)) for m, s in calibration.items()},
-            "sources": list(table.sources),
+            "sources": [source for t in tables for source in t.sources],
         },
         warnings=warnings,
         outcomes=outcomes,
     )
 
 
-def _checked(protocol: Protocol) -> Protocol:
-    if protocol.seeds < 1:
-        raise UsageError(f"seeds {protocol.seeds}: at least 1 is needed")
-    level = protocol.items_per_model
-    if level is not None and not 0 < level < float("inf"):
-        raise UsageError(f"items_per_model {level}: a positive number is needed")
-    if protocol.spend not in SPENDS:
-        raise UsageError(f"spend {protocol.spend!r}: choose one of {', '.join(SPENDS)}")
-    if protocol.spend == "fixed" and level is None:
-        raise UsageError("spend 'fixed' needs a number of items per model")
-    if not 0 < protocol.confidence < 1:
-        raise UsageError(f"confidence {protocol.confidence}: a number between 0 and 1 is needed")
-    return protocol
+def _together(names: Iterable[str | None]) -> str | None:
+    """What the tasks have in common, or all of it."""
+    return ", ".join(dict.fromkeys(n for n in names if n)) or None
 
 
-def _usable(table: ScoreTable) -> tuple[ScoreTable, list[str]]:
-    """Leave out models without any score; refuse a metric that tells nothing apart."""
-    check_column(table.raw, metric=table.metric, task=table.task or "")
-    warnings = list(table.warnings)
-    unscored = ~np.isfinite(table.model_scores()).any(axis=1)
-    if unscored.any():
-        empty = [table.models[n] for n in np.flatnonzero(unscored)]
-        warnings.append(f"no score of {', '.join(empty)}; left out")
-        table = table.without(empty)
-    return table, warnings
-
-
-def own_sets(models: Sequence[str], holdouts: Sequence[Sequence[str]], least: int) -> list[HoldOut]:
-    """Hold-out sets of one's own, each with the models that it leaves to calibrate on."""
-    sets = []
-    for names in holdouts:
-        unknown = set(names) - set(models)
-        if unknown:
-            raise ScoreTableError(f"no scores of model {sorted(unknown)[0]!r} to hold out")
-        if len(names) < 2 or len(models) - len(names) < least:
-            raise UsageError(
-                f"hold-out set of {len(names)} models of {len(models)}: at least 2 are needed "
-                f"to rank, and {least} to calibrate on"
-            )
-        sets.append((tuple(names), tuple(m for m in models if m not in set(names))))
-    if not sets:
-        raise UsageError("no hold-out set given")
-    return sets
-
-
-def prices_by_seed(
-    prices: Mapping[str, float] | str | Path | None, models: Sequence[str], seeds: int
-) -> list[dict[str, float]]:
-    """Prices of one unit of every model: given, out of a file, or drawn for each seed."""
-    if prices is None:
-        return [drawn_prices(models, s) for s in range(seeds)]
-    if isinstance(prices, Mapping):
-        return [checked_prices(prices, models)] * seeds
-    return [read_prices(prices, models)] * seeds
-
-
-def prices_in_words(prices: object) -> str:
-    """Where prices come from, as the settings of a replay say it."""
-    return "given" if prices is not None else "log-uniform from 0.1 to 3.2"
-
-
-def _folds(
-    table: ScoreTable,
-    sets: Sequence[HoldOut],
-    seed: int,
-    units: Any,
-    prices: Mapping[str, float] | str | Path | None,
-    seeds: int,
-    calibration_models: int | None,
-) -> list[Fold]:
-    models = table.models
-    by_seed = prices_by_seed(prices, models, seeds)
-    low, high = bootstrap_intervals(table.model_scores(unit=False))
-    row = {model: n for n, model in enumerate(models)}
-    return [
-        Fold(
-            number=number,
-            holdout=names,
-            calibration=calibration_set(others, calibration_models, number, seed),
-            low=low[[row[m] for m in names]],
-            high=high[[row[m] for m in names]],
-            prices=tuple({m: of_seed[m] for m in names} for of_seed in by_seed),
-            units=units,
-        )
-        for number, (names, others) in enumerate(sets)
-    ]
-
-
-def spending_levels(
-    levels: Sequence[float] | None,
-    items_per_model: float | None,
-    n_items: int,
-    spend: str = "budget",
-) -> tuple[float | None, ...]:
-    """The levels of spending to replay, the asked one among them."""
-    if items_per_model is None:
-        return (None,)
+def _prices_in_words(prices: object, spend: str) -> str:
     if spend == "fixed":
-        given = [*(FIXED_LEVELS if levels is None else levels), items_per_model]
-        if bad := [n for n in given if n != int(n) or n < 1]:
-            raise UsageError(f"items per model {bad[0]}: a whole number is needed")
-        return tuple(sorted({float(n) for n in given if n <= n_items or n == items_per_model}))
-    if levels is None:
-        levels = [items_per_model * share for share in (0.5, 1, 2, 4)]
-        levels = [n for n in levels if n <= n_items]
-    bad = [n for n in levels if not 0 < n < float("inf")]
-    if bad:
-        raise UsageError(f"items per model {bad[0]}: a positive number is needed")
-    return tuple(sorted({float(n) for n in levels} | {float(items_per_model)}))
-
-
-def sweep_of(
-    outcomes: Sequence[Outcome], levels: Sequence[float | None], n_items: int, confidence: float
-) -> dict[str, list[dict[str, Any]]]:
-    """Each method's summaries at the levels of spending."""
-    sweep: dict[str, list[dict[str, Any]]] = {}
-    for level in levels:
-        at_level = [o for o in outcomes if o.items_per_model == level]
-        for method, pooled in summarise(at_level, n_items, confidence).items():
-            sweep.setdefault(method, []).append({"asked_items_per_model": level, **pooled})
-    return sweep
+        return "equal"
+    return "given" if prices is not None else "log-uniform from 0.1 to 3.2"

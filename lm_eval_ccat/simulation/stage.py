@@ -5,19 +5,83 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..bank import ItemBank
+from ..bank.outcome import Outcome as Measured
+from ..methods import calibrate
+from ..methods.registry import method as registered
 from ..ranker import Ranker
 from ..scores import ScoreTable
 from . import baselines
+from .benchmark import Benchmark
 from .methods import Method
-from .outcome import Claim, Floats, Outcome, Run, Truth, judge
-from .paired import paired, paired_difference
+from .outcome import Claim, Floats, Outcome, Truth, judge
+from .paired import Stratum, paired
 from .protocol import Fold, Protocol
+
+Banks = Mapping[str, ItemBank]
+
+
+@dataclass(frozen=True)
+class FoldResult:
+    """What came of one fold.
+
+    Attributes
+    ----------
+    outcomes : list of Outcome
+    warnings : list of str
+        What the fold's calibrations warned of.
+    calibration_seconds : dict of str to float
+        By method.
+    """
+
+    outcomes: list[Outcome]
+    warnings: list[str]
+    calibration_seconds: dict[str, float]
+
+
+def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark, Benchmark]) -> FoldResult:
+    """Replay every method on one fold, at every level of spending, with every seed.
+
+    ``common`` has the scores to calibrate on and those to test by; often the same.
+    """
+    protocol, whole, tested = common
+    tables = whole.calibration(fold.calibration)
+    if protocol.item_scaling:  # the held-out models have no part in it
+        scaled = Benchmark(tables, whole.share).scaled_by(tables)
+        tested, tables = tested.scaled_by(tables), dict(scaled.tables)
+    banks: dict[Any, Banks] = {}
+    result = FoldResult([], [], {})
+    for method in protocol.methods:
+        if method.bank is None or method.bank_key in banks:
+            continue
+        start = time.perf_counter()
+        banks[method.bank_key] = made = {
+            task: _bank(method, table, tested.tables[task]) for task, table in tables.items()
+        }
+        result.calibration_seconds[method.name] = time.perf_counter() - start
+        for task, bank in made.items():
+            result.warnings.extend(w for w in bank.warnings if w not in tables[task].warnings)
+    stage = Stage(fold, protocol, tested, tables, banks)
+    result.outcomes.extend(stage.at_fixed_numbers() if protocol.spend == "fixed" else stage.play())
+    rank = {method.name: n for n, method in enumerate(protocol.methods)}
+    result.outcomes.sort(key=lambda o: rank[o.method])
+    return result
+
+
+def _bank(method: Method, table: ScoreTable, whole: ScoreTable) -> ItemBank:
+    """A bank of the method's: calibrated, or of all items where it calibrates nothing."""
+    assert method.bank is not None
+    if registered(method.bank).calibrates:
+        return calibrate(table, method=method.bank, **method.calibrate)
+    return ItemBank.blank(
+        whole.doc_ids, method=method.bank, task=whole.task, metric=whole.metric, scale=whole.scale
+    )
 
 
 class Stage:
@@ -27,150 +91,160 @@ class Stage:
     ----------
     fold : Fold
     protocol : Protocol
-    whole : ScoreTable
+    whole : Benchmark
         Scores of all models.
-    calibration : ScoreTable
-        Of those that calibrate.
+    calibration : mapping of task to ScoreTable
+        Of the models that calibrate.
+    banks : mapping
+        By the keys of the methods, then by task.
     """
 
     def __init__(
-        self, fold: Fold, protocol: Protocol, whole: ScoreTable, calibration: ScoreTable
+        self,
+        fold: Fold,
+        protocol: Protocol,
+        whole: Benchmark,
+        calibration: Mapping[str, ScoreTable],
+        banks: Mapping[Any, Banks],
     ) -> None:
-        self.fold, self.protocol = fold, protocol
-        held = whole.select(fold.holdout)
-        self.scores = held.model_scores()
-        sign = 1.0 if held.scale.higher_is_better else -1.0
-        raw = held.model_scores(unit=False)
-        self.truth = Truth.of(self.scores, raw, sign, fold.low, fold.high)
-        self.column = {doc_id: n for n, doc_id in enumerate(whole.doc_ids)}
-        self.known = [self.column[d] for d in calibration.doc_ids]
-        self._calibration = calibration.model_scores()
-        self._static: list[int] | None = None
+        self.fold, self.protocol, self.banks = fold, protocol, banks
+        self.held = whole.select(fold.holdout)
+        self.scores = self.held.scores
+        self.truth = Truth.of(self.held)
+        self.column = {item: n for n, item in enumerate(self.held.items)}
+        self.row = {model: n for n, model in enumerate(fold.holdout)}
+        self._calibration = calibration
+        self._static: NDArray[np.intp] | None = None
 
-    @property
-    def static_order(self) -> list[int]:
-        if self._static is None:
-            order = baselines.discriminating_order(self._calibration)
-            self._static = [self.known[i] for i in order]
-        return self._static
+    def play(self) -> list[Outcome]:
+        """Let every method rank the held-out models within a budget."""
+        # The paper's method spends first: the others may spend what it spent.
+        ordered = sorted(self.protocol.methods, key=lambda m: m.name != "paper")
+        outcomes: list[Outcome] = []
+        for level in self.protocol.levels:
+            equal: float | None = None
+            longest: dict[tuple[str | None, int], int] = {}
+            for method in ordered:
+                of_method = []
+                for seed in range(len(self.fold.prices)):
+                    length = longest.get((method.as_long_as, seed))
+                    shared = None if method.own_budget else equal
+                    one = self._within_budget(method, seed, level, shared, length)
+                    longest[method.name, seed] = max(map(len, one.items_of.values()), default=0)
+                    of_method.append(one)
+                outcomes += of_method
+                if method.name == "paper":
+                    equal = float(np.mean([one.cost for one in of_method]))
+        return outcomes
 
-    def run(
+    def at_fixed_numbers(self) -> list[Outcome]:
+        """Let every method rank after the same numbers of items of every model.
+
+        None stops early, each is looked at then only, and all items cost the same.
+        """
+        levels = sorted(int(level) for level in self.protocol.levels if level is not None)
+        return [
+            outcome
+            for method in self.protocol.methods
+            for seed in range(len(self.fold.prices))
+            for outcome in (self._looks if method.drives_ranker else self._blind_looks)(
+                method, seed, levels
+            )
+        ]
+
+    def _within_budget(
         self,
         method: Method,
-        bank: ItemBank | None,
         seed: int,
         level: float | None,
         equal: float | None,
-        length: int | None = None,
+        length: int | None,
     ) -> Outcome:
-        """Let one method rank the held-out models.
-
-        ``equal`` is the budget all methods share; without one the level says it. ``length`` is
-        that of a fixed-length test, which then has no budget.
-        """
-        prices = self.fold.prices[seed]
+        """One run. Without the budget `equal` the level says it; a `length` needs none."""
+        prices, units = self.fold.prices[seed], self.protocol.units
         budget = equal
         if length is not None or (equal is None and level is None):
             budget = None
         elif equal is None and level is not None:
-            budget = level * sum(prices.values()) * float(self.fold.units.mean())
-        start = time.perf_counter()
+            budget = level * sum(prices.values()) * float(units.mean())
+        run = self._begun(method, seed, level, budget)
         if method.drives_ranker:
-            assert bank is not None
-            ranker = self._asked(method, bank, seed, prices, budget, length)
-            return self._outcome(method, seed, level, budget, start, ranker)
+            own: dict[str, Any] = {"budget": budget}
+            if method.kind == "fixed":
+                kept = sum(int(b.kept.sum()) for b in self.banks[method.bank_key].values())
+                most = kept if length is None else max(length, 1)
+                own = {"warmup": 0, "stop": "limits", "max_items": most}
+            ranker = self._ranker(method, seed, prices, units, level, own)
+            if method.kind == "fixed":
+                self._in_turn(ranker, prices, np.inf if budget is None else budget)
+            while method.kind != "fixed" and not ranker.done:
+                self._tell(ranker, ranker.ask(method.batch))
+            return self._outcome(run, ranker)
         price = np.array([prices[model] for model in self.fold.holdout])
-        most = np.inf if budget is None else budget
+        most_spent = np.inf if budget is None else budget
         rng = self._rng(method, seed)
         if method.kind == "random":
-            had, spent = baselines.random_items(self.scores, price, self.fold.units, most, rng)
+            had, spent = baselines.random_items(self.scores, price, units, most_spent, rng)
         else:
             order = self._order(method, rng)
-            had, spent = baselines.items_for_all(order, self.scores, price, self.fold.units, most)
-        claim = self._claim(method, bank, had)
-        run = self._described(method, seed, level, budget, spent, int(had.sum()), start)
-        return judge(run, claim, self.truth)
+            had, spent = baselines.items_for_all(order, self.scores, price, units, most_spent)
+        return self._judged(run, self._claim(method, had), spent, int(had.sum()))
 
-    def at_fixed_numbers(
-        self, method: Method, bank: ItemBank | None, seed: int, levels: Sequence[int]
-    ) -> list[Outcome]:
-        """Let one method rank after each of some numbers of items, the same for every model.
-
-        It stops nothing early and is looked at then only; all items cost the same.
-        """
-        start = time.perf_counter()
-        if method.drives_ranker:
-            assert bank is not None
-            return self._looks(method, bank, seed, levels, start)
+    def _blind_looks(self, method: Method, seed: int, levels: Sequence[int]) -> list[Outcome]:
         rng = self._rng(method, seed)
         n_models, n_items = self.scores.shape
         seen = np.isfinite(self.scores)
-        common = None if method.kind == "random" else np.array(self._order(method, rng))
+        common = None if method.kind == "random" else self._order(method, rng)
         orders = [rng.permutation(n_items) if common is None else common for _ in range(n_models)]
         outcomes = []
         for level in levels:
+            run = self._begun(method, seed, level)
             had = np.zeros(self.scores.shape, dtype=bool)
-            for own, order, usable in zip(had, orders, seen):
-                own[order[usable[order]][:level]] = True
-            claim, items = self._claim(method, bank, had), int(had.sum())
-            run = self._described(method, seed, level, None, items, items, start)
-            outcomes.append(judge(run, claim, self.truth))
+            for row, order, usable in zip(had, orders, seen):
+                row[order[usable[order]][:level]] = True
+            items = int(had.sum())
+            outcomes.append(self._judged(run, self._claim(method, had), items, items))
         return outcomes
 
     # -- with a ranker ------------------------------------------------------------------------
 
-    def _asked(
-        self,
-        method: Method,
-        bank: ItemBank,
-        seed: int,
-        prices: Mapping[str, float],
-        budget: float | None,
-        length: int | None,
-    ) -> Ranker:
-        """A ranker that has been told all that it asked for."""
-        own: dict[str, Any]
-        if method.kind == "fixed":
-            most = int(bank.kept.sum()) if length is None else max(length, 1)
-            own = {"warmup": 0, "stop": "limits", "max_items": most}
-            ranker = self._ranker(method, bank, seed, prices, self.fold.units, own)
-            self._in_turn(ranker, prices, np.inf if budget is None else budget)
-            return ranker
-        own = {"warmup": self.protocol.warmup, "budget": budget}
-        ranker = self._ranker(method, bank, seed, prices, self.fold.units, own)
-        while not ranker.done:
-            self._tell(ranker, ranker.ask(method.batch))
-        return ranker
-
     def _ranker(
         self,
         method: Method,
-        bank: ItemBank,
         seed: int,
         prices: Mapping[str, float],
         units: Floats,
+        level: float | None,
         own: Mapping[str, Any],
     ) -> Ranker:
-        where = np.array([self.column[d] for d in bank.doc_ids], dtype=np.intp)
+        banks = self.banks[method.bank_key]
+        several = len(banks) > 1
+        where = {
+            task: np.array([self.column[(task, d) if several else d] for d in bank.doc_ids])
+            for task, bank in banks.items()
+        }
+        sizes = {task: units[at] for task, at in where.items()}
         if method.holdout_range:
             own = {**own, "score_range": (np.nanmin(self.scores), np.nanmax(self.scores))}
         ranker = Ranker(
-            bank,
+            [Measured(bank, task) for task, bank in banks.items()],
             models=dict(prices),
-            units=units[where],
+            units=sizes if several else next(iter(sizes.values())),
+            weights=dict(self.held.share) if several else None,
             confidence=self.protocol.confidence,
             seed=seed * 1_000_003 + self.fold.number,
-            **{**own, **method.rank},
+            **{"warmup": self.protocol.first_items(level, len(banks)), **own, **method.rank},
         )
-        for model, scores in zip(self.fold.holdout, self.scores):
-            for position in np.flatnonzero(bank.kept & ~np.isfinite(scores[where])):
-                ranker.fail(model, bank.doc_ids[position], "no score in the table", cost=0.0)
+        for task, bank in banks.items():
+            for model, scores in zip(self.fold.holdout, self.scores[:, where[task]]):
+                for n in np.flatnonzero(bank.kept & ~np.isfinite(scores)):
+                    item = self.held.items[where[task][n]]
+                    ranker.fail(model, item, "no score in the table", cost=0.0)
         return ranker
 
     def _tell(self, ranker: Ranker, asked: Sequence[tuple[str, Any]]) -> None:
-        row = {model: n for n, model in enumerate(self.fold.holdout)}
-        for model, doc_id in asked:
-            ranker.tell(model, doc_id, self.scores[row[model], self.column[doc_id]])
+        for model, item in asked:
+            ranker.tell(model, item, self.scores[self.row[model], self.column[item]])
 
     def _in_turn(self, ranker: Ranker, prices: Mapping[str, float], budget: float) -> None:
         """One item for every model in turn, up to the first that does not fit."""
@@ -179,7 +253,7 @@ class Stage:
             asked = False
             for model in self.fold.holdout:
                 for pair in ranker.ask(1, model=model):
-                    price = prices[model] * self.fold.units[self.column[pair[1]]]
+                    price = prices[model] * self.protocol.units[self.column[pair[1]]]
                     if spent + price > budget * (1 + 1e-9):
                         ranker.release(*pair)
                         return
@@ -187,18 +261,17 @@ class Stage:
                     spent += price
                     asked = True
 
-    def _looks(
-        self, method: Method, bank: ItemBank, seed: int, levels: Sequence[int], start: float
-    ) -> list[Outcome]:
-        n_kept = int(bank.kept.sum())
+    def _looks(self, method: Method, seed: int, levels: Sequence[int]) -> list[Outcome]:
+        banks = self.banks[method.bank_key].values()
+        first = self.protocol.first_items(levels[0], len(banks))
         own = {
-            "warmup": min(self.protocol.warmup, levels[0]),
+            "warmup": min(first, levels[0] // len(banks)),
             "stop": "limits",
-            "max_items": max(min(levels[-1], n_kept), 1),
+            "max_items": max(min(levels[-1], sum(int(b.kept.sum()) for b in banks)), 1),
         }
         prices = dict.fromkeys(self.fold.holdout, 1.0)
-        ones = np.ones(self.scores.shape[1])
-        ranker = self._ranker(method, bank, seed, prices, ones, own)
+        run = self._begun(method, seed)
+        ranker = self._ranker(method, seed, prices, np.ones(len(self.column)), None, own)
         outcomes, had = [], 0
         for level in levels:
             while had < level:
@@ -206,25 +279,16 @@ class Stage:
                 for model in self.fold.holdout:
                     self._tell(ranker, ranker.ask(step, model=model))
                 had += step
-            outcomes.append(self._outcome(method, seed, level, None, start, ranker))
+            outcomes.append(self._outcome({**run, "items_per_model": level}, ranker))
         return outcomes
 
-    def _outcome(
-        self,
-        method: Method,
-        seed: int,
-        level: float | None,
-        budget: float | None,
-        start: float,
-        ranker: Ranker,
-    ) -> Outcome:
+    def _outcome(self, run: Mapping[str, Any], ranker: Ranker) -> Outcome:
         ranking = ranker.result()
-        items = {m: tuple(own) for m, own in ranking.items.items()}
+        items = {model: tuple(had) for model, had in ranking.items.items()}
+        claim = Claim.of(ranker, ranking, self.fold.holdout)
         spent, number = sum(ranking.cost.values()), sum(map(len, items.values()))
-        run = self._described(
-            method, seed, level, budget, spent, number, start, ranking.stopped_because, items
-        )
-        return judge(run, Claim.of(ranker, ranking, self.fold.holdout), self.truth)
+        why = ranking.stopped_because
+        return self._judged(run, claim, spent, number, items_of=items, stopped_because=why)
 
     # -- without one --------------------------------------------------------------------------
 
@@ -233,45 +297,57 @@ class Stage:
         kind = "common" if method.kind in ("paired", "paired_difference") else method.kind
         return np.random.default_rng([seed, self.fold.number, zlib.crc32(kind.encode())])
 
-    def _order(self, method: Method, rng: np.random.Generator) -> list[int]:
+    def _order(self, method: Method, rng: np.random.Generator) -> NDArray[np.intp]:
         if method.kind == "static":
-            return self.static_order
-        n_items = self.scores.shape[1]
-        return list(range(n_items)) if method.kind == "limit" else rng.permutation(n_items).tolist()
+            if self._static is None:
+                orders = [self._discriminating(task) for task in self.held.tables]
+                self._static = self.held.interleaved(orders)
+            return self._static
+        sizes = [table.n_items for table in self.held.tables.values()]
+        order_of = np.arange if method.kind == "limit" else rng.permutation
+        return self.held.interleaved([order_of(n) for n in sizes])
 
-    def _claim(self, method: Method, bank: ItemBank | None, had: NDArray[np.bool_]) -> Claim:
-        items = np.flatnonzero(had.any(axis=0)).tolist()
-        if method.kind == "paired" and items:
-            return paired(np.where(had, self.scores, np.nan), items, self.protocol.confidence)
-        if method.kind == "paired_difference" and items:
-            assert bank is not None
-            where = np.array([self.column[d] for d in bank.doc_ids], dtype=np.intp)
-            asked = np.where(had, self.scores, np.nan)
-            return paired_difference(asked, items, bank, where, self.protocol.confidence)
-        return Claim(baselines.mean_of_seen(self.scores, had))
+    def _discriminating(self, task: str) -> NDArray[np.intp]:
+        """Positions of a task's items, those that discriminate best first."""
+        table = self._calibration[task]
+        place = {d: n for n, d in enumerate(self.held.tables[task].doc_ids)}
+        order = baselines.discriminating_order(table.model_scores())
+        return np.array([place[table.doc_ids[i]] for i in order], dtype=np.intp)
 
-    def _described(
-        self,
-        method: Method,
-        seed: int,
-        level: float | None,
-        budget: float | None,
-        spent: float,
-        items: int,
-        start: float,
-        stopped_because: str = "",
-        items_of: Mapping[str, tuple[Any, ...]] | None = None,
-    ) -> Run:
-        return Run(
-            method=method.name,
-            fold=self.fold.number,
-            seed=seed,
-            holdout=self.fold.holdout,
-            items_per_model=level,
-            budget=budget,
-            cost=spent,
-            items=items,
-            seconds=time.perf_counter() - start,
-            stopped_because=stopped_because,
-            items_of=items_of or {},
+    def _claim(self, method: Method, had: NDArray[np.bool_]) -> Claim:
+        known = np.where(had, self.scores, np.nan)
+        if method.kind == "paired" and had.any():
+            strata = [Stratum.plain(w, known[:, at]) for _, w, at in self.held.parts]
+            return paired(strata, self.protocol.confidence)
+        if method.kind == "paired_difference" and had.any():
+            strata = []
+            for task, weight, at in self.held.parts:
+                bank = self.banks[method.bank_key][task]
+                place = {d: n for n, d in enumerate(self.held.tables[task].doc_ids)}
+                of_bank = known[:, at][:, [place[d] for d in bank.doc_ids]]
+                strata.append(Stratum.predicted(weight, of_bank, bank))
+            return paired(strata, self.protocol.confidence)
+        return Claim(self.held.mean(self.scores, had))
+
+    def _begun(
+        self, method: Method, seed: int, level: float | None = None, budget: float | None = None
+    ) -> dict[str, Any]:
+        """Which run an outcome is of, and since when it goes on."""
+        return {
+            "method": method.name,
+            "fold": self.fold.number,
+            "seed": seed,
+            "holdout": self.fold.holdout,
+            "items_per_model": level,
+            "budget": budget,
+            "start": time.perf_counter(),
+        }
+
+    def _judged(
+        self, run: Mapping[str, Any], claim: Claim, cost: float, items: int, **more: Any
+    ) -> Outcome:
+        facts = {key: value for key, value in run.items() if key != "start"}
+        seconds = time.perf_counter() - run["start"]
+        return judge(
+            claim, self.truth, **facts, cost=float(cost), items=items, seconds=seconds, **more
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .outcome import Outcome, quantiles
 from .truth import z_scores
@@ -14,34 +15,24 @@ from .truth import z_scores
 UNSURE = 0.05
 
 
-def run_record(outcome: Outcome, confidence: float) -> dict[str, Any]:
-    """Return one run as JSON values."""
-    z_rms = None
-    if outcome.standard_errors is not None:
-        z = z_scores(outcome.errors, outcome.standard_errors)
-        z_rms = float(np.sqrt(np.mean(z**2)))
-    precision, recall, f1 = _tie_scores([outcome])
+#: Keys of a summary that the record of a single run has too.
+_OF_A_RUN = (
+    "tau", "items", "cost", "budget", "ties", "true_ties", "tie_precision", "tie_recall", "tie_f1",
+    "confident_pairs", "confident_accuracy", "z_rms", "coverage", "rmse", "rmse_differences",
+    "z_rms_differences", "coverage_differences", "seconds",
+)  # fmt: skip
+
+
+def run_record(outcome: Outcome, n_items: int, confidence: float) -> dict[str, Any]:
+    """Return one run as JSON values: the summary of that run alone."""
+    pooled = _pool([outcome], None, n_items, confidence)
     return {
         "method": outcome.method,
         "fold": outcome.fold,
         "seed": outcome.seed,
         "holdout": list(outcome.holdout),
-        "tau": outcome.tau,
+        **{key: pooled[key] for key in _OF_A_RUN},
         "items": outcome.items,
-        "cost": outcome.cost,
-        "budget": outcome.budget,
-        "ties": outcome.ties,
-        "true_ties": outcome.true_ties,
-        "tie_precision": precision,
-        "tie_recall": recall,
-        "tie_f1": f1,
-        "confident_pairs": outcome.confident,
-        "confident_accuracy": _share(outcome.confident_right, outcome.confident),
-        "z_rms": z_rms,
-        "coverage": coverage([outcome]),
-        "rmse": float(np.sqrt(np.mean(outcome.errors**2))),
-        **_of_differences([outcome], confidence),
-        "seconds": outcome.seconds,
     }
 
 
@@ -67,15 +58,10 @@ def _pool(
 ) -> dict[str, Any]:
     taus = _fold_means(own)
     precision, recall, f1 = _tie_scores(own)
-    stated = [o for o in own if o.standard_errors is not None]
-    z = (
-        np.concatenate([z_scores(o.errors, o.standard_errors) for o in stated])  # type: ignore[arg-type]
-        if stated
-        else np.empty(0)
-    )
     errors = np.concatenate([o.errors for o in own])
     items, models = sum(o.items for o in own), sum(len(o.holdout) for o in own)
     sure = [o for o in own if o.confident is not None]
+    z = [z_scores(o.errors, o.standard_errors) for o in own if o.standard_errors is not None]
     pooled: dict[str, Any] = {
         "runs": len(own),
         "tau": _mean(list(taus.values())),
@@ -98,9 +84,9 @@ def _pool(
         "runs_with_wrong_pair": _share(
             sum(o.confident_right != o.confident for o in sure), len(sure)
         ),
-        "z_rms": float(np.sqrt(np.mean(z**2))) if len(z) else None,
+        "z_rms": _rms(z) if z else None,
         "coverage": coverage(own),
-        "rmse": float(np.sqrt(np.mean(errors**2))),
+        "rmse": _rms([errors]),
         "bias": float(np.mean(errors)),
         **_of_differences(own, confidence),
         "seconds": float(np.mean([o.seconds for o in own])),
@@ -121,20 +107,23 @@ def coverage(outcomes: Sequence[Outcome]) -> float | None:
 
 def _of_differences(own: Sequence[Outcome], confidence: float) -> dict[str, float | None]:
     """How well differences of models are known; null for methods that state no error of them."""
-    stated = [o for o in own if o.difference_errors is not None]
-    keys = ("rmse_differences", "z_rms_differences", "coverage_differences")
-    if not stated:
-        return dict.fromkeys(keys)
-    errors = np.concatenate([o.difference_errors for o in stated])
-    se = np.concatenate([o.difference_standard_errors for o in stated])
-    df = np.concatenate([o.difference_df for o in stated])
-    z = z_scores(errors, se)
-    values = (
-        float(np.sqrt(np.mean(errors**2))),
-        float(np.sqrt(np.mean(z**2))),
-        float(np.mean(np.abs(z) <= quantiles(confidence, df))),
-    )
-    return dict(zip(keys, values))
+    errors, z, covered = [], [], []
+    for o in own:
+        if o.difference_errors is None or o.difference_standard_errors is None:
+            continue
+        assert o.difference_df is not None
+        errors.append(o.difference_errors)
+        z.append(z_scores(o.difference_errors, o.difference_standard_errors))
+        covered.append(np.abs(z[-1]) <= quantiles(confidence, o.difference_df))
+    return {
+        "rmse_differences": _rms(errors) if errors else None,
+        "z_rms_differences": _rms(z) if z else None,
+        "coverage_differences": float(np.mean(np.concatenate(covered))) if covered else None,
+    }
+
+
+def _rms(parts: Sequence[NDArray[np.float64]]) -> float:
+    return float(np.sqrt(np.mean(np.concatenate(parts) ** 2)))
 
 
 def _fold_means(outcomes: Sequence[Outcome]) -> dict[int, float]:
@@ -165,6 +154,18 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _standard_error(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+
+
+def sweep_of(
+    outcomes: Sequence[Outcome], levels: Sequence[float | None], n_items: int, confidence: float
+) -> dict[str, list[dict[str, Any]]]:
+    """Each method's summaries at the levels of spending."""
+    sweep: dict[str, list[dict[str, Any]]] = {}
+    for level in levels:
+        at_level = [o for o in outcomes if o.items_per_model == level]
+        for method, pooled in summarise(at_level, n_items, confidence).items():
+            sweep.setdefault(method, []).append({"asked_items_per_model": level, **pooled})
+    return sweep
 
 
 def items_for_tau(points: Sequence[Mapping[str, Any]], wanted: float) -> float | None:

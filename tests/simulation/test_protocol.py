@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.scores import ScoreTable
 from lm_eval_ccat.scores.families import family_of
+from lm_eval_ccat.simulation.benchmark import item_units
 from lm_eval_ccat.simulation.folds import hold_out_sets, hold_outs
-from lm_eval_ccat.simulation.protocol import drawn_prices, item_units, read_prices
+from lm_eval_ccat.simulation.protocol import drawn_prices, prices_by_seed
 
 
 @given(st.integers(6, 30), st.integers(2, 4), st.integers(1, 25), st.integers(0, 3))
@@ -71,29 +71,31 @@ def test_prices_are_log_uniform_and_seeded():
 def test_prices_of_a_file(tmp_path):
     path = tmp_path / "p.json"
     path.write_text(json.dumps({"a": 1, "b": 0.5, "c": 2}))
-    assert read_prices(path, ["a", "b"]) == {"a": 1.0, "b": 0.5}
+    assert prices_by_seed(path, ["a", "b"], 2) == [{"a": 1.0, "b": 0.5}] * 2
     with pytest.raises(UsageError, match="model 'd'"):
-        read_prices(path, ["a", "d"])
+        prices_by_seed(path, ["a", "d"], 1)
     path.write_text(json.dumps({"a": -1}))
     with pytest.raises(UsageError, match="no positive price"):
-        read_prices(path, ["a"])
+        prices_by_seed(path, ["a"], 1)
     path.write_text("{")
     with pytest.raises(UsageError, match="cannot be read as JSON"):
-        read_prices(path, ["a"])
+        prices_by_seed(path, ["a"], 1)
 
 
 def test_sizes_of_items_by_id_by_array_and_by_file(tmp_path):
-    table = ScoreTable.from_arrays(np.eye(3), models=list("abc"), doc_ids=[5, 2, 9])
-    assert item_units(table, None).tolist() == [1, 1, 1]
-    assert item_units(table, {9: 3, 2: 1.5, 5: 2}).tolist() == [1.5, 2, 3]
-    assert item_units(table, [4, 5, 6]).tolist() == [4, 5, 6]
+    items = [2, 5, 9]
+    assert item_units(items, None).tolist() == [1, 1, 1]
+    assert item_units(items, {9: 3, 2: 1.5, 5: 2}).tolist() == [1.5, 2, 3]
+    assert item_units(items, [4, 5, 6]).tolist() == [4, 5, 6]
     path = tmp_path / "items.csv"
     path.write_text("doc_id,words,name\n9,30,x\n2,10,y\n5,20,z\n7,1,w\n")
-    assert item_units(table, path, "words").tolist() == [10, 20, 30]
+    assert item_units(items, path, "words").tolist() == [10, 20, 30]
     with pytest.raises(UsageError, match="no column 'tokens'; there are words, name"):
-        item_units(table, path, "tokens")
+        item_units(items, path, "tokens")
     with pytest.raises(UsageError, match="not numeric"):
-        item_units(table, path, "name")
+        item_units(items, path, "name")
     path.write_text("doc_id,words\n9,30\n2,0\n")
     with pytest.raises(UsageError, match=r"2 of 3 items have no positive units \(doc_id 2\)"):
-        item_units(table, path, "words")
+        item_units(items, path, "words")
+    path.write_text("task,doc_id,words\na,1,30\nb,1,20\n")
+    assert item_units([("b", 1), ("a", 1)], path, "words").tolist() == [20, 30]

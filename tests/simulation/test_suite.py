@@ -7,10 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from lm_eval_ccat import ScoreTable
+from lm_eval_ccat import ScoreTable, simulate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.simulation.suite import simulate_suite
 
 
 def tables(n_models=14, sizes=(50, 90)) -> dict[str, ScoreTable]:
@@ -28,7 +27,7 @@ def tables(n_models=14, sizes=(50, 90)) -> dict[str, ScoreTable]:
 @pytest.mark.parametrize("weights", ["documents", "equal"])
 def test_the_truth_is_the_weighted_mean_and_the_budget_holds(weights):
     given = tables()
-    found = simulate_suite(
+    found = simulate(
         given, ["sample", "random"], weights=weights, folds=3, items_per_model=24, processes=1
     )
     shares = [50 / 140, 90 / 140] if weights == "documents" else [0.5, 0.5]
@@ -47,14 +46,14 @@ def test_the_truth_is_the_weighted_mean_and_the_budget_holds(weights):
 
 def test_all_items_leave_nothing_to_be_wrong_about():
     given = tables(sizes=(6, 8))
-    found = simulate_suite(given, ["random"], folds=2, items_per_model=14, processes=1)
+    found = simulate(given, ["random"], folds=2, items_per_model=14, processes=1)
     assert found.summary["random"]["rmse"] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_prices_seeds_and_a_sweep_are_those_of_a_single_task(tmp_path):
     given = tables()
     prices = {m: 1.0 + (n % 3) for n, m in enumerate(given["a"].models)}
-    found = simulate_suite(
+    found = simulate(
         given, ["sample", "random"], folds=2, seeds=2, items_per_model=20, prices=prices,
         levels=[10, 40], processes=1,
     )  # fmt: skip
@@ -64,7 +63,7 @@ def test_prices_seeds_and_a_sweep_are_those_of_a_single_task(tmp_path):
     assert found.advice
     for one in found.outcomes:
         assert one.budget == one.items_per_model * sum(prices[m] for m in one.holdout)
-    drawn = simulate_suite(given, ["sample"], folds=1, seeds=2, items_per_model=20, processes=1)
+    drawn = simulate(given, ["sample"], folds=1, seeds=2, items_per_model=20, processes=1)
     first, second = drawn.outcomes
     assert first.budget != second.budget and drawn.settings["prices"].startswith("log-uniform")
 
@@ -72,29 +71,26 @@ def test_prices_seeds_and_a_sweep_are_those_of_a_single_task(tmp_path):
 def test_hold_out_sets_and_weights_of_ones_own():
     given = tables()
     names = given["a"].models
-    found = simulate_suite(
+    found = simulate(
         given, ["random"], weights={"a": 3.0, "b": 1.0}, holdouts=[names[:4]], items_per_model=20,
         processes=1,
     )  # fmt: skip
     assert found.outcomes[0].holdout == tuple(names[:4]) and found.settings["kind"] == "given"
     assert found.settings["weights"] == {"a": 0.75, "b": 0.25}
     with pytest.raises(UsageError, match="a positive number for each of a, b"):
-        simulate_suite(given, ["random"], weights={"a": 1.0})
+        simulate(given, ["random"], weights={"a": 1.0})
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (dict(methods=["static"]), "does not rank several tasks"),
         (dict(items_per_model=3), "at least 2 of each"),
         (dict(weights="much"), "neither 'documents' nor 'equal'"),
     ],
 )
 def test_what_cannot_be_replayed_is_refused(change, says):
     with pytest.raises(UsageError, match=says):
-        simulate_suite(tables(), **{"methods": ["sample"], **change})
-    with pytest.raises(UsageError, match="at least two tasks"):
-        simulate_suite({"a": tables()["a"]}, ["sample"])
+        simulate(tables(), **{"methods": ["sample"], **change})
 
 
 def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
@@ -113,6 +109,27 @@ def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
         "sample",
         "random",
     }
-    assert main([*several, "--spend", "fixed"]) == 2
-    assert "--spend is for one task" in capsys.readouterr().err
-    assert main([*arguments, "--task", "a", "--weights", "equal"]) == 2
+
+
+def test_one_task_by_its_name_is_that_task():
+    table = tables()["a"]
+    how = dict(methods=["sample", "static"], folds=2, processes=1)
+    alone, named = simulate(table, **how), simulate({"a": table}, **how)
+    assert [r["tau"] for r in alone.runs] == [r["tau"] for r in named.runs]
+
+
+def test_every_method_and_option_of_one_task_takes_several(tmp_path):
+    """Equal numbers of items and each task's share of them, whatever the method."""
+    several = tables()
+    units = {(t, d): 2.0 for t, x in several.items() for d in x.doc_ids}
+    methods = ["paper", "sample", "random", "common", "limit", "static", "fixed", "paired",
+               "paired_difference"]  # fmt: skip
+    how = dict(folds=2, units=units, item_scaling=True, batch=2, processes=1, weights="equal")
+    within = simulate(several, methods, items_per_model=20, **how)
+    assert {r["method"] for r in within.runs} >= set(methods)
+    for run in within.runs:
+        assert run["cost"] <= run["budget"] * (1 + 1e-9)
+    fixed = simulate(several, methods, spend="fixed", items_per_model=40, **how)
+    for run in fixed.outcomes:
+        assert run.items == 160 and run.tau > -1
+    assert fixed.summary["paired"]["rmse"] == pytest.approx(fixed.summary["common"]["rmse"])

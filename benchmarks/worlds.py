@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from ..errors import UsageError
-from ..scores import ScoreTable
+from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.scores import ScoreTable
 
 #: Name of each world, and what is true in it.
 WORLDS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.worlds import WORLDS, world
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.simulation.worlds import WORLDS, world
 
 
 @pytest.mark.parametrize("kind", WORLDS)

@@ -1,0 +1,250 @@
+"""What a replay ranks by: the scores of the same models on one task, or on several with weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import ScoreTableError, UsageError
+from ..metrics import check_column
+from ..scores import ScoreTable
+from ..scores.item_scaling import ItemScaling
+from .baselines import mean_of_seen
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Scores of the same models, one table a task. One task is one with the weight 1.
+
+    Attributes
+    ----------
+    tables : dict of task to ScoreTable
+    share : dict of task to float
+        Weights of the tasks; they sum to 1.
+    """
+
+    tables: Mapping[str, ScoreTable]
+    share: Mapping[str, float]
+
+    @classmethod
+    def of(
+        cls,
+        tables: ScoreTable | Mapping[str, ScoreTable],
+        weights: str | Mapping[str, float] = "documents",
+    ) -> tuple[Benchmark, list[str]]:
+        """The tables, without models that lack a score of a task, and what to warn of.
+
+        Raises
+        ------
+        UsageError
+            No table, or weights that do not fit.
+        ScoreTableError
+            A metric that tells no models apart.
+        """
+        if isinstance(tables, ScoreTable):
+            tables = {tables.task or "": tables}
+        if not tables:
+            raise UsageError("no task to simulate")
+        warnings: list[str] = []
+        scored: list[set[str]] = []
+        for table in tables.values():
+            check_column(table.raw, metric=table.metric, task=table.task or "")
+            some = np.asarray(np.isfinite(table.model_scores()).any(axis=1))
+            empty = [m for m, has in zip(table.models, some.tolist()) if not has]
+            warnings += table.warnings
+            warnings += [f"no score of {', '.join(empty)}; left out"] if empty else []
+            scored.append(set(table.models) - set(empty))
+        first = next(iter(tables.values())).models
+        whole = cls(tables, _shares(tables, weights))
+        return whole.select([m for m in first if all(m in models for models in scored)]), warnings
+
+    def select(self, models: Sequence[str]) -> Benchmark:
+        """Of some models only, in the order of the tables."""
+        return replace(self, tables={t: x.select(models) for t, x in self.tables.items()})
+
+    def scaled_by(self, calibration: Mapping[str, ScoreTable]) -> Benchmark:
+        """Each item's scores scaled to [0, 1] over calibration scores, as the paper does."""
+        scaled = {t: ItemScaling.fit(calibration[t]).apply(x) for t, x in self.tables.items()}
+        return replace(self, tables=scaled)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The same in every table."""
+        return tuple(next(iter(self.tables.values())).models)
+
+    @cached_property
+    def items(self) -> list[Any]:
+        """As a ranker hands them out: doc_ids of one task, else pairs of task and doc_id."""
+        if len(self.tables) == 1:
+            return list(next(iter(self.tables.values())).doc_ids)
+        return [(task, d) for task, table in self.tables.items() for d in table.doc_ids]
+
+    @cached_property
+    def parts(self) -> list[tuple[str, float, slice]]:
+        """Each task with its weight and its place among the items of all."""
+        ends = np.cumsum([0, *(t.n_items for t in self.tables.values())]).tolist()
+        return [(t, self.share[t], slice(*ends[n : n + 2])) for n, t in enumerate(self.tables)]
+
+    @cached_property
+    def scores(self) -> Floats:
+        """On [0, 1], shape (n_models, n_items); NaN where missing."""
+        return np.concatenate([t.model_scores() for t in self.tables.values()], axis=1)
+
+    @property
+    def signed(self) -> Floats:
+        """Scores whose mean is the truth, higher is better.
+
+        Of one task they are on its metric's own scale, of several so weighted on [0, 1] that the
+        mean over all items is the weighted mean over tasks.
+        """
+        if len(self.tables) == 1:
+            table = next(iter(self.tables.values()))
+            return table.model_scores(unit=False) * (1 if table.scale.higher_is_better else -1)
+        weighted = self.scores.copy()
+        for _, share, at in self.parts:
+            weighted[:, at] *= share * len(self.items) / (at.stop - at.start)
+        return weighted
+
+    def mean(self, scores: Floats, had: NDArray[np.bool_]) -> Floats:
+        """Weighted mean over tasks of each model's mean over the items that it had."""
+        of_task = [share * mean_of_seen(scores[:, at], had[:, at]) for _, share, at in self.parts]
+        return np.asarray(sum(of_task))
+
+    def interleaved(self, orders: Sequence[NDArray[np.intp]]) -> NDArray[np.intp]:
+        """Positions of each task, in an order of its own, in turn as its weight says."""
+        turns = [
+            (np.arange(len(order)) + 0.5) / share
+            for order, (_, share, _) in zip(orders, self.parts)
+        ]
+        starts = [order + at.start for order, (_, _, at) in zip(orders, self.parts)]
+        return np.concatenate(starts)[np.argsort(np.concatenate(turns), kind="stable")]
+
+    def calibration(self, models: Sequence[str]) -> dict[str, ScoreTable]:
+        """Scores of some models, without items on which none of them has a score."""
+        return {task: _seen(table.select(models)) for task, table in self.tables.items()}
+
+
+def _seen(table: ScoreTable) -> ScoreTable:
+    seen = np.isfinite(table.raw).any(axis=0)
+    if seen.all():
+        return table
+    kept, hashes = np.flatnonzero(seen), table.doc_hashes
+    return replace(
+        table,
+        raw=table.raw[:, kept],
+        doc_ids=tuple(table.doc_ids[i] for i in kept),
+        doc_hashes=None if hashes is None else tuple(hashes[i] for i in kept),
+    )
+
+
+def _shares(
+    tables: Mapping[str, ScoreTable], weights: str | Mapping[str, float]
+) -> dict[str, float]:
+    if isinstance(weights, Mapping):
+        if set(weights) != set(tables) or not all(0.0 < w < np.inf for w in weights.values()):
+            raise UsageError(f"weights need a positive number for each of {', '.join(tables)}")
+        sizes = {t: float(weights[t]) for t in tables}
+    elif weights in ("documents", "equal"):
+        sizes = {t: float(x.n_items) if weights == "documents" else 1.0 for t, x in tables.items()}
+    else:
+        raise UsageError(f"weights {weights!r} is neither 'documents' nor 'equal'")
+    total = sum(sizes.values())
+    return {t: size / total for t, size in sizes.items()}
+
+
+def item_units(
+    items: Sequence[Any],
+    units: Mapping[Any, float] | ArrayLike | str | Path | None,
+    column: str | None = None,
+) -> Floats:
+    """Return the size of each item.
+
+    Parameters
+    ----------
+    items : sequence
+        doc_ids, or pairs of task and doc_id.
+    units : mapping, array_like, path or None
+        ``{item: units}``; an array in the order of the items; a Parquet or CSV file with a column
+        ``doc_id`` (and ``task``, where there are several); by default 1 each.
+    column : str, optional
+        The file's column of units.
+
+    Raises
+    ------
+    UsageError
+        An item has no units, or they are not positive.
+    """
+    if units is None:
+        return np.ones(len(items))
+    where = "units"
+    if isinstance(units, (str, Path)):
+        where = f"{units}, column {column}"
+        units = _read_units(Path(units), column, pairs=isinstance(items[0], tuple))
+    if isinstance(units, Mapping):
+        sizes = [units.get(item) for item in items]
+        values = np.array([np.nan if v is None else v for v in sizes], dtype=np.float64)
+    else:
+        values = np.asarray(units, dtype=np.float64)
+    if values.shape != (len(items),):
+        raise UsageError(f"{where}: {values.size} values for {len(items)} items")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if len(bad):
+        raise UsageError(
+            f"{where}: {len(bad)} of {len(items)} items have no positive units "
+            f"(doc_id {items[bad[0]]!r})"
+        )
+    return values
+
+
+def read_items(path: Path) -> pa.Table:
+    """Read a Parquet or CSV table of items, which has a column ``doc_id``.
+
+    Raises
+    ------
+    ScoreTableError
+        It cannot be read.
+    UsageError
+        It has no such column.
+    """
+    import pyarrow as pa
+
+    try:
+        if path.suffix == ".csv":
+            from pyarrow import csv
+
+            data = csv.read_csv(path)
+        else:
+            from pyarrow import parquet
+
+            data = parquet.ParquetFile(path).read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ScoreTableError(f"{path}: cannot be read as a table of items ({error})") from error
+    if "doc_id" not in data.column_names:
+        raise UsageError(f"{path}: no column 'doc_id'")
+    return data
+
+
+def _read_units(path: Path, column: str | None, pairs: bool) -> dict[Any, float]:
+    data = read_items(path)
+    numeric = [n for n in data.column_names if n not in ("doc_id", "task")]
+    if column is None or column not in data.column_names:
+        lacks = "no --units_column given" if column is None else f"no column {column!r}"
+        raise UsageError(f"{path}: {lacks}; there are {', '.join(numeric)}")
+    if pairs and "task" not in data.column_names:
+        raise UsageError(f"{path}: no column 'task', which the items of several tasks need")
+    values = data[column].to_pylist()
+    if not all(v is None or isinstance(v, (int, float)) for v in values):
+        raise UsageError(f"{path}: column {column!r} is not numeric")
+    names = data["doc_id"].to_pylist()
+    return dict(zip(zip(data["task"].to_pylist(), names) if pairs else names, values))
