@@ -11,6 +11,11 @@ all models at once, the new ones among them; and by adaptive items without a dra
 response model were true to the last digit, so that nothing but the scores not seen is open.
 
     nice -n 15 python benchmarks/boards.py --data ../shared/data
+
+With `--together` newcomers are placed on a board of several tasks, so many in one call, by items of
+their own and by a common sequence, for several numbers of calibration models:
+
+    python benchmarks/boards.py --together 1,20 --suite openllm --calibrate 20,40,100,200,400
 """
 
 from __future__ import annotations
@@ -21,8 +26,10 @@ from pathlib import Path
 
 import numpy as np
 from forms import ridge
+from suite import drive, tables_of
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat.methods.default import policy
 from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.field import Field
 from lm_eval_ccat.upkeep.forms import make_forms
@@ -81,6 +88,53 @@ def ranks(at: np.ndarray, sorted_means: np.ndarray) -> np.ndarray:
     return len(sorted_means) - np.searchsorted(sorted_means, at, side="right")
 
 
+def together(args: argparse.Namespace) -> None:
+    """Place newcomers of a suite, some in one call."""
+    tables = tables_of(args.data, args.suite)
+    every = list(next(iter(tables.values())).models)
+    for first, n_cal in ((f, int(n)) for f in range(args.folds) for n in args.calibrate.split(",")):
+        order = [every[i] for i in np.random.default_rng(first).permutation(len(every))]
+        new, known = order[: args.new], order[args.new : args.new + args.known]
+        whole, truth = (
+            np.mean([np.nanmean(t.select(m).model_scores(), axis=1) for t in tables.values()], 0)
+            for m in (known, new)
+        )
+        board, true_rank = np.sort(whole), ranks(truth, np.sort(whole))
+        banks = {t: calibrate(x.select(known[:n_cal])) for t, x in tables.items()}
+        for size, apart in ((int(s), a) for s in args.together.split(",") for a in (True, False)):
+            policy.APART = 0 if apart else 10**9
+            at, z2 = [], []
+            for start in range(0, len(new), size):
+                some = new[start : start + size]
+                ranker = Ranker(
+                    banks,
+                    some,
+                    known=dict(zip(known, whole.tolist())),
+                    stop="limits",
+                    max_items=args.each * len(banks),
+                    weights="equal",
+                )
+                result = drive(ranker, {t: x.select(some) for t, x in tables.items()}).result()
+                at += [(result.estimates[m], *result.interval(m)) for m in some]
+                a, b = np.triu_indices(len(some), 1)
+                off = np.array([e for e, *_ in at[start:]]) - truth[start : start + size]
+                z2 += ((off[a] - off[b]) ** 2 / ranker.belief().variance[a, b]).tolist()
+            found = np.array(at)
+            low, high = ranks(found[:, 2], board), ranks(found[:, 1], board)
+            error = np.abs(found[:, 0] - truth)
+            rank = np.abs(ranks(found[:, 0], board) - true_rank) / len(board)
+            print(
+                f"fold {first}, {n_cal} calibrate, {size} at once, "
+                f"{'own' if apart else 'common'} items: error {error.mean():.4f} +- "
+                f"{error.std(ddof=1) / len(new) ** 0.5:.4f}, rank error {rank.mean():.2%} +- "
+                f"{rank.std(ddof=1) / len(new) ** 0.5:.2%}, range "
+                f"{np.mean(high - low + 1) / len(board):.1%}, "
+                f"{((low <= true_rank) & (true_rank <= high)).mean():.0%} hold; error / stated "
+                f"of pairs {np.mean(z2) ** 0.5 if z2 else np.nan:.2f}",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
@@ -94,7 +148,14 @@ def main() -> None:
     parser.add_argument(
         "--seen", type=float, default=0.0, help="share of the items that new models know by heart"
     )
+    parser.add_argument("--together", help="newcomers in one call: numbers")
+    parser.add_argument("--suite", default="openllm", help="or chrf, bleu")
+    parser.add_argument("--calibrate", default="40,400", help="with --together")
+    parser.add_argument("--each", type=int, default=8, help="items a task, with --together")
+    parser.add_argument("--folds", type=int, default=1, help="with --together")
     args = parser.parse_args()
+    if args.together:
+        return together(args)
     levels = [int(n) for n in args.levels.split(",")]
     table = ScoreTable.read(args.data / "scores" / "metabench_gsm8k_v1.parquet")
     order = np.random.default_rng(0).permutation(table.models).tolist()

@@ -76,7 +76,7 @@ class Belief:
     close_by : float
         The difference that `closeness` is about.
     references : References, optional
-    counts : ndarray of shape (n, n), optional
+    counts : ndarray of shape (n, n + n_references), optional
         Part of a gap that counts for `loss`: what a single look would need over what the looks in
         force need; 0 where they decide nothing yet.
 
@@ -138,21 +138,21 @@ class Belief:
     def loss(self) -> Floats:
         """Expected loss by each model's being ordered wrongly, by its variance; shape (n,).
 
-        Up to a factor, the derivative of ``sum over j of E |x_i - x_j| 1(order wrong)``. A gap
-        counts by `counts`: else a model whose place looks clear would be asked nothing, and the
-        pairs that the looks in force have not decided would stay open.
+        Up to a factor, the derivative of ``sum over j of E |x_i - x_j| 1(order wrong)``, reference
+        models among the `j`: it is large where the board is dense. A gap counts by `counts`: else a
+        model whose place looks clear would be asked nothing, and the pairs that the looks in force
+        have not decided would stay open.
         """
-        sd = np.sqrt(np.maximum(self.variance, _LEAST_VARIANCE))
-        z = self.location[:, None] - self.location
-        z /= sd
+        gap, variance, _, _ = self.pairs
+        sd = np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
+        z = gap / sd
         if self.counts is not None:
             z *= self.counts
         z *= z
         z *= -0.5
         loss = np.exp(z, out=z)
         loss /= sd
-        loss[self.variance == 0.0] = 0.0
-        loss.flat[:: len(loss) + 1] = 0.0
+        loss[variance == 0.0] = 0.0
         return np.asarray(np.add.reduce(loss, 1))
 
     @cached_property

@@ -42,6 +42,9 @@ def _fits_nothing(bank: ItemBank, table: ScoreTable) -> tuple[Floats, Floats, Fl
     raise BankError(f"a bank of method {bank.method!r} fits no scores")
 
 
+_OF_RANKER = ("min_difference", "placing")
+
+
 @dataclass(frozen=True)
 class Method:
     """One method. The rest of the package knows a method by this object alone.
@@ -58,8 +61,8 @@ class Method:
         One line for ``--help``.
     policy : callable
         ``(bank, n_models, *, seed=0, ...) -> Policy``: the ranking side. What else it takes by
-        keyword are the options of a `Ranker` of this method, ``min_difference`` aside, which is
-        the ranker's own.
+        keyword are the options of a `Ranker` of this method, ``min_difference`` and
+        ``placing`` (whether there are reference models) aside, which are the ranker's own.
     calibrate : callable
         ``(table, *, ...) -> Fitted``: parameters fitted to a score table. What it takes by keyword
         are the options of a calibration.
@@ -135,15 +138,21 @@ class Method:
     @property
     def policy_options(self) -> tuple[str, ...]:
         """Names of the options of `policy`; what the Ranker passes itself is none of them."""
-        return tuple(n for n in _keywords(self.policy) if n not in ("seed", "min_difference"))
+        return tuple(n for n in _keywords(self.policy) if n not in ("seed", *_OF_RANKER))
 
     def rank(
-        self, bank: ItemBank, n_models: int, seed: int, min_difference: float, **options: Any
+        self,
+        bank: ItemBank,
+        n_models: int,
+        seed: int,
+        min_difference: float,
+        placing: bool = False,
+        **options: Any,
     ) -> Policy:
-        """The policy of a ranking."""
-        if "min_difference" in _keywords(self.policy):
-            options["min_difference"] = min_difference
-        return self.policy(bank, n_models, seed=seed, **options)
+        """The policy of a ranking; `placing` says that it is one among reference models."""
+        own = dict(zip(_OF_RANKER, (min_difference, placing)))
+        taken = {k: v for k, v in own.items() if k in _keywords(self.policy)}
+        return self.policy(bank, n_models, seed=seed, **taken, **options)
 
     def check_options(self, given: Iterable[str], known: Sequence[str]) -> None:
         """Refuse an option that the method does not have.

@@ -162,7 +162,7 @@ class Looks:
         """`Belief.counts` under these looks; None for a single one."""
         if self.once:
             return None
-        least = self.boundary(level, belief.n, belief.n_items)
+        least = self.boundary(level, belief.pairs[3], belief.n_items)
         return np.asarray(-ndtri(0.5 * level) / np.where(least > 0.0, least, np.inf))
 
     # -- what was seen ------------------------------------------------------------------------

@@ -266,3 +266,31 @@ def test_only_the_papers_method_ends_at_half_of_the_items_by_itself():
             for method in METHODS
         }
         assert caps == {"paper": int(bank_of("paper").kept.sum()) // 2, "default": N_ITEMS}
+
+
+@pytest.fixture(scope="module")
+def large_board():
+    raw = draw(np.linspace(-2, 2, 200), 1)[:, :60]
+    return calibrate(ScoreTable.from_arrays(raw, [f"b{i}" for i in range(200)]))
+
+
+def test_newcomers_on_a_large_board_are_placed_together_as_each_would_be_alone(large_board):
+    scores = {f"n{i}": draw(skill, 40 + i)[0] for i, skill in enumerate((-1.5, 0.2, 1.8))}
+
+    def placed(*names):
+        ranker = Ranker(large_board, names, known=MEANS, max_items=25, stop="limits")
+        result = drive(ranker, scores)
+        return {n: (result.items[n], result.estimates[n], result.interval(n)) for n in names}
+
+    together = placed(*scores)
+    assert together == {n: placed(n)[n] for n in scores}
+    assert len({tuple(items) for items, *_ in together.values()}) == 3
+
+
+def test_where_reference_models_are_dense_newcomers_get_more_of_the_budget(large_board):
+    scores = {"amid": draw(0.6, 30)[0], "apart": draw(-1.2, 31)[0]}
+    near = float(scores["amid"][:60].mean())
+    board = {f"r{i}": near + 0.002 * (i - 20) for i in range(41)}
+    ranker = Ranker(large_board, {n: 1.0 for n in scores}, known=board, budget=60, stop="limits")
+    result = drive(ranker, scores)
+    assert len(result.items["amid"]) > 2 * len(result.items["apart"])

@@ -257,6 +257,11 @@ class Field:
             self._look = self._joint.look()
         return self._look
 
+    def abilities(self) -> Floats:
+        """Ability of each model, its variance, and the slope of the estimate; shape (3, n)."""
+        of = [m.posterior for m in self.members]
+        return np.array([(p.z[0], p.covariance[0, 0], p.slope) for p in of]).T
+
     def result(self) -> Result:
         """Estimates and their errors."""
         if self._result is None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..policy import Levers
 from .departures import UNKNOWN, Departures, positive, posterior, spread
 from .member import NU0, Member
 from .shared import Models, SharedDraws, on_diagonal
@@ -35,6 +36,23 @@ class Result:
     variance: Floats
     df: Floats
 
+    @classmethod
+    def apart(cls, of: Sequence[Result]) -> Result:
+        """Of models in several fields, whose errors have nothing in common."""
+        if len(of) == 1:
+            return of[0]
+        own, df = (
+            np.concatenate([x.diagonal() for x in m])
+            for m in zip(*((r.variance, r.df) for r in of))
+        )
+        variance = own[:, None] + own
+        share = own**2 / df
+        both, welch = share[:, None] + share, np.full(variance.shape, np.inf)
+        np.divide(variance**2, both, out=welch, where=both > 0.0)
+        every = slice(None, None, len(own) + 1)
+        variance.flat[every], welch.flat[every] = own, df
+        return cls(np.concatenate([r.estimate for r in of]), variance, welch)
+
 
 @dataclass(frozen=True)
 class Look:
@@ -54,6 +72,32 @@ class Look:
     T: Floats
     M: Floats
     carry: Floats
+
+    def levers(
+        self, d: Departures, variance: Floats, z: Floats, n_items: int, prior_variance: float
+    ) -> Levers:
+        """How estimates hang on abilities.
+
+        Parameters
+        ----------
+        d : Departures
+        variance : ndarray of shape (n_models,)
+            Of the estimates.
+        z : ndarray of shape (3, n_models)
+            Ability and its variance, and the slope of the estimate in it.
+        n_items : int
+        prior_variance : float
+            Of an ability.
+        """
+        u = self.left / n_items
+        before, whole = self.M.diagonal(), np.maximum(d.inflation * u * u, 1e-300)
+        noise = self.S.diagonal() / np.maximum(self.left, 1.0)
+        # What draws leave of the departures, and what of these the ability explains.
+        after = np.clip(variance / whole - noise, 0.0, before)
+        explained = np.minimum(d.single[0] * self.v * self.level / before, 1.0)
+        share = after * explained * whole / np.maximum(variance, 1e-300)
+        slope = z[2] * after / before
+        return Levers(z[0], z[1], prior_variance, slope, variance, np.clip(share, 0.0, 1.0))
 
     def result(self, d: Departures, n_items: float) -> Result:
         """What the draws make of the prior."""

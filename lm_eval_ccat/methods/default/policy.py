@@ -1,12 +1,16 @@
-"""The ranking of the method "default": by full-benchmark mean, on one shared sequence of items."""
+"""The ranking of the method "default": by full-benchmark mean."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.special import stdtr
 
 from ...bank import ItemBank
@@ -16,7 +20,12 @@ from ..policy import Choice, Description, Drawn, Floats, Levers, Mask, Policy
 from .calibration import model_of
 from .departures import spread
 from .field import Field
+from .joint import Result
+from .member import Member
 
+#: Calibration models from which on newcomers among reference models get items of their own: with 20
+#: both ways err alike, with 12 intervals of a common sequence hold more often.
+APART = 40
 #: Scores (and draws) below which nothing is said of a model.
 FEWEST_TO_FIND = 10
 #: Models above which turns are decided on a joint look at all of them not after every answer, but
@@ -33,7 +42,9 @@ class DefaultPolicy(Policy):
     """Ranking by estimated full-benchmark mean.
 
     All models get a prefix of one sequence of chosen and drawn items (`Field`); estimates,
-    variances of differences and their degrees of freedom are those of the field. The next item
+    variances of differences and their degrees of freedom are those of the field. Newcomers among
+    reference models, which are the fixed points, need no common items: with `APART` calibration
+    models each has a field by itself and is placed as if it were alone. The next item
     goes where the expected loss from misordering falls fastest per price: the derivative of
     ``E |t_a - t_b| 1(order wrong)``, that is of ``sd psi(z)``, by ``V_a`` is
     ``phi(z_ab) / (2 sd_ab)``, and one more item lowers ``V_a`` by about ``V_a / (n + 1)``.
@@ -51,6 +62,8 @@ class DefaultPolicy(Policy):
         not depend on prices.
     draws : bool, optional
         Whether items are drawn at all; without draws nothing corrects the bank.
+    placing : bool, optional
+        Whether there are reference models.
     """
 
     def __init__(
@@ -62,6 +75,7 @@ class DefaultPolicy(Policy):
         allocation: str = "loss",
         item_price: float = ITEM_PRICE,
         draws: bool = True,
+        placing: bool = False,
     ) -> None:
         if allocation not in ("loss", "variance"):
             raise UsageError(f"allocation {allocation!r} is neither 'loss' nor 'variance'")
@@ -69,41 +83,56 @@ class DefaultPolicy(Policy):
             raise UsageError(f"item_price {item_price!r} is not a number of at least 0")
         self._bank = bank
         self.draws = draws
-        self.field = Field(model_of(bank), n_models, seed, item_price, draws)
+        self._apart = placing and len(bank.constants["abilities"]) >= APART
+        self._of = partial(Field, model_of(bank), seed=seed, item_price=item_price, draws=draws)
+        self.fields = [self._of(n) for n in ([1] * n_models if self._apart else [n_models])]
         self._by_variance = allocation == "variance"
 
     @property
     def answers_per_look(self) -> int:
-        n_models = len(self.field.members)
+        n_models = sum(len(f.members) for f in self.fields)
         return 1 if n_models <= FEW else n_models // SHARE_PER_LOOK
+
+    def _at(self, model: int) -> tuple[Field, int]:
+        """The field of a model, and its place there."""
+        return (self.fields[model], 0) if self._apart else (self.fields[0], model)
+
+    def _member(self, model: int) -> Member:
+        field, a = self._at(model)
+        return field.members[a]
 
     # -- what happened ------------------------------------------------------------------------
 
     def add_model(self) -> None:
-        self.field.add_model()
+        if self._apart:
+            self.fields.append(self._of(1))
+        else:
+            self.fields[0].add_model()
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
-        self.field.place(model, item, probability)
+        field, a = self._at(model)
+        field.place(a, item, probability)
 
     def unplaced(self, model: int, item: int) -> None:
-        self.field.members[model].unplace(item)
+        self._member(model).unplace(item)
 
     def told(self, model: int, item: int, score: float) -> None:
         if not 0.0 <= score <= 1.0:
             raise ValueError(f"score {score!r} of item {item} is not in [0, 1]")
-        if self.field.members[model].posterior.is_seen(item):
+        field, a = self._at(model)
+        if field.members[a].posterior.is_seen(item):
             raise ValueError(f"item {item} was administered before")
-        if self.field.members[model].unasked[item]:
-            self.field.place(model, item, None)
-        self.field.learn(model, [item], [score])
+        if field.members[a].unasked[item]:
+            field.place(a, item, None)
+        field.learn(a, [item], [score])
 
     def failed(self, model: int, item: int) -> None:
-        self.field.members[model].fail(item)
+        self._member(model).fail(item)
 
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        r, n = self.field.result(), self.field.n_told.astype(np.float64)
+        r, n = Result.apart([f.result() for f in self.fields]), self._n_told.astype(np.float64)
         n_items = float(self._bank.n_items)
         found = Belief(r.estimate, r.variance, r.df, np.minimum(n[:, None], n), n_items)
         if question != POPULATION:
@@ -111,71 +140,66 @@ class DefaultPolicy(Policy):
         variance = r.variance + self._sampling()
         return replace(found, variance=variance, n_items=math.inf, question=POPULATION)
 
+    @property
+    def _n_told(self) -> NDArray[np.intp]:
+        return np.concatenate([f.n_told for f in self.fields])
+
     def _sampling(self) -> Floats:
         """Sampling variance of the benchmark's items; shape (n_models, n_models).
 
         Of differences of mean scores, on the diagonal of the means: the variance over items of
         what is expected of them, and of what scores depart from that, over the number of items.
         """
-        mu = np.array([m.posterior.mu for m in self.field.members])
+        mu = np.array([m.posterior.mu for f in self.fields for m in f.members])
         # One item shows no variance; no scores have more than a quarter.
         over = np.cov(mu).reshape(len(mu), -1) if mu.shape[1] > 1 else 0.25 * np.eye(len(mu))
-        covariance = over + self.field.look().S
+        covariance = over + block_diag(*(f.look().S for f in self.fields))
         out = spread(covariance)
         out.flat[:: len(mu) + 1] = covariance.diagonal()
         return np.asarray(out / self._bank.n_items)
 
     def levers(self, belief: Belief) -> Levers:
         """By the ability's posterior; draws that measured a departure make the slope smaller."""
-        look, variance, model = self.field.look(), belief.variance.diagonal(), self.field.model
-        d, n_items = model.departures, model.items.n_items
-        at = [m.posterior for m in self.field.members]
-        u = look.left / n_items
-        before, whole = look.M.diagonal(), np.maximum(d.inflation * u * u, 1e-300)
-        noise = look.S.diagonal() / np.maximum(look.left, 1.0)
-        # What draws leave of the departures, and what of these the ability explains.
-        after = np.clip(variance / whole - noise, 0.0, before)
-        explained = np.minimum(d.single[0] * look.v * look.level / before, 1.0)
-        share = after * explained * whole / np.maximum(variance, 1e-300)
-        return Levers(
-            np.array([p.z[0] for p in at]),
-            np.array([p.covariance[0, 0] for p in at]),
-            model.items.prior_sd**2,
-            np.array([p.slope for p in at]) * after / before,
-            variance,
-            np.clip(share, 0.0, 1.0),
-        )
+        of = np.split(belief.variance.diagonal(), len(self.fields))
+        each = [astuple(self._levers(f, variance)) for f, variance in zip(self.fields, of)]
+        columns: list[Any] = [np.concatenate(x) if np.ndim(x[0]) else x[0] for x in zip(*each)]
+        return Levers(*columns)
+
+    def _levers(self, field: Field, variance: Floats) -> Levers:
+        items, d = field.model.items, field.model.departures
+        return field.look().levers(d, variance, field.abilities(), items.n_items, items.prior_sd**2)
 
     def expected(self, model: int) -> Floats:
-        return self.field.members[model].posterior.mu.copy()
+        return self._member(model).posterior.mu.copy()
 
     def noise(self, model: int) -> Floats:
-        d, look = self.field.model.departures, self.field.look()
-        variance = self.field.members[model].posterior.predictive_variances()
-        return np.asarray(d.noise * variance + d.floor * float(look.level[model]))
+        field, a = self._at(model)
+        d, variance = field.model.departures, field.members[a].posterior.predictive_variances()
+        return np.asarray(d.noise * variance + d.floor * float(field.look().level[a]))
 
     def describe(self, model: int) -> Description:
-        member, look, d = self.field.members[model], self.field.look(), self.field.model.departures
+        field, a = self._at(model)
+        member, d = field.members[a], field.model.departures
         z = member.posterior
-        error = d.inflation * d.single[0] * look.level[model] * z.covariance[0, 0]
+        error = d.inflation * d.single[0] * field.look().level[a] * z.covariance[0, 0]
         mean, se, n = member.sample()
-        misfit = self._misfit(model) if n else 1.0
+        misfit = self._misfit(field, a) if n else 1.0
         return Description(
-            float(z.z[0]) + self.field.model.centre,
+            float(z.z[0]) + field.model.centre,
             float(error**0.5),
-            tuple(self._findings(model, misfit)),
+            tuple(self._findings(field, a, misfit)),
             Drawn(n, mean, se, misfit) if n else None,
         )
 
-    def _misfit(self, model: int) -> float:
+    def _misfit(self, field: Field, a: int) -> float:
         """Probability of departures as large as those of the draws."""
-        look = self.field.look()
-        z = look.rbar[model] / (look.M[model, model] + look.T[model, model]) ** 0.5
-        return float(2.0 * stdtr(self.field.model.departures.df, -abs(z)))
+        look = field.look()
+        z = look.rbar[a] / (look.M[a, a] + look.T[a, a]) ** 0.5
+        return float(2.0 * stdtr(field.model.departures.df, -abs(z)))
 
-    def _findings(self, model: int, misfit: float) -> list[str]:
+    def _findings(self, field: Field, a: int, misfit: float) -> list[str]:
         """Where the bank does not speak for a model."""
-        member, found = self.field.members[model], []
+        member, found = field.members[a], []
         if member.n_told < FEWEST_TO_FIND:
             return []
         if "departures" not in self._bank.constants:
@@ -192,7 +216,7 @@ class DefaultPolicy(Policy):
             )
             found.append(f"scores {side} than every model of the bank: {rests}")
         if member.q >= FEWEST_TO_FIND and misfit < UNLIKE:
-            departure = self.field.look().rbar[model]
+            departure = field.look().rbar[a]
             found.append(
                 "is unlike the models of the bank: on items drawn at random it scores "
                 f"{abs(departure):.2g} {'more' if departure > 0 else 'less'} than the bank "
@@ -205,7 +229,8 @@ class DefaultPolicy(Policy):
     def next(
         self, model: int, available: Mask, pending: Sequence[int], price: Floats, k: int = 1
     ) -> list[Choice]:
-        items, probability = self.field.next(model, available, price, k, pending)
+        field, a = self._at(model)
+        items, probability = field.next(a, available, price, k, pending)
         return [Choice(i, probability) for i in items]
 
     def priorities(
@@ -216,7 +241,7 @@ class DefaultPolicy(Policy):
         prices: Sequence[float],
     ) -> Floats:
         of = np.array(models, dtype=np.intp)
-        n = self.field.n_told[of] + np.array([*map(len, pending)], dtype=np.intp)
+        n = self._n_told[of] + np.array([*map(len, pending)], dtype=np.intp)
         fall = belief.variance.diagonal()[of] / ((n + 1) * np.asarray(prices))
         if self._by_variance or len(belief.location) == 1:
             return np.asarray(fall)

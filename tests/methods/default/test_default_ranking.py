@@ -77,7 +77,7 @@ def test_shared_draws_make_a_pair_surer(bank):
             k = int(easy[2 * i + j])
             apart.placed(j, k, 1 / 90)
             apart.told(j, k, float(SCORES[name][k]))
-    shared, own = (p.field.look() for p in (together, apart))
+    shared, own = (p.fields[0].look() for p in (together, apart))
     assert shared.T[0, 1] != 0.0 and own.T[0, 1] == pytest.approx(0.0)
 
 

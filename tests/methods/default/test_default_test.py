@@ -57,7 +57,7 @@ class One:
 
     @property
     def posterior(self):
-        return self.policy.field.members[0].posterior
+        return self.policy.fields[0].members[0].posterior
 
 
 def administer(bank: ItemBank, scores: np.ndarray, n: int) -> One:
