@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from ..errors import UsageError
 from .parsing import add_exclude, add_executor, add_json, names_of, prints_json, warn, write_json
 from .reading import add_reading_arguments, by_task, leave_out, progress, read_scores
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
+    from ..scores import ScoreTable
     from ..scores.readers.reader import Logged
 
 EPILOG = """\
@@ -17,6 +19,7 @@ example:
   lm-eval-ccat calibrate harness_logs/ --task my_task --metric bleu -o my_task.bank.json
   lm-eval-ccat calibrate scores.parquet --metric mqm --range 0,25 --lower_is_better -o mqm.bank.json
   lm-eval-ccat calibrate harness_logs/ --task mmlu --metric acc -o mmlu.banks
+  lm-eval-ccat calibrate two_runs/ --task en-uk --borrow other_pairs/ --metric chrf -o uk.bank.json
 
 Of several tasks (all of a table that holds several, a group such as mmlu, a,b, or 'mmlu_*') the
 result is a suite: a folder with a bank per task and metric.  Every command takes it as it takes a
@@ -36,7 +39,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "scores",
         metavar="LOGS_OR_TABLE",
-        help="a directory of harness outputs (run with --log_samples), or a .parquet or .csv table",
+        nargs="?",
+        help="a directory of harness outputs (run with --log_samples), or a .parquet or .csv "
+        "table; may be left out with --borrow",
+    )
+    parser.add_argument(
+        "--borrow",
+        nargs="+",
+        default=(),
+        metavar="BANK_OR_SCORES",
+        help="for a task that few or no models have run: borrow the items' parameters from at "
+        "least three tasks on the same documents (logs, tables, or banks made with --keep_scores)",
     )
     add_reading_arguments(parser)
     parser.add_argument(
@@ -100,8 +113,11 @@ def run(args: argparse.Namespace) -> int:
     from ..cluster import executing
     from ..upkeep.tasks import names_one_task
 
+    if args.scores is None and not args.borrow:
+        raise UsageError("no scores: name logs or a table, or tasks to --borrow from")
     with executing(args.executor, args.ray_address):
-        return _one(args) if names_one_task(args.scores, args.task) else _suite(args)
+        one = args.borrow or names_one_task(args.scores, args.task)
+        return _one(args) if one else _suite(args)
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
@@ -111,12 +127,13 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _one(args: argparse.Namespace) -> int:
-    from ..upkeep.calibrate import in_lines, make_bank, replay, report, without_twins
+    from ..upkeep.calibrate import in_lines, make_bank, replay, report
 
-    table = leave_out(read_scores(args.scores, args), names_of(args.exclude))
-    if args.merge_duplicates:
-        table = without_twins(table)
-    bank = make_bank(table, args.method, **_options(args))
+    table = _scores(args) if args.scores is not None else None
+    if table is None or args.borrow:
+        table, bank = _borrow(args, table)
+    else:
+        bank = make_bank(table, args.method, **_options(args))
     bank.save(args.output)
     replayed = None
     if not args.no_replay and not args.scale_items:
@@ -131,6 +148,35 @@ def _one(args: argparse.Namespace) -> int:
     for warning in facts["warnings"]:
         warn(warning)
     return 0
+
+
+def _scores(args: argparse.Namespace) -> ScoreTable:
+    from ..upkeep.calibrate import without_twins
+
+    table = leave_out(read_scores(args.scores, args), names_of(args.exclude))
+    return without_twins(table) if args.merge_duplicates else table
+
+
+def _borrow(args: argparse.Namespace, own: ScoreTable | None) -> tuple[ScoreTable, ItemBank]:
+    """The bank of tasks on the same documents, and the scores that it was calibrated on."""
+    from ..upkeep.borrow import borrow, borrowed, donors_of
+
+    if args.method != "default" or args.scale_items or args.keep_scores:
+        raise UsageError(
+            "--borrow makes a bank of method 'default' without scores: leave out --method, "
+            "--scale_items and --keep_scores"
+        )
+    donors = donors_of(
+        args.borrow,
+        args.metric,
+        args.filter,
+        task=args.task or (None if own is None else own.task),
+        exclude=names_of(args.exclude),
+        range=args.range,
+        lower_is_better=args.lower_is_better,
+    )
+    bank = borrow(donors, own, task=args.task, hash_names=args.hash_names)
+    return borrowed(donors, own)[0], bank
 
 
 def _suite(args: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,6 +36,7 @@ def fit(
     factors: int | None = None,
     inflation: bool = True,
     draws: float | None = None,
+    families: Sequence[str] | None = None,
 ) -> Fitted:
     """Calibrate the fractional logit model and check it on models left out.
 
@@ -54,6 +56,9 @@ def fit(
         Share of the items after the first ones that rankings draw at random. Default: at least
         half, and more where a draw tells more; from 200 models on 0.2, which is more exact for
         models like those of the bank and finds out less of models unlike all of them.
+    families : sequence of str, optional
+        Of each model of the table: families are left out as a whole by the self-check. Default by
+        the models' names.
 
     Returns
     -------
@@ -91,9 +96,8 @@ def fit(
     departures, judged = replace(VAGUE, centre=centre), None
     if len(table.models) >= MIN_MODELS_TO_CHECK:
         some = table.model_scores(items=selfcheck.some_items(table.n_items))
-        stops, known = selfcheck.replay(
-            some, options, extra, [family_of(m) for m in table.models], draws
-        )
+        of = families or [family_of(m) for m in table.models]
+        stops, known = selfcheck.replay(some, options, extra, of, draws, bool(families))
         if stops:
             departures, judged = selfcheck.departures_of(stops, known, inflation)
             departures = replace(departures, centre=centre)

@@ -70,7 +70,7 @@ class Stop:
 
 
 def groups(
-    mean: Floats, families: Sequence[str] | None = None
+    mean: Floats, families: Sequence[str] | None = None, whole: bool = False
 ) -> list[tuple[Positions, Positions]]:
     """Models left out together, and those of them that are replayed.
 
@@ -78,17 +78,20 @@ def groups(
     ----------
     mean : ndarray of shape (n_models,)
     families : sequence of str, optional
-        Models of one family are left out together, where that leaves half of the models in.
+        Models of one family are left out together, where they fill no more than a group.
+    whole : bool, optional
+        Or where that leaves half of the models in.
     """
     order = np.argsort(-mean, kind="stable")
     n = len(order)
     k = min(_GROUPS, n // 2)
     sets: list[list[int]] = [[] for _ in range(k)]
+    most = n // 2 if whole else n // k + 1
     of: dict[str, list[int]] = {}
     for i in order.tolist():
         of.setdefault(families[i] if families is not None else str(i), []).append(i)
     for family in sorted(of.values(), key=lambda f: -len(f)):
-        for part in [family] if len(family) <= n // k + 1 else [[i] for i in family]:
+        for part in [family] if len(family) <= most else [[i] for i in family]:
             min(sets, key=len).extend(part)
     found = [np.array(sorted(s, key=lambda i: -mean[i]), dtype=np.intp) for s in sets if s]
     fifth = max(n // 5, 1)
@@ -113,6 +116,7 @@ def replay(
     extra: float,
     families: Sequence[str] | None = None,
     draws: float | None = None,
+    whole: bool = False,
 ) -> tuple[list[Stop], Departures]:
     """Send left-out models through rankings on banks of the others.
 
@@ -123,8 +127,8 @@ def replay(
     options : FitOptions
     extra : float
         As `fit_items` has it.
-    families : sequence of str, optional
-        As `groups` has it.
+    families, whole : optional
+        As `groups` has them.
     draws : float, optional
         Share of draws, as `DefaultModel` has it.
 
@@ -136,7 +140,7 @@ def replay(
     """
     mean = np.nanmean(scores, axis=1)
     fields = []
-    for group, (out, replayed) in enumerate(groups(mean, families)):
+    for group, (out, replayed) in enumerate(groups(mean, families, whole)):
         rest = _enough(np.setdiff1d(np.arange(len(scores)), out), mean, scores.shape[1])
         if len(rest) < 2:  # nearly all models are of one family: nothing is left to calibrate on
             continue

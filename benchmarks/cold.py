@@ -1,0 +1,151 @@
+"""Borrowed banks: what tasks on the same documents are worth to one that few models have run.
+
+    python benchmarks/cold.py --data FOLDER [--kind pairs | metrics] [--sets 2] [--own 0,1,2,4]
+
+`pairs`: each of the five language pairs of WMT24 in turn is new and the four others are donors, of
+ten systems each, without the four that are ranked; by chrF and BLEU. `metrics`: one metric of
+REALSumm's summaries is new, three others of the same answers are donors. The four new systems of a
+hold-out set are ranked together at 10, 20 and 50 items and looked at once. Beside the
+borrowed banks stand random items with the t-test (`random`), banks of own runs alone (`bank of 2`,
+`of 8`), and banks whose donors' documents are shuffled, all in the same way (`shuffled`, without
+own runs: with own runs such donors are refused). RMSE is relative to that of random items, a mean
+over tables with its standard error over tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from rivals import Estimates, figures, paired
+
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
+from lm_eval_ccat.errors import CcatError
+from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat.methods.default.field import Field
+from lm_eval_ccat.methods.default.selfcheck import advance
+from lm_eval_ccat.upkeep.borrow import borrow
+
+Floats = NDArray[np.float64]
+
+PAIRS = ("en-de", "en-es", "en-hi", "en-uk", "en-zh")
+OF_PAIRS = ("chrf", "bleu")
+SUMMARIES = ("rouge_1_f_score", "rouge_2_f_score", "rouge_l_f_score", "bert_f_score")
+ITEMS, NEW, DONORS, DRAWS = (10, 20, 50), 4, 10, 20
+
+
+def groups(kind: str, data: Path) -> Iterator[tuple[str, dict[str, ScoreTable]]]:
+    """Tasks that can lend to one another."""
+    if kind == "pairs":
+        for metric in OF_PAIRS:
+            yield metric, {p: ScoreTable.read(data / f"wmt24_{p}.parquet", metric) for p in PAIRS}
+    else:
+        file = data / "realsumm_abs.parquet"
+        read = {m: ScoreTable.read(file, m, range=(-1.0, 1.0)) for m in SUMMARIES}
+        # By one name: `borrow` refuses donors of another metric, because of what is seen here.
+        yield "realsumm", {m: replace(table, metric="any") for m, table in read.items()}
+
+
+def shuffled(table: ScoreTable) -> ScoreTable:
+    """The same scores on other documents."""
+    at = np.random.default_rng(5).permutation(table.n_items)
+    return ScoreTable.from_arrays(
+        table.raw[:, at], table.row_model, table.doc_ids, scale=table.scale, metric=table.metric
+    )
+
+
+def ranked(bank: ItemBank, y: Floats, seed: int) -> Iterator[tuple[int, Estimates]]:
+    """One ranking of the method "default", looked at after so many items of each model."""
+    field = Field(model_of(bank), len(y), seed=seed)
+    for n in ITEMS:
+        advance(field, y, n)
+        r = field.result()
+        sd = r.variance**0.5
+        yield n, Estimates(r.estimate, sd.diagonal(), r.df.diagonal(), sd, r.df)
+
+
+def banks(
+    new: str, tasks: dict[str, ScoreTable], tested: list[str], rest: list[str], own: list[int]
+) -> Iterator[tuple[str, ItemBank]]:
+    """Every bank of a hold-out set that can be made."""
+    donors = {}
+    for name, table in tasks.items():
+        if name != new:
+            lent = table.without([m for m in tested if m in table.models])
+            donors[name] = lent.select(lent.models[:DONORS])
+    target = tasks[new]
+    for k in own:
+        yield f"borrow {k}", borrow(donors, target.select(rest[:k]) if k else None)
+    if 0 in own:
+        yield "shuffled", borrow({name: shuffled(table) for name, table in donors.items()})
+    for k in (2, 8):
+        if len(rest) >= k:
+            yield f"bank of {k}", calibrate(target.select(rest[:k]))
+
+
+def measured(figure: dict[str, float], found: Estimates, truth: Floats) -> dict[str, float]:
+    """With the squared error beside."""
+    return {**figure, "square": float(np.mean((found.mean - truth) ** 2))}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of score tables")
+    parser.add_argument("--kind", choices=("pairs", "metrics"), default="pairs")
+    parser.add_argument("--sets", type=int, default=2)
+    parser.add_argument("--own", default="0,1,2,4")
+    parser.add_argument("--seeds", type=int, default=2)
+    args = parser.parse_args()
+    own = [int(k) for k in args.own.split(",")]
+    found: dict[tuple[str, int], dict[str, list[dict[str, float]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for group, tasks in groups(args.kind, args.data):
+        for new, target in tasks.items():
+            name = f"{group} {new}"
+            for fold in range(args.sets):
+                models = np.random.default_rng(fold).permutation(target.models).tolist()
+                tested, rest = models[:NEW], models[NEW:]
+                y = target.select(tested).scores
+                truth = y.mean(axis=1)
+                for draw in range(DRAWS):
+                    at = np.random.default_rng([fold, draw, 7]).permutation(y.shape[1])
+                    for n in (n for n in ITEMS if n <= y.shape[1] // 2):
+                        one = paired(y, at[:n])
+                        found["random", n][name].append(measured(figures(one, y), one, truth))
+                try:
+                    for arm, bank in banks(new, tasks, tested, rest, own):
+                        for seed in range(args.seeds):
+                            for n, one in ranked(bank, y, 10 * fold + seed):
+                                row = measured(figures(one, y), one, truth)
+                                found[arm, n][name].append(row)
+                except CcatError as error:
+                    print(f"{name}: {error}")
+            print(name, file=sys.stderr, flush=True)
+    print("bank       items   rmse / random    cover (least)  z pairs  decided  right   tau")
+    for (arm, n), of in sorted(found.items(), key=lambda f: (f[0][0], f[0][1])):
+        f = pd.DataFrame({name: pd.DataFrame(rows).mean() for name, rows in of.items()}).T
+        base = pd.DataFrame(
+            {name: pd.DataFrame(found["random", n][name]).mean() for name in of}
+        ).T.square
+        ratio = (f.square / base) ** 0.5
+        worst = ratio.max()
+        print(
+            f"{arm:10s} {n:5d}   {ratio.mean():.2f} +- {ratio.std() / len(f) ** 0.5:.2f} "
+            f"(worst {worst:.2f})   {f.cover.mean():.3f} ({f.cover.min():.2f})   "
+            f"{f.z2.mean() ** 0.5:.2f}   {f.decided.mean():.3f}   "
+            f"{f.right.sum() / max(f.decided.sum(), 1e-9):.4f}   {f.tau.mean():.3f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,388 @@
+"""A bank for a task that few models have run, or none: borrowed from tasks on the same documents.
+
+Language pairs share their source sentences, and several metrics score the same answers. What such
+*donors* share with a new task is which documents are hard and which are noisy. Every donor plays
+the new task once: its profile (logits of the documents' mean scores) is predicted from those of
+the other donors and from as many of its own runs as the new task has,
+
+    profile_d = w_1 mean_{e != d} profile_e + w_2 profile of k runs of d + error_d.
+
+The weights are not negative and the same for all donors. They give the guess of the new task's
+profile, and the errors say how far such a guess goes wrong. The rows of a donor then move to the
+guess plus the donor's error, and are calibrated with the donor as their family: the self-check of
+"default" leaves out whole donors, and so measures how far models of one task depart from a bank
+that has not seen the task. Scores of the new task's own runs stand beside them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+from scipy.special import expit, logit
+
+from ..bank import ItemBank, SuiteBank
+from ..bank.suite import is_suite
+from ..errors import ScoreTableError, UsageError
+from ..scores import ScoreTable
+from .build import tables_of
+from .calibrate import make_bank, without_twins
+from .union import table_of
+
+Floats = NDArray[np.float64]
+
+#: With fewer, their errors say too little of how far a guess goes wrong.
+LEAST_DONORS = 3
+_LEAST_SHARE = 0.5  # of the documents that a donor must have scored
+_EDGE = 0.02  # scores are clipped by so much before logits
+_SPLITS = 3  # draws of k runs of each donor
+_LEVEL = 1.5  # own runs that the donors' level counts as
+_CHANCE, _SHARE_OF_USUAL = 3.0, 1.0 / 3.0  # what a donor must agree with the own runs by
+
+
+def borrow(
+    donors: Mapping[str, ScoreTable],
+    own: ScoreTable | None = None,
+    *,
+    task: str | None = None,
+    hash_names: bool = False,
+) -> ItemBank:
+    """Calibrate a bank of method "default" on tasks that share a new task's documents.
+
+    Parameters
+    ----------
+    donors : mapping of str to ScoreTable
+        At least three, by their tasks' names. Documents are matched by hash, else by ``doc_id``.
+    own : ScoreTable, optional
+        Full runs of the new task. Without any the documents are those that all donors share, and
+        a donor that misleads is noticed by the ranking alone.
+    task : str, optional
+        Name of the new task, where no run says it.
+    hash_names : bool, optional
+        As `calibrate` has it.
+
+    Returns
+    -------
+    ItemBank
+        Its provenance names the donors, their weight, and those that were dropped.
+
+    Raises
+    ------
+    UsageError
+        Fewer than three donors are left.
+    ScoreTableError
+        Donors share too few documents.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> hard = rng.normal(size=40)
+    >>> def task() -> ScoreTable:
+    ...     noise = rng.normal(size=(5, 40)) + rng.normal(size=40) / 2
+    ...     return ScoreTable.from_arrays(1 / (1 + np.exp(hard + noise)), [*"abcde"])
+    >>> bank = borrow({"de": task(), "es": task(), "uk": task()}, task().select("ab"))
+    >>> bank.n_items, bank.provenance["borrowed"]["donors"]
+    (40, ['de', 'es', 'uk'])
+    """
+    table, families, facts = borrowed(donors, own)
+    table = replace(table, task=table.task or task)
+    bank = make_bank(table, families=families, hash_names=hash_names)
+    options = {k: v for k, v in bank.provenance["options"].items() if k != "families"}
+    check = {**bank.self_check, "trust": f"{_in_words(facts)}: {bank.self_check['trust']}"}
+    provenance = {**bank.provenance, "options": options, "borrowed": facts}
+    return replace(bank, provenance=provenance, self_check=check)
+
+
+def borrowed(
+    donors: Mapping[str, ScoreTable], own: ScoreTable | None = None
+) -> tuple[ScoreTable, tuple[str, ...], dict[str, Any]]:
+    """The scores that `borrow` calibrates: those of the donors, moved, and the task's own.
+
+    Returns
+    -------
+    ScoreTable
+        Models of a donor are named ``task: model``.
+    tuple of str
+        The task of each model.
+    dict
+        What a bank's provenance says of it.
+    """
+    _require_enough(list(donors))
+    pattern = own or _shared(donors)
+    for name, table in donors.items():
+        if (table.metric, table.scale) != (pattern.metric, pattern.scale):
+            raise UsageError(
+                f"donor {name} is scored by {table.metric} ({table.scale.describe()}), not by "
+                f"{pattern.metric} ({pattern.scale.describe()}): intervals of banks that are "
+                "borrowed across metrics do not hold"
+            )
+    rows = {name: _on(pattern, name, table) for name, table in donors.items()}
+    mine = None if own is None else own.scores
+    dropped = [] if mine is None else _misleading(rows, mine)
+    rows = {name: scores for name, scores in rows.items() if name not in dropped}
+    _require_enough(list(rows), dropped)
+    moved, weights = _moved(rows, mine)
+    of = [(f"{task}: {m}", c, task) for task in rows for m, c in _names(donors[task])]
+    if own is not None:
+        of += [(m, c, own.task or "own") for m, c in _names(own)]
+    table = replace(
+        pattern,
+        raw=pattern.scale.restore(np.vstack(moved if mine is None else [*moved, mine])),
+        row_model=tuple(model for model, _, _ in of),
+        row_config=tuple(config for _, config, _ in of),
+        chosen=(),
+        warnings=(*pattern.warnings, *_warnings(rows, dropped, mine)),
+    )
+    facts = {
+        "donors": list(rows),
+        "dropped": dropped,
+        "own_runs": 0 if own is None else len(own.row_model),
+        "weight_of_donors": round(float(weights[0]), 3),
+        "weight_of_own": round(float(weights[-1]), 3) if own is not None else 0.0,
+    }
+    return table, tuple({model: task for model, _, task in of}.values()), facts
+
+
+def donors_of(
+    paths: Sequence[str | Path],
+    metric: str | None = None,
+    filter: str | None = None,
+    *,
+    task: str | None = None,
+    exclude: Sequence[str] = (),
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+) -> dict[str, ScoreTable]:
+    """Read donors: logs or tables, of which every task lends, and banks that keep their scores.
+
+    Parameters
+    ----------
+    paths : sequence of path
+    metric, filter : str, optional
+        Which score of each task.
+    task : str, optional
+        The new task, which lends nothing to itself.
+    exclude : sequence of str, optional
+        Models to leave out.
+    range, lower_is_better : optional
+        As `ScoreTable.read` takes them.
+
+    Returns
+    -------
+    dict of str to ScoreTable
+        By the names of their tasks, or of the files that name none.
+
+    Raises
+    ------
+    UsageError
+        A path does not exist, holds no such metric, or is a bank without scores.
+    """
+    donors: dict[str, ScoreTable] = {}
+    for path in map(Path, paths):
+        if not path.exists():
+            raise UsageError(f"{path}: no such scores or bank to borrow from")
+        for name, table in _tables(path, metric, filter, range, lower_is_better).items():
+            if name == task:
+                continue
+            out = [m for m in exclude if m in table.models]
+            name = name if name not in donors else f"{path}: {name}"
+            donors[name] = without_twins(table.without(out))
+    return donors
+
+
+def _tables(
+    path: Path,
+    metric: str | None,
+    filter: str | None,
+    range: tuple[float, float] | None,
+    lower_is_better: bool | None,
+) -> dict[str, ScoreTable]:
+    if path.suffix == ".json" or is_suite(path):
+        found = {}
+        for name, _, bank in SuiteBank.load(path).banks():
+            if metric not in (None, bank.metric):
+                continue
+            if not bank.observations:
+                raise UsageError(
+                    f"{path}: the bank keeps no scores to borrow: name the logs that it was made "
+                    "of, or make it with --keep_scores"
+                )
+            found[path.stem if name == "task" else name] = table_of(bank, bank.observations)
+        return found
+    tables = tables_of(path, ("*",), metric and [metric], filter, range, lower_is_better)
+    return {path.stem if name == "task" else name: table for name, table in tables.items()}
+
+
+def _names(table: ScoreTable) -> list[tuple[str, str]]:
+    return list(zip(table.row_model, table.row_config))
+
+
+def _in_words(facts: Mapping[str, Any]) -> str:
+    runs = facts["own_runs"]
+    own = "no run" if not runs else "1 run" if runs == 1 else f"{runs} runs"
+    return f"borrowed from {', '.join(facts['donors'])}, with {own} of its own"
+
+
+def _require_enough(names: list[str], dropped: list[str] | None = None) -> None:
+    if len(names) >= LEAST_DONORS:
+        return
+    without = (
+        f" after {', '.join(dropped)} (the documents that are hard there are not hard here)"
+        if dropped
+        else ""
+    )
+    raise UsageError(
+        f"{len(names)} donor{'' if len(names) == 1 else 's'} left{without}: borrowing needs "
+        f"{LEAST_DONORS} tasks on the same documents, for their differences to show how far a "
+        "borrowed bank goes wrong"
+    )
+
+
+def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
+    """The documents of all donors, with what the donors agree on, and no scores."""
+    tables = list(donors.values())
+    first = tables[0]
+    common = set(first.doc_ids).intersection(*(t.doc_ids for t in tables))
+    at = [i for i, doc in enumerate(first.doc_ids) if doc in common]
+    if len(at) < _LEAST_SHARE * max(t.n_items for t in tables):
+        raise ScoreTableError(
+            f"the donors share {len(at)} documents by doc_id: too few to borrow from"
+        )
+    return replace(
+        first,
+        raw=first.raw[:0, at],
+        row_model=(),
+        row_config=(),
+        doc_ids=tuple(first.doc_ids[i] for i in at),
+        doc_hashes=None,
+        task=None,
+        settings={},
+        sources=(),
+        warnings=(),
+        chosen=(),
+    )
+
+
+def _on(pattern: ScoreTable, name: str, donor: ScoreTable) -> Floats:
+    """A donor's scores on [0, 1] in the columns of the new task, NaN where it has none."""
+    column = {doc: i for i, doc in enumerate(donor.doc_ids)}
+    by_hash = dict(zip(donor.doc_hashes or (), range(donor.n_items)))
+    hashes = pattern.doc_hashes or (None,) * pattern.n_items
+    at = [
+        by_hash[h] if h is not None and h in by_hash else column.get(doc)
+        for h, doc in zip(hashes, pattern.doc_ids)
+    ]
+    known = [i for i, j in enumerate(at) if j is not None]
+    if len(known) < _LEAST_SHARE * pattern.n_items:
+        raise ScoreTableError(
+            f"donor {name} has {len(known)} of the {pattern.n_items} documents, by hash or doc_id: "
+            "leave it out, or borrow from a task on the same documents"
+        )
+    scores = np.full((len(donor.raw), pattern.n_items), np.nan)
+    scores[:, known] = donor.scores[:, [j for j in at if j is not None]]
+    return scores
+
+
+def _logits(scores: Floats) -> Floats:
+    return np.asarray(logit(np.clip(scores, _EDGE, 1.0 - _EDGE)))
+
+
+def _profile(scores: Floats) -> Floats:
+    """Centred logits of the documents' mean scores; 0 where there is none."""
+    with np.errstate(invalid="ignore"):
+        count = np.isfinite(scores).sum(axis=0)
+        values = _logits(np.nansum(scores, axis=0) / np.where(count, count, np.nan))
+    return np.nan_to_num(values - np.nanmean(values))
+
+
+def _sources(profiles: list[Floats], runs: Floats | None) -> Floats:
+    mean = np.mean(profiles, axis=0)
+    return np.column_stack([mean] if runs is None else [mean, _profile(runs)])
+
+
+def _moved(rows: Mapping[str, Floats], own: Floats | None) -> tuple[list[Floats], Floats]:
+    """Scores of each donor as if it were the new task, and the weights of the guess."""
+    rng = np.random.default_rng(0)
+    k = 0 if own is None else len(own)
+    profiles = {name: _profile(scores) for name, scores in rows.items()}
+    x, y, last = [], [], {}
+    for name, scores in rows.items():
+        others = [p for other, p in profiles.items() if other != name]
+        for _ in range(_SPLITS):
+            order = rng.permutation(len(scores))
+            runs = min(k, len(scores) - 1)
+            last[name] = _sources(others, scores[order[:runs]] if runs else None)
+            if k and not runs:  # a donor of one run
+                last[name] = np.column_stack([last[name], last[name]])
+            x.append(last[name])
+            y.append(_profile(scores[order[runs:]]))
+    weights = nnls(np.vstack(x), np.concatenate(y))[0]
+    guess = _sources(list(profiles.values()), own) @ weights
+    error = {name: profiles[name] - last[name] @ weights for name in rows}
+    common, n = np.mean(list(error.values()), axis=0), len(rows)
+    level = float(np.mean([np.nanmean(_mean_logits(scores)) for scores in rows.values()]))
+    if own is not None:
+        level = (k * float(np.nanmean(_mean_logits(own))) + _LEVEL * level) / (k + _LEVEL)
+    moved = []
+    for name, scores in rows.items():
+        away = (error[name] - common) * np.sqrt(n / (n - 1.0))
+        deviation = _logits(scores) - _mean_logits(scores)
+        moved.append(np.asarray(expit(level + guess + away + deviation)))
+    return moved, weights
+
+
+def _mean_logits(scores: Floats) -> Floats:
+    count = np.isfinite(scores).sum(axis=0)
+    return _logits(np.nansum(scores, axis=0) / np.where(count, count, np.nan))
+
+
+def _misleading(rows: Mapping[str, Floats], own: Floats) -> list[str]:
+    """Donors whose profile has little to do with the own runs, or far less than with other donors'.
+
+    A profile's correlation with that of the own runs is to exceed chance (three standard errors
+    over documents) and a third of what it is, in the mean, with as many runs of the other donors.
+    """
+    rng = np.random.default_rng(0)
+    least = _CHANCE / own.shape[1] ** 0.5
+
+    def agreement(name: str, runs: Floats) -> float:
+        seen = np.isfinite(runs).any(axis=0)
+        profile = _profile(rows[name])[seen], _profile(runs)[seen]
+        return float(np.nan_to_num(np.corrcoef(*profile)[0, 1]))
+
+    out = []
+    for name in rows:
+        usual = np.mean(
+            [
+                agreement(name, scores[rng.permutation(len(scores))[: len(own)]])
+                for other, scores in rows.items()
+                if other != name
+            ]
+        )
+        if agreement(name, own) < max(least, _SHARE_OF_USUAL * float(usual)):
+            out.append(name)
+    return out
+
+
+def _warnings(
+    rows: Mapping[str, Floats], dropped: list[str], own: Floats | None
+) -> tuple[str, ...]:
+    found = [
+        f"donor {name} was dropped: its hard documents are not those of the task's own runs"
+        for name in dropped
+    ]
+    if own is None:
+        found.append(
+            f"borrowed from {len(rows)} other tasks, with no run of its own: only the documents "
+            "drawn at random can show that a donor misleads; one or two full runs are worth most"
+        )
+    lacking = int((np.stack([np.isfinite(s).any(axis=0) for s in rows.values()]).sum(0) < 1).sum())
+    if lacking:
+        found.append(f"no donor has {lacking} of the documents: they are taken for average ones")
+    return tuple(found)

@@ -1,0 +1,148 @@
+"""Borrowed banks, on tasks whose documents are hard by the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import ScoreTableError, UsageError
+from lm_eval_ccat.upkeep.borrow import borrow, donors_of
+
+N_ITEMS = 150
+HARD = np.random.default_rng(1).normal(size=N_ITEMS)
+
+
+def task(seed: int, models: int = 8, hard: np.ndarray = HARD) -> ScoreTable:
+    """Scores of a task whose documents are hard by `hard`, and a little by themselves."""
+    rng = np.random.default_rng(seed)
+    own = hard + 0.5 * rng.normal(size=N_ITEMS)
+    raw = 1.0 / (1.0 + np.exp(own - rng.normal(size=(models, 1)) - rng.normal(size=raw_of(models))))
+    hashes = [f"{i:064x}" for i in range(N_ITEMS)]
+    return ScoreTable.from_arrays(raw, [f"m{j}" for j in range(models)], doc_hashes=hashes)
+
+
+def raw_of(models: int) -> tuple[int, int]:
+    return models, N_ITEMS
+
+
+def shuffled(table: ScoreTable, seed: int = 3) -> ScoreTable:
+    at = np.random.default_rng(seed).permutation(table.n_items)
+    return replace(table, raw=table.raw[:, at], doc_hashes=None)
+
+
+@pytest.fixture(scope="module")
+def donors() -> dict[str, ScoreTable]:
+    return {name: task(seed) for seed, name in enumerate(("de", "es", "hi", "uk"))}
+
+
+@pytest.fixture(scope="module")
+def new() -> ScoreTable:
+    return replace(task(9, models=40), task="zh")
+
+
+def agreement(bank, new: ScoreTable) -> float:
+    """Correlation of a bank's easiness of items with the mean scores of the task's forty models."""
+    return float(np.corrcoef(bank.parameters["intercept"], new.scores.mean(0))[0, 1])
+
+
+def test_donors_and_one_run_tell_more_of_the_items_than_either(donors, new):
+    alone = agreement(borrow(donors), new)
+    with_one = agreement(borrow(donors, new.select("m0")), new)
+    two_own = agreement(calibrate(new.select(["m0", "m1"])), new)
+    assert alone > 0.7
+    assert with_one > max(alone, two_own)
+
+
+def test_a_donor_of_other_documents_is_dropped_by_name(donors, new):
+    bank = borrow({**donors, "wrong": shuffled(donors["de"])}, new.select(["m0", "m1"]))
+    facts = bank.provenance["borrowed"]
+    assert facts["dropped"] == ["wrong"]
+    assert facts["donors"] == ["de", "es", "hi", "uk"]
+    assert any("donor wrong was dropped" in warning for warning in bank.warnings)
+    assert not any(model.startswith("wrong") for model in bank.models)
+
+
+def test_donors_that_agree_with_each_other_alone_are_refused(donors, new):
+    with pytest.raises(UsageError, match="de, es, hi, uk"):
+        borrow({name: shuffled(table) for name, table in donors.items()}, new.select("m0"))
+
+
+def test_two_donors_are_too_few(donors):
+    with pytest.raises(UsageError, match="3 tasks"):
+        borrow({name: donors[name] for name in ("de", "es")})
+
+
+def test_documents_are_found_by_their_hash_before_their_number(donors, new):
+    own, hashes = new.select(["m0", "m1"]), np.array(new.doc_hashes)
+    at = np.random.default_rng(7).permutation(N_ITEMS)
+    moved = {
+        name: replace(table, raw=table.raw[:, at], doc_hashes=tuple(hashes[at]))
+        for name, table in donors.items()
+    }
+    there, here = borrow(moved, own), borrow(donors, own)
+    assert there.parameters["intercept"] == pytest.approx(here.parameters["intercept"])
+
+
+def test_a_donor_of_other_numbers_is_an_error_that_names_it(donors, new):
+    away = replace(donors["de"], doc_ids=tuple(range(1000, 1000 + N_ITEMS)), doc_hashes=None)
+    with pytest.raises(ScoreTableError, match="donor away has 0 of the 150"):
+        borrow({**donors, "away": away}, new.select("m0"))
+
+
+def test_a_donor_of_another_metric_is_refused(donors, new):
+    with pytest.raises(UsageError, match="donor es is scored by bleu"):
+        borrow({**donors, "es": replace(donors["es"], metric="bleu")}, new.select("m0"))
+
+
+def test_documents_and_runs_may_be_missing(donors, new):
+    raw = donors["de"].raw.copy()
+    raw[:, :20] = np.nan
+    raw[0, 50:60] = np.nan
+    bank = borrow({**donors, "de": replace(donors["de"], raw=raw)}, new.select("m0"))
+    assert bank.n_items == N_ITEMS
+    assert np.isfinite(bank.parameters["intercept"]).all()
+
+
+def test_the_self_check_leaves_out_whole_donors(donors):
+    """Eight models each: no group of a replay may hold a part of a donor."""
+    from lm_eval_ccat.methods.default import selfcheck
+    from lm_eval_ccat.upkeep.borrow import borrowed
+
+    table, families, _ = borrowed(donors)
+    assert [m.split(":")[0] for m in table.models] == list(families)
+    sets = selfcheck.groups(table.model_scores().mean(1), families, whole=True)
+    whole = [sorted(np.array(families)[out]) for out, _ in sets]
+    assert all([name] * 8 in whole for name in donors)
+
+
+@pytest.mark.parametrize("runs", [0, 2])
+def test_calibrate_borrows_from_tables_logs_and_banks(donors, new, runs, tmp_path, capsys):
+    for name in ("de", "es", "hi"):
+        replace(donors[name], metric="chrf", task=name).write(tmp_path / f"{name}.parquet")
+    calibrate(replace(donors["uk"], metric="chrf", task="uk"), keep_scores=True).save(
+        tmp_path / "uk.bank.json"
+    )
+    own = []
+    if runs:
+        replace(new.select(["m0", "m1"]), metric="chrf").write(tmp_path / "own.csv")
+        own = [str(tmp_path / "own.csv")]
+    paths = [str(tmp_path / f) for f in ("de.parquet", "es.parquet", "hi.parquet", "uk.bank.json")]
+    out = tmp_path / "zh.bank.json"
+    arguments = ["--task", "zh", "--metric", "chrf", "--borrow", *paths, "-o", str(out)]
+    assert main(["calibrate", *own, *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert "borrowed from de, es, hi, uk" in printed
+    donors_read = donors_of(paths, "chrf", task="zh")
+    assert sorted(donors_read) == ["de", "es", "hi", "uk"]
+    assert all(len(table.models) == 8 for table in donors_read.values())
+
+
+def test_a_bank_without_scores_lends_nothing(donors, tmp_path):
+    path = tmp_path / "de.bank.json"
+    calibrate(donors["de"]).save(path)
+    with pytest.raises(UsageError, match="--keep_scores"):
+        donors_of([path])
