@@ -274,8 +274,12 @@ def compare(
             fields = DocumentFields(items, [a, b], outcome.task) if by or cluster else None
             compared = _paired(pair[0], pair[1], names, fields, by, cluster, judged, warnings)
             if question == BENCHMARK and compared.beside:
-                both = {"overall": compared.beside, "beside": compared.overall}
-                compared = replace(compared, question=BENCHMARK, **both)
+                compared = replace(
+                    compared,
+                    question=BENCHMARK,
+                    overall=compared.beside,
+                    beside=compared.overall,
+                )
         elif by or cluster:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
         else:
