@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import signal
-import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -28,42 +29,35 @@ def pytest_configure(config: pytest.Config) -> None:
         option.hypothesis_seed = "20"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Half of each property's examples; ``--hypothesis-profile=random`` draws them all."""
+    if config.option.hypothesis_profile == "random":
+        return
+    for test in {getattr(i.obj, "__func__", i.obj) for i in items if hasattr(i, "obj")}:
+        own = getattr(test, "_hypothesis_internal_use_settings", None)
+        if own is not None and own.max_examples > 10:
+            fewer = settings(own, max_examples=max(10, own.max_examples // 2))
+            test._hypothesis_internal_use_settings = fewer
+
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 
+# The index of the harness's task files is built once for all tests and their children.
+QUICK = Path(__file__).parent / "quick"
+if "CCAT_TESTS_INDEX" not in os.environ:
+    kept = tempfile.TemporaryDirectory(prefix="ccat-tests-")
+    os.environ["CCAT_TESTS_INDEX"] = str(Path(kept.name) / "index.pickle")
+    others = filter(None, [os.environ.get("PYTHONPATH")])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(QUICK), *others])
+    runpy.run_path(str(QUICK / "sitecustomize.py"))
+
 # A shell starts background jobs with SIGINT ignored, and children inherit that: tests of Ctrl-C
 # would then wait for ever.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """The harness reads its own 14,000 task files at every command: once will do."""
-    module = sys.modules.get("lm_eval.tasks._index")
-    build = getattr(getattr(module, "TaskIndex", None), "build", None)
-    if build is None or hasattr(build, "kept"):
-        return
-    own = Path(module.__file__).parent
-    kept: dict[str, object] = {}
-
-    def build_once(paths, **options):
-        first, *others = list(paths) or [None]
-        if first != own or options:
-            return build([first, *others] if first else [], **options)
-        if not kept:
-            kept.update(build([own]))
-        index = dict(kept)
-        for name, entry in build(others).items():
-            if name in index:
-                message = "Task '%s' from %s overrides existing task from %s"
-                module.log.warning(message, name, entry.yaml_path, index[name].yaml_path)
-            index[name] = entry
-        return index
-
-    build_once.kept = kept
-    module.TaskIndex.build = staticmethod(build_once)
 
 
 SHARED = Path(os.environ.get("CCAT_SHARED", Path(__file__).resolve().parents[1].parent / "shared"))

@@ -40,7 +40,7 @@ def load_from_checkpoint(path):
 @pytest.fixture
 def loaded(tmp_path, monkeypatch):
     (tmp_path / "comet.py").write_text(COMET)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("CCAT_COMET_PYTHON", sys.executable)
     monkeypatch.setenv("LOADED", str(tmp_path / "loaded.txt"))
     comet._worker.cache_clear()

@@ -201,7 +201,7 @@ def test_arguments_out_of_range_are_refused(bank, arguments):
         Ranker(bank, **{"models": {"a": 1.0, "b": 1.0}, **arguments})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     method=st.sampled_from(METHODS),
     seed=st.integers(0, 1000),

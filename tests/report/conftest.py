@@ -30,8 +30,6 @@ def decided_dir(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def many_dir(tmp_path_factory):
-    """A run of 120 models over a thousand documents."""
+    """A run of sixty models over several hundred documents."""
     folder = tmp_path_factory.mktemp("runs") / "many"
-    return make_run(
-        folder, n_models=120, n_items=1000, budget=1400, hostile=False, n_calibration=20
-    )
+    return make_run(folder, n_models=60, n_items=400, budget=640, hostile=False)

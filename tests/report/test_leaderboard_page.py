@@ -90,7 +90,7 @@ def _add(base, start):
 
 def test_processes_do_not_lose_each_others_rows(tmp_path):
     base = str(tmp_path / "b")
-    workers = [get_context("spawn").Process(target=_add, args=(base, 8 * i)) for i in range(3)]
+    workers = [get_context("fork").Process(target=_add, args=(base, 8 * i)) for i in range(3)]
     for w in workers:
         w.start()
     for w in workers:

@@ -21,8 +21,8 @@ from lm_eval_ccat.runs.rebuild import rebuild
 SVG = "{http://www.w3.org/2000/svg}"
 SCENARIOS = {
     "plain": {"method": "paper"},
-    "draws": {"method": "default", "n_models": 4, "n_items": 90, "budget": 120},
-    "audit": {"method": "default", "n_models": 4, "n_items": 90, "budget": 120, "audit": 0.2},
+    "draws": {"method": "default", "n_models": 4, "n_items": 60, "budget": 100},
+    "audit": {"method": "default", "n_models": 4, "n_items": 60, "budget": 100, "audit": 0.2},
     "eventful": {
         "method": "default", "n_models": 4, "n_items": 90, "budget": 140, "audit": 0.2,
         "eventful": True,
@@ -40,6 +40,21 @@ def run(request, tmp_path_factory):
     return read_run(folder)
 
 
+@pytest.fixture(scope="module")
+def past(run):
+    return course(run)
+
+
+@pytest.fixture(scope="module")
+def content(run):
+    return view(run)
+
+
+@pytest.fixture(scope="module")
+def html(run):
+    return render(run)
+
+
 def open_pairs(result) -> int:
     return sum(len(group) - 1 for group in result["ties"])
 
@@ -53,8 +68,7 @@ def test_the_journal_gives_the_result_again(run) -> None:
     assert [list(g) for g in again.ties] == run.result["ties"]
 
 
-def test_the_course_ends_at_the_result(run) -> None:
-    past = course(run)
+def test_the_course_ends_at_the_result(run, past) -> None:
     assert past is not None
     for model, block in run.result["models"].items():
         assert past.estimates[model][-1] == pytest.approx(block["estimate"])
@@ -65,8 +79,8 @@ def test_the_course_ends_at_the_result(run) -> None:
     assert past.undecided[-1] == open_pairs(run.result)
 
 
-def test_the_page_says_what_the_result_says(run) -> None:
-    content, result = view(run), run.result
+def test_the_page_says_what_the_result_says(run, past, content, html) -> None:
+    result = run.result
     [fact] = [f for f in content["facts"] if "pairs decided" in f["label"]]
     decided, pairs = map(int, fact["label"].split("of neighbours ")[1].split(" of "))
     assert pairs - decided == open_pairs(result) == content["progress"]["last_undecided"]
@@ -75,7 +89,7 @@ def test_the_page_says_what_the_result_says(run) -> None:
     assert fact["value"] == f"{sum(p['decision'] == 'decided' for p in once)} of {len(once)}"
     rows = {row["cells"].name: row["cells"] for row in content["rows"]}
     lines = {line["name"]: line for line in content["progress"]["lines"]}
-    ends = [v for m in run.models for e in ("low", "high") for v in getattr(course(run), e)[m]]
+    ends = [v for m in run.models for e in ("low", "high") for v in getattr(past, e)[m]]
     assert np.isfinite(ends).any()
     up = {m: float(line["line"].split("L")[-1].split()[-1]) for m, line in lines.items()}
     values = {m: result["models"][m]["estimate"] for m in lines}
@@ -87,8 +101,8 @@ def test_the_page_says_what_the_result_says(run) -> None:
         assert rows[m].rank == result["models"][m]["rank"]
         assert rows[m].items == len(result["models"][m]["items"])
     assert content["spending"]["asked"] == result["items_administered"]
-    assert content["spending"]["cost_text"] in render(run)
-    [data] = re.findall(r'id="data">(.*?)</script>', render(run))
+    assert content["spending"]["cost_text"] in html
+    [data] = re.findall(r'id="data">(.*?)</script>', html)
     page = json.loads(data)
     for i, a in enumerate(result["order"]):
         for j, b in enumerate(result["order"]):
@@ -104,10 +118,10 @@ def texts(svg: str) -> list[str]:
     return ["".join(e.itertext()) for e in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def test_the_charts_draw_what_the_result_says(run) -> None:
+def test_the_charts_draw_what_the_result_says(run, html) -> None:
     models, asked = run.result["models"], [m for m in run.result["order"] if m in run.tested]
     drawn = plot_ranking(run).svg
-    assert f'aria-label="{drawn.split("aria-label=")[1][1:20]}' in render(run)  # the page has it
+    assert f'aria-label="{drawn.split("aria-label=")[1][1:20]}' in html  # the page has it
     values = [models[m]["estimate"] for m in asked]
     slope, start = np.polyfit(values, circles(drawn), 1) if len(values) > 1 else (0, 0)
     assert circles(drawn) == pytest.approx([start + slope * v for v in values], abs=0.01)
@@ -150,7 +164,7 @@ def test_figures_of_another_version_are_not_contradicted(tmp_path) -> None:
     assert any("other figures" in w["text"] for w in content["warnings"])
 
 
-def test_the_head_of_the_page_is_the_result_s_own_line(run) -> None:
+def test_the_head_of_the_page_is_the_result_s_own_line(run, html) -> None:
     from lm_eval_ccat.ranker.headline import headline
     from lm_eval_ccat.report.decision import chain
 
@@ -160,10 +174,10 @@ def test_the_head_of_the_page_is_the_result_s_own_line(run) -> None:
         own = "{" + names + "}" if len(part["names"]) > 1 else names
         line += f" {part['joint']} {own}" + (f" {part['ranks']}" if part["ranks"] else "")
     assert line.removeprefix(" > ") == result["ranking"]
-    assert headline(result).replace(">", "&gt;").replace("<", "&lt;") in render(run)
+    assert headline(result).replace(">", "&gt;").replace("<", "&lt;") in html
 
 
-def test_rank_ranges_and_open_pairs_are_the_result_s(run) -> None:
+def test_rank_ranges_and_open_pairs_are_the_result_s(run, html) -> None:
     from lm_eval_ccat.report.decision import outlook, rank_rows
 
     result = run.result
@@ -180,4 +194,4 @@ def test_rank_ranges_and_open_pairs_are_the_result_s(run) -> None:
     ]
     if found:
         sure = any(not 0.025 <= p["p"] <= 0.975 for p in result["open_pairs"])
-        assert ("needs stronger evidence to be decided" in render(run)) is sure
+        assert ("needs stronger evidence to be decided" in html) is sure

@@ -16,7 +16,7 @@ from lm_eval_ccat.report.view import view
 KINDS = {
     "metrics": {"metrics": ("share", "errors")},
     "tasks": {"tasks": ("summaries_long", "dialogues"), "metrics": ("share",)},
-    "both, running": {"tasks": ("one", "two"), "finished": False},
+    "both, running": {"tasks": ("one", "two"), "finished": False, "n_items": 40, "budget": 60},
     "by a sample": {"method": "sample"},
 }
 
@@ -26,7 +26,12 @@ def run(request, tmp_path_factory):
     return read_run(make_suite(tmp_path_factory.mktemp("suite") / "run", **KINDS[request.param]))
 
 
-def test_every_part_of_the_result_is_on_the_page(run) -> None:
+@pytest.fixture(scope="module")
+def html(run):
+    return render(run)
+
+
+def test_every_part_of_the_result_is_on_the_page(run, html) -> None:
     content = view(run)
     parts, result = content["parts"], run.result
     found = {**(result.get("tasks") or {}), **(result.get("outcomes") or {})}
@@ -38,7 +43,6 @@ def test_every_part_of_the_result_is_on_the_page(run) -> None:
             assert cell["value"] == one["estimate"]
             assert float(cell["estimate"]) == pytest.approx(one["estimate"], rel=0.05, abs=0.01)
             assert cell["rank"] == str(one["rank"])
-    html = render(run)
     assert 'id="parts"' in html
     for block in found.values():
         assert block["ranking"].replace(">", "&gt;") in html
@@ -53,8 +57,8 @@ def test_the_course_of_the_whole_ends_at_the_result(run) -> None:
     assert past.items[-1] == run.result["items_administered"] == len(run.answers)
 
 
-def test_documents_keep_their_task_prompt_and_expected_score(run) -> None:
-    [data] = re.findall(r'id="data">(.*?)</script>', render(run))
+def test_documents_keep_their_task_prompt_and_expected_score(run, html) -> None:
+    [data] = re.findall(r'id="data">(.*?)</script>', html)
     docs = json.loads(data)["docs"]
     several = len(run.header["report"]["outcomes"]) > 1
     names = {d["id"] for d in docs}

@@ -6,11 +6,13 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate, simulate
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.simulation import Method
+from lm_eval_ccat.simulation.outcome import quantiles
 from lm_eval_ccat.simulation.summary import items_for_tau
 
 BASELINES = ["random", "common", "limit", "static"]
@@ -222,6 +224,20 @@ def test_no_budget_runs_to_natural_stopping():
     found = simulate(made(), ["paper", "common"], folds=2, items_per_model=None, processes=1)
     paper = [r for r in found.runs if r["method"] == "paper"]
     assert all(r["budget"] is None and r["items"] <= 4 * 75 for r in paper)
+
+
+def test_folds_and_seeds_draw_each_their_own():
+    replayed = simulate(
+        made(n_models=8), ["sample"], folds=2, seeds=2, items_per_model=15, spend="fixed",
+        processes=1,
+    )  # fmt: skip
+    drawn = {tuple(next(iter(o.items_of.values()))) for o in replayed.outcomes}
+    assert len(drawn) == len(replayed.outcomes) == 4
+
+
+def test_pairs_are_covered_by_students_quantiles():
+    wanted = [stats.t.ppf(0.95, 2), stats.norm.ppf(0.95)]
+    assert quantiles(0.9, np.array([2.0, np.inf])) == pytest.approx(wanted)
 
 
 def test_methods_of_ones_own_plug_in():

@@ -11,6 +11,8 @@ from lm_eval_ccat import ScoreTable, simulate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 
+PRICES = {f"m{j:02}": 1.0 for j in range(14)}
+
 
 def tables(n_models=14, sizes=(50, 90)) -> dict[str, ScoreTable]:
     rng = np.random.default_rng(4)
@@ -109,6 +111,19 @@ def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
         "sample",
         "random",
     }
+
+
+def test_weights_of_ones_own_make_the_order():
+    """By hand, with all items asked: what is read off the same code could not be wrong."""
+    several, share = tables(n_models=6), {"a": 0.9, "b": 0.1}
+    replayed = simulate(
+        several, ["common"], weights=share, holdout=6, folds=1, items_per_model=140, prices=PRICES,
+        processes=1,
+    )  # fmt: skip
+    mean = sum(share[t] * x.unit.mean(axis=1) for t, x in several.items())
+    models = several["a"].models
+    assert replayed.outcomes[0].order == tuple(sorted(models, key=lambda m: -mean[int(m[1:])]))
+    assert replayed.outcomes[0].errors == pytest.approx(np.zeros(6), abs=1e-12)
 
 
 def test_one_task_by_its_name_is_that_task():

@@ -13,11 +13,25 @@ from local_data import CONFIGS, SKILLS, TASKS, write_data
 os.environ["DISABLE_MULTIPROC"] = "1"  # the harness bootstraps in as many processes as cores
 
 
+def _once(load):
+    """Data sets do not change while the tests run."""
+    read: dict[str, object] = {}
+
+    def load_once(*args, **kwargs):
+        key = repr((args, sorted(kwargs.items())))
+        if key not in read:
+            read[key] = load(*args, **kwargs)
+        return read[key]
+
+    return load_once
+
+
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
     """A working directory with the data sets and the answers of a perfect model."""
     pytest.importorskip("lm_eval")
     import copyist  # noqa: F401  (registers the model type)
+    import datasets
     import datasets.config
 
     folder = tmp_path_factory.mktemp("place")
@@ -26,6 +40,7 @@ def data(tmp_path_factory):
         patch.chdir(folder)
         patch.setenv("HF_DATASETS_CACHE", str(folder / "cache"))
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", folder / "cache")
+        patch.setattr(datasets, "load_dataset", _once(datasets.load_dataset))
         yield folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 
@@ -35,7 +36,7 @@ def load_from_checkpoint(path):
 @pytest.fixture
 def comet(tmp_path, monkeypatch):
     (tmp_path / "comet.py").write_text(COMET)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     yield
     harness_comet._worker.cache_clear()  # a worker outlives the environment that it was made in
 

@@ -219,11 +219,11 @@ def test_a_bank_updated_with_many_models_is_as_good_as_a_fresh_one(shared):
     scores = parquet.read_table(shared / "data" / "benchpred" / "musr.parquet")
     raw = np.column_stack([scores[str(n)].to_numpy() for n in range(756)]).astype(float)
     rng = np.random.default_rng(0)
-    raw = raw[rng.permutation(448)[:260]][:, rng.permutation(756)[:250]]
-    whole = ScoreTable.from_arrays(raw, [f"m{j}" for j in range(260)])
-    old, both, tested = whole.models[:40], whole.models[:190], whole.models[190:]
+    raw = raw[rng.permutation(448)[:170]][:, rng.permutation(756)[:160]]
+    whole = ScoreTable.from_arrays(raw, [f"m{j}" for j in range(170)])
+    old, both, tested = whole.models[:30], whole.models[:120], whole.models[120:]
     few = calibrate(whole.select(old))
-    made = update(few, whole.select(both[40:]))
+    made = update(few, whole.select(both[30:]))
     assert made.models == both and made.self_check != few.self_check
     assert not any("self-check" in w for w in made.warnings)
     fresh = error_of(calibrate(whole.select(both)), whole, tested)

@@ -74,7 +74,7 @@ def test_models_of_one_ranking_are_asked_the_same_items():
 TINY = calibrate(world(2, 12, 7))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.floats(0.0, 1.0), min_size=7, max_size=7), st.integers(0, 10**6))
 def test_the_estimate_from_draws_is_unbiased_whatever_rule_chose(scores, rule):
     """Over all outcomes of three draws, exactly; the rule sees every score before."""

@@ -1,0 +1,87 @@
+"""What the harness does again in every process or run, and what once will do for in tests.
+
+It parses its own 14,000 task files in every process, and asks pip for all packages in every run.
+`tests/conftest.py` puts this folder on PYTHONPATH, so that the children of tests import it as they
+start, and names the file that keeps the index while the tests run. Elsewhere it does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+KEPT = "CCAT_TESTS_INDEX"
+
+
+class Quick:
+    """Finds the modules named below, and changes them once they are loaded."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any, target: Any = None) -> Any:
+        if name not in CHANGES:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            load, change = spec.loader.exec_module, CHANGES[name]
+
+            def exec_module(module: Any) -> None:
+                load(module)
+                change(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def index_once(module: Any) -> None:
+    """The index of the harness's own tasks is built by the first process of all."""
+    module.TaskIndex.build = staticmethod(once(module))
+
+
+def no_packages(module: Any) -> None:
+    """The list of packages, which takes pip a second or two at each run, is not asked for."""
+    module.get_pretty_env_info = lambda: "not collected in tests"
+
+
+CHANGES = {"lm_eval.tasks._index": index_once, "torch.utils.collect_env": no_packages}
+
+
+def once(module: Any) -> Any:
+    """`TaskIndex.build` with the harness's own files read from a file, which is written once."""
+    build = module.TaskIndex.build
+    shipped = Path(module.__file__).parent
+    kept: dict[str, Any] = {}
+
+    def build_once(paths: Any, **options: Any) -> dict[str, Any]:
+        first, *others = list(paths) or [None]
+        if first != shipped or options:
+            return build([first, *others] if first else [], **options)
+        if not kept:
+            kept.update(_kept(lambda: build([shipped])))
+        index = dict(kept)
+        for name, entry in build(others).items():
+            if name in index:
+                message = "Task '%s' from %s overrides existing task from %s"
+                module.log.warning(message, name, entry.yaml_path, index[name].yaml_path)
+            index[name] = entry
+        return index
+
+    return build_once
+
+
+def _kept(build: Any) -> dict[str, Any]:
+    file = Path(os.environ[KEPT])
+    if file.is_file():
+        return dict(pickle.loads(file.read_bytes()))
+    index = build()
+    beside = file.with_suffix(f".{os.getpid()}")
+    beside.write_bytes(pickle.dumps(index))
+    beside.replace(file)  # another process may be reading it
+    return dict(index)
+
+
+if os.environ.get(KEPT):
+    sys.meta_path.insert(0, Quick)  # type: ignore[arg-type]
