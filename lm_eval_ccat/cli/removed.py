@@ -23,6 +23,7 @@ REMOVED: dict[str, str] = {
     "key lease": "rank CONFIG --executor ray",
     "ls": "lm_eval ls",
     "rank --prepare": "rank CONFIG --executor ray",
+    "run --known_sampled": "run --question population",
     "run --name": "rank CONFIG --executor ray",
     "run --ranking": "rank CONFIG --executor ray",
     "scale": "calibrate --scale_items, which keeps the ends in the bank",

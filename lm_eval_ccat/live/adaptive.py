@@ -21,13 +21,15 @@ from ..harness import internals
 from ..harness.assembly import TaskRun
 from ..harness.outcome import Outcome, leading
 from ..harness.session import TaskSession
+from ..methods.belief import POPULATION
+from ..ranker.references import KnownMean, means_of_known
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.directory import RunDirectory
 from .begin import open_book, refuse_wrong_directory
 from .entries import ModelSpec
 from .forecast import target_in_words
 from .keep import growing, keep, refuse_file
-from .known import KnownMean, KnownResults, known_means
+from .known import KnownResults
 from .models import Item, OpenModel
 from .observer import Observer
 from .outcomes import apart_from, measure
@@ -212,7 +214,9 @@ class AdaptiveTaskRun:
             outcome = leading(measured)
             table = full.of_task(session.name, outcome.bank)
             if table is not None:
-                known = known_means(table, outcome.bank, [MODEL], options.spec.known_sampled)
+                sampled = options.spec.question == POPULATION
+                means = means_of_known(table, outcome.bank, sampled)
+                known = {name: mean for name, mean in means.items() if name != MODEL}
             full.scales[session.name] = outcome.metric.scale
         return cls(session, measured, options, warnings, known)
 

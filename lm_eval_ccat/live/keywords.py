@@ -39,6 +39,9 @@ class Keywords(TypedDict, total=False):
     min_difference: float | None
     """Models that surely differ by less are equivalent. On the metric's own scale; with several
     outcomes, on 0 to 1."""
+    question: Literal["benchmark", "population"] | None
+    """Whether the order of full runs of these documents is asked for (`benchmark`), or that of
+    documents like these (`population`), of which the benchmark is a sample."""
     looks: Literal["every", "one"] | None
     """Whether verdicts hold at `every` look, because results are checked after each answer, or at
     `one` look at a number of items fixed in advance."""
@@ -58,8 +61,6 @@ class Keywords(TypedDict, total=False):
     known: str | Sequence[Any] | Mapping[str, Any] | Path | ScoreTable | None
     """Score table or logs of models with full results (by task TASK=PATH). They take part in the
     ranking and are not asked anything."""
-    known_sampled: bool | None
-    """Add the sampling error of full results, for statements about documents like these."""
     audit: float | None
     """Share of each model's items to draw at random, for an estimate that relies on no response
     model. `default` and `sample` draw items by themselves and add none."""

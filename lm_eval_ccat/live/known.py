@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..bank import ItemBank
 from ..errors import ScaleError, UsageError
 from ..metrics.scale import Scale
-from ..ranker.references import scores_of_known
 from ..scores import ScoreTable
-
-#: Mean score of a known model on [0, 1], its standard error, its mean over the items kept.
-KnownMean = tuple[float, float, float]
 
 
 def read_known(source: Any, bank: ItemBank) -> ScoreTable:
@@ -45,45 +39,6 @@ def read_known(source: Any, bank: ItemBank) -> ScoreTable:
         # Logs know no cap but the metric's own: read what they say, and cap as the bank does.
         table = ScoreTable.read(source, bank.metric, bank.task, bank.filter)
     return table if scale.cap is None else replace(table, scale=scale)
-
-
-def known_means(
-    table: ScoreTable, bank: ItemBank, new: Collection[str], sampled: bool = False
-) -> dict[str, KnownMean]:
-    """What a ranking needs to know of models with (almost) full results.
-
-    Parameters
-    ----------
-    table : ScoreTable
-    bank : ItemBank
-    new : collection of str
-        Models to be ranked: they are not known, whatever the table says.
-    sampled : bool, optional
-        Whether the items count as a sample of a larger population, which whole results are, too.
-
-    Raises
-    ------
-    UsageError
-        The table is on another scale, or of none of the bank's items.
-    """
-    scores = scores_of_known(table, bank)
-    found: dict[str, KnownMean] = {}
-    whole = [bool(there.all()) for there in np.isfinite(scores)]
-    # Of a board of thousands nearly all are whole: their means are taken at once.
-    means, kept_means = scores.mean(axis=1), scores[:, bank.kept].mean(axis=1)
-    for at, (name, row) in enumerate(zip(table.models, scores)):
-        if whole[at] and not sampled and name not in new and bank.kept.any():
-            found[name] = (float(means[at]), 0.0, float(kept_means[at]))
-            continue
-        seen = np.isfinite(row)
-        if name in new or not seen[bank.kept].any():
-            continue
-        count = int(seen.sum())
-        # Sampling without replacement; a model with a single score has the widest there is.
-        spread = float(row[seen].var(ddof=1)) if count > 1 else 0.25
-        error = (spread / count * (1.0 if sampled else 1.0 - count / bank.n_items)) ** 0.5
-        found[name] = (float(row[seen].mean()), error, float(row[seen & bank.kept].mean()))
-    return found
 
 
 @dataclass

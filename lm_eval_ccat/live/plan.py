@@ -19,12 +19,14 @@ from ..harness import TaskSession, internals
 from ..harness.outcome import Outcome, leading
 from ..harness.prices import Tokens
 from ..harness.task_metrics import script_note
+from ..methods.belief import POPULATION
 from ..metrics.scale import Scale
 from ..ranker import Ranker
+from ..ranker.references import KnownMean, means_of_known
 from ..runs.rebuild import make_ranker
 from ..simulation.audit import WEIGHTED_MEAN
 from .entries import ModelSpec
-from .known import KnownMean, known_means, read_known
+from .known import read_known
 from .models import Item
 from .money import (
     Forecast,
@@ -356,11 +358,12 @@ def _known(plan: Plan) -> dict[str, KnownMean] | None:
         return None
     if any(len(of) > 1 for of in plan.measured.values()):
         raise UsageError("`known:` works with one metric; name it in `metrics:`")
-    new = [m.name for m in config.models]
+    new, sampled = {m.name for m in config.models}, config.question == POPULATION
     by_task = []
     for outcome in plan.outcomes.values():
         table = read_known(config.known, outcome.bank)
-        by_task.append(known_means(table, outcome.bank, new, config.known_sampled))
+        means = means_of_known(table, outcome.bank, sampled)
+        by_task.append({name: mean for name, mean in means.items() if name not in new})
     if len(by_task) == 1:
         return by_task[0]
     total = sum(plan.weights.values())

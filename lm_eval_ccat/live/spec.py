@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import UsageError
 from ..harness.prices import Price
 from ..masking import mask, remember_credentials
+from ..methods.belief import POPULATION
 from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of
 from .entries import FAILURES, MODELS, FailureRule, ModelSpec
 from .fields import (
@@ -95,6 +96,11 @@ class Spec:
         0.0, number(0.0), "Models that surely differ by less are equivalent. On the "
         "metric's own scale; with several outcomes, on 0 to 1.", "rank run", ranker=True,
     )
+    question: str = option(
+        "benchmark", choice("benchmark", "population"), "Whether the order of full runs of these "
+        "documents is asked for (`benchmark`), or that of documents like these (`population`), "
+        "of which the benchmark is a sample.", "rank run", ranker=True,
+    )
     looks: str = option(
         "every", choice("every", "one"), "Whether verdicts hold at `every` look, because results "
         "are checked after each answer, or at `one` look at a number of items fixed in advance.",
@@ -122,10 +128,6 @@ class Spec:
     known: Any = option(
         None, KNOWN, "Score table or logs of models with full results (by task TASK=PATH). They "
         "take part in the ranking and are not asked anything.", "rank run", flag="leaderboard",
-    )
-    known_sampled: bool = option(
-        False, SWITCH, "Add the sampling error of full results, for statements about documents "
-        "like these.", "run",
     )
     audit: float = option(
         0.0, number(0.0, 0.9), "Share of each model's items to draw at random, for an estimate "
@@ -373,6 +375,8 @@ def _in_todays_words(
     ahead = 1 if old.get("one_at_a_time") is True else old.get("adaptive_batch_size")
     if ahead not in (None, "auto"):
         values["ahead"] = ahead
+    if old.get("known_sampled") is True:
+        values["question"] = POPULATION
     if old.get("information") not in (None, "first"):
         values["options"] = {**(values.get("options") or {}), "information": old["information"]}
     for key, value in old.items():
@@ -383,6 +387,7 @@ def _in_todays_words(
 
 #: Keys of earlier versions, and how they are written now.
 OLD = {
+    "known_sampled": "question: population",
     "one_at_a_time": "ahead: 1",
     "adaptive_batch_size": "ahead: N",
     "information": "options: {information: full}",

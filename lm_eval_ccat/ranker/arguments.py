@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from ..methods.belief import POPULATION
 from ..methods.method import Method
 from .stopping import (
     AllDecided,
@@ -28,7 +27,7 @@ from .stopping import (
 )
 
 #: Arguments of `Ranker` that older versions had and that are read with a warning.
-_OLDER = ("target_se", "stop_when_decided", "rank_width", "percentile", "known_sampled")
+_OLDER = ("target_se", "stop_when_decided", "rank_width", "percentile")
 _NUMBER = (int, float, np.integer, np.floating)
 _WHOLE = (int, np.integer)
 
@@ -142,25 +141,19 @@ def stopping_rule(stop: StoppingRule | str | None) -> StoppingRule:
     return stop
 
 
-def read_older(stop: Any, question: str, given: dict[str, Any]) -> tuple[Any, str]:
-    """Take arguments of older versions out of `given`: the stopping rule and question they mean."""
+def read_older(stop: Any, given: dict[str, Any]) -> Any:
+    """Take arguments of older versions out of `given`: the stopping rule that they mean."""
     older = {k: given.pop(k) for k in _OLDER if k in given}
     if older:
         names = ", ".join(f"{k}=" for k in older)
-        warnings.warn(
-            f"{names} of Ranker: say stop='...' (and question='population' for known_sampled)",
-            DeprecationWarning,
-            stacklevel=3,
-        )
-    if flag(older.pop("known_sampled", False), "known_sampled"):
-        question = POPULATION
+        warnings.warn(f"{names} of Ranker: say stop='...'", DeprecationWarning, stacklevel=3)
     goes_on = flag(older.pop("stop_when_decided", True), "stop_when_decided")
     numbers = {k: v for k, v in older.items() if v is not None}
     if stop is not None and (numbers or not goes_on):
         name = next(iter(numbers), "stop_when_decided")
         raise UsageError(f"give stop= alone, or {name}= without it")
     if not goes_on:
-        return Unlimited(), question
+        return Unlimited()
     goals: list[StoppingRule] = []
     if "rank_width" in numbers:
         goals.append(RankWidth(numbers["rank_width"]))
@@ -169,7 +162,7 @@ def read_older(stop: Any, question: str, given: dict[str, Any]) -> tuple[Any, st
     if "target_se" in numbers:
         goals = goals or [AllDecided(alone=False)]
         goals.append(TargetError(number(numbers["target_se"], "target_se", 0.0, above=True)))
-    return (reduce(and_, goals) if goals else stop), question
+    return reduce(and_, goals) if goals else stop
 
 
 def limits(

@@ -79,10 +79,14 @@ class Looks:
     horizons : tuple of int
         Items of a pair that are possible at most; the later ones as it was raised. Empty where
         there is no limit.
-    up, down, close : ndarray of shape (n_tested, n_rows), optional
+    seen : ndarray of shape (3, n_tested, n_rows), optional
         The largest evidence (``-log p``) of the looks so far: row better, column better, as close
         as ``min_difference``; 0 where it decides nothing. Only `after` changes it, which the
         ranker calls at its own looks: whoever reads a result takes none.
+    counts : ndarray of shape (n_tested, n_rows), optional
+        `Belief.counts` under these looks; None for a single one.
+    last : Belief, optional
+        Of the last look.
 
     Examples
     --------
@@ -95,9 +99,9 @@ class Looks:
 
     once: bool = False
     horizons: tuple[int, ...] = ()
-    up: Floats | None = None
-    down: Floats | None = None
-    close: Floats | None = None
+    seen: Floats | None = None
+    counts: Floats | None = None
+    last: Belief | None = None
 
     # -- the boundary -------------------------------------------------------------------------
 
@@ -158,80 +162,101 @@ class Looks:
             student = np.where(np.isinf(df), c, -stdtrit(np.minimum(df, 1e9), tails))
         return np.asarray(np.where(np.isinf(c), np.inf, student))
 
-    def counts(self, level: float, belief: Belief) -> Floats | None:
-        """`Belief.counts` under these looks; None for a single one."""
-        if self.once:
-            return None
-        least = self.boundary(level, belief.pairs[3], belief.n_items)
-        return np.asarray(-ndtri(0.5 * level) / np.where(least > 0.0, least, np.inf))
-
     # -- what was seen ------------------------------------------------------------------------
 
     def after(self, belief: Belief, level: float, min_difference: float = 0.0) -> Looks:
         """One look more, by which pairs may be decided at levels up to `level`.
 
-        Evidence that decides nothing at `level` is not worth its time, and counts as none.
+        Evidence that decides nothing at `level` is not worth its time, and counts as none. Only
+        pairs of which something else is believed than at the last look, which was taken at the
+        same level, are looked at: with hundreds of models an answer changes few of them.
         """
-        gap, variance, df, n = belief.pairs
+        m = len(belief.location)
+        at = i, j = np.nonzero(self._differs(belief))
+        gap, variance, df, n = (x[at] for x in belief.pairs)
         least = self.boundary(level, n, belief.n_items)
         size = self._evidence(np.abs(gap), variance, df, n, belief.n_items, least)
-        up, down = np.where(gap > 0.0, size, 0.0), np.where(gap < 0.0, size, 0.0)
-        m = len(belief.location)
+        now = np.array([np.where(gap > 0.0, size, 0.0), np.where(gap < 0.0, size, 0.0), 0.0 * gap])
+        own = j < m
         if belief.evidence is not None and not self.once:
-            up[:, :m], down[:, :m] = belief.evidence, belief.evidence.T
-        close = np.zeros(gap.shape)
+            now[0, own] = belief.evidence[i[own], j[own]]
+            now[1, own] = belief.evidence[j[own], i[own]]
         if min_difference > 0.0:
-            gap, variance, df, n = belief.on_scores.pairs
+            gap, variance, df, n = (x[at] for x in belief.on_scores.pairs)
             room = np.maximum(min_difference - np.abs(gap), 0.0)
-            close = self._evidence(room, variance, df, n, belief.n_items, least)
+            now[2] = self._evidence(room, variance, df, n, belief.n_items, least)
             if belief.closeness is not None and belief.close_by == min_difference:
-                close[:, :m] = belief.closeness
-        before = self.up is not None and not self.once
-        if before and self.up is not None and self.down is not None and self.close is not None:
-            up, down = np.maximum(up, self.up), np.maximum(down, self.down)
-            close = np.maximum(close, self.close)
-        return replace(self, up=up, down=down, close=close)
+                now[2, own] = belief.closeness[i[own], j[own]]
+        seen, counts = self.seen, self.counts
+        if seen is None or self.once:
+            seen = np.zeros((3, *belief.pairs[0].shape))
+        before = seen[:, i, j]
+        if (now > before).any():
+            seen = seen.copy()
+            seen[:, i, j] = np.maximum(now, before)
+        if not self.once:
+            counts = np.zeros(seen.shape[1:]) if counts is None else counts.copy()
+            counts[at] = -ndtri(0.5 * level) / np.where(least > 0.0, least, np.inf)
+        return replace(self, seen=seen, counts=counts, last=None if self.once else belief)
+
+    def _differs(self, belief: Belief) -> NDArray[np.bool_]:
+        """Pairs of which something else is believed than at the last look."""
+        m, r, was = len(belief.location), belief.references, self.last
+        if was is None or was.references is not r or len(was.location) != m:
+            return np.ones(belief.pairs[0].shape, dtype=bool)
+        moved = np.zeros(m, dtype=bool)
+        for of_model in ("location", "score", "slope"):
+            now, then = getattr(belief, of_model), getattr(was, of_model)
+            if now is not None:
+                moved |= now != then
+        out = moved[:, None] | moved
+        for of_pair in ("variance", "df", "n", "evidence", "closeness"):
+            now, then = getattr(belief, of_pair), getattr(was, of_pair)
+            if now is not None:
+                out |= now != then
+        if belief.evidence is not None:
+            out |= out.T
+        if r is None:
+            return out
+        return np.concatenate([out, np.repeat(out.diagonal()[:, None], len(r.names), 1)], axis=1)
 
     def _evidence(
         self, size: Floats, variance: Floats, df: Floats, n: Floats, n_items: float, least: Floats
     ) -> Floats:
         out = np.zeros(size.shape)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            at = np.nonzero(size >= least * np.sqrt(variance))
-        keep = (size[at] > 0.0) & (variance[at] > 0.0)
-        at = (at[0][keep], at[1][keep])
-        if len(at[0]):
+        with np.errstate(invalid="ignore"):
+            at = (size >= least * np.sqrt(variance)) & (size > 0.0) & (variance > 0.0)
+        if at.any():
             out[at] = -self.log_p(tail(size[at], variance[at], df[at]), n[at], n_items)
         return out
+
+    @property
+    def anew(self) -> Looks:
+        """Before the first look."""
+        return Looks(self.once, self.horizons)
 
     def raised(self, horizon: int) -> Looks:
         """With a further horizon, as far as there was one and it is beyond the last."""
         if not self.horizons or horizon <= self.horizons[-1]:
             return self
-        return replace(self, horizons=(*self.horizons, horizon))
+        return replace(self, horizons=(*self.horizons, horizon), last=None)
 
     def joined(self, n_tested: int) -> Looks:
         """With rows and columns for models that joined, after the tested ones there were."""
-        if self.up is None or len(self.up) == n_tested:
+        if self.seen is None or self.seen.shape[1] == n_tested:
             return self
-        m = len(self.up)
-
-        def wider(x: Floats | None) -> Floats:
-            assert x is not None
-            out = np.zeros((n_tested, x.shape[1] + n_tested - m))
-            out[:m, :m], out[:m, n_tested:] = x[:, :m], x[:, m:]
-            return out
-
-        return replace(self, up=wider(self.up), down=wider(self.down), close=wider(self.close))
+        m, width = self.seen.shape[1:]
+        out = np.zeros((3, n_tested, width + n_tested - m))
+        out[:, :m, :m], out[:, :m, n_tested:] = self.seen[..., :m], self.seen[..., m:]
+        return replace(self, seen=out, counts=None, last=None)
 
     def only(self, models: Sequence[int]) -> Looks:
         """Of these tested models alone, in this order."""
-        if self.up is None or list(models) == list(range(len(self.up))):
+        if self.seen is None or list(models) == list(range(self.seen.shape[1])):
             return self
-        rows = [*models, *range(len(self.up), self.up.shape[1])]
-        at = np.ix_(list(models), rows)
-        up, down, close = (x[at] for x in (self.up, self.down, self.close) if x is not None)
-        return replace(self, up=up, down=down, close=close)
+        m, width = self.seen.shape[1:]
+        at = np.ix_(range(3), list(models), [*models, *range(m, width)])
+        return replace(self, seen=self.seen[at], counts=None, last=None)
 
 
 @lru_cache(maxsize=256)

@@ -164,8 +164,7 @@ class Ranker:
         prices = prices_of(models)
         self.confidence = number(confidence, "confidence", 0.5, 1.0)
         self.seed = whole(seed, "seed")
-        stop, question = read_older(stop, question, options)
-        rule = stopping_rule(stop)
+        rule = stopping_rule(read_older(stop, options))
         limit, self._max_items = limits(rule, budget, max_items)
         number(min_difference, "min_difference", 0.0)
         flag(familywise, "familywise")
@@ -242,7 +241,7 @@ class Ranker:
         once = self._one_look or lonely or not any(r.looks for r in parts)
         judge.horizon = self._horizon()
         # Who has looked before cannot have a single look, nor another boundary.
-        if judge.looks.up is None or (judge.looks.once and not once):
+        if judge.looks.seen is None or (judge.looks.once and not once):
             judge.looks = Looks(once, () if once or not judge.horizon else (judge.horizon,))
 
     def _horizon(self) -> int | None:

@@ -19,6 +19,8 @@ from ..methods.belief import Floats, References
 from ..scores.table import ScoreTable
 from .parts import Part
 
+#: Mean score of a known model on [0, 1], its standard error, its mean over the items kept.
+KnownMean = tuple[float, float, float]
 Known = Mapping[str, float | Sequence[float]] | ScoreTable
 
 
@@ -47,8 +49,8 @@ def references_of(known: Known, part: Part | None, new: Iterable[str], sampled: 
     if isinstance(known, ScoreTable):
         if part is None:
             raise UsageError("known models of several tasks are given by their means: {name: m}")
-        names, mean, kept_mean, error = _of_table(known, part.outcome.bank, sampled)
-    elif isinstance(known, Mapping):
+        known = means_of_known(known, part.outcome.bank, sampled)
+    if isinstance(known, Mapping):
         names, mean, kept_mean, error = _of_means(known)
         if sampled and not error.any():
             raise UsageError(
@@ -117,13 +119,19 @@ def scores_of_known(table: ScoreTable, bank: ItemBank) -> Floats:
     return scores
 
 
-def _of_table(
-    table: ScoreTable, bank: ItemBank, sampled: bool
-) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
-    """As `_of_means` has it."""
+def means_of_known(
+    table: ScoreTable, bank: ItemBank, sampled: bool = False
+) -> dict[str, KnownMean]:
+    """Mean scores of models with (almost) full results; `sampled` as `references_of` has it.
+
+    Raises
+    ------
+    UsageError
+        The table is on another scale, or of none of the bank's items.
+    """
     scores = scores_of_known(table, bank)
     rows = np.asarray(np.isfinite(scores[:, bank.kept]).any(axis=1))
-    names = tuple(m for m, r in zip(table.models, rows) if r)
+    names = [m for m, r in zip(table.models, rows) if r]
     scores = scores[rows]
     seen = np.isfinite(scores)
     n = seen.sum(axis=1)
@@ -135,4 +143,5 @@ def _of_table(
     spread = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.25)
     kept = seen & bank.kept
     kept_mean = np.where(kept, scores, 0.0).sum(axis=1) / kept.sum(axis=1)
-    return names, mean, kept_mean, np.sqrt(spread / n * (1.0 - share))
+    error = np.sqrt(spread / n * (1.0 - share))
+    return dict(zip(names, zip(mean.tolist(), error.tolist(), kept_mean.tolist())))

@@ -17,7 +17,7 @@ from .grid import ranking_grid
 from .looks import Looks
 from .place import Place
 from .ranks import order_in_words
-from .verdicts import Verdicts
+from .verdicts import OpenPair, Verdicts
 
 _ALL_PAIRS = 100  # models up to which every pair is written down
 Pair = tuple[str, str]
@@ -209,36 +209,6 @@ class PairRow(NamedTuple):
             "needed": self.needed,
             **{k: v for k, v in more.items() if v is not None},
         }
-
-
-@dataclass(frozen=True)
-class OpenPair:
-    """Two neighbours of the order that are not decided, and what would decide them.
-
-    Attributes
-    ----------
-    a, b : str
-        `a` stands before `b`.
-    p : float
-        P(a better than b), as if looked at once.
-    items : dict of str to int
-        Further items of each tested one, if the difference stays what it is now.
-    cost : float
-        Of these items, at what each model's items cost so far.
-    all_items : bool
-        Whether nothing short of nine tenths of the benchmark would do.
-    """
-
-    a: str
-    b: str
-    p: float
-    items: dict[str, int]
-    cost: float
-    all_items: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return dict(vars(self))
 
 
 @dataclass(frozen=True, repr=False)

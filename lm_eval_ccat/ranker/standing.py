@@ -113,9 +113,9 @@ class Judge:
             most = int(n.max(initial=0.0))
             if most > looks.horizons[-1]:
                 looks = looks.raised(max(self.horizon or 10 * most, most + 1))
-        level = 1.0 - self.confidence
-        self.looks = looks.after(belief, level, self.min_difference)
-        self._seen = replace(belief, counts=looks.counts(level, belief))
+        if not looks.once:  # else a look is taken whenever the verdicts are asked for
+            looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
+        self.looks, self._seen = looks, replace(belief, counts=looks.counts)
 
     def look_anew(self) -> None:
         """Decide turns by what is known at the moment; no look is taken."""
@@ -145,7 +145,7 @@ class Judge:
     def first_look(self, score: Weighted | None = None, question: str = "") -> Verdicts:
         """Of another score or question, which nobody has looked at before; it keeps nothing."""
         belief = replace(self.belief(question, score), references=None)
-        looks = replace(self.looks, up=None, down=None, close=None)
+        looks = self.looks.anew
         if score is not None and self.looks.horizons:
             looks = Looks()
         level, near = 1.0 - self.confidence, 0.0 if score is not None else self.min_difference
@@ -163,7 +163,7 @@ class Judge:
             self.confidence,
             familywise=self.familywise,
             min_difference=self.min_difference if near is None else near,
-            barred=self._barred(belief),
+            bar=self._barred(belief),
         )
 
     def _barred(self, belief: Belief) -> Mask | None:

@@ -19,7 +19,7 @@ from .ledger import Account, Ledger
 from .looks import Looks
 from .parts import Parts
 from .place import Place
-from .result import Estimate, ModelRow, OpenPair, PairRow, Ranking, signature
+from .result import Estimate, ModelRow, PairRow, Ranking, signature
 from .standing import Judge
 from .stopping import AllDecided, MaxItems, TopDecided, budget_used_up, has_goal
 from .verdicts import DECIDED, WORDS, Verdicts
@@ -92,7 +92,7 @@ class Summary:
         if judge.references is not None:
             return Brief.of(self.ranking(False))
         v = judge.verdicts(latest=True)
-        looks = replace(v.looks, up=None, down=None, close=None)
+        looks = v.looks.anew
         belief = judge.belief(v.belief.question, score).on_scores
         estimates = {
             a.name: _estimate(belief, a.at, looks, self._described(score, a.at))
@@ -133,7 +133,7 @@ class Summary:
         """What is known by a score; items as its tasks name them."""
         whole = v.belief.references is not None or score is self._judge.score
         items = sum(s.stop - s.start for s in self._slices(score))
-        looks = replace(v.looks, up=None, down=None, close=None)
+        looks = v.looks.anew
         models = self._models(v, score, looks, tops)
         scales = [p.outcome.scale for p in score.parts]
         return Ranking(
@@ -142,7 +142,7 @@ class Summary:
             order=v.order,
             ties=v.ties,
             separated_within_ties=v.separated_within_ties,
-            open_pairs=_open_pairs(v, {m.name: m for m in models}, items),
+            open_pairs=v.missing(items, {m.name: m.cost / len(m.items) for m in models if m.items}),
             withdrawn=v.withdrawn,
             expected_wrong=v.expected_wrong,
             question=v.belief.question,
@@ -385,18 +385,3 @@ def _place(v: Verdicts, name: str, rank: Mapping[str, int]) -> Place:
             sorted((m for m, (sign, _) in pairs.items() if not sign), key=rank.__getitem__)
         ),
     )
-
-
-def _open_pairs(v: Verdicts, rows: Mapping[str, ModelRow], n_items: int) -> list[OpenPair]:
-    """The open neighbours of the order, the cheapest to decide first."""
-    found = []
-    for pair in v.missing():
-        tested = [rows[name] for name in (pair.a, pair.b) if not rows[name].known]
-        if not all(row.items for row in tested):
-            continue
-        had = {row.name: len(row.items) for row in tested}
-        more = pair.items or {name: max(n_items - n, 0) for name, n in had.items()}
-        cost = sum(row.cost / had[row.name] * more[row.name] for row in tested)
-        most = max(had[name] + more[name] for name in had)
-        found.append(OpenPair(pair.a, pair.b, pair.p, more, cost, most > 0.9 * n_items))
-    return sorted(found, key=lambda o: (o.all_items, o.cost, sum(o.items.values())))

@@ -12,9 +12,10 @@ as they stand, equal ones are equivalent.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +26,19 @@ from .looks import ROUNDING, Looks
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Signs = NDArray[np.int8]
 
 OPEN, DECIDED, EQUIVALENT = 0, 1, 2
 WORDS = ("open", "decided", "equivalent")
 _DRAWS, _SEED = 4096, 0x4A4B  # a probability of ranks is known to 0.008
 #: Further items that `Verdicts.missing` looks ahead.
 _FAR = 20_000
+_ALL = (slice(None), slice(None))
 
 
 @dataclass(frozen=True)
-class Missing:
-    """An open pair of neighbours, and how many more items of each tested one would decide it.
+class OpenPair:
+    """Two neighbours of the order that are not decided, and what would decide them.
 
     Attributes
     ----------
@@ -43,14 +46,25 @@ class Missing:
         `a` stands before `b`.
     p : float
         P(a better than b), as if looked at once.
-    items : dict of str to int, or None
-        If the difference stays what it is; None where no number within reach does.
+    items : dict of str to int
+        Further items of each tested one, if the difference stays what it is now; all that are left
+        where no number within reach would do.
+    cost : float
+        Of these items, at what each model's items cost so far.
+    all_items : bool
+        Whether nothing short of nine tenths of the benchmark would do.
     """
 
     a: str
     b: str
     p: float
-    items: dict[str, int] | None
+    items: dict[str, int]
+    cost: float
+    all_items: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return dict(vars(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,21 +78,15 @@ class Verdicts:
     ----------
     belief : Belief
     looks : Looks
-    confidence, min_difference : float
+        Of these models; ``looks.after(belief, ...)`` for a first look at this belief.
     names : tuple of str
         Of all rows, the tested models first.
-    location : ndarray of shape (n_rows,)
-    p, adjusted : ndarray of shape (n_tested, n_rows)
-        Two-sided, valid at every look (1 where it decides nothing at that), and as its family
-        leaves it. A pair is decided where ``adjusted <= 1 - confidence``.
-    strict : float
-        What the level of a pair that is open, and of an interval, is divided by for its family.
-    sign : ndarray of int8, shape (n_tested, n_rows)
-        1 where the row is decidedly better, -1 where the column is, else 0: not 0 exactly where
-        the state is "decided".
-    state : ndarray of int8, shape (n_tested, n_rows)
-        Open, decided or equivalent (also where the interval excludes 0).
-    barred : ndarray of bool, shape (n_tested, n_rows)
+    confidence : float
+    familywise : bool
+        Whether it is that of all pairs together, those with reference models among them.
+    min_difference : float
+        On [0, 1].
+    bar : ndarray of bool, shape (n_tested, n_rows), optional
         Pairs that may not be decided, whatever was seen.
 
     Examples
@@ -92,71 +100,109 @@ class Verdicts:
 
     belief: Belief
     looks: Looks
-    confidence: float
-    min_difference: float
     names: tuple[str, ...]
-    location: Floats
-    p: Floats
-    adjusted: Floats
-    strict: float
-    sign: NDArray[np.int8]
-    state: NDArray[np.int8]
-    barred: Mask
+    confidence: float = 0.95
+    familywise: bool = False
+    min_difference: float = 0.0
+    bar: Mask | None = None
 
     @classmethod
     def of(
         cls,
         belief: Belief,
         looks: Looks,
-        names: Sequence[str],
+        tested: Sequence[str],
         confidence: float = 0.95,
         *,
         familywise: bool = False,
         min_difference: float = 0.0,
-        barred: Mask | None = None,
+        bar: Mask | None = None,
     ) -> Verdicts:
-        """The verdicts of a belief, by what the looks have seen.
+        """By the names of the tested models; see the class."""
+        r = belief.references
+        names = (*tested, *(() if r is None else r.names))
+        return cls(belief, looks, names, confidence, familywise, min_difference, bar)
 
-        Parameters
-        ----------
-        belief : Belief
-        looks : Looks
-            Of these models; ``looks.after(belief, ...)`` for a first look at this belief.
-        names : sequence of str
-            Of the tested models.
-        confidence : float, optional
-        familywise : bool, optional
-            Whether it is that of all pairs together, those with reference models among them.
-        min_difference : float, optional
-            On [0, 1].
-        barred : ndarray of bool, shape (n_tested, n_rows), optional
+    # -- pairs --------------------------------------------------------------------------------
+
+    @cached_property
+    def location(self) -> Floats:
+        """Of all rows; shape (n_rows,)."""
+        r = self.belief.references
+        return self.belief.location if r is None else np.r_[self.belief.location, r.location]
+
+    @cached_property
+    def barred(self) -> Mask:
+        """Pairs that are not decided, whatever was seen, a model and itself among them."""
+        shape = self.belief.pairs[0].shape
+        out = np.zeros(shape, dtype=bool) if self.bar is None else self.bar.copy()
+        out.flat[:: shape[1] + 1] = True
+        return out
+
+    def _alone(self, at: tuple[Any, Any] = _ALL) -> tuple[Floats, Mask]:
+        """p of pairs at an index of the matrices, and which are close, each pair by itself."""
+        belief, level = self.belief, 1.0 - self.confidence
+        gap, variance = (x[at] for x in belief.pairs[:2])
+        seen = self.looks.seen
+        up, down, close = (0.0 * gap,) * 3 if seen is None else seen[(slice(None), *at)]
+        p = np.exp(-np.where(gap > 0.0, up, np.where(gap < 0.0, down, 0.0)))
+        near = np.exp(-close) * (_family_size(belief) if self.familywise else 1.0) <= level
+        if (exact := variance == 0.0).any():  # known in full, whatever was seen
+            p, near = np.where(exact, np.abs(gap) <= ROUNDING, p), near | exact
+        if near.any():
+            r, m = belief.references, len(belief.location)
+            estimate = belief.estimate if r is None else np.r_[belief.estimate, r.estimate]
+            apart = np.abs(estimate[:m, None] - estimate)[at]
+            near &= apart <= self.min_difference + ROUNDING
+        barred = self.barred[at]
+        return np.where(barred, 1.0, p), near & ~barred
+
+    @cached_property
+    def _single(self) -> tuple[Floats, Mask]:
+        return self._alone()
+
+    @property
+    def p(self) -> Floats:
+        """Two-sided, valid at every look, 1 where it decides nothing; shape (n_tested, n_rows)."""
+        return self._single[0]
+
+    @cached_property
+    def _family(self) -> tuple[Floats, float]:
+        """p as its family leaves it: a pair is decided where it is at most ``1 - confidence``.
+
+        And what the level of a pair that is open, and of an interval, is divided by.
         """
-        level, r, m = 1.0 - confidence, belief.references, len(belief.location)
-        gap, variance, _, _ = belief.pairs
-        off = np.zeros(gap.shape)
-        up, down, close = (off if x is None else x for x in (looks.up, looks.down, looks.close))
-        estimate = belief.estimate if r is None else np.r_[belief.estimate, r.estimate]
-        near = np.abs(estimate[:m, None] - estimate) <= min_difference + ROUNDING
-        exact = variance == 0.0  # known in full, whatever was seen
-        if exact.any():
-            up = np.where(exact, np.where(gap > ROUNDING, np.inf, 0.0), up)
-            down = np.where(exact, np.where(gap < -ROUNDING, np.inf, 0.0), down)
-            close = np.where(exact, np.where(near, np.inf, 0.0), close)
-        free = np.ones(gap.shape, dtype=bool) if barred is None else ~barred
-        free.flat[:: gap.shape[1] + 1] = False
-        p = np.exp(-np.where(free, np.where(gap > 0.0, up, np.where(gap < 0.0, down, 0.0)), 0.0))
-        adjusted, strict = _family(p, belief, level) if familywise else (p, 1.0)
-        side = np.sign(gap).astype(np.int8)
-        sign = np.where(adjusted <= level, side, 0).astype(np.int8)
-        near &= free & (np.exp(-close) * (_family_size(belief) if familywise else 1.0) <= level)
-        sign[near] = 0
-        state = np.where(near, EQUIVALENT, np.where(sign != 0, DECIDED, OPEN)).astype(np.int8)
-        return cls(
-            belief, looks, confidence, min_difference,
-            tuple(names) if r is None else (*names, *r.names),
-            belief.location if r is None else np.r_[belief.location, r.location],
-            p, adjusted, strict, sign, state, ~free,
-        )  # fmt: skip
+        level = 1.0 - self.confidence
+        return _family(self.p, self.belief, level) if self.familywise else (self.p, 1.0)
+
+    def _decided(self, at: tuple[Any, Any] = _ALL) -> tuple[Signs, Signs]:
+        """Signs and states of pairs at an index of the matrices."""
+        if self.familywise or at is _ALL:
+            p, near = self._family[0][at], self._single[1][at]
+        else:  # a few pairs are decided without all others
+            p, near = self._alone(at)
+        sign = np.sign(self.belief.pairs[0][at]).astype(np.int8)
+        sign[(p > 1.0 - self.confidence) | near] = 0
+        state = np.abs(sign)
+        state[near] = EQUIVALENT
+        return sign, state
+
+    @cached_property
+    def _all_decided(self) -> tuple[Signs, Signs]:
+        return self._decided()
+
+    @property
+    def sign(self) -> Signs:
+        """1 where the row is decidedly better, -1 where the column is; shape (n_tested, n_rows).
+
+        Not 0 exactly where the state is "decided".
+        """
+        return self._all_decided[0]
+
+    @property
+    def state(self) -> Signs:
+        """Open, decided or equivalent, also where the interval excludes 0."""
+        return self._all_decided[1]
 
     @property
     def tested(self) -> tuple[str, ...]:
@@ -196,17 +242,17 @@ class Verdicts:
     def needed(self) -> Floats:
         """P(better) that a pair would have to show now to be decided; shape (n_tested, n_rows)."""
         _, _, df, n = self.belief.pairs
-        level = (1.0 - self.confidence) / self.strict
+        level = (1.0 - self.confidence) / self._family[1]
         c = self.looks.reach(level, df, n, self.belief.n_items)
         return 1.0 - tail(np.minimum(c, 1e6), np.ones(c.shape), df)
 
     @property
     def withdrawn(self) -> list[tuple[str, str]]:
         """Pairs that were decided the other way round, and are open again."""
-        gap, (up, down) = self.belief.pairs[0], (self.looks.up, self.looks.down)
-        if up is None or down is None:
+        gap, seen = self.belief.pairs[0], self.looks.seen
+        if seen is None:
             return []
-        against = np.exp(-np.where(gap > 0.0, down, up)) <= 1.0 - self.confidence
+        against = np.exp(-np.where(gap > 0.0, seen[1], seen[0])) <= 1.0 - self.confidence
         at = np.argwhere(against & (self.state == OPEN) & (gap != 0.0))
         return [(self.names[i], self.names[j]) for i, j in at.tolist() if i < j]
 
@@ -233,12 +279,12 @@ class Verdicts:
         return sign, DECIDED if sign else EQUIVALENT
 
     @cached_property
-    def adjacent(self) -> NDArray[np.int8]:
+    def adjacent(self) -> Signs:
         """States of neighbours in the order; shape (n_rows - 1,)."""
         a, b = self.rows[:-1], self.rows[1:]
         m = len(self.belief.location)
         first = np.where(a < m, a, np.where(b < m, b, 0))
-        out = self.state[first, np.where(a < m, b, a)] if m else np.zeros(len(a), dtype=np.int8)
+        out = self._decided((first, np.where(a < m, b, a)))[1] if m else 0 * a
         both = (a >= m) & (b >= m)
         as_they_stand = np.where(self.location[a] > self.location[b], DECIDED, EQUIVALENT)
         return np.where(both, as_they_stand, out).astype(np.int8)
@@ -359,14 +405,22 @@ class Verdicts:
         wrong = np.where(self.state == DECIDED, np.minimum(self.better, 1.0 - self.better), 0.0)
         return float(0.5 * wrong[:, :m].sum() + wrong[:, m:].sum())
 
-    def missing(self) -> list[Missing]:
-        """Open neighbours that may be decided, and what would decide them if the gap stays."""
+    def missing(self, n_items: int, cost: Mapping[str, float]) -> list[OpenPair]:
+        """Open neighbours that may be decided, and what would decide them; the cheapest first.
+
+        Parameters
+        ----------
+        n_items : int
+            Of the benchmark.
+        cost : mapping of str to float
+            Of one item, by tested model.
+        """
         b, m, out = self.belief, len(self.belief.location), []
         gap, variance, df, n = b.pairs
         # Evidence of a method's own grows about as the mixture's does.
         own = b.evidence is not None and not self.looks.once
         looks = Looks() if own else self.looks
-        level = math.log((1.0 - self.confidence) / self.strict)
+        level = math.log((1.0 - self.confidence) / self._family[1])
         for at in np.flatnonzero(self.adjacent == OPEN):
             i, j = sorted(self.rows[at : at + 2].tolist())
             if i >= m or not n[i, j] > 0 or self.barred[i, j]:
@@ -377,15 +431,15 @@ class Verdicts:
             far = np.full(len(grid), np.inf if own else df[i, j])
             tails = tail(np.full(len(grid), max(abs(gap[i, j]), 1e-6)), v, far)
             enough = (looks.log_p(tails, grid, b.n_items) <= level) | (v <= 0.0)
-            items = None
-            if enough.any():
-                least = float(grid[int(np.argmax(enough))])
-                tested = [k for k in (i, j) if k < m]
-                items = {self.names[k]: max(int(least - b.n[k, k]), 0) for k in tested}
+            least = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)
+            had = {self.names[k]: int(b.n[k, k]) for k in (i, j) if k < m}
+            more = {name: max(int(least) - n, 0) for name, n in had.items()}
+            price = sum(cost.get(name, 0.0) * n for name, n in more.items())
+            every = max(had[name] + more[name] for name in had) > 0.9 * n_items
             a, c = self.rows[at : at + 2].tolist()
             p = float(self.better[a, c] if a < m else 1.0 - self.better[c, a])
-            out.append(Missing(self.names[a], self.names[c], p, items))
-        return out
+            out.append(OpenPair(self.names[a], self.names[c], p, more, price, every))
+        return sorted(out, key=lambda o: (o.all_items, o.cost, sum(o.items.values())))
 
 
 # -- families ---------------------------------------------------------------------------------

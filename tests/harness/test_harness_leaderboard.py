@@ -75,7 +75,7 @@ def test_rows_are_added_and_replaced(bench, board):
 def test_it_stops_once_the_rank_is_known_well_enough(bench, board, capsys):
     folder, logs = board
     found = {}
-    for flag in ((), ("--rank_width", "4"), ("--known_sampled",)):
+    for flag in ((), ("--rank_width", "4"), ("--question", "population")):
         assert call(bench, folder, logs, 0.6, *flag, "--adaptive_batch_size", "1") == 0
         newest = max((folder / "out").rglob("results_*.json"), key=lambda p: p.stat().st_mtime_ns)
         block = json.loads(newest.read_text())["adaptive"]["texts"]
@@ -84,7 +84,7 @@ def test_it_stops_once_the_rank_is_known_well_enough(bench, board, capsys):
         newest.unlink()
     assert found["--rank_width",][1] <= 4 and "known to 4 ranks" in found["--rank_width",][2]
     assert found["--rank_width",][0] < found[()][0]
-    assert found["--known_sampled",][1] >= found[()][1]  # the known are not known so well, then
+    assert found["--question",][1] >= found[()][1]  # the known are not known so well, then
     capsys.readouterr()
     assert main(["run", "--model", "copyist", "--tasks", "texts", "--adaptive", "--rank_width",
                  "3"]) == 2  # fmt: skip

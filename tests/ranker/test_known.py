@@ -141,17 +141,15 @@ def test_missing_scores_leave_the_error_of_a_mean_of_a_sample():
     raw[4, 50:] = np.nan
     known = ScoreTable.from_arrays(raw, KNOWN.models)
     spread = raw[4, :50].std(ddof=1) / np.sqrt(50)
-    for sampled, share in ((False, 50 / N_ITEMS), (True, 0.0)):
-        result = Ranker(
-            bank_of("default"), {"new": 1.0}, known=known, known_sampled=sampled
-        ).result()
+    for q, share in (("benchmark", 50 / N_ITEMS), ("population", 0.0)):
+        result = Ranker(bank_of("default"), {"new": 1.0}, known=known, question=q).result()
         assert result.standard_errors["k04"] == pytest.approx(spread * np.sqrt(1 - share))
 
 
 def test_known_models_of_a_population_have_rank_ranges():
     fixed, sampled = (
-        Ranker(bank_of("default"), {"new": 1.0}, known=KNOWN, known_sampled=s).result()
-        for s in (False, True)
+        Ranker(bank_of("default"), {"new": 1.0}, known=KNOWN, question=q).result()
+        for q in ("benchmark", "population")
     )
     assert fixed.standard_errors["k05"] == 0.0 < sampled.standard_errors["k05"]
     # Nothing is known of the new model yet: it may stand above or below each.

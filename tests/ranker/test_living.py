@@ -143,7 +143,7 @@ def test_a_change_lifts_a_stop():
         ({"units": "many"}, "units must be numbers"),
         ({"known": 0.5}, "known 0.5"),
         ({"known": {"k": "high"}}, "known mean 'high'"),
-        ({"known": {"k": 0.5}, "known_sampled": True}, "'population' needs"),
+        ({"known": {"k": 0.5}, "question": "population"}, "'population' needs"),
         ({"weights": "docs"}, "weights 'docs'"),
     ],
 )

@@ -53,7 +53,7 @@ def test_ranges_are_those_of_all_orders_that_decided_pairs_allow(n, seed, refere
     gap = belief.pairs[0]
     sign = np.where(rng.random(gap.shape) < 0.4, np.sign(gap), 0).astype(np.int8)
     sign[:, :n] = np.triu(sign[:, :n], 1) - np.triu(sign[:, :n], 1).T
-    v = replace(v, sign=sign)
+    v.__dict__["_all_decided"] = sign, np.abs(sign)
     pairs = [(i, j) if s > 0 else (j, i) for i, j in np.argwhere(sign) for s in [sign[i, j]]]
     if references:
         pairs.append((m - 1, m - 2))  # s stands above r, whatever else
@@ -119,6 +119,26 @@ def test_order_sign_probability_and_interval_of_a_pair_agree(
     assert (low[v.sign > 0] >= 0.0).all() and (high[v.sign < 0] <= 0.0).all()
 
 
+@CASES
+@given(seed=st.integers(0, 10**6), references=st.booleans(), own=st.booleans())
+def test_a_look_at_what_changed_sees_what_a_look_at_all_sees(seed, references, own):
+    rng, n, items = np.random.default_rng(seed), 5, np.full(5, 20.0)
+    at, sd = rng.random(n), rng.uniform(0.01, 0.1, n)
+    few = every = Looks(horizons=(60,))
+    r = board({"low": 0.3, "high": 0.7}) if references else None
+    evidence = np.zeros((n, n))
+    for _ in range(12):
+        moved = rng.random(n) < 0.3
+        at, items = np.where(moved, rng.random(n), at), items + moved * rng.integers(0, 3, n)
+        belief = Belief.independent(at, sd / items**0.5, n=items, n_items=100)
+        if own:
+            evidence = np.where(rng.random((n, n)) < 0.1, 9 * rng.random((n, n)), evidence)
+        belief = replace(belief, references=r, evidence=evidence.copy() if own else None)
+        few, every = (x.after(belief, 0.05, 0.05) for x in (few, replace(every, last=None)))
+        assert np.array_equal(few.seen, every.seen)
+        assert np.array_equal(few.counts, every.counts)
+
+
 def test_a_pair_that_turns_round_is_open_again_and_said_to_be():
     names, n = "ab", [80.0, 80.0]
     first = Belief.independent([0.7, 0.5], [0.02, 0.02], n=n, n_items=500)
@@ -135,7 +155,7 @@ def test_a_barred_pair_stays_open_whatever_was_seen():
     b = Belief.independent([0.7, 0.5, 0.2], [0.01] * 3, n=[90] * 3, n_items=500)
     bar = np.zeros((3, 3), dtype=bool)
     bar[0, 1] = bar[1, 0] = True
-    v = Verdicts.of(b, Looks().after(b, 0.05), "abc", barred=bar)
+    v = Verdicts.of(b, Looks().after(b, 0.05), "abc", bar=bar)
     assert v.state[0].tolist() == [OPEN, OPEN, DECIDED] and not v.unsettled.any()
 
 
@@ -181,7 +201,7 @@ def test_one_newcomer_pays_nothing_for_exact_references_and_several_do():
     def strict(n: int, references: References) -> float:
         b = Belief.independent([0.5] * n, [0.02] * n, n=[50] * n, n_items=500)
         b = replace(b, references=references)
-        return Verdicts.of(b, Looks().after(b, 0.05), "abc"[:n], familywise=True).strict
+        return Verdicts.of(b, Looks().after(b, 0.05), "abc"[:n], familywise=True)._family[1]
 
     assert strict(1, refs) == 1.0 and strict(2, refs) == 3.0
     assert strict(1, board({"r": 0.49, "s": 0.51}, 0.01)) == 2.0  # they may be equal to each other
@@ -257,7 +277,7 @@ def test_a_horizon_at_the_last_item_but_one_needs_no_level_beyond():
     assert np.isfinite(looks.boundary(0.05, at[:2], 100.0)).all()
     assert looks.boundary(0.05, at, 100.0)[2] == 0.0 and looks.spent(100.0) == 1.0
     known = Belief.independent([0.5, 0.5], [0.0, 0.0], n=[100, 100], n_items=100)
-    assert np.isfinite(looks.counts(0.05, known)).all()
+    assert np.isfinite(looks.after(known, 0.05).counts).all()
 
 
 # -- sums ----------------------------------------------------------------------------------------
