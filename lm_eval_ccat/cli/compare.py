@@ -54,6 +54,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="D",
         help="largest loss to accept, on the metric's own scale (default: 0)",
     )
+    parser.add_argument(
+        "--question",
+        choices=("population", "benchmark"),
+        default="population",
+        help="what logs decide: whether a difference holds for documents like these (default), or "
+        "for these documents; the other answer is printed beside it",
+    )
     add_flags(parser, "compare")
     parser.add_argument("--by", metavar="FIELD", help="compare by groups of documents as well")
     parser.add_argument(
@@ -86,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
         b,
         flags.pop("metrics", None),
         args.margin,
+        question=args.question,
         models=_named(args),
         task=tasks[0],
         filter=args.filter,
@@ -140,7 +148,7 @@ def _live(args: argparse.Namespace, settings: dict[str, Any]) -> dict[str, Any]:
 
 def report(found: Comparison) -> list[str]:
     """One line per outcome, then its groups."""
-    from ..report.plain import figures, in_words
+    from ..report.plain import figures, in_words, other_answer
 
     lines = []
     for one in found.outcomes:
@@ -148,6 +156,7 @@ def report(found: Comparison) -> list[str]:
         lines.append(f"{one.name}{beside}: {in_words(found, one.overall)}")
         width = max(map(len, one.groups), default=0)
         lines += [f"  {name:<{width}}  {figures(d)}" for name, d in one.groups.items()]
+        lines += other_answer(found, one)
     return lines
 
 
@@ -159,6 +168,7 @@ def _page(found: Comparison) -> str:
 
 def markdown(found: Comparison) -> str:
     """A comment on a pull request."""
+    from ..report.plain import other_answer
     from ..report.words import difference, probability
 
     head = ("", "baseline", "candidate", "difference", "interval", "P(better)", "documents", "")
@@ -184,6 +194,9 @@ def markdown(found: Comparison) -> str:
                 d.verdict + more,
             )
             lines.append("| " + " | ".join(cells) + " |")
+    lines.append("")
+    for one in found.outcomes:
+        lines += [f"- {one.name}, {line.strip()}" for line in other_answer(found, one)]
     lines += ["", f"Margin {found.margin:g}, confidence {found.confidence:g}, two-sided."]
     return "\n".join([*lines, *(f"- {w}" for w in found.warnings)]) + "\n"
 

@@ -36,6 +36,7 @@ several tasks are ranked together by their weighted mean:
   weights: equal                 # or documents, or {mmlu: 2, gsm8k: 1}
   bank: board.banks              # a suite: calibrate LOGS --task mmlu,gsm8k
 
+  lm-eval-ccat rank --init                       write models.yaml; asks what it needs
   lm-eval-ccat rank models.yaml --dry_run        what it will take; spends nothing
   lm-eval-ccat rank models.yaml                  run; the run directory is models.run
   lm-eval-ccat rank models.yaml --resume         go on after a crash or Ctrl-C
@@ -66,6 +67,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add_flags(parser.add_argument_group("options of the run, in place of the file's"), "rank")
     parser.add_argument(
         "--run_dir", help="run directory (default: the configuration's name + .run)"
+    )
+    parser.add_argument(
+        "--init",
+        nargs="?",
+        const="models.yaml",
+        metavar="FILE",
+        help="write a commented configuration (default: models.yaml) from the flags given, or from "
+        "a few questions, and end",
     )
     parser.add_argument("--resume", action="store_true", help="go on with an unfinished run")
     parser.add_argument(
@@ -105,6 +114,11 @@ def run(args: argparse.Namespace) -> int:
 
     flags = given_by_flags(args, "rank")
     models = models_of(args)
+    if args.init:
+        from .rank_init import write_starter
+
+        write_starter(Path(args.init), {**flags, **({"models": models} if models else {})})
+        return 0
     written = args.config is None and "tasks" in flags
     if args.config is None and not written and not Path("journal.jsonl").exists():
         raise UsageError(

@@ -185,8 +185,16 @@ class Attempts:
             self.closed(lane, gate.reason)
         elif before is State.OPEN or gate.first_failure:
             logger.warning(
-                "%s is away (%s); it is asked again when it is back", lane.name, gate.reason
-            )
+                "%s does not answer (%s); the run waits for it for up to %g minutes", lane.name,
+                gate.reason, self.rule.outage_minutes,
+            )  # fmt: skip
+            lane.waited = 0
+        elif (minutes := int(gate.outage(now) // 60)) > lane.waited:
+            lane.waited = minutes
+            logger.warning(
+                "%s has not answered for %d of %g minutes", lane.name, minutes,
+                self.rule.outage_minutes,
+            )  # fmt: skip
 
     @staticmethod
     def _refuse_beyond(asks: Sequence[Ask], error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""`compare`: one question of two models, asked of results that there are already."""
+"""`compare`: is a candidate better than a baseline, by results that are at hand?"""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from ..bank.scorers import compare_scorers
 from ..errors import CcatError, MetricError, ScaleError, ScoreTableError, UsageError
+from ..methods.belief import BENCHMARK, POPULATION
 from ..methods.sample.comparison import (
     NOT_KNOWN,
     WORSE,
@@ -23,8 +24,10 @@ from ..scores import ScoreTable
 from ..shown import Grid, Shown
 from ..simulation.audit import Claims
 from .document_fields import DocumentFields
+from .fields import Place
 from .observer import Observer
-from .sides import Side, model_of, opened, shared_outcomes, side_of
+from .sides import SIDES, Side, model_of, opened, shared_outcomes, side_of, told_apart
+from .values import METRICS
 
 #: Settings in which the two sides had better agree.
 _SETTINGS = ("num_fewshot", "chat_template", "system_instruction", "task_version", "task_hash")
@@ -44,6 +47,10 @@ class Compared:
         Of groups of documents, where asked for.
     decisive : bool
         Whether the verdict is of it; an adaptive run's is of what the run was steered by.
+    question : {"population", "benchmark"}
+        Whether `overall` is about documents like these or about full runs of these.
+    beside : Difference or None
+        The answer to the other question, where it is known.
     """
 
     task: str | None
@@ -53,6 +60,8 @@ class Compared:
     overall: Difference
     groups: dict[str, Difference]
     decisive: bool = True
+    question: str = BENCHMARK
+    beside: Difference | None = None
 
     @property
     def name(self) -> str:
@@ -68,6 +77,8 @@ class Compared:
             "filter": self.filter,
             "scale": self.scale,
             "decisive": self.decisive,
+            "question": self.question,
+            "beside": self.beside and self.beside.to_dict(),
             **self.overall.to_dict(),
             "groups": {name: one.to_dict() for name, one in self.groups.items()},
         }
@@ -158,9 +169,10 @@ class Comparison(Shown):
 def compare(
     a: ScoreTable | Mapping[str, Any] | str | Path,
     b: ScoreTable | Mapping[str, Any] | str | Path,
-    metric: str | Sequence[str] | None = None,
+    metric: str | Sequence[str] | Mapping[str, float] | None = None,
     margin: float = 0.0,
     *,
+    question: str = POPULATION,
     models: tuple[str | None, str | None] = (None, None),
     task: str | None = None,
     filter: str | None = None,
@@ -183,11 +195,15 @@ def compare(
         directory of ``rank``, the results of ``run --adaptive`` or the folder that holds nothing
         else), of which the estimates are compared. Or a live model, ``{"model": "hf",
         "model_args": {...}}``: it is asked random documents until the answer is known.
-    metric : str or sequence of str, optional
+    metric : str, sequence of str or mapping of str to float, optional
+        Metrics that decide; those of weight 0 (``"chrf=0"`` in a sequence) are only reported.
         Default every metric that both have; the verdict is then of what an adaptive run among
         the sides was steered by.
     margin : float, optional
         How much worse is good enough, on the metric's own scale.
+    question : {"population", "benchmark"}, optional
+        Whether scores decide about documents like these, of which the benchmark is a sample, or
+        about these documents. Estimates and live models answer the second.
     models : (str or None, str or None), optional
         Names of the two, where a side holds several models.
     task, filter : str, optional
@@ -231,7 +247,10 @@ def compare(
         raise UsageError(f"confidence {confidence!r} is not between 0 and 1")
     if not margin >= 0.0:
         raise UsageError(f"margin {margin!r} is below 0")
-    metrics = [metric] if isinstance(metric, str) else list(metric or [])
+    if question not in (POPULATION, BENCHMARK):
+        raise UsageError(f"question {question!r} is neither {POPULATION!r} nor {BENCHMARK!r}")
+    weights = METRICS.read(metric, Place("metric")) if metric else {}
+    metrics = list(weights)
     if isinstance(a, Mapping) or isinstance(b, Mapping):
         return _live(a, b, metrics, margin, confidence, models, task, settings, run_dir, observer)
     how = {"range": range, "lower_is_better": lower_is_better}
@@ -248,22 +267,32 @@ def compare(
             refused = error
             warnings.append(f"{outcome.metric} is left out: {error}")
             continue
-        chosen = [model_of(s, name, i) for s, name, i in zip(pair, models, ("first", "second"))]
+        chosen = [model_of(s, name, i) for s, name, i in zip(pair, models, SIDES)]
         names = (chosen[0], chosen[1])
         judged = {"margin": margin, "confidence": confidence}
         if isinstance(pair[0], ScoreTable) and isinstance(pair[1], ScoreTable):
             fields = DocumentFields(items, [a, b], outcome.task) if by or cluster else None
             compared = _paired(pair[0], pair[1], names, fields, by, cluster, judged, warnings)
+            if question == BENCHMARK and compared.beside:
+                compared = replace(
+                    compared,
+                    question=BENCHMARK,
+                    overall=compared.beside,
+                    beside=compared.overall,
+                )
         elif by or cluster:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
         else:
             compared = _of_estimates(pair[0], pair[1], names, judged)
         steered = all(side.steers for side in pair if isinstance(side, Claims))
-        found.append(replace(compared, decisive=bool(metrics) or steered))
+        decisive = weights[outcome.metric] > 0.0 if weights else steered
+        found.append(replace(compared, decisive=decisive))
     if not any(one.decisive for one in found):  # what steered is not what the other side has
         found = [replace(one, decisive=True) for one in found]
     if refused is not None and not found:
         raise refused
+    if names[0] == names[1] and models == (None, None):
+        names = told_apart(a, b, names)
     return Comparison(*names, margin, confidence, found, list(dict.fromkeys(warnings)))
 
 
@@ -286,7 +315,7 @@ def _live(
         raise UsageError("a live model is compared with logs that have samples, not with a table")
     if task is None or len(metrics) > 1:
         raise UsageError("a live model is compared on one task, and by one metric: task=, metric=")
-    plan, outcome, names, found = compare_live(
+    plan, outcome, names, found, wider = compare_live(
         a,
         b,
         metric=metrics[0] if metrics else None,
@@ -298,7 +327,8 @@ def _live(
         observer=observer,
     )
     metric, scale = outcome.metric, outcome.metric.scale.describe()
-    one = Compared(plan.outcome.task, metric.name, outcome.filter, scale, found, {})
+    task = plan.outcome.task
+    one = Compared(task, metric.name, outcome.filter, scale, found, {}, beside=wider)
     return Comparison(*names, margin, confidence, [one], [])
 
 
@@ -354,6 +384,8 @@ def _paired(
         scale=scale.describe(),
         overall=compare_scores(x, y, clusters=labels, **how),
         groups=groups,
+        question=POPULATION,
+        beside=compare_scores(x, y, exact=True, **how),
     )
 
 

@@ -75,6 +75,8 @@ class Lane:
         Since when the server has refused every request for its rate.
     opened : bool
         Whether the model is loaded or connected.
+    waited : int
+        Minutes of the present outage that were reported.
     """
 
     model: Model
@@ -87,6 +89,7 @@ class Lane:
     in_a_row: int = 0
     refused: float | None = None
     opened: bool = False
+    waited: int = 0
     _heard: float | None = None
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=99))
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import ScoreTableError, UsageError
 from ..scores import ScoreTable
 from ..scores.readers.reader import Logged
 from ..scores.readers.registry import reader_of
 from ..simulation.audit import Claims, all_claims
 
 Side = ScoreTable | Claims
+SIDES = ("baseline", "candidate")
 
 
 def opened(side: Any, warnings: list[str]) -> Any:
@@ -86,7 +87,10 @@ def shared_outcomes(
     UsageError
         There is none.
     """
-    held = [_outcomes(side) or [Logged(task, m, filter) for m in metrics] for side in (a, b)]
+    held = [
+        _outcomes(side, which) or [Logged(task, m, filter) for m in metrics]
+        for side, which in zip((a, b), SIDES)
+    ]
     wanted = [
         o
         for o in held[0]
@@ -110,13 +114,32 @@ def _same(one: Logged, other: Logged) -> bool:
     )
 
 
-def _outcomes(side: Any) -> list[Logged]:
+def _outcomes(side: Any, which: str) -> list[Logged]:
     if isinstance(side, ScoreTable):
         return [Logged(side.task, side.metric, side.filter)]
     if isinstance(side, list):
         return [_outcome(claims) for claims in side]
     path = Path(side)
-    return reader_of(path).outcomes(path)
+    try:
+        return reader_of(path).outcomes(path)
+    except ScoreTableError as error:
+        if not path.is_dir() or any(path.rglob("results_*.json")):
+            raise
+        why = str(error).partition(" (what can be read")[0].removeprefix(f"{path}: ")
+        raise ScoreTableError(
+            f"{path}: the {which} holds no results; its run failed or has not finished ({why})"
+        ) from None
+
+
+def told_apart(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
+    """Names of two sides whose models have one name: what differs in their paths."""
+    if isinstance(a, ScoreTable) or isinstance(b, ScoreTable) or Path(a) == Path(b):
+        return names
+    one, other = list(Path(a).parts), list(Path(b).parts)
+    for end in (0, -1):
+        while len(one) > 1 and len(other) > 1 and one[end] == other[end]:
+            del one[end], other[end]
+    return str(Path(*one)), str(Path(*other))
 
 
 def side_of(side: Any, outcome: Logged, how: Mapping[str, Any]) -> Side:
@@ -140,10 +163,10 @@ def model_of(side: Side, name: str | None, which: str) -> str:
     if name is None:
         if len(known) > 1:
             raise UsageError(
-                f"the {which} side holds {len(known)} models ({', '.join(known[:8])}): say which "
+                f"the {which} holds {len(known)} models ({', '.join(known[:8])}); name the two "
                 "with --models BASELINE,CANDIDATE"
             )
         return known[0]
     if name not in known:
-        raise UsageError(f"the {which} side has no model {name!r}; it has {', '.join(known[:8])}")
+        raise UsageError(f"the {which} has no model {name!r}; it has {', '.join(known[:8])}")
     return name

@@ -17,10 +17,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..errors import UsageError
+from ..harness.prices import Price
 from .entries import ModelSpec
 from .fields import Kind, number_of, options_of, schema_of
 from .spec import Spec
-from .values import BUDGET
+from .values import BUDGET, prices_of
 
 #: Of their names among the arguments, where the harness has a ``seed`` of its own.
 _PREFIX = "option_"
@@ -112,6 +113,51 @@ class Keywords(TypedDict, total=False):
 
 {textwrap.indent(chr(10).join(lines), "    ")}
 '''
+
+
+#: What a starting configuration shows of the options that are not set, with an example.
+STARTER: dict[str, Any] = {
+    "tasks": "gsm8k", "bank": "my_task.bank.json", "metrics": ["exact_match"],
+    "budget": {"items": 200}, "max_items": 100, "min_difference": 0.01, "confidence": 0.95,
+    "stop": "top 3", "harness": {"num_fewshot": 0},
+}  # fmt: skip
+
+
+def starter(spec: Spec) -> str:
+    """A YAML file of a run's options, each below its description; what is not set is a comment."""
+    known, default = options_of(Spec), Spec()
+    changed = [n for n in known if n != "models" and getattr(spec, n) != getattr(default, n)]
+    lines = ["# lm-eval-ccat rank THIS_FILE; docs/reference/config.md has all keys", ""]
+    for name in dict.fromkeys([*STARTER, *changed]):
+        value: Any = getattr(spec, name) if name in changed else STARTER[name]
+        key = "task" if name == "tasks" else name
+        value = value[0] if name == "tasks" and len(value) == 1 else value
+        text = _yaml({key: prices_of(value) if isinstance(value, Price) else value})
+        lines += [*_comment(known[name].help), *_comment(text, name not in changed), ""]
+    parts = {n: one for n, one in options_of(ModelSpec).items() if "rank" in one.flags}
+    lines += ["# Each model:"]
+    for name, one in parts.items():
+        lines += _comment(f"{name}: {one.help}", indent="  ")
+    entries = []
+    for model in spec.models:
+        shown = {name: getattr(model, name) for name in parts}
+        shown["price"] = prices_of(model.price)
+        entries.append({name: value for name, value in shown.items() if value})
+    return "\n".join([*lines, _yaml({"models": entries})])
+
+
+def _yaml(value: Any) -> str:
+    import yaml
+
+    plain = json.loads(json.dumps(value, default=str))
+    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=96))
+
+
+def _comment(text: str, commented: bool = True, indent: str = "") -> list[str]:
+    if not commented:
+        return text.rstrip().split("\n")
+    wrap = textwrap.wrap(text, 96 - len(indent)) if "\n" not in text else text.rstrip().split("\n")
+    return [f"# {indent}{line}" for line in wrap]
 
 
 def add_flags(parser: Any, command: str) -> None:

@@ -18,6 +18,7 @@ from ..bank import ItemBank
 from ..errors import RunError, UsageError
 from ..harness import internals
 from ..harness.outcome import Outcome
+from ..methods.belief import BENCHMARK, POPULATION
 from ..methods.sample.comparison import Difference, compare_estimates
 from ..ranker import Ranker, StoppingRule
 from ..ranker.standing import Standing
@@ -82,7 +83,7 @@ def compare_live(
     settings: Mapping[str, Any],
     run_dir: str | Path | None = None,
     observer: Observer | None = None,
-) -> tuple[Plan, Outcome, tuple[str, str], Difference]:
+) -> tuple[Plan, Outcome, tuple[str, str], Difference, Difference]:
     """Ask until it is known whether the candidate is worse than the baseline.
 
     Parameters
@@ -154,7 +155,11 @@ def compare_live(
         if aside or not ended:
             why = "; ".join(f"{name}: {reason}" for name, reason in aside.items())
             raise RunError(f"the comparison is not over ({why or 'interrupted'})")
-    return plan, outcome, (names[0], names[1]), _difference(book, outcome, margin, confidence)
+    found, wider = (
+        _difference(book, outcome, margin, confidence, question)
+        for question in (BENCHMARK, POPULATION)
+    )
+    return plan, outcome, (names[0], names[1]), found, wider
 
 
 def _name(side: Side, given: str | None, position: int) -> str:
@@ -205,13 +210,18 @@ def _book(plan: Plan, rule: StoppingRule, directory: RunDirectory | None) -> Boo
     return book
 
 
-def _difference(book: Book, outcome: Outcome, margin: float, confidence: float) -> Difference:
+def _difference(
+    book: Book, outcome: Outcome, margin: float, confidence: float, question: str
+) -> Difference:
     """Of the documents that both have, on the metric's own scale."""
     scale, core = outcome.metric.scale, book.ranker
     ranking, verdicts = core.result(), core.verdicts
     _, error, reach = _gain(verdicts)
+    belief = core.belief(question).on_scores
+    if question == POPULATION:
+        error = float(np.sqrt(belief.variance[0, 1]))
     n = min((len(items) for items in ranking.items.values()), default=0)
-    first, second = (float(scale.restore(v)) for v in verdicts.belief.on_scores.location)
+    first, second = (float(scale.restore(v)) for v in belief.location)
     return compare_estimates(
         (first, 0.0),
         (second, 0.0),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..masking import mask_text
+from ..methods.belief import BENCHMARK
 from .axes import Axis, axis
 from .page import asset, csp_hash, environment
 from .shapes import ticks
@@ -110,6 +111,17 @@ def figures(d: Difference) -> str:
     )
 
 
+def other_answer(found: Comparison, one: Compared) -> list[str]:
+    """The answer to the question that does not decide, where it is known."""
+    d = one.beside
+    if d is None:
+        return []
+    if one.question == BENCHMARK:
+        return [f"  for documents like these: {in_words(found, d)}"]
+    gap = difference(d.difference, d.difference, d.difference)[1]
+    return [f"  full runs of these {d.documents:,} documents: {_said(found, d.verdict)} ({gap})"]
+
+
 def _said(found: Comparison, verdict: str) -> str:
     a, b = found.baseline, found.candidate
     margin = f" by more than {found.margin:g}" if found.margin else ""
@@ -140,7 +152,7 @@ def _compared(found: Comparison, one: Compared) -> dict[str, Any]:
     left, right = places.place(-margin), places.place(margin)
     return {
         "title": one.name,
-        "said": in_words(found, one.overall) + ".",
+        "said": ". ".join([in_words(found, one.overall), *other_answer(found, one)]) + ".",
         "before": ["Documents"],
         "after": ["Baseline", "Candidate", "Difference", "P(better)", "n", "Verdict"],
         "ticks": ticks(places),

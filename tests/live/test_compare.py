@@ -27,7 +27,7 @@ SUBJECTS = ["algebra", "biology", "chemistry"]
 def logs(tmp_path):
     """Logs of three models in the harness's layout, two metrics, each document of a subject."""
 
-    def write(name: str, share: float, seed: int, documents=range(300)) -> Path:
+    def write(name: str, share: float, seed: int, documents=range(300), model=None) -> Path:
         rng, folder = np.random.default_rng(seed), tmp_path / "logs" / name
         folder.mkdir(parents=True)
         date = "2026-01-01T10-00-00.000001"
@@ -55,7 +55,7 @@ def logs(tmp_path):
             "results": {"demo": {"acc,none": 0.5, "exact_match,none": 0.5}},
             "n-samples": {"demo": {"original": len(rows), "effective": len(rows)}},
             "config": {"limit": None},
-            "model_name": name,
+            "model_name": model or name,
         }
         (folder / f"results_{date}.json").write_text(json.dumps(result))
         return folder
@@ -120,9 +120,26 @@ def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
 def test_two_logs_one_line_and_an_exit_code(logs, capsys, share, margin, code, said):
     a, b = logs("base", 0.6, 1), logs("cand", share, 2)
     assert main(["compare", str(a), str(b), "--metric", "acc", "--margin", str(margin)]) == code
-    [line] = capsys.readouterr().out.splitlines()
+    line, other = capsys.readouterr().out.splitlines()
     assert said in line and "300 documents" in line
     assert ("more would decide" in line) == (code == 3)
+    better = "better" if share > 0.6 else "worse"
+    assert f"full runs of these 300 documents: cand is {better} than base" in other
+    narrow = compare(a, b, "acc", margin, question="benchmark")
+    assert (
+        narrow.verdict == better and narrow.outcomes[0].beside.low < narrow.outcomes[0].overall.low
+    )
+
+
+def test_sides_of_one_name_are_named_by_their_paths_and_a_metric_may_only_be_reported(logs, capsys):
+    a, b = logs("v1/same", 0.9, 1, model="same"), logs("v2/same", 0.3, 2, model="same")
+    assert main(["compare", str(a), str(b), "--metric", "exact_match", "acc=0"]) == 5
+    out = capsys.readouterr().out
+    assert "acc (reported): v2 is worse than v1" in out and "exact_match: v2" in out
+    empty = a.parent / "empty"
+    empty.mkdir()
+    assert main(["compare", str(a), str(empty)]) == 1
+    assert "candidate holds no results; its run failed or has not" in capsys.readouterr().err
 
 
 def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, capsys):

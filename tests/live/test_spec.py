@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+import io
 import json
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live import spec as spec_module
 from lm_eval_ccat.live import surfaces
@@ -182,3 +185,37 @@ def test_a_mistyped_file_is_answered_with_the_one_that_is_there(tmp_path: Path) 
         Spec.read(tmp_path / "models.yml")
     with pytest.raises(UsageError, match=r"no configuration file .*other\.yaml$"):
         Spec.read(tmp_path / "nothing" / "other.yaml")
+
+
+def test_a_starting_configuration_reads_back_and_shows_the_help_of_each_option(
+    tmp_path: Path,
+) -> None:
+    spec = Spec.read({
+        "tasks": "a,b", "weights": "equal", "metrics": ["bleu", "chrf=0"], "seed": 3,
+        "budget": {"usd": 2.5}, "harness": {"num_fewshot": 2},
+        "models": [{"model": "hf", "model_args": "pretrained=x/y", "price": "item=0.1"}, TWO[1]],
+    })  # fmt: skip
+    text = surfaces.starter(spec)
+    file = tmp_path / "models.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert Spec.read(file) == spec and spec.models[0].name == "y"
+    for name, one in options_of(Spec).items():
+        shown = one.help.split(". ")[0].split("`")[0][:40] in text.replace("\n# ", " ")
+        assert shown or name not in (*surfaces.STARTER, "weights", "seed"), name
+    offered = re.sub(
+        r"^# ((?:bank|max_items|min_difference|confidence|stop):)", r"\1", text, flags=re.M
+    )
+    file.write_text(offered, encoding="utf-8")
+    assert Spec.read(file).stop == surfaces.STARTER["stop"]
+
+
+def test_init_asks_for_what_no_flag_gives(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    answers = io.StringIO("gsm8k\nhf\npretrained=a\nhf\npretrained=b\n\n300\n")
+    monkeypatch.setattr(answers, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", answers)
+    file = tmp_path / "m.yaml"
+    assert main(["rank", "--init", str(file)]) == 0 and "Wrote" in capsys.readouterr().out
+    spec = Spec.read(file)
+    assert [m.name for m in spec.models] == ["a", "b"] and spec.budget == {"items": 300}
+    assert main(["rank", "--init", str(file)]) == 2 and "exists" in capsys.readouterr().err
+    assert main(["rank", "--init", f"{file}.2"]) == 2  # standard input has nothing more to say

@@ -62,19 +62,25 @@ def naming_extras() -> Iterator[None]:
 
 
 def require_backends(models: Iterable[str]) -> None:
-    """Refuse registered model types whose packages are not installed; makes no model.
+    """Refuse registered model types whose packages or keys are missing; makes no model.
 
     Raises
     ------
     HarnessError
-        With the extra to install.
+        With the extra to install, or the variable to set.
     """
     for model in models:
         with naming_extras():
-            if _is_api(_model_class(model)):
-                for package in _API_PACKAGES:
-                    if find_spec(package) is None:
-                        raise ModuleNotFoundError(f"No module named '{package}'", name=package)
+            kind = _model_class(model)
+            if not _is_api(kind):
+                continue
+            for package in _API_PACKAGES:
+                if find_spec(package) is None:
+                    raise ModuleNotFoundError(f"No module named '{package}'", name=package)
+        try:
+            object.__new__(kind).api_key  # noqa: B018 - the harness looks in the environment
+        except ValueError as error:
+            raise HarnessError(f"{model}: {error}") from None
 
 
 def model_types() -> list[str]:

@@ -99,6 +99,7 @@ ATTRIBUTES = {
     "lm_eval.api.model:CacheHook": "add_partial",
     "lm_eval.api.model:CachingLM": "lm",
     "lm_eval.models.api_models:TemplateAPI": (
+        "api_key "
         "_batch_size _concurrent _create_payload _loglikelihood_tokens _max_gen_toks _seed "
         "add_bos_token base_url batch_loglikelihood_requests ca_cert_path cache_hook "
         "create_message eos_string header max_length max_retries model parse_generations "

@@ -70,6 +70,7 @@ def compare_scores(
     confidence: float = 0.95,
     higher_is_better: bool = True,
     clusters: NDArray[Any] | None = None,
+    exact: bool = False,
 ) -> Difference:
     """Compare two models on documents that both have.
 
@@ -84,6 +85,8 @@ def compare_scores(
     higher_is_better : bool, optional
     clusters : ndarray of shape (n_documents,), optional
         Label of each document's cluster.
+    exact : bool, optional
+        Ask about these documents themselves, whose difference has no error.
 
     Returns
     -------
@@ -118,6 +121,8 @@ def compare_scores(
         variance = IMAGINED * gap**2 / (df + 1) ** 2  # nothing varies: not even what may
     if df < 1:
         variance = math.inf
+    if exact:
+        variance = 0.0
     return _judged(
         gap,
         math.sqrt(variance),
@@ -129,7 +134,7 @@ def compare_scores(
         margin=margin,
         confidence=confidence,
         sign=1.0 if higher_is_better else -1.0,
-        equal=bool((d == 0.0).all()),
+        equal=gap == 0.0 if exact else bool((d == 0.0).all()),
     )
 
 
