@@ -142,7 +142,8 @@ def _one(args: argparse.Namespace) -> int:
     facts = report(table, bank, replayed)
     write_json(args.json, facts)
     if not prints_json(args.json):
-        lines = [*in_lines(facts), ("bank", f"{args.output} (sha256 {bank.short_hash})")]
+        bank_line = f"{args.output} (sha256 {bank.short_hash}); --json shows every figure"
+        lines = [*in_lines(facts), ("bank", bank_line)]
         width = max(len(name) for name, _ in lines)
         print("\n".join(f"{name:<{width}}  {text}" for name, text in lines))
     for warning in facts["warnings"]:

@@ -185,7 +185,10 @@ def trust(bank: ItemBank, replayed: dict[str, Any] | None) -> str:
 
 
 def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """A calibration's report as pairs of a name and a text; `report` makes the facts."""
+    """A calibration's report as pairs of a name and a text, whether to trust the bank first.
+
+    Figures of the method and of its self-check stand in the facts, which `report` makes, alone.
+    """
     means, removed = list(facts["models"].items()), list(facts["removed"].items())
     several = f" in {facts['configs']} configs" if facts["configs"] > len(means) else ""
     missing = f"; {facts['missing_scores']} scores missing" if facts["missing_scores"] else ""
@@ -201,15 +204,9 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lines += [("  removed", f"doc_id {d}: {why}") for d, why in removed[:_SHOWN]]
     if len(removed) > _SHOWN:
         lines.append(("  removed", f"{len(removed) - _SHOWN} more, listed in the bank"))
-    of_items = " (median item)" if "noise" in facts["parameters"] else ""
-    for name in ("k", "discrimination"):
-        if name in facts:
-            lines.append((name, f"{facts[name]:.4g}{of_items}"))
     settings = {k: v for k, v in facts["settings"].items() if v is not None}
     if settings:
         lines.append(("settings", ", ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())))
-    check = facts["self_check"].items()
-    lines += [(f"check: {k}", f"{v:.4g}") for k, v in check if isinstance(v, (int, float))]
     return lines
 
 

@@ -129,7 +129,10 @@ def test_every_method_reports_noise_discrimination_and_trust(tmp_path, capsys, m
                  "-o", str(tmp_path / "b.json")]) == 0  # fmt: skip
     facts = json.loads(out.read_text())
     assert facts["k"] > 0 and facts["discrimination"] > 0 and facts["trust"]
-    assert facts["trust"] in capsys.readouterr().out
+    said = capsys.readouterr().out
+    # Whether to trust it comes first, and the figures of its inside are for `--json`.
+    assert said.split(maxsplit=1)[0] == "trust" and facts["trust"] in said.splitlines()[0]
+    assert len(said.splitlines()) < 10 and "discrimination" not in said and "inflation" not in said
 
 
 @pytest.mark.parametrize(

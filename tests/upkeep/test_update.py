@@ -111,7 +111,7 @@ def test_hashed_names_stay_hashed():
     whole = table(warnings=("model3 has no score on 2 documents",))
     old, new = whole.select(whole.models[:8]), whole.select(whole.models[8:])
     bank = calibrate(old, "paper", hash_names=True)
-    text = str(bank._parts())
+    text = str(bank._content())
     assert not any(m in text for m in whole.models)
     assert bank.models == tuple(hashed_name(m) for m in old.models)
     assert update(bank, new).models == tuple(hashed_name(m) for m in whole.models)
