@@ -66,7 +66,6 @@ def commands(folder: Path, url: str) -> dict[str, list[str]]:
     common += ["--include_path", str(folder)]
     placing = ["--adaptive", "--bank", str(folder / "bank.json"), "--max_items", "20"]
     placing += ["--leaderboard", str(folder / "known.parquet")]
-    placing += ["--leaderboard_out", str(folder / "board")]
     ours = [sys.executable, "-m", "lm_eval_ccat.cli.main", "run", *common, *placing]
     stock = [sys.executable, "-m", "lm_eval", "run", *common, "--limit", "20"]
     saved = ["--output_path", str(folder / "out"), "--log_samples"]

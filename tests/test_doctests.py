@@ -29,6 +29,7 @@ NEEDS_A_MODEL = {
     "integrations/trackers.py",
     "live/complete.py",
     "live/run.py",
+    "live/sender.py",
     "live/verify.py",
     "report/live_page.py",
     "report/page.py",

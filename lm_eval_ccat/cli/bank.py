@@ -18,7 +18,7 @@ hub (hub:OWNER/NAME).  Reading a bank never executes anything.
 """
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``bank`` to the command line."""
     parser = subparsers.add_parser(
         "bank",

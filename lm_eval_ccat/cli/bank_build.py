@@ -17,7 +17,7 @@ suite.json.
 """
 
 
-def add_action(actions: argparse._SubParsersAction) -> None:
+def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``build``."""
     parser = actions.add_parser(
         "build", help="make a bank of every task and metric of published logs", epilog=EPILOG

@@ -31,7 +31,7 @@ Exit codes: 0 nothing found (notes aside), or no difference; 3 warnings, problem
 FOUND = 3
 
 
-def add_action(actions: argparse._SubParsersAction) -> None:
+def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``check``."""
     parser = actions.add_parser(
         "check",

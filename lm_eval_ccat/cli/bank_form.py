@@ -23,7 +23,7 @@ adaptive test tells more with as many items.
 """
 
 
-def add_action(actions: argparse._SubParsersAction) -> None:
+def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``form``."""
     parser = actions.add_parser(
         "form", help="choose a fixed subset of items, or score the logs of one", epilog=EPILOG

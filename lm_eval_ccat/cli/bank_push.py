@@ -12,7 +12,7 @@ Prints the page that goes with the bank and what the bank reveals, then asks.
 """
 
 
-def add_action(actions: argparse._SubParsersAction) -> None:
+def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``push``."""
     parser = actions.add_parser(
         "push", help="put a bank and its page on the Hugging Face hub", epilog=EPILOG

@@ -17,7 +17,7 @@ examples:
 """
 
 
-def add_action(actions: argparse._SubParsersAction) -> None:
+def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``show``."""
     parser = actions.add_parser(
         "show", help="say what a bank was calibrated on and whether to trust it", epilog=EPILOG

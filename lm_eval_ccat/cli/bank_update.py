@@ -29,7 +29,7 @@ them.  Else what the bank knows stands for them.
 """
 
 
-def add_action(actions: argparse._SubParsersAction) -> None:
+def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``update``."""
     parser = actions.add_parser(
         "update", help="add calibration models to a bank without starting over", epilog=EPILOG

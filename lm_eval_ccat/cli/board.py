@@ -12,7 +12,7 @@ from .reading import add_reading_arguments
 if TYPE_CHECKING:
     from ..board import Board
     from ..board.full import Added
-    from ..live.results import Result
+    from ..live.result import Result
 
 EPILOG = """\
 A board is a folder, best kept in git: banks, a ledger to which rows are only
@@ -136,7 +136,7 @@ def _place(args: argparse.Namespace) -> int:
     class Placing(Display):
         def finished(self, result: Result) -> None:
             """Warn; where the models stand on the board is printed below."""
-            for warning in result.content["warnings"]:
+            for warning in result.warnings:
                 self.warn(warning)
 
     board, display = Board(args.board), Placing(json=args.json, yes=args.yes)

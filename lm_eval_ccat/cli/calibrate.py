@@ -27,7 +27,7 @@ bank.
 """
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``calibrate`` to the command line."""
     parser = subparsers.add_parser(
         "calibrate",

@@ -31,7 +31,7 @@ one named by --metric, if given), 3 some task has none, 2 no such task, 1 error.
 """
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``check`` to the command line."""
     parser = subparsers.add_parser(
         "check",
@@ -135,7 +135,7 @@ def report(checks: list[TaskCheck]) -> str:
     return "\n\n".join(blocks)
 
 
-def _plain(metrics: Any, task: str) -> tuple:
+def _plain(metrics: Any, task: str) -> tuple[Any, ...]:
     return tuple((m.metric, m.key, m.words, m.reason.replace(task, "")) for m in metrics)
 
 

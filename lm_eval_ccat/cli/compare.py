@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ..errors import UsageError
 from ..files import replace_text
+from ..live.fields import Values
 from ..live.surfaces import add_flags, given_by_flags
 from .entries import add_models, models_of
 from .parsing import add_json, prints_json, warn, write_json
@@ -30,7 +31,7 @@ Exit code 0: the candidate is not worse by more than the margin. 5: it is worse.
 """
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``compare`` to the command line."""
     parser = subparsers.add_parser(
         "compare",
@@ -135,7 +136,7 @@ def _sides(args: argparse.Namespace) -> list[Any]:
     return sides
 
 
-def _live(args: argparse.Namespace, settings: dict[str, Any]) -> dict[str, Any]:
+def _live(args: argparse.Namespace, settings: Values) -> Values:
     """What only live models need."""
     if not args.model:
         if args.run_dir or settings:

@@ -38,7 +38,7 @@ What was written here can serve as an example:
 """
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``demo`` to the command line."""
     parser = subparsers.add_parser(
         "demo",

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from ..errors import UsageError
+from ..live.fields import Values
 
 
 def add_models(parser: Any) -> None:
@@ -29,7 +30,7 @@ def add_models(parser: Any) -> None:
     )
 
 
-def models_of(args: argparse.Namespace) -> list[dict[str, Any]]:
+def models_of(args: argparse.Namespace) -> list[Values]:
     """The entries of ``models:`` that the flags write.
 
     Raises

@@ -1,25 +1,31 @@
-"""What a person sees while a ranking runs: a small table in place, or plain lines.
+"""What a person sees of a ranking: a small table in place, or plain lines, and its result.
 
-Everything goes to standard error; warnings are shown above the table.
+What is shown while it runs goes to standard error; warnings are shown above the table.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..errors import UsageError
-from ..live.observer import Observer, Progress
+from ..live.observer import Observer
 from ..visible import visible, visible_name
+from ..wording import plural
+from .parsing import prints_json, write_json
 from .streams import to_draw
 
 if TYPE_CHECKING:
-    from ..live.results import Result
+    from ..live.plan import Plan
+    from ..live.result import Result
     from ..ranker import Ranking
+    from ..runs.book import Book
 
 BAR_WIDTH = 24
 PLAIN_SECONDS = 10.0
+#: Columns of a file or a pipe, which no edge folds.
+_UNBOUND = 10_000
 
 
 class Display(Observer):
@@ -73,9 +79,9 @@ class Display(Observer):
         print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
-    def begin(self, progress: Progress) -> None:
+    def begin(self, plan: Plan, book: Book) -> None:
         """Start drawing."""
-        self.progress, self.book = progress, progress.book
+        self.plan, self.book = plan, book
         self._last = time.monotonic()
         if not self.plain:
             from rich.live import Live
@@ -93,11 +99,8 @@ class Display(Observer):
 
     def finished(self, result: Result) -> None:
         """Print the result."""
-        from .parsing import prints_json
-        from .rank_output import show
-
         if prints_json(self.json):  # else the printed result has them
-            for warning in result.content["warnings"]:
+            for warning in result.warnings:
                 self.warn(warning)
         show(result, self.json, self._out)
 
@@ -132,22 +135,22 @@ class Display(Observer):
     def _spending(self, ranking: Ranking) -> list[str]:
         parts = []
         spent = sum(ranking.cost.values())
-        if self.progress.currency == "usd":
-            limit = f" of ${self.progress.budget:.4g}" if self.progress.budget else ""
+        if self.plan.currency == "usd":
+            limit = f" of ${self.plan.budget:.4g}" if self.plan.budget else ""
             parts.append(f"${spent:.4g}{limit}")
-        elif self.progress.budget:
-            parts.append(f"budget {spent:g} of {self.progress.budget:g} items")
+        elif self.plan.budget:
+            parts.append(f"budget {spent:g} of {self.plan.budget:g} items")
         elapsed = self.book.elapsed()
-        if self.progress.seconds is not None:
-            parts.append(f"{max(0.0, self.progress.seconds - elapsed):.0f} s left")
+        if self.plan.seconds is not None:
+            parts.append(f"{max(0.0, self.plan.seconds - elapsed):.0f} s left")
         else:
             parts.append(f"{elapsed:.0f} s{self._time_left(spent, elapsed)}")
         return parts
 
     def _time_left(self, spent: float, elapsed: float) -> str:
-        if not self.progress.budget or spent <= 0 or elapsed < 2:
+        if not self.plan.budget or spent <= 0 or elapsed < 2:
             return ""
-        return f", at most {elapsed * max(0.0, self.progress.budget - spent) / spent:.0f} s left"
+        return f", at most {elapsed * max(0.0, self.plan.budget - spent) / spent:.0f} s left"
 
     def table(self) -> Any:
         """The state as a rich table, no taller than the terminal."""
@@ -166,7 +169,7 @@ class Display(Observer):
         )
         table.add_column("", justify="right")
         table.add_column("model", max_width=24, no_wrap=True)
-        table.add_column(self.progress.metric, justify="right")
+        table.add_column(self.plan.label, justify="right")
         table.add_column("interval", no_wrap=True)
         table.add_column("items", justify="right")
         table.add_column("asked", justify="right")
@@ -179,7 +182,7 @@ class Display(Observer):
             table.add_row(
                 "x" if aside else f"{position}{'=' if tied else ''}",
                 Text(visible_name(name)),
-                f"{float(self.progress.scale.restore(ranking.estimates[name])):.4g}",
+                f"{float(self.plan.scale.restore(ranking.estimates[name])):.4g}",
                 _bar(ranking.interval(name), ranking.estimates[name], span),
                 str(len(ranking.items[name])),
                 str(waiting.get(name, "")),
@@ -187,6 +190,27 @@ class Display(Observer):
         if len(names) > room:
             table.add_row("", f"and {len(names) - room} more", "", "", "", "")
         return table
+
+
+def show(result: Result, target: str | None, out: TextIO) -> None:
+    """Print a result or the state of a run, or write it where ``--json`` says."""
+    content = result.content
+    write_json(target, content, out)
+    if prints_json(target):
+        return
+    from rich.console import Console
+
+    from ..report.terminal import print_result
+
+    console = Console(file=to_draw(out), highlight=False)
+    if not console.is_terminal:
+        console.width = _UNBOUND
+    print_result(console, content)
+    if content["interrupted"] and result.run_dir is not None:
+        print(f"Go on with --resume; everything is kept in {result.run_dir}.", file=out)
+    if not content.get("finished", True):
+        in_flight = plural(len(content["in_flight"]), "document")
+        print(f"Not finished; {in_flight} in flight.", file=out)
 
 
 def _span(ranking: Ranking) -> tuple[float, float]:

@@ -24,6 +24,7 @@ REMOVED: dict[str, str] = {
     "ls": "lm_eval ls",
     "rank --prepare": "rank CONFIG --executor ray",
     "run --known_sampled": "run --question population",
+    "run --leaderboard_out": "board init and board place, which keep a table and its page",
     "run --name": "rank CONFIG --executor ray",
     "run --ranking": "rank CONFIG --executor ray",
     "scale": "calibrate --scale_items, which keeps the ends in the bank",

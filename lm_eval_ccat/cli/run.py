@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import UsageError
 from ..harness.shipped import with_shipped_tasks
+from ..live.fields import Values
 from ..live.surfaces import add_flags, given_by_flags
-from . import run_after
 from .parsing import warn
 
 EXAMPLES = """
@@ -55,7 +55,11 @@ def add_parser(subparsers: Any) -> None:
         help="Choose documents by an item bank and estimate the full score",
     )
     add_flags(group, "run")
-    run_after.add_arguments(group)
+    group.add_argument(
+        "--leaderboard_name",
+        metavar="<name>",
+        help="The model's name in --leaderboard, where its own earlier results are left out",
+    )
     group.add_argument(
         "--mlflow_args",
         metavar="<args>",
@@ -65,7 +69,9 @@ def add_parser(subparsers: Any) -> None:
 
 
 #: Our flags beside the options of a run; the harness's command must see none of them.
-_OURS = ("adaptive", *run_after.FLAGS, "mlflow_args")
+_OURS = ("adaptive", "leaderboard_name", "mlflow_args")
+#: Arguments of models that name them, as the harness has it.
+_NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -115,15 +121,13 @@ def run(args: argparse.Namespace) -> int:
     from ..live.adaptive import Adaptive
     from ..live.evaluate import adaptively, refuse_subsets
 
-    out, name = ours["leaderboard_out"], ours["leaderboard_name"]
-    mlflow = run_after.mlflow_options(ours["mlflow_args"])
+    name, mlflow = ours["leaderboard_name"], _mlflow_options(ours["mlflow_args"])
     options = Adaptive.read(flags, warn=warn)
     known = options.known
-    if known is None and (out or name):
-        flag = "leaderboard_out" if out else "leaderboard_name"
-        raise UsageError(f"--{flag} means nothing without --leaderboard")
+    if known is None and name:
+        raise UsageError("--leaderboard_name means nothing without --leaderboard")
     if known is not None:
-        known.model = name or run_after.model_name(args, file)
+        known.model = name or _model_name(args, file)
     options.require_files()
     for name in ("limit", "samples"):
         value = getattr(args, name, None)
@@ -136,22 +140,21 @@ def run(args: argparse.Namespace) -> int:
         command(args)
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")
+        if known is not None and block.get("place"):
+            print(f"{known.model}: {block['place']['in_words']}")
     if mlflow is not None:
-        run_after.log_estimates(blocks, mlflow)
-    if known is not None:
-        output_path = getattr(args, "output_path", None) or file.get("output_path")
-        run_after.update_leaderboards(known, blocks, out, output_path)
+        _log_estimates(blocks, mlflow)
     return 0
 
 
-def _config_file(args: argparse.Namespace) -> dict[str, Any]:
+def _config_file(args: argparse.Namespace) -> Values:
     """The YAML file of the harness's ``--config``, whose values count where a flag is absent."""
     from ..harness import internals
 
     return internals.config_file(args.config) if getattr(args, "config", None) else {}
 
 
-def _task_names(args: argparse.Namespace, file: dict[str, Any]) -> list[str]:
+def _task_names(args: argparse.Namespace, file: Values) -> list[str]:
     """Tasks, groups and patterns that are asked for."""
     given = getattr(args, "tasks", None) or file.get("tasks") or []
     return [
@@ -161,7 +164,66 @@ def _task_names(args: argparse.Namespace, file: dict[str, Any]) -> list[str]:
     ]
 
 
-def _set_include_path(args: argparse.Namespace, file: dict[str, Any]) -> None:
+def _set_include_path(args: argparse.Namespace, file: Values) -> None:
     """Let the harness find the task configurations that come with the package, after the user's."""
     own = args.include_path or file.get("include_path")
     args.include_path = with_shipped_tasks(own if isinstance(own, list) else [own] if own else [])
+
+
+def _model_name(args: argparse.Namespace, file: Mapping[str, Any]) -> str:
+    """What the harness would call the model that is run (`file`: its ``--config``)."""
+    from ..harness import internals
+
+    given = getattr(args, "model_args", None) or file.get("model_args")
+    arguments = internals.model_arguments(given)
+    for key in _NAMING:
+        if arguments.get(key):
+            return str(arguments[key])
+    text = ",".join(f"{k}={v}" for k, v in arguments.items())
+    model = str(getattr(args, "model", None) or file.get("model") or "model")
+    return f"{model}:{text}" if text else model
+
+
+def _mlflow_options(text: str | None) -> dict[str, str] | None:
+    """What ``--mlflow_args`` says, None without it.
+
+    Raises
+    ------
+    UsageError
+        It is not of the form a=b,c=d, or MLflow is not installed; before a model is loaded.
+    """
+    if text is None:
+        return None
+    from ..integrations.trackers import package
+
+    found = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"--mlflow_args {part!r} is not of the form key=value")
+        found[key.strip()] = value.strip()
+    package("mlflow")
+    return found
+
+
+def _log_estimates(blocks: Mapping[str, Mapping[str, Any]], options: Mapping[str, str]) -> None:
+    """Log the ``adaptive`` blocks of a run to MLflow; a failure is warned of."""
+    from ..harness.assembly import in_words
+    from ..integrations.trackers import track
+
+    of_tasks = {name: block for name, block in blocks.items() if "estimate" in block}
+    result = {
+        "headline": "; ".join(in_words(block, name) for name, block in of_tasks.items()),
+        "signature": "; ".join(block["signature"] for block in of_tasks.values()),
+        "models": {
+            name: {
+                "estimate": block["estimate"],
+                "standard_error": block["standard_error"],
+                "n_items": block["items"],
+                "cost": block["cost"]["usd"],
+            }
+            for name, block in of_tasks.items()
+        },
+        "adaptive": dict(blocks),
+    }
+    track(result, {"mlflow": options}, warn)

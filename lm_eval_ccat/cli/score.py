@@ -24,7 +24,7 @@ examples:
 _OPTIONS = ("task", "filter", "source_field", "judge", "model", "python", "batch_size", "gpus")
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``score`` to the command line."""
     parser = subparsers.add_parser(
         "score",

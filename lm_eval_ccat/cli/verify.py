@@ -23,7 +23,7 @@ exit codes: 0 sound, 1 damaged or contradictory, 2 usage, 3 another version judg
 """
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``verify`` to the command line."""
     parser = subparsers.add_parser(
         "verify",

@@ -13,12 +13,12 @@ import os
 import sys
 
 
-def main(name, batch_size, gpus):
+def main(name: str, batch_size: str, gpus: str) -> None:
     # Libraries print what they like; the answers keep a channel of their own.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
 
-    def say(**answer):
+    def say(**answer: object) -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

@@ -150,3 +150,37 @@ TRACKERS: dict[str, Callable[..., None]] = {
     "mlflow": _mlflow,
     "trackio": _trackio,
 }
+
+#: Settings of a run's ``harness:`` that ask for a tracker, named as the harness names its own, and
+#: the tracker. Each holds ``project`` and ``name`` of the run, and what else the tracker takes.
+SETTINGS = {f"{name}_args": name for name in TRACKERS}
+
+
+def wanted(harness: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The trackers that a ``harness:`` block asks for, with what each is given.
+
+    Raises
+    ------
+    UsageError
+        The package of one is not installed; said before anything is spent.
+    """
+    found = {
+        name: dict(harness[key]) for key, name in SETTINGS.items() if harness.get(key) is not None
+    }
+    for name in found:
+        package(name)
+    return found
+
+
+def track(
+    result: Mapping[str, Any],
+    trackers: Mapping[str, Mapping[str, Any]],
+    warn: Callable[[str], None],
+) -> None:
+    """Log a finished result; a tracker that fails is warned of, the result is kept anyway."""
+    for name, options in trackers.items():
+        try:
+            log_result(result, name, **options)
+        except Exception as error:
+            text = " ".join(str(error).split())[:300]
+            warn(f"the result is not in {name}: {type(error).__name__}: {text}")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .evaluate import adaptive_evaluate, simple_evaluate
     from .observer import Observer
     from .ranking import rank
-    from .results import Result
+    from .result import Result
     from .task import AdaptiveTask
 
 # The harness, which most of these import, takes a second or two.
@@ -18,7 +18,7 @@ _HOME = {
     "AdaptiveTask": "task",
     "Comparison": "comparison",
     "Observer": "observer",
-    "Result": "results",
+    "Result": "result",
     "adaptive_evaluate": "evaluate",
     "compare": "comparison",
     "rank": "ranking",

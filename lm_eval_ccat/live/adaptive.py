@@ -8,36 +8,34 @@ after the other, each with an equal part of what is left of the budget.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..bank.suite import SuiteBank
-from ..errors import RunError, UsageError
+from ..errors import UsageError
 from ..files import safe_name
 from ..harness import internals
 from ..harness.assembly import TaskRun
 from ..harness.outcome import Outcome, leading
 from ..harness.session import TaskSession
 from ..methods.belief import POPULATION
-from ..ranker.references import KnownMean, means_of_known
+from ..ranker.references import KnownMean
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.directory import RunDirectory
-from .begin import open_book, refuse_wrong_directory
 from .entries import ModelSpec
 from .forecast import target_in_words
-from .keep import growing, keep, refuse_file
+from .keep import refuse_file
 from .known import KnownResults
-from .models import Item, OpenModel
+from .models import OpenModel
 from .observer import Observer
 from .outcomes import apart_from, measure
-from .plan import Plan, check_session, plan_of
-from .recorded import answers_at_hand
-from .results import result_of, task_runs
+from .plan import check_session, plan_of
 from .run import Run
 from .spec import Spec
+from .suite import weights_in
+from .task_runs import task_runs
 from .values import BUDGET_KINDS
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
@@ -120,7 +118,8 @@ class Adaptive:
             spec = replace(spec, stop=TARGET)
         elif spec.target_se is not None and spec.known is None:
             spec = replace(spec, stop=spec.stop.replace("decided and ", ""))
-        return cls(spec, run_dir, resume, KnownResults.of(spec.known))
+        known = None if spec.known is None else KnownResults(spec.known)
+        return cls(spec, run_dir, resume, known)
 
     def require_files(self) -> None:
         """Refuse banks and full results that cannot be read, before a model is loaded.
@@ -199,7 +198,7 @@ class AdaptiveTaskRun:
         """
         bank, full = options.spec.bank, options.known
         measured = measure(bank, options.spec.metrics, session, only)
-        said = [check_session(o.bank, session) for o in measured.values()] if bank else []
+        said = [check_session(measured, session)] if bank else []
         on_board = full and full.model
         names = [internals.model_name(session.lm), *([on_board] if on_board else [])]
         measured, own = apart_from(measured, names)
@@ -209,15 +208,8 @@ class AdaptiveTaskRun:
             log.warning("%s: %s", session.name, warning)
         known = None
         if full is not None:
-            if len(measured) > 1:
-                raise UsageError("a leaderboard is of one metric; name one with --metric")
-            outcome = leading(measured)
-            table = full.of_task(session.name, outcome.bank)
-            if table is not None:
-                sampled = options.spec.question == POPULATION
-                means = means_of_known(table, outcome.bank, sampled)
-                known = {name: mean for name, mean in means.items() if name != MODEL}
-            full.scales[session.name] = outcome.metric.scale
+            sampled = options.spec.question == POPULATION
+            known = full.means({session.name: measured}, [MODEL], {}, sampled)
         return cls(session, measured, options, warnings, known)
 
 
@@ -295,13 +287,8 @@ def _group_weights(runs: Mapping[str, AdaptiveTaskRun], group: Any) -> dict[str,
     what = {(m.name, m.scale, *runs[task].measured) for task, m in zip(runs, metrics)}
     if len(what) > 1 or len(methods) > 1:
         return None
-    for config in group.aggregate_metric_list or ():
-        if config.metric == metrics[0].name:
-            return {
-                name: float(len(run.session.doc_ids)) if config.weight_by_size else 1.0
-                for name, run in runs.items()
-            }
-    return None
+    sizes = {name: float(len(run.session.doc_ids)) for name, run in runs.items()}
+    return weights_in(group, [metrics[0].name], sizes)
 
 
 def _run(
@@ -319,78 +306,39 @@ def _run(
         options.of_tasks(list(outcomes), budget),
         outcomes, sessions, runs[0].known, weights,
     )  # fmt: skip
-    spec = options.spec
-    if spec.save_bank:
-        growing(plan, spec.save_bank)
-    model = OpenModel(MODEL, spec.price, plan.measured, plan.sessions)
-    if spec.prior:
-        tasks = list(plan.measured)
-        earlier = answers_at_hand(spec.prior, [MODEL], tasks, plan.single, observer.warn)
-        model.at_hand = earlier[MODEL]
-    with _directory(folder, options.resume) as directory:
-        resume = directory is not None and directory.journal.exists()
+    model = OpenModel(MODEL, options.spec.price, plan.measured, plan.sessions)
+    resume = options.resume
+    if folder is not None and resume:  # of several tasks some may not have begun
+        resume = RunDirectory(folder).journal.exists()
+    with Run(
+        plan.config, folder, observer, resume=resume, plan=plan, make_models=lambda *_: [model]
+    ) as run:
         if not resume and plan.config.target_se is not None:
-            by_default = spec.stop == TARGET
+            by_default = options.spec.stop == TARGET
             say = log.warning if by_default else log.info
             say("%s: %s", "+".join(outcomes), target_in_words(plan, by_default))
-        book = open_book(plan, directory, resume, observer)
-        with closing(model):
-            run = Run(plan, book, [model], observer)
-            ended = run.go()
-            answered = {item for _, item in book.answers}
-            if ended and answered.issuperset(plan.offered):
-                run.beyond([item for item in _beyond(plan, options) if item not in answered])
-        if directory is not None:
-            result = result_of(plan, book, directory.path, interrupted=not ended)
-            directory.write_json("result.json", result.content)
-        if spec.save_bank and book.answers:
-            name = internals.model_name(model.lm)
-            settings = {task: session.settings for task, session in plan.sessions.items()}
-            said = keep(plan, book, spec.save_bank, settings, {MODEL: name})
-            observer.note(said)
-        if not ended:
-            if directory is not None:
+        if run.ask() and _all_are_wanted(run, options.spec):
+            had = {item for _, item in run.book.answers}
+            run.beyond(MODEL, [item for item in plan.documents() if item not in had])
+        run.finish({MODEL: internals.model_name(model.lm)})
+        if not run.ended:
+            if folder is not None:
                 log.warning("interrupted; everything is kept in %s, go on with resume", folder)
             raise KeyboardInterrupt
-        found = task_runs(plan, book, model)
+        found = task_runs(plan, run.book, model)
     return {
         run.outcome.task: replace(found[run.outcome.task], warnings=run.warnings) for run in runs
     }
 
 
-@contextmanager
-def _directory(folder: str | Path | None, resume: bool) -> Iterator[RunDirectory | None]:
-    if folder is None:
-        if resume:
-            raise UsageError("resume needs the run_dir of the run to go on with")
-        yield None
-        return
-    directory = RunDirectory(folder)
-    try:
-        refuse_wrong_directory(directory, resume)
-    except RunError:
-        # Of several tasks some may not have begun; only what exists unasked for is a mistake.
-        if not resume:
-            raise
-    directory.take()
-    try:
-        yield directory
-    finally:
-        directory.release()
-
-
-def _beyond(plan: Plan, options: Adaptive) -> list[Item]:
-    """Documents that the bank does not offer, where all were asked for.
+def _all_are_wanted(run: Run, spec: Spec) -> bool:
+    """Whether all documents were asked for, and all that the bank offers are answered.
 
     A bank may have removed documents, or not know some; a full run has them too.
     """
-    total = len(plan.session.doc_ids)
-    wanted = options.spec.max_items
-    if len(plan.outcomes) > 1 or wanted is None or wanted < total or plan.config.budget:
-        return []
-    offered, task = set(plan.offered), plan.outcome.task
-    every = [d if plan.single else (task, d) for d in plan.session.doc_ids]
-    return [item for item in every if item not in offered]
+    plan, had = run.plan, {item for _, item in run.book.answers}
+    alone = len(plan.sessions) == 1 and spec.max_items is not None and not plan.config.budget
+    return alone and (spec.max_items or 0) >= len(plan.documents()) and had >= set(plan.offered)
 
 
 def _spent(finished: Mapping[str, TaskRun], kind: str) -> float:

@@ -20,13 +20,22 @@ from ..methods.sample.comparison import (
     compare_estimates,
     compare_scores,
 )
+from ..runs.lines import Record
 from ..scores import ScoreTable
 from ..shown import Grid, Shown
 from ..simulation.audit import Claims
-from .document_fields import DocumentFields
 from .fields import Place
 from .observer import Observer
-from .sides import SIDES, Side, model_of, opened, shared_outcomes, side_of, told_apart
+from .sides import (
+    SIDES,
+    DocumentFields,
+    Side,
+    model_of,
+    opened,
+    shared_outcomes,
+    side_of,
+    told_apart,
+)
 from .values import METRICS
 
 #: Settings in which the two sides had better agree.
@@ -69,7 +78,7 @@ class Compared:
         key = f"{self.metric},{self.filter}" if self.filter not in (None, "none") else self.metric
         return f"{self.task}/{key}" if self.task else key
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """JSON values."""
         return {
             "task": self.task,
@@ -145,7 +154,7 @@ class Comparison(Shown):
         ]  # fmt: skip
         return Grid(title, columns, rows, tuple(self.warnings))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """JSON values.
 
         Examples
@@ -315,7 +324,7 @@ def _live(
         raise UsageError("a live model is compared with logs that have samples, not with a table")
     if task is None or len(metrics) > 1:
         raise UsageError("a live model is compared on one task, and by one metric: task=, metric=")
-    plan, outcome, names, found, wider = compare_live(
+    outcome, names, found, wider = compare_live(
         a,
         b,
         metric=metrics[0] if metrics else None,
@@ -327,8 +336,7 @@ def _live(
         observer=observer,
     )
     metric, scale = outcome.metric, outcome.metric.scale.describe()
-    task = plan.outcome.task
-    one = Compared(task, metric.name, outcome.filter, scale, found, {}, beside=wider)
+    one = Compared(outcome.task, metric.name, outcome.filter, scale, found, {}, beside=wider)
     return Comparison(*names, margin, confidence, [one], [])
 
 

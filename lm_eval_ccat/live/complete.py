@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import RunError, UsageError
-from ..harness import internals
 from ..harness.assembly import TaskRun
 from ..harness.model_files import save_model
 from ..masking import MASK, mask
 from ..runs.directory import RunDirectory
 from ..runs.rebuild import banks_at, rebuild
-from ..scores.answers import EarlierAnswer
 from ..scores.readers.lm_eval.files import tasks_of
-from .begin import open_book, require_same
-from .entries import ModelSpec
 from .logged import logged_config, run_beside
-from .models import Item, SessionModel
+from .models import SessionModel
 from .observer import Observer
-from .plan import Plan, make_plan
-from .quiet import quiet_harness
-from .ranking import Config, make_models
-from .recorded import answers_at_hand
-from .results import task_runs
 from .run import Run
-from .spec import Spec
-from .tasks import require_model_types
+from .spec import Config, Spec
+from .task_runs import task_runs
 from .values import ANY
 
 #: Where the full results lie in a run directory.
@@ -81,32 +71,35 @@ def complete(
     --------
     >>> complete("my_task.run", ["gpt2"])                       # doctest: +SKIP
     """
-    directory, watcher = RunDirectory(directory_of(run_dir)), observer or Observer()
+    place, watcher = directory_of(run_dir), observer or Observer()
+    of_run = place == Path(run_dir)
     if config is not None:
-        settings = Spec.read(config, warn=watcher.warn).require_ranking()
-    elif directory.path == Path(run_dir):
-        header = directory.present_identity()
-        settings = replace(Spec.recorded(header["config"]), bank=str(banks_at(directory.path)))
+        spec = Spec.read(config, warn=watcher.warn).require_ranking()
+        if not of_run:
+            spec = replace(spec, prior={ANY: [str(run_dir)]})
+    elif of_run:
+        recorded = RunDirectory(place).present_identity()["config"]
+        spec = replace(Spec.recorded(recorded), bank=str(banks_at(place)))
     else:
-        settings = logged_config(Path(run_dir), include_path)
+        spec = logged_config(Path(run_dir), include_path)
     if config is None:
-        _refuse_masked(settings, directory.path)
-    elif directory.path != Path(run_dir):
-        settings = replace(settings, prior={ANY: [str(run_dir)]})
-    names = list(models or [entry.name for entry in settings.models])
-    entries = [settings.model(name) for name in names]
-    directory.take()
-    try:
-        with quiet_harness(directory.path / "run.log", watcher.warn):
-            require_model_types(replace(settings, models=tuple(entries)))
-            internals.require_backends(str(entry.model) for entry in entries)
-            plan = make_plan(settings)
-            if directory.path != Path(run_dir):
-                _begin(plan, directory, watcher)
-            require_same(directory, plan)
-            return {entry.name: _complete(plan, directory, entry, watcher) for entry in entries}
-    finally:
-        directory.release()
+        _refuse_masked(spec, place)
+    # Logs may be gone since; what the ranking took of them is in its journal.
+    there = {name: [p for p in paths if Path(p).exists()] for name, paths in spec.prior.items()}
+    spec = replace(spec, prior={name: paths for name, paths in there.items() if paths})
+    names = list(models or [entry.name for entry in spec.models])
+    for name in names:
+        spec.model(name)
+    begun = RunDirectory(place).journal.exists()
+    with Run(spec, place, watcher, resume=begun or of_run, asked=names) as run:
+        if not of_run:  # a ranking that asks nothing itself, in which what is beyond it is kept
+            run.book.event("end", reason="every document is asked, whatever it tells")
+        run.require_same()
+        run.book, _ = rebuild(place)
+        if not run.book.done:
+            raise RunError(f"{place} is not finished; let `rank --resume` end it first")
+        run.book.count_all()
+        return {model.name: _complete(run, model, place / FOLDER) for model in run.models}
 
 
 def directory_of(run_dir: str | Path) -> Path:
@@ -116,74 +109,37 @@ def directory_of(run_dir: str | Path) -> Path:
     return place if is_run else run_beside(place)
 
 
-def _begin(plan: Plan, directory: RunDirectory, watcher: Observer) -> None:
-    """A ranking that asks nothing itself, in which what is beyond it can be kept."""
-    book = open_book(plan, directory, directory.journal.exists(), watcher)
-    book.event("end", reason="every document is asked, whatever it tells")
-
-
-def _complete(
-    plan: Plan, directory: RunDirectory, entry: ModelSpec, watcher: Observer
-) -> dict[str, TaskRun]:
-    book, _ = rebuild(directory.path)
-    if not book.done:
-        raise RunError(f"{directory.path} is not finished; let `rank --resume` end it first")
-    if entry.name in book.tally.set_aside:
+def _complete(run: Run, model: SessionModel, folder: Path) -> dict[str, TaskRun]:
+    """Ask one model what it lacks, and write its files."""
+    plan, book, name = run.plan, run.book, model.name
+    if name in book.tally.set_aside:
         raise RunError(
-            f"{entry.name} was set aside ({book.tally.set_aside[entry.name]}); take it up again "
-            "with `rank --resume --retry`"
+            f"{name} was set aside ({book.tally.set_aside[name]}); take it up again with "
+            "`rank --resume --retry`"
         )
-    book.count_all()
-    had = {item for name, item in book.answers if name == entry.name}
-    every = [
-        doc if plan.single else (task, doc)
-        for task, session in plan.sessions.items()
-        for doc in session.doc_ids
-    ]
-    left = [item for item in every if item not in had]
-    [model] = make_models(plan, [entry], watcher)
-    with closing(model):
-        if left:
-            model.open()
-            model.at_hand = _fitting(plan, model, left)
-            if plan.config.prior and not had and not model.at_hand:
-                raise UsageError(
-                    f"none of the answers of {entry.name} that are there is to a prompt of this "
-                    "run; say how it was run: --config FILE"
-                )
-        there = len(had) + len(model.at_hand)
-        asked = len(every) - there
-        watcher.note(f"{entry.name}: {there} answers are there, {asked} documents are asked.")
-        if left:
-            Run(plan, book, [model], watcher).beyond(left)
-        runs = task_runs(plan, book, model)
-    lacking = [task for task, run in runs.items() if not run.complete]
+    had = {item for who, item in book.answers if who == name}
+    left = [item for item in plan.documents() if item not in had]
+    if left:
+        model.open()
+        fitting = [item for item in left if model.has_at_hand(item)]
+        if run.spec.prior and not had and not fitting:
+            raise UsageError(
+                f"none of the answers of {name} that are there is to a prompt of this run; say "
+                "how it was run: --config FILE"
+            )
+        there, asked = len(had) + len(fitting), len(left) - len(fitting)
+        run.observer.note(f"{name}: {there} answers are there, {asked} documents are asked.")
+        run.beyond(name, left)
+    runs = task_runs(plan, book, model)
+    model.close()
+    lacking = [task for task, one in runs.items() if not one.complete]
     if lacking:
-        raise RunError(f"{entry.name} lacks documents of {', '.join(lacking)}; complete it again")
-    for run in runs.values():
+        raise RunError(f"{name} lacks documents of {', '.join(lacking)}; complete it again")
+    entry = plan.config.model(name)
+    for task, one in runs.items():
         arguments = mask(entry.model_args)
-        folder = directory.path / FOLDER
-        runs = {run.session.name: run}
-        save_model(folder, entry.name, runs, {}, str(entry.model), arguments, {}, BOOTSTRAP)
+        save_model(folder, name, {task: one}, {}, str(entry.model), arguments, {}, BOOTSTRAP)
     return runs
-
-
-def _fitting(plan: Plan, model: SessionModel, left: Sequence[Item]) -> dict[Item, EarlierAnswer]:
-    """Earlier answers to what is left, to the very same prompts."""
-    names = [entry.name for entry in plan.config.models]
-    # Logs may be gone since; what the ranking took of them is in its journal.
-    prior = {
-        name: there
-        for name, paths in plan.config.prior.items()
-        if (there := [path for path in paths if Path(path).exists()])
-    }
-    found = answers_at_hand(prior, names, list(plan.measured), plan.single)
-    own, fitting = found[model.name], {}
-    for item in left:
-        task, doc = model.place(item)
-        if item in own and own[item].prompt_hash == model.sessions[task].prompt_hash(doc):
-            fitting[item] = own[item]
-    return fitting
 
 
 def _refuse_masked(config: Spec, folder: Path) -> None:

@@ -18,6 +18,7 @@ from .fields import (
     TEXT,
     Kind,
     Place,
+    Values,
     nested,
     number,
     option,
@@ -42,7 +43,7 @@ class ModelSpec:
         None, TEXT, "Model type of lm_eval (`hf`, `vllm`, `local-completions`, ...).",
         "rank compare",
     )
-    model_args: dict[str, Any] = option(
+    model_args: Values = option(
         dict, MAPPING, "Its arguments, a mapping or `a=b,c=d`; credentials are masked in files.",
         "rank compare",
     )

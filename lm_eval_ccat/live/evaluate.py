@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +29,10 @@ from .spec import OLD, Spec
 from .surfaces import takes_options
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
+
+
+#: As `lm_eval.simple_evaluate` returns them.
+Results = dict[str, Any]
 
 
 @dataclass
@@ -52,7 +56,7 @@ def adaptive_evaluate(
     *,
     observer: Observer | None = None,
     **arguments: Any,
-) -> dict[str, Any] | None:
+) -> Results | None:
     """Evaluate a model on the most informative documents of each task.
 
     Parameters
@@ -87,17 +91,14 @@ def adaptive_evaluate(
     """
     names = {*options_of(Spec), *OLD, "run_dir", "resume"} - {"tasks", "models", "harness"}
     options = Adaptive.read({k: arguments.pop(k) for k in list(arguments) if k in names})
-    refuse_subsets(arguments.get("limit"), arguments.get("samples"))
+    where = {"model": model, "model_args": model_args, "tasks": tasks}
     if "include_path" in arguments:
         # The metadata that the harness would give a task manager of its own.
         metadata = {**internals.model_arguments(model_args), **(arguments.get("metadata") or {})}
         arguments["task_manager"] = internals.task_manager(
             tasks or [], arguments.pop("include_path"), metadata
         )
-    with adaptively(options, arguments.get("num_fewshot"), observer):
-        return internals.stock_simple_evaluate(
-            model=model, model_args=model_args, tasks=tasks, **arguments
-        )
+    return _call(options, observer, {**where, **arguments})
 
 
 def simple_evaluate(
@@ -107,7 +108,7 @@ def simple_evaluate(
     *,
     adaptive: Mapping[str, Any] | None = None,
     **arguments: Any,
-) -> dict[str, Any] | None:
+) -> Results | None:
     """`lm_eval.simple_evaluate` with an ``adaptive`` argument.
 
     Parameters
@@ -125,16 +126,23 @@ def simple_evaluate(
     >>> results["n-samples"]["my_task"]
     {'original': 120, 'effective': 15}
     """
-    if adaptive is None:
-        return internals.stock_simple_evaluate(
-            model=model, model_args=model_args, tasks=tasks, **arguments
-        )
-    options = Adaptive.read(adaptive)
-    refuse_subsets(arguments.get("limit"), arguments.get("samples"))
-    with adaptively(options, arguments.get("num_fewshot")):
-        return internals.stock_simple_evaluate(
-            model=model, model_args=model_args, tasks=tasks, **arguments
-        )
+    options = None if adaptive is None else Adaptive.read(adaptive)
+    where = {"model": model, "model_args": model_args, "tasks": tasks}
+    return _call(options, None, {**where, **arguments})
+
+
+def _call(
+    options: Adaptive | None, observer: Observer | None, arguments: dict[str, Any]
+) -> Results | None:
+    """The harness's own `simple_evaluate`; adaptive, where there are options."""
+    if options is not None:
+        refuse_subsets(arguments.get("limit"), arguments.get("samples"))
+    adaptive = nullcontext() if options is None else adaptively(
+        options, arguments.get("num_fewshot"), observer
+    )  # fmt: skip
+    with adaptive:
+        results: Results | None = internals.stock_simple_evaluate(**arguments)
+    return results
 
 
 @contextmanager
@@ -196,7 +204,7 @@ def _adaptive_tasks(tasks: Mapping[str, Any]) -> dict[str, Adaptive]:
     return {name: options for name, options in found.items() if options is not None}
 
 
-def _evaluate(evaluation: Evaluation) -> dict[str, Any] | None:
+def _evaluate(evaluation: Evaluation) -> Results | None:
     chosen = _adaptive_tasks(evaluation.tasks)
     if not chosen:
         return None

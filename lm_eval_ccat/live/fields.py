@@ -14,6 +14,8 @@ from ..plugins import did_you_mean
 
 T = TypeVar("T")
 Schema = dict[str, Any]
+#: Options by name, as files, flags and Python give them.
+Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def options_of(cls: Any) -> dict[str, Option]:
     return {f.name: f.metadata["option"] for f in fields(cls) if "option" in f.metadata}
 
 
-def read_values(cls: Any, values: Any, place: Place) -> dict[str, Any]:
+def read_values(cls: Any, values: Any, place: Place) -> Values:
     """Checked values of a dataclass's options, those that are not None.
 
     Raises
@@ -249,7 +251,7 @@ def _file(value: Any, place: Place) -> str:
     return place.beside(_text(value, place))
 
 
-def _mapping(value: Any, place: Place) -> dict[str, Any]:
+def _mapping(value: Any, place: Place) -> Values:
     if isinstance(value, str):
         return pairs_of(value, place)
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
@@ -257,7 +259,7 @@ def _mapping(value: Any, place: Place) -> dict[str, Any]:
     return dict(value)
 
 
-def pairs_of(text: str, place: Place) -> dict[str, Any]:
+def pairs_of(text: str, place: Place) -> Values:
     """What ``a=b,c=d`` says, values as YAML has them.
 
     Raises
@@ -267,7 +269,7 @@ def pairs_of(text: str, place: Place) -> dict[str, Any]:
     """
     import yaml
 
-    values: dict[str, Any] = {}
+    values: Values = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         key, equals, value = part.partition("=")
         if not equals:
@@ -309,7 +311,7 @@ def either(must: str, **shapes: tuple[str, Kind]) -> Kind:
     """Of a mapping with one key only, its amount: ``{items: 80}``; a flag for each key."""
     kinds = {key: kind for key, (_, kind) in shapes.items()}
 
-    def read(value: Any, place: Place) -> dict[str, Any]:
+    def read(value: Any, place: Place) -> Values:
         if not isinstance(value, Mapping) or len(value) != 1 or next(iter(value)) not in kinds:
             raise UsageError(f"`{place.path}:` must be {must}, not {value!r}")
         [(key, amount)] = value.items()

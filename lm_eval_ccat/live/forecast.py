@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ..methods.sample.planning import (
@@ -14,6 +15,8 @@ from ..methods.sample.planning import (
     items_for_error,
     items_needed,
 )
+from ..runs.lines import Record
+from .failures import describe
 
 #: Differences of two models, on [0, 1], for which the items are forecast.
 GAPS = (0.2, 0.1, 0.05, 0.02)
@@ -22,10 +25,11 @@ MOST_PLAYED = 400
 
 if TYPE_CHECKING:
     from .entries import ModelSpec
+    from .models import Item, SessionModel
     from .plan import Plan
 
 
-def forecast(plan: Plan) -> dict[str, Any]:
+def forecast(plan: Plan) -> Record:
     """Least and most items and cost per model, as JSON values.
 
     A ranking takes at least the warm-up and at most what the budget and ``max_items`` allow; where
@@ -41,7 +45,7 @@ def forecast(plan: Plan) -> dict[str, Any]:
     alone = max(least, min(most, int(answers) - least * (len(config.models) - 1)))
     expected = [plan.forecasts[entry.name] for entry in config.models]
     all_known, each_once = all(c.known for c in expected), sum(c.mean for c in expected)
-    models: dict[str, dict[str, Any]] = {}
+    models: dict[str, Record] = {}
     for entry in config.models:
         cost = plan.forecasts[entry.name]
         most = alone
@@ -269,3 +273,64 @@ def _at_once(entry: ModelSpec) -> int:
         except (TypeError, ValueError):
             continue
     return 1
+
+
+# -- one small request to each model, before anything is spent on more -------------------------
+
+
+def probe_models(plan: Plan, models: Sequence[SessionModel]) -> dict[str, Record]:
+    """Ask each model its shortest document once.
+
+    Models behind servers are asked at the same time; local ones are loaded one after the other.
+    Nothing is tried again, and what a model answered or why it could not is told, not raised.
+
+    Parameters
+    ----------
+    plan : Plan
+    models : sequence of SessionModel
+        One per model; closed in the end.
+
+    Returns
+    -------
+    dict of model to dict
+        ``ok``, and either ``answer``, ``seconds`` and ``usd`` or ``error``.
+    """
+    item = _shortest(plan)
+    found: dict[str, Record] = {}
+    remote: list[SessionModel] = []
+    try:
+        for model in models:
+            try:
+                model.open()
+            except Exception as error:  # whatever a model type raises where it cannot be made
+                found[model.name] = {"ok": False, "error": describe(error)}
+                continue
+            if model.remote:
+                remote.append(model)
+            else:
+                found[model.name] = _ask(plan, model, item)
+                model.close()
+        with ThreadPoolExecutor(max(1, len(remote))) as threads:
+            answers = threads.map(lambda model: _ask(plan, model, item), remote)
+            found.update(zip((model.name for model in remote), answers))
+    finally:
+        for model in remote:
+            model.close()
+    return {model.name: found[model.name] for model in models}
+
+
+def _shortest(plan: Plan) -> Item:
+    docs = plan.bank.doc_ids
+    doc = min(docs, key=lambda doc: sum(map(len, plan.session.prompts(doc))))
+    return plan.item(plan.outcome.task, doc)
+
+
+def _ask(plan: Plan, model: SessionModel, item: Item) -> Record:
+    try:
+        [answer] = model.ask([item])
+    except Exception as error:
+        return {"ok": False, "error": describe(error)}
+    said = " ".join(str(text) for group in answer.responses for text in group)
+    till = plan.till(plan.config.model(model.name))
+    _, usd = till.charge(answer.tokens, answer.seconds, answer.judge_usd)
+    return {"ok": True, "answer": said[:200], "seconds": answer.seconds, "usd": usd}

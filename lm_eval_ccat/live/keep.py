@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -13,10 +13,12 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.observations import Observation
 from ..bank.suite import SuiteBank
-from ..errors import UsageError
+from ..errors import BankError, UsageError
 from ..harness.outcome import Outcome
 from ..runs.book import Book
 from ..upkeep.grow import grow, readiness, require_growing
+from .models import SessionModel
+from .observer import Observer
 from .outcomes import banks_of
 from .plan import Plan
 
@@ -76,29 +78,41 @@ def _growing(outcomes: Mapping[str, Outcome], place: Path, task: str) -> dict[st
 def keep(
     plan: Plan,
     book: Book,
-    path: str | Path,
-    settings: Mapping[str, Mapping[str, Any]],
-    names: Mapping[str, str] | None = None,
-) -> str:
-    """Add what a ranking observed to its growing banks; what was kept, in words.
+    models: Sequence[SessionModel],
+    observer: Observer,
+    names: Mapping[str, str],
+) -> None:
+    """Add what a ranking observed to its growing banks; a trouble with them is warned of.
+
+    The place of ``save_bank:`` is a file; a folder where there are several tasks or outcomes, or
+    where it is one already. Banks of other tasks in it stay.
 
     Parameters
     ----------
     plan : Plan
     book : Book
-    path : path
-        A file; a folder where there are several tasks or outcomes, or where it is one already.
-        Banks of other tasks in it stay.
-    settings : mapping
-        Evaluation settings of the run, by task.
-    names : mapping, optional
-        What the models of the ranking are called in the bank.
-
-    Raises
-    ------
-    BankError
-        The file cannot be written, or every model is in the bank already.
+    models : sequence of SessionModel
+    observer : Observer
+    names : mapping
+        What models of the ranking are called in the bank, where it is something else.
     """
+    if not any("score" in answer for answer in book.answers.values()):
+        return
+    opened = next((model.sessions for model in models if model.sessions), plan.sessions)
+    settings = {task: session.settings for task, session in opened.items()}
+    try:
+        observer.note(_keep(plan, book, str(plan.config.save_bank), settings, names))
+    except BankError as error:
+        observer.warn(f"save_bank: {error}")
+
+
+def _keep(
+    plan: Plan,
+    book: Book,
+    path: str,
+    settings: Mapping[str, Mapping[str, Any]],
+    names: Mapping[str, str],
+) -> str:
     today = date.today().isoformat()
     banks, place = growing(plan, path), Path(path)
     old = {task: of for task, of in _banks_in(place).items() if task not in banks}
@@ -108,7 +122,7 @@ def keep(
             stated = {k: v for k, v in settings[task].items() if k != "chat_template_sha"}
             for name, bank in of.items():
                 own = replace(bank, settings=bank.settings or stated)
-                seen = _observed(plan, book, (task, name), bank, today, names or {})
+                seen = _observed(plan, book, (task, name), bank, today, names)
                 made.setdefault(task, {})[name] = (
                     grow(own, seen, today, join) if seen or own.observations else own
                 )
@@ -116,7 +130,7 @@ def keep(
         if len({bank.method for bank in every}) == 1:
             break
     least = min((b for of in made.values() for b in of.values()), key=lambda b: len(b.models))
-    if plan.single and not place.is_dir():
+    if isinstance(plan.banks, ItemBank) and not place.is_dir():
         least.save(path)
     else:
         SuiteBank({**old, **made}).save(path)
@@ -144,7 +158,7 @@ def _observed(
         score = record.get("score")
         if isinstance(score, Mapping):
             score = score.get(of[1])
-        task, doc = (of[0], item) if plan.single else item
+        task, doc = plan.place(item)
         if task != of[0]:
             continue
         if score is None or doc not in bank.index:

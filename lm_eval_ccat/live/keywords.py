@@ -97,7 +97,7 @@ class Keywords(TypedDict, total=False):
     """When to repeat a request and when to set a model aside, see below."""
     accept_change: bool | None
     """Decide pairs of a model although its server named another model or fingerprint during the
-    run."""
+    run, and resume although the code that scores has changed."""
     fail_on_empty: float | None
     """Exit with 4 if a larger share of a model's answers is empty."""
     harness: Mapping[str, Any] | None

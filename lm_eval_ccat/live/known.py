@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..bank import ItemBank
 from ..errors import ScaleError, UsageError
-from ..metrics.scale import Scale
+from ..harness.outcome import Outcome
+from ..ranker.references import KnownMean, means_of_known
 from ..scores import ScoreTable
 
 
@@ -51,35 +53,11 @@ class KnownResults:
         Harness logs (a directory may hold several tasks) or score tables.
     model : str, optional
         Name of the model that is run: its own earlier results are no fixed point.
-
-    Attributes
-    ----------
-    tables : dict of str to ScoreTable
-        What was used, by task, without the model that is run.
-    scales : dict of str to Scale
-        Of the run's own scores by task, in whose units a leaderboard shows all.
     """
 
     source: Any
     model: str | None = None
-    tables: dict[str, ScoreTable] = field(default_factory=dict)
-    scales: dict[str, Scale] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, given: Any) -> KnownResults | None:
-        """From what a user gave; None stays None.
-
-        Raises
-        ------
-        UsageError
-            A path does not exist.
-        """
-        if given is None or isinstance(given, KnownResults):
-            return given
-        for source in given.values() if isinstance(given, Mapping) else [given]:
-            if not isinstance(source, ScoreTable) and not Path(source).exists():
-                raise UsageError(f"{source}: no such file or directory of scores (leaderboard)")
-        return cls(given)
+    _tables: dict[str, ScoreTable] = field(default_factory=dict)
 
     def of_task(self, task: str, bank: ItemBank) -> ScoreTable | None:
         """Full results of one task by the bank's metric and filter, on its scale.
@@ -91,7 +69,7 @@ class KnownResults:
         UsageError
             They are of no other model than the one that is run.
         """
-        if task not in self.tables:
+        if task not in self._tables:
             source = self.source
             if isinstance(source, Mapping):
                 if task not in source:
@@ -102,5 +80,51 @@ class KnownResults:
                 if len(table.models) == 1:
                     raise UsageError(f"the leaderboard holds no other model than {self.model!r}")
                 table = table.without([self.model])
-            self.tables[task] = table
-        return self.tables[task]
+            self._tables[task] = table
+        return self._tables[task]
+
+    def means(
+        self,
+        measured: Mapping[str, Mapping[str, Outcome]],
+        new: Collection[str],
+        weights: Mapping[str, float],
+        sampled: bool = False,
+    ) -> dict[str, KnownMean] | None:
+        """What is known of models with results on all tasks, in what is ranked by; else None.
+
+        Parameters
+        ----------
+        measured : mapping of task to (mapping of name to Outcome)
+        new : collection of str
+            Models to be ranked.
+        weights : mapping of task to float
+            Of several tasks.
+        sampled : bool, optional
+            See `means_of_known`.
+
+        Raises
+        ------
+        UsageError
+            There are several metrics, or no model has results on all of several tasks.
+        """
+        by_task = []
+        for task, outcomes in measured.items():
+            if len(outcomes) > 1:
+                raise UsageError(
+                    "full results of other models (known, leaderboard) go with one metric; name it "
+                    "in metrics"
+                )
+            [outcome] = outcomes.values()
+            table = self.of_task(task, outcome.bank)
+            found = {} if table is None else means_of_known(table, outcome.bank, sampled)
+            by_task.append({name: mean for name, mean in found.items() if name not in new})
+        total = sum(weights.get(task, 1.0) for task in measured)
+        share = np.array([weights.get(task, 1.0) / total for task in measured])
+        means: dict[str, KnownMean] = {}
+        for name in (n for n in by_task[0] if all(n in one for one in by_task)):
+            mean, error, kept = np.array([one[name] for one in by_task]).T
+            spread = float(np.sqrt((share**2 * error**2).sum()))
+            means[name] = (float(share @ mean), spread, float(share @ kept))
+        if not means and len(by_task) > 1:
+            raise UsageError("no model of `known:` has results on every task of the ranking")
+        return means or None

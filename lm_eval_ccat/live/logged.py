@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..errors import UsageError
 from ..scores.readers.lm_eval.files import Run, find_runs, tasks_of
 from ..scores.readers.lm_eval.settings import settings_of
+from .fields import Values
 from .spec import Spec
 
 #: What follows the name of an output folder in that of the run directory beside it.
@@ -80,13 +80,13 @@ def _named(run: Run) -> Run:
     return replace(run, task=names[0]) if names else run
 
 
-def _entry(name: str, run: Run) -> dict[str, Any]:
+def _entry(name: str, run: Run) -> Values:
     config = run.results.get("config") or {}
     entry = {key: config.get(key) for key in ("model", "model_args", "batch_size", "device")}
     return {"name": name, **{key: value for key, value in entry.items() if value is not None}}
 
 
-def _harness(runs: Mapping[str, Run]) -> dict[str, Any]:
+def _harness(runs: Mapping[str, Run]) -> Values:
     """What the harness was told of a model's tasks, as ``harness:`` of a ranking takes it."""
     run = next(iter(runs.values()))
     known, config = settings_of(run), run.results.get("config") or {}

@@ -22,6 +22,7 @@ from ..harness import Administered, TaskSession, internals
 from ..harness.outcome import Outcome, leading
 from ..harness.prices import Price, Tokens
 from ..harness.transport import Transport, pooled
+from ..runs.lines import Record
 from ..scores.answers import EarlierAnswer
 from .calls import Calls
 from .entries import ModelSpec
@@ -78,12 +79,12 @@ class Answer:
     judge_usd: float = 0.0
     prompt_hash: str | None = None
     responses: list[Any] = field(default_factory=list)
-    served: list[dict[str, Any]] = field(default_factory=list)
+    served: list[Record] = field(default_factory=list)
     empty: bool = False
     prior: str | None = None
     unscored: tuple[str, ...] = ()
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Record:
         """The part that is kept in the journal beside score and cost."""
         tokens = self.tokens
         some = {
@@ -236,16 +237,20 @@ class SessionModel(Model):
         self._require_scores(task)
         return answers
 
+    def has_at_hand(self, item: Item) -> bool:
+        """Whether an item was answered before, to the very same prompt."""
+        task, doc = self.place(item)
+        earlier = self.at_hand.get(item)
+        return earlier is not None and earlier.prompt_hash == self.sessions[task].prompt_hash(doc)
+
     def _given_before(self, items: Sequence[Item]) -> list[Answer]:
         """Answers to these of the items that were given before, to the very same prompt."""
         answers = []
         for item in items:
-            task, doc = self.place(item)
-            earlier = self.at_hand.pop(item, None)
-            if earlier is None or earlier.prompt_hash != self.sessions[task].prompt_hash(doc):
-                continue
-            one = self._replay(item, earlier.responses)
-            answers.append(self._answer(item, one, task, earlier.source))
+            fits, earlier = self.has_at_hand(item), self.at_hand.pop(item, None)
+            if fits and earlier is not None:
+                one = self._replay(item, earlier.responses)
+                answers.append(self._answer(item, one, self.place(item)[0], earlier.source))
         return answers
 
     def _answer(self, item: Item, one: Administered, task: str, prior: str | None = None) -> Answer:
@@ -344,7 +349,7 @@ class HarnessModel(SessionModel):
     entry : ModelSpec
     spec : Spec
     measured : mapping of task to (mapping of name to Outcome)
-    check : callable
+    check : callable, optional
         Called with each open session; raises where the bank does not fit.
     """
 
@@ -353,7 +358,7 @@ class HarnessModel(SessionModel):
         entry: ModelSpec,
         spec: Spec,
         measured: Measured,
-        check: Callable[[TaskSession], None],
+        check: Callable[[TaskSession], object] | None = None,
     ) -> None:
         super().__init__(entry.name, entry.price, measured, {})
         self.entry = entry
@@ -377,8 +382,9 @@ class HarnessModel(SessionModel):
                 session.lm = lm
         else:
             sessions = self._open_sessions(lm)
-            for session in sessions.values():
-                self._check(session)
+            if self._check is not None:
+                for session in sessions.values():
+                    self._check(session)
             self.sessions = sessions
         self.set_width(lm, self.entry.concurrency)
 

@@ -21,12 +21,13 @@ from ..harness.prices import Tokens
 from ..harness.task_metrics import script_note
 from ..methods.belief import POPULATION
 from ..metrics.scale import Scale
-from ..ranker import Ranker
-from ..ranker.references import KnownMean, means_of_known
+from ..ranker import Ranker, StoppingRule
+from ..ranker.references import KnownMean
+from ..runs.lines import Record
 from ..runs.rebuild import make_ranker
 from ..simulation.audit import WEIGHTED_MEAN
 from .entries import ModelSpec
-from .known import read_known
+from .known import KnownResults
 from .models import Item
 from .money import (
     Forecast,
@@ -42,6 +43,8 @@ from .spec import Spec
 from .suite import reported_groups, task_weights
 from .tasks import probe
 
+#: What of a run's identity tells whether answers are scored by the same code.
+SCORING = "scoring_code_sha256"
 #: Items of all tasks together that each model of a ranking of several tasks gets first.
 GROUP_WARMUP = 60
 
@@ -72,6 +75,8 @@ class Plan:
         Of the banks.
     of_harness : dict of name to Group
         Groups of the tasks, as the harness has them.
+    rule : StoppingRule or None
+        When to stop, where the words of ``stop:`` do not say it.
     """
 
     config: Spec
@@ -86,11 +91,20 @@ class Plan:
     groups: dict[str, dict[str, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     of_harness: dict[str, Any] = field(default_factory=dict)
+    rule: StoppingRule | None = None
 
     @property
-    def single(self) -> bool:
-        """Whether one outcome of one task is all; an item is then its doc_id alone."""
-        return len(self.measured) == 1 and len(next(iter(self.measured.values()))) == 1
+    def title(self) -> str:
+        """The task, in a word."""
+        return self.outcome.task if len(self.measured) == 1 else "all tasks"
+
+    def item(self, task: str, doc_id: Any) -> Item:
+        """An item as the ranking names it, and its files: where one outcome is all, its doc_id."""
+        return doc_id if _alone(self.measured) else (task, doc_id)
+
+    def place(self, item: Item) -> tuple[str, Any]:
+        """(task, doc_id) of an item."""
+        return item if isinstance(item, tuple) else (self.outcome.task, item)
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
@@ -105,8 +119,8 @@ class Plan:
     @property
     def banks(self) -> ItemBank | dict[str, dict[str, ItemBank]]:
         """What the Ranker ranks on."""
-        if self.single:
-            return self.bank
+        if only := _alone(self.measured):
+            return only.bank
         return {t: {k: o.bank for k, o in of.items()} for t, of in self.measured.items()}
 
     @property
@@ -157,15 +171,6 @@ class Plan:
         """The time budget."""
         return self.config.budget.get("seconds")
 
-    def expected_cost(self, model: str, item: Item) -> float:
-        """What an attempt counts of which nobody knows whether it was billed.
-
-        Nothing where the budget counts documents: one without an answer is none.
-        """
-        if self.currency == "items":
-            return 0.0
-        return self.prices[model] * (1.0 if self.units is None else self.units[item])
-
     def expected_usd(self, model: str, item: Item) -> float | None:
         """Dollars that an attempt is expected to cost; None where the price is not known."""
         forecast = self.forecasts[model]
@@ -177,10 +182,11 @@ class Plan:
         """What charges one model's documents."""
         return till_of(entry, self.config, self.currency)
 
-    def ranker_arguments(self) -> dict[str, Any]:
+    def ranker_arguments(self) -> Record:
         """What the Ranker is made with, as JSON values for the journal's header."""
-        config, units, of_ranker = self.config, self.units, {}
-        if not self.single:
+        config, units = self.config, self.units
+        of_ranker: Record = {}
+        if not _alone(self.measured):
             of_ranker["weights"] = self.shares()
         if self.groups:
             of_ranker["groups"] = self.groups
@@ -221,9 +227,10 @@ class Plan:
 
     def _in_order(self, units: Mapping[Item, float]) -> Any:
         """Units in bank order; with several outcomes or tasks by task."""
-        if self.single:
-            return [units[item] for item in self.items()]
-        return {t: [units[t, d] for d in o.bank.doc_ids] for t, o in self.outcomes.items()}
+        found = {
+            t: [units[self.item(t, d)] for d in o.bank.doc_ids] for t, o in self.outcomes.items()
+        }
+        return found[self.outcome.task] if _alone(self.measured) else found
 
     def shares(self) -> dict[str, dict[str, float]]:
         """Weights of all outcomes: those of their tasks, shared out by their own."""
@@ -236,9 +243,11 @@ class Plan:
 
     def items(self) -> list[Item]:
         """Every item, in bank order."""
-        if self.single:
-            return list(self.bank.doc_ids)
-        return [(task, d) for task, o in self.outcomes.items() for d in o.bank.doc_ids]
+        return [self.item(task, d) for task, o in self.outcomes.items() for d in o.bank.doc_ids]
+
+    def documents(self) -> list[Item]:
+        """Every document of the tasks, those that no bank knows included."""
+        return [self.item(task, d) for task, s in self.sessions.items() for d in s.doc_ids]
 
     @property
     def offered(self) -> list[Item]:
@@ -251,11 +260,13 @@ class Plan:
 
     def new_ranker(self) -> Ranker:
         """A Ranker in its initial state."""
-        return make_ranker(self.banks, self.ranker_arguments())
+        rule = {} if self.rule is None else {"stop": self.rule}
+        return make_ranker(self.banks, {**self.ranker_arguments(), **rule})
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Record:
         """What a reader of the run needs to know of it, as JSON values."""
         every = [o for of in self.measured.values() for o in of.values()]
+        several = not _alone(self.measured)
         of_each = {t: {k: _facts_of(o) for k, o in of.items()} for t, of in self.measured.items()}
         return {
             "bank_sha256": "+".join(o.bank.sha256 for o in every),
@@ -267,11 +278,11 @@ class Plan:
                 "scale": self.scale.to_dict(),
                 "estimand": self.estimand,
                 "currency": self.currency,
-                **({} if self.single else {"outcomes": of_each}),
+                **({"outcomes": of_each} if several else {}),
             },
         }
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Record:
         """The journal's header: `facts`, and what must be the same for a run to be resumed."""
         config = self.config.public()
         outcome, sessions, facts = self.outcome, self.sessions.values(), self.facts()
@@ -282,14 +293,15 @@ class Plan:
             "documents": sum(len(s.doc_ids) for s in sessions),
             "documents_sha256": _sha(docs),
             "prompts_sha256": _sha(prompts),
+            SCORING: _sha("".join(internals.scoring_code(s.task) for s in sessions)),
             "metric": outcome.metric.name,
             "filter": outcome.filter,
-            **({} if self.single else {"outcomes": facts["report"]["outcomes"]}),
+            **{k: v for k, v in facts["report"].items() if k == "outcomes"},
             "settings": json.loads(json.dumps(self._settings(), default=str)),
         }
         return {**facts, "config": config, "task": task, "ranker": self.ranker_arguments()}
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> Record:
         """How the tasks are run; of several by task."""
         if len(self.sessions) == 1:
             return dict(self.session.settings)
@@ -339,43 +351,12 @@ def make_plan(config: Spec) -> Plan:
     if len(sessions) > 1:
         weights = task_weights(config.weights, measured, groups)
         reported = reported_groups(measured, groups)
-    plan = plan_of(config, measured, sessions, None, weights)
-    return replace(
-        plan, groups=reported, known=_known(plan), warnings=tuple(warnings), of_harness=dict(groups)
-    )
-
-
-def _known(plan: Plan) -> dict[str, KnownMean] | None:
-    """What is known of models with full results, in what is ranked by; of all tasks or not at all.
-
-    Raises
-    ------
-    UsageError
-        There are several metrics, or no model has results on all tasks.
-    """
-    config = plan.config
-    if config.known is None:
-        return None
-    if any(len(of) > 1 for of in plan.measured.values()):
-        raise UsageError("`known:` works with one metric; name it in `metrics:`")
-    new, sampled = {m.name for m in config.models}, config.question == POPULATION
-    by_task = []
-    for outcome in plan.outcomes.values():
-        table = read_known(config.known, outcome.bank)
-        means = means_of_known(table, outcome.bank, sampled)
-        by_task.append({name: mean for name, mean in means.items() if name not in new})
-    if len(by_task) == 1:
-        return by_task[0]
-    total = sum(plan.weights.values())
-    share = np.array([plan.weights[task] / total for task in plan.outcomes])
-    found: dict[str, KnownMean] = {}
-    for name in (n for n in by_task[0] if all(n in one for one in by_task)):
-        mean, error, kept = np.array([one[name] for one in by_task]).T
-        spread = float(np.sqrt((share**2 * error**2).sum()))
-        found[name] = (float(share @ mean), spread, float(share @ kept))
-    if not found:
-        raise UsageError("no model of `known:` has results on every task of the ranking")
-    return found
+    known = None
+    if config.known is not None:
+        sampled = config.question == POPULATION
+        known = KnownResults(config.known).means(measured, names, weights or {}, sampled)
+    plan = plan_of(config, measured, sessions, known, weights)
+    return replace(plan, groups=reported, warnings=tuple(warnings), of_harness=dict(groups))
 
 
 def plan_of(
@@ -393,11 +374,10 @@ def plan_of(
         A money budget with a model whose price is unknown.
     """
     currency = currency_of(config)
-    named = len(measured) > 1 or any(len(of) > 1 for of in measured.values())
     expected: dict[Item, Tokens] = {}
     if any(m.price.known for m in config.models):  # it takes the prompt of every document
         expected = {
-            ((task, doc) if named else doc): tokens
+            (doc if _alone(measured) else (task, doc)): tokens
             for task, of in measured.items()
             for doc, tokens in expected_tokens(sessions[task], leading(of).bank.doc_ids).items()
         }
@@ -413,25 +393,35 @@ def plan_of(
     )  # fmt: skip
 
 
-def check_session(bank: ItemBank, session: TaskSession) -> list[str]:
-    """Compare a bank with the task as one model is asked it; warnings, or a refusal.
+def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list[str]:
+    """Compare the banks of a task with the task as one model is asked it; warnings, or a refusal.
 
     Raises
     ------
     BankMismatchError
         See `check_bank`.
     """
-    return check_bank(
-        bank,
-        task=session.name,
-        filters=session.filters,
-        settings=session.settings,
-        doc_ids=session.doc_ids,
-        doc_hashes=session.doc_hashes,
-    )
+    return [
+        warning
+        for outcome in outcomes.values()
+        for warning in check_bank(
+            outcome.bank,
+            task=session.name,
+            filters=session.filters,
+            settings=session.settings,
+            doc_ids=session.doc_ids,
+            doc_hashes=session.doc_hashes,
+        )
+    ]
 
 
-def _facts_of(outcome: Outcome) -> dict[str, Any]:
+def _alone(measured: Mapping[str, Mapping[str, Outcome]]) -> Outcome | None:
+    """The outcome, where one of one task is all: its items go by their doc_ids, in files too."""
+    found = [outcome for of in measured.values() for outcome in of.values()]
+    return found[0] if len(found) == 1 else None
+
+
+def _facts_of(outcome: Outcome) -> Record:
     """What a reader of a run needs to know of one outcome."""
     return {
         "metric": outcome.metric.name,

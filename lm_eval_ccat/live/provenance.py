@@ -15,24 +15,79 @@ from ..runs.tally import Tally
 CUT = {"length": "cut at the token limit", "content_filter": "withheld by a content filter"}
 #: Difference of their shares between two models from which it is told, and the fewest answers.
 UNLIKE, FEWEST = 0.2, 8
+#: Share of empty answers from which they are warned of.
+MANY_EMPTY = 0.1
 
 
-def doubts(tally: Tally) -> list[str]:
-    """What to say of answers that may not be comparable, one sentence each."""
-    return [*_changed(tally), *_cut_unlike(tally), *_refused_usage(tally)]
+def doubts(tally: Tally, calibrated: Mapping[str, Any] | None = None) -> list[str]:
+    """What to say of answers that may not be comparable, one sentence each.
+
+    Parameters
+    ----------
+    tally : Tally
+    calibrated : mapping, optional
+        Settings of generation that the bank was calibrated on, as the harness names them.
+    """
+    return [
+        *_lacking_scores(tally),
+        *(text for name, sent in tally.sent.items() for text in _unlike(name, sent, calibrated)),
+        *_changed(tally),
+        *_cut_unlike(tally),
+        *_refused_usage(tally),
+    ]
 
 
-def of_model(tally: Tally, name: str) -> dict[str, Any]:
-    """What a model's block of the result says of it, as JSON values."""
-    block: dict[str, Any] = {}
-    if identities := tally.served.get(name):
-        block["served"] = [
-            {"model": model or None, "fingerprint": fingerprint or None, "answers": n}
-            for (model, fingerprint), n in identities.items()
-        ]
-    if ends := tally.finished.get(name):
-        block["finish"] = dict(sorted(ends.items()))
-    return block
+def empty_answers(tally: Tally, limit: float | None) -> tuple[list[str], bool]:
+    """What to say of models with many empty answers, and whether a share exceeds the limit.
+
+    Parameters
+    ----------
+    tally : Tally
+    limit : float or None
+        Largest share of empty answers that is put up with.
+    """
+    said, over = [], False
+    for name, empty in tally.empty_outputs.items():
+        n = tally.answered.get(name, 0)
+        share = empty / n if n else 0.0
+        above = limit is not None and share > limit
+        if above or share >= MANY_EMPTY:
+            said.append(
+                f"{empty} of {n} answers of {name} are empty ({share:.0%}) and were scored as "
+                "such: look at its stop sequences, token limit and chat template"
+            )
+        over = over or above
+    return said, over
+
+
+def _lacking_scores(tally: Tally) -> list[str]:
+    """What to say of models whose answers lack a score, because a judge failed."""
+    return [
+        f"{len(reasons)} of {tally.answered[name]} answers of {name} lack a score and keep the "
+        f"others; last: {reasons[-1]}"
+        for name, reasons in tally.unscored.items()
+    ]
+
+
+def _unlike(name: str, sent: Mapping[str, Any], calibrated: Mapping[str, Any] | None) -> list[str]:
+    """Where the requests to a model, as they were sent, differ from those of the calibration."""
+    if not calibrated:
+        return []
+    limits = ("max_gen_toks", "max_tokens", "max_completion_tokens", "max_new_tokens")
+    names = {"temperature": ("temperature",), "token limit": limits}
+    found = []
+    for what, keys in names.items():
+        was = next((calibrated[key] for key in keys if key in calibrated), None)
+        now = next((sent[key] for key in keys if key in sent), None)
+        if what == "temperature":  # the harness sends 0 where a task says nothing
+            was, now = was or 0, now or 0
+        if None not in (was, now) and was != now:
+            found.append(f"with {what} {now} in place of {was}")
+    if calibrated.get("until") and not sent.get("stop"):
+        found.append("without its stop sequences")
+    if not found:
+        return []
+    return [f"the bank was calibrated on other requests: {name} was asked {' and '.join(found)}"]
 
 
 def _changed(tally: Tally) -> list[str]:

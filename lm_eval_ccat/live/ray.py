@@ -10,9 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..cluster import cause_of
+from ..cluster import cause_of, connect
 from .failures import ModelGone
 from .models import Answer, HarnessModel, Item
 from .observer import Observer
@@ -49,8 +50,7 @@ class ModelActor:
         self.model = HarnessModel(**arguments, check=self._check)
 
     def _check(self, session: TaskSession) -> None:
-        for outcome in self.model.measured[session.name].values():
-            self.warnings += check_session(outcome.bank, session)
+        self.warnings += check_session(self.model.measured[session.name], session)
 
     def open(self) -> tuple[int, int, list[str]]:
         """Load the model; (calls at the same time, documents per call, warnings)."""
@@ -67,7 +67,7 @@ class RayModel(HarnessModel):
     """The driver's side of one actor, as a run drives it."""
 
     def __init__(self, arguments: Mapping[str, Any], warn: Callable[[str], None]) -> None:
-        super().__init__(**arguments, check=lambda session: None)
+        super().__init__(**arguments)
         self.memory = None  # Ray places models by their resources
         self._arguments = dict(arguments)
         self._warn = warn
@@ -182,15 +182,15 @@ def _amounts(bundle: Mapping[str, float]) -> str:
 
 def _free(bundle: Mapping[str, float]) -> str:
     """How many of what is asked for are free in the cluster, of how many there are."""
-    import ray
-
+    ray: Any = import_module("ray")
     free, there = ray.available_resources(), ray.cluster_resources()
     counts = (f"{free.get(k, 0.0):g} of {there.get(k, 0.0):g} {k}s" for k in bundle)
     return f"free in the cluster: {', '.join(counts)}"
 
 
-def make_ray_models(plan: Plan, observer: Observer) -> list[HarnessModel]:
-    """One actor per model; none is started yet."""
+def ray_models(address: str | None, plan: Plan, observer: Observer) -> list[RayModel]:
+    """One actor per model, on the cluster at an address or a local one; none is started yet."""
+    connect(address)
     told: set[str] = set()
 
     def warn(text: str) -> None:
@@ -198,14 +198,5 @@ def make_ray_models(plan: Plan, observer: Observer) -> list[HarnessModel]:
             told.add(text)
             observer.warn(text)
 
-    return [
-        RayModel(
-            {
-                "entry": entry,
-                "spec": plan.config,
-                "measured": plan.measured,
-            },
-            warn,
-        )
-        for entry in plan.config.models
-    ]
+    arguments = {"spec": plan.config, "measured": plan.measured}
+    return [RayModel({"entry": entry, **arguments}, warn) for entry in plan.config.models]

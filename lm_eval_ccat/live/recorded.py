@@ -40,7 +40,7 @@ def answers_at_hand(
     prior: Mapping[str, Sequence[str]],
     models: Iterable[str],
     tasks: Sequence[str],
-    single: bool,
+    item: Callable[[str, Any], Any],
     warn: Callable[[str], None] | None = None,
 ) -> dict[str, dict[Any, EarlierAnswer]]:
     """Earlier answers by model and item, the latest of each.
@@ -52,8 +52,8 @@ def answers_at_hand(
     models : iterable of str
         To be ranked.
     tasks : sequence of str
-    single : bool
-        Whether an item is named by its doc_id alone.
+    item : callable
+        ``(task, doc_id) -> item`` as the ranking names it.
     warn : callable, optional
         Is told of what was passed over: damaged files and lines, tasks without answers.
 
@@ -82,7 +82,7 @@ def answers_at_hand(
             for task, a in answers:
                 whose = (model or names[0]) if alone else a.model
                 if whose in found and model in (ANY, whose):
-                    found[whose][a.doc_id if single else (task, a.doc_id)] = a
+                    found[whose][item(task, a.doc_id)] = a
     return found
 
 

@@ -1,442 +1,371 @@
-"""`Run`: keeps the models of a ranking busy, and the line moving, until the ranking ends.
-
-One thread decides everything: it sends what the line has to send, takes in what came back, tells
-the line, and looks at the clock. Calls of models run in threads of their own and only bring back
-an answer or an error, of which `Attempts` makes what it means.
-"""
+"""`Run`: one run, from its options to its `Result`."""
 
 from __future__ import annotations
 
-import logging
-import math
-import queue
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+import os
+import shutil
+import sys
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from ..errors import CcatError, RunError
-from ..runs.book import Ask, Book
-from ..runs.lines import Record
+from ..errors import HarnessError, RunError, UsageError
+from ..harness import TaskSession, internals
+from ..runs.book import ACCEPTED, Book
+from ..runs.directory import RunDirectory
+from ..runs.identity import NO_LIMIT, Differences, differences
+from ..runs.journal import JournalFile, MemoryJournal
+from ..runs.rebuild import BANK_FILE, BANKS_FOLDER, make_ranker, save_banks
 from ..runs.tally import UNKNOWN
-from .attempts import Attempts
-from .availability import State
-from .failures import describe
-from .lane import Lane, Sending, clock, of_one_task
-from .line import Line, Order, window_of
-from .models import Answer, Item, Model, NoScoresError
-from .observer import Observer, Progress
-from .plan import Plan
+from .keep import growing, keep
+from .models import HarnessModel, Item, Model, SessionModel
+from .observer import Observer
+from .plan import SCORING, Plan, check_session, make_plan
+from .quiet import quiet_harness
+from .recorded import answers_at_hand, in_words
+from .result import Result, facts_of, result_of
+from .sender import Sender
+from .spec import Spec
+from .surfaces import may_change
+from .task_runs import write_model_results
+from .tasks import require_model_types
 
-logger = logging.getLogger(__name__)
-
-#: Seconds between two looks at the clock, and between two that an observer gets.
-POLL, TICK = 0.25, 0.1
-#: Seconds that what is under way gets to arrive at the deadline, and after Ctrl-C.
-GRACE, FAREWELL = 0.6, 2.0
-#: Seconds in which every server shows that it works before any is sent a second request.
-CONTACT = 3.0
+#: Records of a run in which nothing was answered yet.
+_FIRST = ("header", "session", "ask", "release", "note", "lost", "drop", "end")
+MakeModels = Callable[[Plan, Observer], Sequence[SessionModel]]
 
 
 class Run:
-    """A ranking that is being run.
+    """A run of some models, whose journal, ranker and line it holds while it is open.
+
+    Its parts are made when they are first looked at, and may be replaced before: `plan` on
+    entering, then `models` and `book`, which begins the run directory or takes it up.
 
     Parameters
     ----------
-    plan : Plan
-    book : Book
-        In step with its journal.
-    models : sequence of Model
-    observer : Observer
+    spec : Spec
+    run_dir : path, optional
+        Where the journal and the result are kept; without it the journal is in memory.
+    observer : Observer, optional
+    resume : bool, optional
+        Go on with what `run_dir` holds: what may change while a run lives is changed, and models
+        that were away are asked again.
+    retry : bool or str, optional
+        Take up models that were set aside for good again, all or the one named.
+    asked : collection of str, optional
+        Names of the models that may be asked; default all of the spec.
+    plan : Plan, optional
+        Where the tasks are loaded already, by a harness that runs itself.
+    make_models : callable, optional
+        Makes the models, without opening them; default the harness's in this process.
+
+    Attributes
+    ----------
+    directory : RunDirectory or None
+    ended : bool
+        Whether the ranking ended by itself.
 
     Examples
     --------
-    >>> Run(plan, book, models, Observer()).go()            # doctest: +SKIP
-    True
+    >>> with Run(Spec.read("models.yaml"), "models.run") as run:       # doctest: +SKIP
+    ...     run.ask()
+    ...     result = run.finish()
     """
 
-    def __init__(self, plan: Plan, book: Book, models: Sequence[Model], observer: Observer) -> None:
-        self.plan = plan
-        self.book = book
-        self.observer = observer
-        self.rule = plan.config.failures
-        self.lanes = {model.name: Lane(model, self.rule) for model in models}
-        self._turns: list[Lane] = []
-        self.line = Line(book, self._order())
-        self.attempts = Attempts(plan, book, self.line)
-        self._came: queue.SimpleQueue[tuple[Lane, Sending | None, Future[Any]]] = (
-            queue.SimpleQueue()
-        )
-        self._seat: Lane | None = None
-        self._opening = False
-        self._began = self._ticked = clock()
+    def __init__(
+        self,
+        spec: Spec,
+        run_dir: str | Path | None = None,
+        observer: Observer | None = None,
+        *,
+        resume: bool = False,
+        retry: bool | str = False,
+        asked: Collection[str] | None = None,
+        plan: Plan | None = None,
+        make_models: MakeModels | None = None,
+    ) -> None:
+        if resume and run_dir is None:
+            raise UsageError("resume needs the run_dir of the run to go on with")
+        if retry and not resume:
+            raise UsageError("retry needs resume: it takes up models of a run that is resumed")
+        self.spec = spec
+        self.directory = None if run_dir is None else RunDirectory(run_dir)
+        self.observer = observer or Observer()
+        self.resume, self.retry = resume, retry
+        self.asked = [m for m in spec.models if asked is None or m.name in asked]
+        self.ended = False
+        self._make_models = make_models or self._harness_models
+        self._loaded = plan
 
-    # -- the run ---------------------------------------------------------------------------
+    def __enter__(self) -> Run:
+        with ExitStack() as stack:
+            if self.directory is not None:
+                refuse_wrong_directory(self.directory, self.resume)
+                self.directory.take()
+                stack.callback(self.directory.release)
+            if self._loaded is None:
+                refuse_data_parallel()
+                log_file = None if self.directory is None else self.directory.path / "run.log"
+                stack.enter_context(quiet_harness(log_file, self.observer.warn))
+                require_model_types(self.asked)
+            self.plan = self._loaded or make_plan(self.spec)
+            if self.spec.save_bank:
+                growing(self.plan, self.spec.save_bank)
+            stack.callback(self._close_models)
+            self._stack = stack.pop_all()
+        return self
 
-    def go(self) -> bool:
-        """Ask, score and tell until the ranking ends.
+    def __exit__(self, *exc: Any) -> None:
+        self._stack.close()
 
-        Returns
-        -------
-        bool
-            Whether it ended by itself; False after Ctrl-C or a polite kill, when nothing new is
-            asked and everything that arrived is kept.
+    # -- its parts -----------------------------------------------------------------------------
+
+    @cached_property
+    def models(self) -> Sequence[SessionModel]:
+        """What is asked, none of it open yet, with earlier answers at hand.
 
         Raises
         ------
-        CcatError
-            The journal cannot be written, or no answer can ever be scored.
+        UsageError
+            ``prior:`` names logs of none of them, or what a model type needs is not installed.
         """
-        plan = self.plan
-        self.observer.begin(
-            Progress(
-                self.book,
-                "all tasks" if len(plan.outcomes) > 1 else plan.outcome.task,
-                plan.scale,
-                plan.label,
-                plan.currency,
-                plan.budget,
-                plan.seconds,
-                sum(len(s.doc_ids) for s in plan.sessions.values()),
+        models, prior = self._make_models(self.plan, self.observer), self.spec.prior
+        if prior:
+            names, tasks = [model.name for model in self.spec.models], list(self.plan.measured)
+            earlier = answers_at_hand(prior, names, tasks, self.plan.item, self.observer.warn)
+            self.observer.note(
+                f"Earlier answers at hand: {in_words(earlier)}. Where the ranking comes to their "
+                "documents they are scored in place of new ones, which costs nothing."
             )
-        )
-        try:
-            with TerminateAsInterrupt():
-                self._ask_all()
-        except KeyboardInterrupt:
-            self._collect_for(FAREWELL)
-            self._abandon("interrupted")
-            self.book.note("interrupted")
-            return False
-        finally:
-            self.observer.end()
-        return True
+            for model in models:
+                model.at_hand = earlier[model.name]
+        return models
 
-    def _ask_all(self) -> None:
-        ranker = self.book.ranker
-        spent = self._late() and self.book.told  # a new run answers something, however short
-        if not (ranker.done or (self.line.order.goal and ranker.decided) or spent):
-            self._open_all()
-            self.line = self.attempts.line = Line(self.book, self._order())
-            wire = {m: lane.model.slots * lane.model.batch for m, lane in self.lanes.items()}
-            self.book.note("windows", windows=dict(self.line.order.windows), wire=wire)
-            self._began = clock()
-        self.line.start()
-        while self.line.over is None:
-            self._look(clock())
-            self._dispatch(clock())
-            if self.line.over is None:
-                self._collect(self._pause(clock()))
-                self._tick()
-            if self.line.over is None and self._late():
-                self._collect_for(GRACE)
-                self._abandon("deadline")
-                seconds = self.plan.seconds or 0.0
-                self.line.end(f"the time budget of {seconds:g} seconds is used up")
-                return
-        self._collect_for(max((lane.rest() for lane in self.lanes.values()), default=0.0))
-        self._abandon("behind the deciding answer")
+    def _harness_models(self, plan: Plan, observer: Observer) -> Sequence[SessionModel]:
+        internals.require_backends(str(entry.model) for entry in self.asked)
+        warned: set[str] = set()
 
-    def beyond(self, items: Sequence[Item]) -> None:
-        """Put items that the ranking does not offer to its only model; the Ranker is not told.
+        def check(session: TaskSession) -> None:
+            if not plan.config.bank:
+                return  # items of this very task, and nothing that depends on how it was run
+            for warning in check_session(plan.measured[session.name], session):
+                if warning not in warned:
+                    warned.add(warning)
+                    observer.warn(warning)
+
+        return [HarnessModel(entry, plan.config, plan.measured, check) for entry in self.asked]
+
+    def _close_models(self) -> None:
+        """Free connections, weights, and GPUs that actors hold."""
+        for model in vars(self).get("models", ()):
+            model.close()
+
+    @cached_property
+    def book(self) -> Book:
+        """A ranker in step with its journal: a new one, or that of the run directory.
 
         Raises
         ------
         RunError
-            One of them cannot be done: what is wanted is a full run.
+            The run is another one.
+        UsageError
+            The model to take up again was not set aside.
         """
-        [lane] = self.lanes.values()
-        self.line.over = self.line.over or ""
-        lane.more.extend(Ask(-1, lane.name, item) for item in items)
-        lane.gate.state = State.OPEN
-        lane.opened = True
-        try:
-            with TerminateAsInterrupt():
-                while lane.more or lane.wire or lane.again:
-                    if lane.refused_for(clock()) > 60.0 * self.rule.outage_minutes:
-                        raise RunError(f"{lane.name} refuses every request for its rate")
-                    self._feed(lane, clock())
-                    self._collect(self._pause(clock()))
-        except BaseException:
-            self._abandon("interrupted")
-            raise
+        book = self._resumed() if self.directory and self.resume else self._begun()
+        if self.spec.accept_change and not book.accepts_change:
+            book.note(ACCEPTED)
+        return book
 
-    def _order(self) -> Order:
-        """Windows of all models, by what they take at once or as the user says."""
-        config, windows = self.plan.config, {}
-        for name, lane in self.lanes.items():
-            width = lane.model.slots * lane.model.batch
-            windows[name] = config.ahead or window_of(width)
-        if self._turns:  # only one of them is loaded, and knows how many it takes at once
-            widest = max(lane.model.batch for lane in self._turns)
-            for lane in self._turns:
-                windows[lane.name] = config.ahead or window_of(widest)
-        return Order(
-            windows=windows,
-            arrival=config.order == "arrival",
-            warmup=self.plan.warmup * len(self.plan.measured),
-            at_once=config.ahead is None,
-            needs_two=config.target_se is None and len(self.lanes) > 1,
-            most=1 if config.ahead == 1 else None,
-            goal=len(self.lanes) > 1 or bool(self.plan.known) or config.target_se is not None,
+    @cached_property
+    def sender(self) -> Sender:
+        """What keeps the models busy and the line moving."""
+        models: Sequence[Model] = self.models
+        return Sender(self.plan, self.book, models, self.observer)
+
+    # -- what it does --------------------------------------------------------------------------
+
+    def ask(self) -> bool:
+        """Ask until the ranking ends; False after Ctrl-C, when everything that arrived is kept."""
+        self.ended = self.sender.go()
+        return self.ended
+
+    def beyond(self, model: str, items: Sequence[Item]) -> None:
+        """Ask an open model items beyond the ranking; see `Sender.beyond`."""
+        if items:
+            self.sender.beyond(model, items)
+
+    def result(self) -> Result:
+        """The result as it stands, kept in the run directory."""
+        path = None if self.directory is None else self.directory.path
+        limit = self.spec.fail_on_empty
+        result = result_of(
+            facts_of(self.plan), self.book, path,
+            interrupted=not self.ended, fail_on_empty=limit,
+        )  # fmt: skip
+        self.observer.finished(result)
+        if self.directory is not None:
+            self.directory.write_json("result.json", result.content)
+        return result
+
+    def finish(self, names: dict[str, str] | None = None) -> Result:
+        """Keep what was observed in the growing bank, and leave the result.
+
+        Parameters
+        ----------
+        names : dict, optional
+            What models of the ranking are called in the bank.
+        """
+        if self.spec.save_bank:
+            keep(self.plan, self.book, self.models, self.observer, names or {})
+        return self.result()
+
+    def write_model_files(self) -> None:
+        """Write the harness's results and samples files of each model; troubles are warned of."""
+        if self.directory is not None and self.ended:
+            for trouble in write_model_results(
+                self.plan, self.book, self.models, self.directory.path
+            ):
+                self.observer.warn(trouble)
+
+    # -- how it begins and is taken up ---------------------------------------------------------
+
+    def _begun(self) -> Book:
+        if self.directory is None:
+            return Book(self.plan.new_ranker(), MemoryJournal())
+        start(self.plan, self.directory)
+        book = Book(self.plan.new_ranker(), self.directory.journal)
+        book.read()
+        book.note("start", op="session")
+        return book
+
+    def _resumed(self) -> Book:
+        plan, directory = self.plan, self.directory
+        assert directory is not None
+        header, changed = directory.read_header(), self.require_same()
+        book = Book(make_ranker(plan.banks, header["ranker"]), directory.journal)
+        book.read()
+        if directory.journal.torn:
+            self.observer.warn(
+                "the last line of the journal was torn by a crash and is dropped; "
+                "its document is asked again"
+            )
+        killed, wire = not book.closed, dict(book.tally.wire)
+        book.note("resume", op="session")
+        if killed:
+            _note_cut_off(plan, book, wire)
+        book.change(changed, plan.identity())
+        for change in changed.changes:
+            tell = self.observer.warn if change.startswith("versions.") else self.observer.note
+            tell(f"changed since the run began: {change}")
+        for name in sorted(book.tally.away):
+            book.event("restore", model=name)
+        if self.retry:
+            _take_up_again(book, self.retry, plan)
+        return book
+
+    def require_same(self) -> Differences:
+        """Refuse to go on with what is no longer the same run; else what has changed and may.
+
+        Raises
+        ------
+        RunError
+            Showing each difference that may not be as ``old -> new``.
+        """
+        assert self.directory is not None
+        old, new = self.directory.present_identity(), self.plan.identity()
+        old["config"] = Spec.recorded(old["config"]).comparable()
+        new["config"] = self.plan.config.comparable()
+        if SCORING not in old["task"]:  # of an earlier version
+            del new["task"][SCORING]
+        allowed = may_change(*([rf"task\.{SCORING}"] if self.spec.accept_change else []))
+        return differences(old, new, allowed).accepted(str(self.directory.path))
+
+
+def _note_cut_off(plan: Plan, book: Book, wire: dict[str, int]) -> None:
+    """What was under way when the process died may have been billed: its oldest open asks."""
+    for ask in book.unanswered:
+        wire[ask.model] = wire.get(ask.model, 1) - 1
+        if wire[ask.model] >= 0:
+            # It lowers no budget: a run that is killed ends as one that is not.
+            about = {"column": UNKNOWN, "usd": plan.expected_usd(*ask.pair), "why": "killed"}
+            book.event("lost", model=ask.model, item=ask.item, **about)
+
+
+def _take_up_again(book: Book, which: bool | str, plan: Plan) -> None:
+    """Restore models that were set aside; what ended the run for want of them is lifted."""
+    aside = list(book.tally.set_aside)
+    names = aside if which is True else [str(which)]
+    for name in names:
+        if name not in aside:
+            listed = ", ".join(aside) or "none"
+            raise UsageError(f"model {name!r} was not set aside; set aside: {listed}")
+        book.event("restore", model=name)
+    if names:
+        changes = [f"{name}: taken up again" for name in names]
+        budget = NO_LIMIT if plan.budget is None else plan.budget
+        book.change(Differences([], changes, {"budget": budget}), plan.identity())
+
+
+def start(plan: Plan, directory: RunDirectory) -> None:
+    """Write what a run directory begins with."""
+    directory.make()
+    if directory.journal.exists() and not _holds_something(directory):
+        directory.journal.path.unlink()
+        (directory.path / BANK_FILE).unlink(missing_ok=True)
+        shutil.rmtree(directory.path / BANKS_FOLDER, ignore_errors=True)
+    # The bank first: a journal without it could not be read back.
+    save_banks(plan.banks, directory.path)
+    directory.start({**plan.identity(), "command": _command()})
+
+
+def refuse_wrong_directory(directory: RunDirectory, resume: bool) -> None:
+    """Refuse to resume what is not there, and to start over what is.
+
+    What got no answer, as its metric was mistyped, say, may be started over: `start` does.
+
+    Raises
+    ------
+    RunError
+    """
+    exists = directory.journal.exists()
+    if resume and not exists:
+        raise RunError(f"nothing to resume: {directory.path} holds no ranking")
+    if exists and not resume and _holds_something(directory):
+        raise RunError(
+            f"{directory.path} already holds a ranking; go on with --resume, look at it with "
+            f"`lm-eval-ccat rank {directory.path}`, or choose another --run_dir"
         )
 
-    # -- opening ---------------------------------------------------------------------------
 
-    def _open_all(self) -> None:
-        """Open what is there all the time: what cannot work shows before it costs anything."""
-        resident, self._turns = self._split_by_memory()
-        for lane in [*resident, *self._turns[:1]]:
-            if lane.name in self.book.tally.set_aside:
-                continue
-            try:
-                lane.model.open()
-            except CcatError:
-                raise
-            except Exception as error:
-                self._cannot_open(lane, error)
-            else:
-                self._opened(lane)
-        self._seat = next((lane for lane in self._turns if lane.opened), None)
-
-    def _opened(self, lane: Lane) -> None:
-        lane.opened = True
-        if lane.model.remote and lane.median is None:
-            # A wrong address, key or name shows at the first item, and costs no more.
-            lane.gate.not_known_yet()
-
-    def _cannot_open(self, lane: Lane, error: BaseException) -> None:
-        self.attempts.set_aside(lane, f"cannot be loaded: {describe(error)}")
-
-    def _split_by_memory(self) -> tuple[list[Lane], list[Lane]]:
-        """Models that are there all the time, and those that take turns."""
-        lanes, memory = list(self.lanes.values()), self.plan.config.memory
-        local = [lane for lane in lanes if lane.model.memory is not None]
-        unstated = [lane for lane in local if lane.model.memory == math.inf]
-        if memory is None:
-            # One request at a time among models that take turns would load one for each request.
-            turns = [] if self.plan.config.ahead == 1 or len(local) < 2 else unstated
-            return [lane for lane in lanes if lane not in turns], turns
-        if sum(lane.model.memory or 0.0 for lane in local) <= memory:
-            return lanes, []
-        for lane in local:
-            if lane not in unstated and (lane.model.memory or 0.0) > memory:
-                raise RunError(
-                    f"model {lane.name} needs memory {lane.model.memory:g}, more than the "
-                    f"{memory:g} that `memory:` allows; raise it or leave the model out"
-                )
-        return [lane for lane in lanes if lane.model.memory is None], local
-
-    def _take_turns(self) -> None:
-        """Load the model at the head of the line once the loaded one has nothing to do."""
-        seat = self._seat
-        if not self._turns or self._opening or (seat is not None and self._busy(seat)):
-            return
-        head = self.line.head
-        wanted = None if head is None else self.lanes[head.model]
-        if wanted is None or wanted not in self._turns or wanted is seat:
-            return
-        if seat is not None:
-            seat.model.close()
-            seat.opened = False
-        self._seat, self._opening = wanted, True
-        future = wanted.model.start_opening()
-        future.add_done_callback(lambda f: self._came.put((wanted, None, f)))
-
-    def _busy(self, lane: Lane) -> bool:
-        waits = lane.opened and (bool(lane.again) or self.line.has_next(lane.name))
-        return bool(lane.wire) or waits
-
-    # -- sending ---------------------------------------------------------------------------
-
-    def _dispatch(self, now: float) -> None:
-        self._take_turns()
-        for lane in self.lanes.values():
-            if lane.opened:
-                self._feed(lane, now)
-
-    def _feed(self, lane: Lane, now: float) -> None:
-        """Send what a model may be sent now."""
-        if lane.name in self.book.tally.set_aside and lane.name not in self.line.away:
-            return
-        while self._has_room(lane) and not lane.wait(now):
-            sending = self._next(lane, now)
-            if sending is None:
-                return
-            self._send(lane, sending)
-
-    def _has_room(self, lane: Lane) -> bool:
-        if lane.model.remote and lane.wire and self._first_contact(lane):
-            return False
-        return lane.free > 0 or (lane.name in self.line.away and lane.gate.state is State.WAITING)
-
-    def _first_contact(self, lane: Lane) -> bool:
-        """Whether a server has not shown yet that it works, a moment after the start."""
-        if clock() - self._began > CONTACT:
-            return False
-        remote = (one for one in self.lanes.values() if one.model.remote and one.opened)
-        return any(one.gate.state is State.PROBING and one.median is None for one in remote)
-
-    def _next(self, lane: Lane, now: float) -> Sending | None:
-        """What to send a model: an attempt whose time has come, else its next asks."""
-        gate = lane.gate
-        if not gate.may_ask(now):
-            return None
-        probing = gate.state is State.PROBING
-        if (due := lane.take_due(now)) is not None:
-            return due
-        n = 1 if probing else lane.model.batch
-        if not probing and lane.free <= len(lane.again):
-            return None  # attempts that wait keep their slots
-        if lane.more:
-            return Sending([lane.more.popleft() for _ in range(min(n, len(lane.more)))])
-        asks, others = of_one_task(self.line.next(lane.name, n))
-        self.line.back(others)
-        if not asks and probing and lane.left:
-            lane.left.append(lane.left.pop(0))  # it may be this item that the server cannot do
-            asks = [lane.left[-1]]
-        if asks:
-            return Sending(asks)
-        if probing:
-            gate.give_up_probe(now)
-        return None
-
-    def _send(self, lane: Lane, sending: Sending) -> None:
-        items = [ask.item for ask in sending.asks]
-        sending.second = sending.second or lane.free <= 0
-        future = lane.model.start(items, beside=sending.second)
-        lane.sent(sending, clock())
-        future.add_done_callback(lambda f: self._came.put((lane, sending, f)))
-
-    def _look(self, now: float) -> None:
-        """Put aside who is away or silent, and ask a second time what holds up the line."""
-        limit = 60.0 * self.rule.outage_minutes
-        for lane in self.lanes.values():
-            name, gate = lane.name, lane.gate
-            if lane.refused_for(now) > limit:
-                self.attempts.closed(lane, "the server refused every request for its rate")
-            elif name in self.line.away and lane.gone(now, limit):
-                self.attempts.closed(lane, gate.reason)
-            elif name in self.book.tally.set_aside:
-                continue
-            elif lane.silent(now):
-                gate.failed(now, now, "no answer, to a second request neither")
-                self.attempts.put_aside(lane)
-            elif lane.gone(now):
-                self.attempts.put_aside(lane)
-        head = self.line.head
-        if head is None or not self.lanes[head.model].model.remote:
-            return
-        lane = self.lanes[head.model]
-        under_way = [one for one in lane.wire if head in one.asks]
-        waits = lane.gate.state is State.WAITING
-        if len(under_way) == 1 and not waits and now >= lane.second_at(under_way[0]):
-            logger.info("%s, item %r holds up the others and is sent again", lane.name, head.item)
-            self._send(lane, Sending([head], under_way[0].attempt, second=True))
-
-    def _pause(self, now: float) -> float:
-        """Seconds until something is to be done that no answer brings about."""
-        waits = [POLL]
-        for lane in self.lanes.values():
-            waits += [due - now for due, _ in lane.again]
-            if lane.gate.state is State.WAITING:
-                waits.append(lane.gate.wait(now))
-            if lane.opened and (lane.more or self.line.has_next(lane.name)) and lane.free > 0:
-                waits.append(lane.wait(now))
-        if (head := self.line.head) is not None:
-            lane = self.lanes[head.model]
-            waits += [lane.second_at(one) - now for one in lane.wire if head in one.asks]
-        return min(max(min(waits), 0.002), POLL)
-
-    def _late(self) -> bool:
-        seconds = self.plan.seconds
-        return seconds is not None and self.book.elapsed() >= seconds
-
-    def _tick(self) -> None:
-        if clock() - self._ticked >= TICK:
-            self.observer.tick()
-            self._ticked = clock()
-
-    # -- what comes back -------------------------------------------------------------------
-
-    def _arrivals(self, timeout: float) -> Iterator[tuple[Lane, Sending | None, Future[Any]]]:
-        try:
-            yield self._came.get(timeout=timeout)
-            while True:
-                yield self._came.get_nowait()
-        except queue.Empty:
-            return
-
-    def _collect(self, timeout: float) -> None:
-        """Take in what has come back: answers in one piece, then what failed."""
-        records: list[Record] = []
-        failed: list[tuple[Lane, Sending, Exception]] = []
-        counted: list[tuple[Lane, list[Answer]]] = []
-        now = 0.0
-        for lane, sending, future in self._arrivals(timeout):
-            now, error = clock(), future.exception()
-            if sending is None:
-                self._opening = False
-                if error is None:
-                    self._opened(lane)
-                elif isinstance(error, CcatError) or not isinstance(error, Exception):
-                    raise error
-                else:
-                    self._cannot_open(lane, error)
-                continue
-            lane.wire.remove(sending)
-            if isinstance(error, NoScoresError) or (
-                error is not None and not isinstance(error, Exception)
-            ):
-                raise error
-            if error is not None:
-                failed.append((lane, sending, error))
-                continue
-            answers: list[Answer] = future.result()
-            lane.answered(sending, now)
-            new = {(r["model"], r["item"]) for r in records if "item" in r}
-            records += self.attempts.records(lane, sending, answers, new)
-            counted.append((lane, answers))
-        self.line.arrive(records)
-        for lane, answers in counted:
-            if lane.name in self.line.away and lane.gate.state is State.OPEN:
-                self.attempts.back(lane)
-            self.attempts.count_unscored(lane, answers)
-        for lane, sending, trouble in failed:
-            self.attempts.failed(lane, sending, trouble, now)
-
-    # -- the end ---------------------------------------------------------------------------
-
-    def _collect_for(self, seconds: float) -> None:
-        """Take in what is under way, and send nothing more."""
-        end = clock() + seconds
-        while any(lane.wire for lane in self.lanes.values()) and (left := end - clock()) > 0:
-            self._collect(min(left, POLL))
-
-    def _abandon(self, why: str) -> None:
-        """Leave what is still under way; whether it is billed nobody will know."""
-        for lane in self.lanes.values():
-            for sending in lane.wire:
-                for ask in sending.asks:
-                    self.attempts.lose(lane.name, ask.item, UNKNOWN, why)
-            if lane.wire:
-                lane.model.cancel()
-            lane.wire.clear()
+def _holds_something(directory: RunDirectory) -> bool:
+    """Whether anything beyond first questions is recorded."""
+    try:
+        records = JournalFile(directory.journal.path).read_new()
+    except RunError:
+        return True
+    return not records or any(record["op"] not in _FIRST for record in records)
 
 
-class TerminateAsInterrupt:
-    """A polite kill (SIGTERM, as batch systems send it) ends the run as Ctrl-C does."""
+def _command() -> list[str] | None:
+    """The arguments that this process was started with, for a reader who wants to do it again."""
+    ours = Path(sys.argv[0]).name.startswith(("lm-eval-ccat", "lm_eval_ccat", "__main__"))
+    return sys.argv[1:] if ours else None
 
-    def __enter__(self) -> None:
-        self._before: Any = None
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGTERM, self._raise)
 
-    @staticmethod
-    def _raise(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
+def refuse_data_parallel() -> None:
+    """Refuse to be one of several data-parallel processes, before anything is loaded.
 
-    def __exit__(self, *exc: Any) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGTERM, self._before)
+    Raises
+    ------
+    HarnessError
+        With the remedy.
+    """
+    size = os.environ.get("WORLD_SIZE", "1")
+    if size.isdigit() and int(size) > 1:
+        raise HarnessError(
+            f"this is one of {size} processes of accelerate or torchrun, each of which would run "
+            "the ranking; start `rank` once, and spread models over GPUs and machines by "
+            "`rank CONFIG --executor ray`"
+        )

@@ -8,11 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import ScoreTableError, UsageError
+from ..runs.lines import Record
 from ..scores import ScoreTable
+from ..scores.readers.lm_eval.files import find_runs, open_log
 from ..scores.readers.reader import Logged
 from ..scores.readers.registry import reader_of
 from ..simulation.audit import Claims, all_claims
+from ..simulation.benchmark import read_items
 
 Side = ScoreTable | Claims
 SIDES = ("baseline", "candidate")
@@ -44,7 +50,7 @@ def opened(side: Any, warnings: list[str]) -> Any:
     return all_claims(path) if "adaptive" in content or "pairwise" in content else side
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _content(path: Path) -> Record:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
@@ -147,7 +153,8 @@ def side_of(side: Any, outcome: Logged, how: Mapping[str, Any]) -> Side:
     if isinstance(side, ScoreTable):
         return side
     if isinstance(side, list):
-        return next(claims for claims in side if _same(_outcome(claims), outcome))
+        claims: list[Claims] = side
+        return next(one for one in claims if _same(_outcome(one), outcome))
     return ScoreTable.read(side, outcome.metric, outcome.task, outcome.filter, **how)
 
 
@@ -170,3 +177,57 @@ def model_of(side: Side, name: str | None, which: str) -> str:
     if name not in known:
         raise UsageError(f"the {which} has no model {name!r}; it has {', '.join(known[:8])}")
     return name
+
+
+class DocumentFields:
+    """What is known of documents beside their scores.
+
+    Parameters
+    ----------
+    items : path, mapping or None
+        A table with a column ``doc_id``, or ``{doc_id: {field: value}}``; with None the documents
+        in the logs say.
+    sides : sequence
+        Paths of logs; what is no path is passed over.
+    task : str or None
+        Which task's logs.
+    """
+
+    def __init__(self, items: Any, sides: Sequence[Any], task: str | None) -> None:
+        self.of_doc: dict[Any, Mapping[str, Any]] = {}
+        if isinstance(items, Mapping):
+            self.of_doc = dict(items)
+        elif items is not None:
+            self.of_doc = {row["doc_id"]: row for row in read_items(Path(items)).to_pylist()}
+        elif task is not None:
+            for side in sides:
+                if isinstance(side, (str, Path)):
+                    self._read_logs(Path(side), task)
+
+    def _read_logs(self, path: Path, task: str) -> None:
+        for run in find_runs(path, task)[0]:
+            with open_log(run.samples) as stream:
+                for line in stream:
+                    try:
+                        row = json.loads(line)
+                    except ValueError:
+                        continue  # the reader of the scores has said so
+                    if isinstance(row, dict) and isinstance(row.get("doc"), dict):
+                        self.of_doc.setdefault(row.get("doc_id"), row["doc"])
+
+    def of(self, field: str, ids: Sequence[Any]) -> NDArray[Any]:
+        """The value of a field for some documents, as text.
+
+        Raises
+        ------
+        UsageError
+            No document has such a field.
+        """
+        values = [self.of_doc.get(d, {}).get(field) for d in ids]
+        if all(v is None for v in values):
+            known = sorted({str(k) for doc in self.of_doc.values() for k in doc})
+            raise UsageError(
+                f"no document has a field {field!r}"
+                + (f"; there are {', '.join(known[:20])}" if known else "; give --items")
+            )
+        return np.array(["(none)" if v is None else str(v) for v in values])

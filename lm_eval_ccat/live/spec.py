@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from .fields import (
     SWITCH,
     TEXT,
     Place,
+    Values,
     choice,
     number,
     option,
@@ -142,7 +143,7 @@ class Spec:
         0, whole(0), "Seed of every random draw.", "rank run compare",
         flag={"run": "adaptive_seed"}, ranker=True,
     )
-    options: dict[str, Any] = option(
+    options: Values = option(
         dict, MAPPING, "Further options of the method, such as `{item_price: 0}`.",
     )
     strata: str | None = option(
@@ -183,13 +184,14 @@ class Spec:
     )
     accept_change: bool = option(
         False, SWITCH, "Decide pairs of a model although its server named another model or "
-        "fingerprint during the run.", "rank run", live=True,
+        "fingerprint during the run, and resume although the code that scores has changed.",
+        "rank run", live=True,
     )
     fail_on_empty: float | None = option(
         None, number(0.0, 1.0), "Exit with 4 if a larger share of a model's answers is "
         "empty.", "rank", live=True,
     )
-    harness: dict[str, Any] = option(
+    harness: Values = option(
         dict, HARNESS, "Anything else that `lm_eval --config` takes, trackers and the hub "
         "included: `num_fewshot`, `apply_chat_template`, "
         "`system_instruction`, `gen_kwargs`, `include_path`, `use_cache`, ...", "rank compare",
@@ -249,7 +251,7 @@ class Spec:
         given = {k: v for k, v in plain.items() if v != {} and k not in ("lease", "bank")}
         return cls(**_read(given, Place(recorded=True), None))
 
-    def public(self) -> dict[str, Any]:
+    def public(self) -> Values:
         """JSON values for files and comparison, credentials masked; the bank is not among them."""
         values = asdict(self)
         values["price"], values["judge"] = prices_of(self.price), prices_of(self.judge)
@@ -259,7 +261,7 @@ class Spec:
         del values["bank"], values["fail_on_empty"]  # named by content; of each look at the run
         return dict(json.loads(json.dumps(mask(values), default=lambda v: type(v).__name__)))
 
-    def comparable(self) -> dict[str, Any]:
+    def comparable(self) -> Values:
         """As `public`, without what of a path depends on from where it is written."""
         values = self.public()
         values["tasks"] = [Path(t).name if t.endswith((".yaml", ".yml")) else t for t in self.tasks]
@@ -281,7 +283,7 @@ class Spec:
                 raise UsageError(f"`{name}:` is missing")
         return self
 
-    def for_the_ranker(self) -> dict[str, Any]:
+    def for_the_ranker(self) -> Values:
         """The options that the Ranker takes under the same names."""
         return {n: getattr(self, n) for n, one in options_of(Spec).items() if one.ranker}
 
@@ -310,15 +312,12 @@ class Spec:
         known = ", ".join(m.name for m in self.models)
         raise UsageError(f"no model named {name!r} in this ranking; it has: {known}")
 
-    def priced(self) -> Spec:
-        """With the common price in every model that states none."""
-        if not self.price.known:
-            return self
-        models = (m if m.price.known else replace(m, price=self.price) for m in self.models)
-        return replace(self, models=tuple(models))
+
+#: What a run's options may be given as.
+Config = Spec | Mapping[str, Any] | str | Path
 
 
-def content_of(file: Path) -> dict[str, Any]:
+def content_of(file: Path) -> Values:
     """The keys of a YAML file.
 
     Raises
@@ -351,16 +350,12 @@ def content_of(file: Path) -> dict[str, Any]:
     return content
 
 
-def _read(
-    given: Mapping[str, Any], place: Place, warn: Callable[[str], None] | None
-) -> dict[str, Any]:
+def _read(given: Mapping[str, Any], place: Place, warn: Callable[[str], None] | None) -> Values:
     remember_credentials(given)
     return read_values(Spec, _in_todays_words(given, warn), place)
 
 
-def _in_todays_words(
-    given: Mapping[str, Any], warn: Callable[[str], None] | None
-) -> dict[str, Any]:
+def _in_todays_words(given: Mapping[str, Any], warn: Callable[[str], None] | None) -> Values:
     """Options by the names that they have now; keys of earlier versions are told of."""
     values = dict(given)
     for alias, name in (("task", "tasks"), ("metric", "metrics"), ("leaderboard", "known")):

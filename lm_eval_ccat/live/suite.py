@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..errors import UsageError
@@ -92,12 +92,29 @@ def _outermost(members: Mapping[str, list[str]]) -> list[str]:
     ]
 
 
+def weights_in(
+    group: Any, metrics: Collection[str], sizes: Mapping[str, float]
+) -> dict[str, float] | None:
+    """How a group weighs its tasks; None where it aggregates none of these metrics.
+
+    Parameters
+    ----------
+    group : Group
+        The harness's.
+    metrics : collection of str
+    sizes : mapping of task to float
+        Documents of the tasks.
+    """
+    for config in group.aggregate_metric_list or ():
+        if config.metric in metrics:
+            return {t: size if config.weight_by_size else 1.0 for t, size in sizes.items()}
+    return None
+
+
 def _own(
     group: Any, measured: Mapping[str, Mapping[str, Outcome]], sizes: Mapping[str, float]
 ) -> dict[str, float]:
     """A group's own weights of its tasks: by documents, unless it says that all count alike."""
+    of_group = {task: sizes[task] for task in measured}
     metrics = {leading(of).metric.name for of in measured.values()}
-    for config in group.aggregate_metric_list or ():
-        if config.metric in metrics:
-            return {t: sizes[t] if config.weight_by_size else 1.0 for t in measured}
-    return {t: sizes[t] for t in measured}
+    return weights_in(group, metrics, of_group) or of_group

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from ..errors import UsageError
 from ..harness.prices import Price
 from .entries import ModelSpec
-from .fields import Kind, number_of, options_of, schema_of
+from .fields import Kind, Schema, Values, number_of, options_of, schema_of
 from .spec import Spec
 from .values import BUDGET, prices_of
 
@@ -33,8 +33,8 @@ OLD_FLAGS = {
 }
 
 
-def may_change() -> re.Pattern[str]:
-    """Paths of a run's identity that may change while it lives."""
+def may_change(*more: str) -> re.Pattern[str]:
+    """Paths of a run's identity that may change while it lives; `more`: others, as patterns."""
     names = [name for name, one in options_of(Spec).items() if one.live]
     of_model = [name for name, one in options_of(ModelSpec).items() if one.live]
     model = r"config\.models\[.*\]"
@@ -44,10 +44,11 @@ def may_change() -> re.Pattern[str]:
         r"(\[.*)?|config\.harness\.(hf_hub_log|wandb|mlflow|trackio)_args(\..*)?|"
         rf"{model}\.({'|'.join(of_model)})(\..*)?|"
         rf"{model}\.model_args\.(base_url|num_concurrent|timeout|max_retries|batch_size|device)"
+        + "".join(f"|{pattern}" for pattern in more)
     )
 
 
-def schema() -> dict[str, Any]:
+def schema() -> Schema:
     """JSON schema of a configuration file."""
     whole = schema_of(Spec)
     task = {**whole["properties"]["tasks"], "description": "As `tasks`."}
@@ -194,7 +195,7 @@ def _add_flag(parser: Any, flags: list[str], dest: str, kind: Kind, help: str) -
     parser.add_argument(*(f"--{flag}" for flag in flags), dest=_PREFIX + dest, help=text, **about)
 
 
-def given_by_flags(args: argparse.Namespace, command: str) -> dict[str, Any]:
+def given_by_flags(args: argparse.Namespace, command: str) -> Values:
     """The options that the flags of a command give; takes them out of `args`.
 
     Raises
@@ -202,7 +203,7 @@ def given_by_flags(args: argparse.Namespace, command: str) -> dict[str, Any]:
     UsageError
         Two flags of one option exclude each other.
     """
-    given: dict[str, Any] = {}
+    given: Values = {}
     for name, one in options_of(Spec).items():
         if command not in one.flags:
             continue

@@ -27,7 +27,7 @@ from .evaluate import install_hook
 _COMMANDS = ("lm_eval", "lm-eval")  # the harness's, as scripts
 
 
-class AdaptiveTask(ConfigurableTask):
+class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has no types
     """A YAML task that is run adaptively, unless its metadata say otherwise.
 
     Parameters

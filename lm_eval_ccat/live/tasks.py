@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,11 @@ from ..errors import UsageError
 from ..harness import TaskSession, open_sessions
 from ..harness.session import ignored_fewshot
 from ..harness.shipped import with_shipped_tasks
+from ..integrations.trackers import SETTINGS as TRACKERS
+from .entries import ModelSpec
+from .fields import Values
 from .spec import Spec
-from .tracking import HUB, TRACKERS
+from .values import HUB
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
@@ -97,7 +100,7 @@ def _yaml_files(folder: Path) -> Iterator[Path]:
         yield from (Path(here, name) for name in files if name.endswith((".yaml", ".yml")))
 
 
-def session_options(config: Spec) -> dict[str, Any]:
+def session_options(config: Spec) -> Values:
     """Arguments of `open_session` from the ``harness:`` block.
 
     Raises
@@ -146,7 +149,7 @@ def probe(config: Spec) -> tuple[dict[str, TaskSession], dict[str, Any]]:
     return sessions, groups
 
 
-def require_model_types(config: Spec) -> None:
+def require_model_types(entries: Iterable[ModelSpec]) -> None:
     """Refuse a model type that the harness does not know, before anything is loaded.
 
     Raises
@@ -160,7 +163,7 @@ def require_model_types(config: Spec) -> None:
 
     register_models()
     types = internals.model_types()
-    for entry in config.models:
+    for entry in entries:
         if entry.model is None:
             raise UsageError(
                 f"model {entry.name} has no `model:` (a model type of lm_eval such as hf)"

@@ -9,14 +9,16 @@ from typing import Any
 from ..bank import ItemBank
 from ..errors import UsageError
 from ..harness.prices import Price
+from ..integrations.trackers import SETTINGS as TRACKERS
 from ..ranker.stopping import TargetError, rule_of
 from ..scores import ScoreTable
-from .fields import MAPPING, SWITCH, TEXT, Kind, Place, either, number, number_of, whole
-from .tracking import HUB, TRACKERS
+from .fields import MAPPING, SWITCH, TEXT, Kind, Place, Values, either, number, number_of, whole
 
 BUDGET_KINDS = ("items", "usd", "seconds")
 WEIGHTINGS = ("documents", "equal")
 Weighting = str | dict[str, float]
+#: The harness's own setting for pushing the results files of each model.
+HUB = "hf_hub_log_args"
 #: Key of paths that are of whichever models they name.
 ANY = ""
 #: Settings of the harness that a run decides itself.
@@ -161,8 +163,8 @@ def _stop(value: Any, place: Place) -> str:
     return " ".join(value.split())
 
 
-def _harness(value: Any, place: Place) -> dict[str, Any]:
-    settings = MAPPING.read(value, place)
+def _harness(value: Any, place: Place) -> Values:
+    settings: Values = MAPPING.read(value, place)
     for key, remedy in OURS.items():
         if key in settings:
             raise UsageError(f"`{place.at(key).path}` is not allowed: {remedy}")

@@ -12,8 +12,9 @@ from typing import Any
 from .. import __version__
 from ..errors import RunError
 from ..runs.directory import RunDirectory
+from ..runs.lines import Record
 from ..runs.salvage import Condition, check_journal
-from .results import state
+from .result import state
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
 #: Figures that agree to this are equal.
@@ -95,7 +96,7 @@ def verify(run: str | Path) -> Verification:
     return Verification(condition, counted, judged, made_by, _in_words(found, now, recorded))
 
 
-def _recorded(folder: Path) -> dict[str, Any] | None:
+def _recorded(folder: Path) -> Record | None:
     """The result that lies in the directory; None while there is none."""
     file = folder / "result.json"
     try:

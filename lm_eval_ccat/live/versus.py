@@ -7,7 +7,6 @@ the difference, which holds at every look, says better, worse or not worse than 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,27 +15,20 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..errors import RunError, UsageError
-from ..harness import internals
 from ..harness.outcome import Outcome
 from ..methods.belief import BENCHMARK, POPULATION
 from ..methods.sample.comparison import Difference, compare_estimates
-from ..ranker import Ranker, StoppingRule
+from ..ranker import StoppingRule
 from ..ranker.standing import Standing
 from ..ranker.verdicts import Verdicts
 from ..runs.book import Book
-from ..runs.directory import RunDirectory
-from ..runs.journal import Journal, MemoryJournal
 from ..scores.answers import EarlierAnswer
-from .begin import refuse_wrong_directory, start
-from .models import HarnessModel, StoredModel
+from .models import StoredModel
 from .observer import Observer
-from .plan import Plan, make_plan
-from .quiet import quiet_harness
-from .ranking import make_models, refuse_data_parallel
+from .plan import Plan
 from .recorded import answers_at_hand
 from .run import Run
 from .spec import Spec
-from .tasks import require_model_types
 
 Side = Mapping[str, Any] | str | Path
 
@@ -83,7 +75,7 @@ def compare_live(
     settings: Mapping[str, Any],
     run_dir: str | Path | None = None,
     observer: Observer | None = None,
-) -> tuple[Plan, Outcome, tuple[str, str], Difference, Difference]:
+) -> tuple[Outcome, tuple[str, str], Difference, Difference]:
     """Ask until it is known whether the candidate is worse than the baseline.
 
     Parameters
@@ -109,57 +101,33 @@ def compare_live(
     CcatError
         The task or a model cannot be used.
     """
-    refuse_data_parallel()
-    watcher = observer or Observer()
     names = tuple(_name(side, given, n) for n, (side, given) in enumerate(zip((a, b), models)))
     if names[0] == names[1]:
         raise UsageError(f"both models are called {names[0]}; name them: --models A,B")
-    config = _config(dict(zip(names, (a, b))), metric, confidence, settings)
-    stored = {name: str(s) for name, s in zip(names, (a, b)) if not isinstance(s, Mapping)}
-    directory = None if run_dir is None else RunDirectory(run_dir)
-    with ExitStack() as stack:
-        if directory is not None:
-            refuse_wrong_directory(directory, resume=False)
-            directory.take()
-            stack.callback(directory.release)
-        log_file = None if directory is None else directory.path / "run.log"
-        stack.enter_context(quiet_harness(log_file, watcher.warn))
-        live = [entry for entry in config.models if entry.name not in stored]
-        require_model_types(replace(config, models=tuple(live)))
-        internals.require_backends(str(entry.model) for entry in live)
-        plan = make_plan(config)
-        if not plan.single:
+    spec = _spec(dict(zip(names, (a, b))), metric, confidence, settings)
+    stored = {name: [str(s)] for name, s in zip(names, (a, b)) if not isinstance(s, Mapping)}
+    live = [name for name in names if name not in stored]
+    with Run(spec, run_dir, observer, asked=live) as run:
+        if sum(len(outcomes) for outcomes in run.plan.measured.values()) > 1:
             raise UsageError("compare with live models is of one task and one metric")
-        prior = {name: [path] for name, path in stored.items()}
-        tasks = [plan.outcome.task]
-        at_hand = answers_at_hand(prior, names, tasks, single=True, warn=watcher.warn)
-        plan = _restricted(plan, [at_hand[name] for name in stored])
-        if directory is not None:
-            start(plan, directory)
-        outcome = plan.outcome
-        span = outcome.metric.scale.span
-        book = _book(plan, MarginKnown(margin / span), directory)
-        both: list[HarnessModel] = []
-        for entry in config.models:
-            if entry.name in stored:
-                model: HarnessModel = StoredModel(
-                    entry, config, plan.measured, lambda session: None
-                )
-                model.at_hand = at_hand[entry.name]
-            else:
-                [model] = make_models(plan, [entry], watcher)
-            stack.callback(model.close)
-            both.append(model)
-        ended = Run(plan, book, both, watcher).go()
-        aside = book.tally.set_aside
+        outcome = run.plan.outcome
+        tasks = [outcome.task]
+        logs = answers_at_hand(stored, names, tasks, run.plan.item, run.observer.warn)
+        run.plan = _restricted(run.plan, [logs[name] for name in stored])
+        run.plan = replace(run.plan, rule=MarginKnown(margin / outcome.metric.scale.span))
+        read = [StoredModel(spec.model(name), spec, run.plan.measured) for name in stored]
+        for model in read:
+            model.at_hand = logs[model.name]
+        run.models = [*run.models, *read]
+        ended, aside = run.ask(), run.book.tally.set_aside
         if aside or not ended:
             why = "; ".join(f"{name}: {reason}" for name, reason in aside.items())
             raise RunError(f"the comparison is not over ({why or 'interrupted'})")
-    found, wider = (
-        _difference(book, outcome, margin, confidence, question)
-        for question in (BENCHMARK, POPULATION)
-    )
-    return plan, outcome, (names[0], names[1]), found, wider
+        found, wider = (
+            _difference(run.book, outcome, margin, confidence, question)
+            for question in (BENCHMARK, POPULATION)
+        )
+        return outcome, (names[0], names[1]), found, wider
 
 
 def _name(side: Side, given: str | None, position: int) -> str:
@@ -170,7 +138,7 @@ def _name(side: Side, given: str | None, position: int) -> str:
     return Path(side).name
 
 
-def _config(
+def _spec(
     sides: Mapping[str, Side], metric: str | None, confidence: float, settings: Mapping[str, Any]
 ) -> Spec:
     entries = [
@@ -196,18 +164,6 @@ def _restricted(plan: Plan, stored: Sequence[Mapping[Any, EarlierAnswer]]) -> Pl
     bank: ItemBank = replace(outcome.bank, kept=outcome.bank.kept & have)
     [name] = plan.measured[outcome.task]
     return replace(plan, measured={outcome.task: {name: replace(outcome, bank=bank)}})
-
-
-def _book(plan: Plan, rule: StoppingRule, directory: RunDirectory | None) -> Book:
-    arguments = plan.ranker_arguments()
-    options = arguments.pop("options")
-    models = arguments.pop("models")
-    arguments.pop("stop")
-    ranker = Ranker(plan.banks, models, stop=rule, **arguments, **options)
-    journal: Journal = MemoryJournal() if directory is None else directory.journal
-    book = Book(ranker, journal)
-    book.read()
-    return book
 
 
 def _difference(

@@ -1,4 +1,4 @@
-"""Pages of a comparison and of a leaderboard: a headline and tables with intervals, no script."""
+"""The page of a comparison: a headline and tables with intervals, no script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from .words import difference, probability
 if TYPE_CHECKING:
     from ..live.comparison import Compared, Comparison
     from ..methods.sample.comparison import Difference
-    from .board import Board
 
 
 def comparison_page(found: Comparison) -> str:
@@ -40,53 +39,6 @@ def comparison_page(found: Comparison) -> str:
         ],
         warnings=list(found.warnings),
         tables=[_compared(found, one) for one in found.outcomes],
-    )
-
-
-def board_page(board: Board) -> str:
-    """The page of a leaderboard."""
-    rows = board.rows
-    bounds = [board.interval(r) for r in rows]
-    places = axis([end for ends in bounds for end in ends], 6)
-    better = "higher" if board.scale.higher_is_better else "lower"
-    table = {
-        "title": "Models",
-        "said": "",
-        "before": ["#", "Model"],
-        "after": [board.metric, "Ranks", "Documents"],
-        "ticks": ticks(places),
-        "zero": None,
-        "margin": None,
-        "rows": [
-            {
-                "before": [str(r.rank), r.model],
-                **_places(places, low, r.score, high),
-                "after": [
-                    f"≈ {r.score:.4g}" if r.estimated else f"{r.score:.4g}",
-                    f"{r.best}" if r.best == r.worst else f"{r.best} to {r.worst}",
-                    f"{r.items:,} of {board.n_items:,}",
-                ],
-            }
-            for r, (low, high) in zip(rows, bounds)
-        ],
-    }
-    estimated = sum(r.estimated for r in rows)
-    first = [r.model for r in rows if r.best == 1]
-    best = f"{first[0]} is the best" if len(first) == 1 else f"{len(first)} models may be the best"
-    return _page(
-        title=f"{len(rows):,} models on {board.task or 'a benchmark'}, {board.metric}",
-        headline=f"{best} of {len(rows):,}." if rows else "There is no model yet.",
-        notes=[
-            f"Scores are means over {board.n_items:,} documents, {better} is better; intervals and "
-            f"ranks at {100 * board.confidence:g}% confidence. "
-            + (
-                f"≈ marks the {estimated:,} estimated from chosen documents."
-                if estimated
-                else "All are full results."
-            )
-        ],
-        warnings=[],
-        tables=[table],
     )
 
 

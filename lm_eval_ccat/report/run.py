@@ -199,7 +199,7 @@ def read_run(path: str | Path) -> Run:
         # A run that went on after its result is not finished; the journal knows better.
         finished = _is_the_last(result, records)
     if not finished:
-        from ..live.results import state
+        from ..live.result import state
 
         result = state(folder.path).content
     banks = _banks(folder.path, header)

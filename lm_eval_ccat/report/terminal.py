@@ -40,7 +40,7 @@ class Column:
 
 
 def print_result(console: Console, content: Mapping[str, Any]) -> None:
-    """Print a result as `lm_eval_ccat.live.results.Result` holds it."""
+    """Print a result as `lm_eval_ccat.live.result.Result` holds it."""
     from rich.text import Text
 
     content = visible_values(content, content["models"].keys())

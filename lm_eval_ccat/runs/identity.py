@@ -15,6 +15,7 @@ from typing import Any
 
 from ..errors import RunError
 from ..ranker.stopping import OLD_GOALS, words_of
+from .lines import Record
 
 #: The parts of a header that are compared; the rest is for readers.
 COMPARED = ("config", "bank_sha256", "task", "versions")
@@ -41,7 +42,7 @@ class Differences:
 
     refused: list[str]
     changes: list[str]
-    ranker: dict[str, Any]
+    ranker: Record
 
     def accepted(self, where: str) -> Differences:
         """This, where the run is the same run.
@@ -97,7 +98,7 @@ def differences(
     return Differences(refused, changes, told)
 
 
-def _in_todays_words(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _in_todays_words(arguments: Mapping[str, Any]) -> Record:
     """Arguments of a Ranker as a header of any version records them, with one rule to stop by."""
     found = {key: value for key, value in arguments.items() if key not in OLD_GOALS}
     if "stop" not in found:
@@ -110,10 +111,10 @@ def _or_none(limit: float | None) -> Any:
     return NO_LIMIT if limit is None else limit
 
 
-def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> dict[str, Any]:
+def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Record:
     if not old or not new:
         return {}
-    found: dict[str, Any] = {}
+    found: Record = {}
     old, new = _in_todays_words(old), _in_todays_words(new)
     changed = [name for name in _LIMITS if old.get(name) != new.get(name)]
     if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):

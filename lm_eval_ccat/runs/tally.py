@@ -41,6 +41,8 @@ class Tally:
         it did not say, in the order in which they first came.
     finished : dict of model to dict of reason to int
         Answers by how they ended (``"length"``, ``"content_filter"``, ...).
+    sent : dict of model to dict
+        Settings of generation as they were sent with the first answer.
     refused_usage : dict of model to str
         The server's last statement of tokens that cannot be right.
     unscored : dict of model to list of str
@@ -77,6 +79,7 @@ class Tally:
     finished: dict[str, dict[str, int]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(int))
     )
+    sent: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     refused_usage: dict[str, str] = field(default_factory=dict)
     failures: dict[str, list[tuple[Any, str]]] = field(default_factory=lambda: defaultdict(list))
     set_aside: dict[str, str] = field(default_factory=dict)
@@ -153,6 +156,8 @@ class Tally:
         for reason in {reason for one in served for reason in one.get("finish", ())}:
             self.finished[model][reason] += 1
         for one in served:
+            if one.get("sent"):
+                self.sent.setdefault(model, one["sent"])
             if one.get("refused_usage"):
                 self.refused_usage[model] = one["refused_usage"]
 

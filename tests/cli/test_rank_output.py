@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import sys
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from lm_eval_ccat.cli.live import Display
-from lm_eval_ccat.cli.rank_output import show
+from lm_eval_ccat.cli.live import Display, show
 from lm_eval_ccat.cli.streams import safe_streams, to_draw
-from lm_eval_ccat.live.results import Result
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report.terminal import notes, print_result, shortened
 
@@ -136,7 +135,7 @@ def test_shortened_names_fit_and_stay_apart(width) -> None:
 
 def test_a_file_or_a_pipe_gets_every_column_whole() -> None:
     out = io.StringIO()
-    show(Result(None, content(may=2)), None, out)  # type: ignore[arg-type]
+    show(SimpleNamespace(content=content(may=2), run_dir=None), None, out)
     [row] = [line for line in out.getvalue().splitlines() if line.startswith(" 1=")]
     assert f"“{LONG}”" in row and "90%" in row
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 import time
-from pathlib import Path
 
 import pytest
-from bench import Bench
+from bench import Bench, content_of
 from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 
 THREE = ["m01", "m05", "m11"]
 QUICK = {"failures": {"attempts": 3, "backoff": 0.02, "max_backoff": 0.1}}
-
-
-def content_of(config: Path) -> dict:
-    return json.loads((config.with_suffix(".run") / "result.json").read_text())
 
 
 @pytest.mark.parametrize(
@@ -43,21 +37,6 @@ def test_passing_trouble_is_retried_and_nothing_is_lost(
     assert max(server.asked.values()) == 2
     # Answers behind the deciding one are paid for and kept, and not counted.
     assert content["items_administered"] <= sum(server.answered.values()) <= 3 * 20
-
-
-def test_a_time_out_is_retried(bench: Bench) -> None:
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("hang", 3.0) if before == 0 and "document 7." in prompt else None
-
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(
-            server.url, ["m01", "m11"], model_args={"timeout": 1},
-            stop="limits", **QUICK,
-        )  # fmt: skip
-        assert main(["rank", str(config)]) in (0, 3)
-    content = content_of(config)
-    hung = [m for m in ("m01", "m11") if server.asked[m, "Repeat the numbers of document 7."] == 2]
-    assert hung and all(7 in content["models"][m]["items"] for m in hung)
 
 
 def test_a_model_that_keeps_failing_is_set_aside_and_the_others_finish(
@@ -96,17 +75,6 @@ def test_a_model_that_fails_at_most_documents_is_set_aside(bench: Bench) -> None
         assert main(["rank", str(config)]) == 4
     assert " of 1" in content_of(config)["models"]["m05"]["set_aside"]
     assert sum(n for (m, _), n in server.asked.items() if m == "m05") < 20
-
-
-def test_a_wrong_key_sets_the_model_aside_at_once(bench: Bench) -> None:
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        return ("status", 401) if model == "m05" else None
-
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(server.url, THREE, **QUICK)
-        assert main(["rank", str(config)]) == 4
-    assert sum(n for (m, _), n in server.asked.items() if m == "m05") == 1
-    assert "HTTP 401" in content_of(config)["models"]["m05"]["set_aside"]
 
 
 def test_a_refused_document_is_recorded_and_not_scored_zero(

@@ -21,9 +21,8 @@ from lm_eval_ccat.live.models import Answer, Model
 from lm_eval_ccat.live.money import Till
 from lm_eval_ccat.live.observer import Observer
 from lm_eval_ccat.live.ranking import rank
-from lm_eval_ccat.live.run import Run
+from lm_eval_ccat.live.sender import Sender
 from lm_eval_ccat.live.spec import Spec
-from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.journal import JournalFile, MemoryJournal
 
@@ -139,9 +138,7 @@ def plan_of(models: Sequence[Model], **options: Any) -> Any:
     entries = [{"name": model.name, "model": "double"} for model in models]
     spec = Spec.read({"task": "t", "models": entries, **options})
     return SimpleNamespace(
-        config=spec, outcome=SimpleNamespace(task="t"), outcomes={"t": None}, measured={"t": {}},
-        sessions={}, known=None, scale=Scale(), label="share", currency="items", budget=None,
-        seconds=None,
+        config=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
         warmup=spec.warmup, expected_usd=lambda model, item: None,
         till=lambda entry: Till(Price(), None, "items"),
     )  # fmt: skip
@@ -151,7 +148,7 @@ def run(models: Sequence[Model], ranker: Ranker, journal: Any = None, **options:
     book = Book(ranker, journal or MemoryJournal())
     book.read()
     book.note("start", op="session")
-    assert Run(plan_of(models, **options), book, models, Observer()).go()
+    assert Sender(plan_of(models, **options), book, models, Observer()).go()
     return book
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import Bench
+from bench import Bench, content_of
 from worlds.weights import tiny_model
 
 from lm_eval_ccat.cli.main import main
@@ -61,7 +61,7 @@ def test_models_that_do_not_fit_are_loaded_one_at_a_time(
     monkeypatch.setattr(rank_models.HarnessModel, "open", note_open)
     monkeypatch.setattr(rank_models.HarnessModel, "close", note_close)
     assert main(["rank", str(config)]) in (0, 3)
-    result = json.loads((config.with_suffix(".run") / "result.json").read_text())
+    result = content_of(config)
     for name in names:
         block = result["models"][name]
         assert block["n_items"] == 25
@@ -151,7 +151,7 @@ def test_multiple_choice_by_local_weights(tmp_path: Path) -> None:
         )
     )
     assert main(["rank", str(config)]) in (0, 3)
-    result = json.loads((config.with_suffix(".run") / "result.json").read_text())
+    result = content_of(config)
     for name in names:
         block = result["models"][name]
         assert block["n_items"] == 12

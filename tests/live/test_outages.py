@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 import pytest
-from worlds.bench import Bench, make_bench
-from worlds.server import CompletionsServer
+from bench import Bench, content_of
+from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live import rank
 
 THREE = ["m01", "m05", "m11"]
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return make_bench(tmp_path_factory.mktemp("bench"))
-
-
-@pytest.fixture
-def bench(shared: Bench, tmp_path: Path) -> Bench:
-    for name in ("tasks", "bank.json", "default.bank.json", "known.parquet"):
-        (tmp_path / name).symlink_to(shared.folder / name)
-    return Bench(tmp_path, shared.outputs, shared.truth, tmp_path / "bank.json", 120)
-
-
-def content_of(config: Path) -> dict:
-    return json.loads((config.with_suffix(".run") / "result.json").read_text())
 
 
 @pytest.mark.parametrize("slots", [1, 6])
@@ -117,6 +100,8 @@ def test_a_timed_out_attempt_counts_at_its_expected_cost(bench: Bench) -> None:
     lost = sum(server.asked[m, prompt] - 1 for m in ("m01", "m11") if server.asked[m, prompt])
     assert lost
     content = result.content
+    hung = [m for m in ("m01", "m11") if server.asked[m, prompt] == 2]
+    assert hung and all(7 in content["models"][m]["items"] for m in hung)
     assert content["money"]["unknown"] == pytest.approx(0.5 * lost)
     assert content["usd"] == pytest.approx(0.5 * content["items_administered"])
     assert sum(block["attempts_lost"]["timeout"] for block in content["models"].values()

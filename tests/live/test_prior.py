@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import Bench
+from bench import Bench, content_of
 from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
@@ -14,10 +14,6 @@ from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.journal import JournalFile
 
 PAIR = ["m05", "m07"]
-
-
-def result(config: Path) -> dict:
-    return json.loads((config.with_suffix(".run") / "result.json").read_text())
 
 
 def test_a_ranking_takes_the_answers_of_another(
@@ -31,9 +27,9 @@ def test_a_ranking_takes_the_answers_of_another(
                           prior="first.run", **whole)  # fmt: skip
     assert main(["rank", str(second)]) in (0, 3)
     captured = capsys.readouterr()
-    had = {m: block["n_items"] for m, block in result(first)["models"].items()}
+    had = {m: block["n_items"] for m, block in content_of(first)["models"].items()}
     assert f"at hand: {had['m05']} of m05, {had['m07']} of m07" in captured.err
-    content = result(second)
+    content = content_of(second)
     # Nothing was asked twice, old answers cost nothing, and the budget went to new ones.
     assert max(server.asked.values()) == 1
     assert sum(server.asked.values()) - asked == content["cost"] == 90
@@ -60,7 +56,7 @@ def test_logs_of_the_harness_are_taken_under_another_name(
                           prior=["m05=logs.run/m05"], stop="limits",
                           bank=None)  # fmt: skip
     assert main(["rank", str(second)]) in (0, 3)
-    content = result(second)
+    content = content_of(second)
     assert content["models"]["m05"]["from_prior"] > 0
     assert sum(server.asked.values()) - asked == content["cost"] <= 20
     assert max(server.asked.values()) == 1
@@ -81,7 +77,7 @@ def test_what_of_earlier_answers_is_damaged_is_named(
                           bank=None)  # fmt: skip
     assert main(["rank", str(second)]) in (0, 3)
     assert f"{torn.name}: 1 damaged lines; their answers are asked" in capsys.readouterr().err
-    assert result(second)["models"]["m05"]["from_prior"] > 0
+    assert content_of(second)["models"]["m05"]["from_prior"] > 0
     third = bench.config(server.url, PAIR, name="third", budget={"items": 20}, prior=prior,
                          bank=None)  # fmt: skip
     assert main(["rank", str(third)]) == 1
@@ -106,7 +102,7 @@ def test_an_answer_to_another_prompt_does_not_count(
     second = bench.config(server.url, PAIR, name="second", budget={"items": 40}, prior="other",
                           bank=None)  # fmt: skip
     main(["rank", str(second)])
-    assert not any("from_prior" in block for block in result(second)["models"].values())
+    assert not any("from_prior" in block for block in content_of(second)["models"].values())
     assert max(server.asked.values()) == 2
 
 

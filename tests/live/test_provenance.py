@@ -11,7 +11,7 @@ from loopback import CompletionsServer
 
 from lm_eval_ccat.live.provenance import doubts
 from lm_eval_ccat.live.ranking import rank
-from lm_eval_ccat.live.results import state
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.runs.tally import Tally
 
 THREE = ["m01", "m05", "m11"]
@@ -56,3 +56,17 @@ def test_answers_cut_unlike_often_and_impossible_usage_are_told() -> None:
         "answers were cut at the token limit unlike often: 50% of those of a, 0% of those of b"
     )
     assert len(usage) == 2 and "-1 read" in usage[0]
+
+
+def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told() -> None:
+    tally = Tally()
+    for model, sent in (
+        ("as it was", {"temperature": 0, "max_tokens": 64, "stop": ["Q:"]}),
+        ("chat", {"temperature": 1, "max_completion_tokens": 64}),
+    ):
+        tally.told({"op": "tell", "model": model, "item": 0, "served": [{"sent": sent}]})
+    calibrated = {"until": ["Q:"], "max_gen_toks": 64, "do_sample": False}
+    assert doubts(tally) == [] and doubts(tally, calibrated) == [
+        "the bank was calibrated on other requests: chat was asked with temperature 1 in place of "
+        "0 and without its stop sequences"
+    ]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 import yaml
-from bench import TASK, Bench
+from bench import TASK, Bench, content_of
 from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.runs.journal import JournalFile
+from lm_eval_ccat.runs.rebuild import rebuild
 
 FOUR = ["m01", "m05", "m07", "m11"]
 #: The command line in a Python that lacks a package: its name, then the arguments.
@@ -35,55 +39,119 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def result(config: Path) -> dict:
-    return json.loads((config.with_suffix(".run") / "result.json").read_text())
-
-
 def assert_confident_pairs_right(content: dict, truth: dict[str, float]) -> None:
     sure = [p for p in content["pairwise"] if p["p"] > 0.975]
     assert sure, "nothing was decided, so nothing is tested"
     assert [(p["a"], p["b"]) for p in sure if truth[p["a"]] < truth[p["b"]]] == []
 
 
+@dataclass
+class Finished:
+    """A ranking of four models that is over, what it printed, and the server that it asked."""
+
+    run: Path
+    content: dict
+    out: str
+    server: CompletionsServer
+
+
+@pytest.fixture(scope="module")
+def finished(shared_bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    folder = tmp_path_factory.mktemp("finished")
+    for name in ("tasks", "bank.json"):
+        (folder / name).symlink_to(shared_bench.folder / name)
+    bench = replace(shared_bench, folder=folder)
+    out = io.StringIO()
+    with CompletionsServer(bench.outputs) as server, contextlib.redirect_stdout(out):
+        config = bench.config(server.url, FOUR, entry={"price": {"input": 1.0, "output": 4.0}})
+        assert main(["rank", str(config)]) == 0
+    return Finished(config.with_suffix(".run"), content_of(config), out.getvalue(), server)
+
+
 def test_order_agrees_with_full_evaluation_and_costs_less(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+    shared_bench: Bench, finished: Finished
 ) -> None:
-    config = bench.config(server.url, FOUR, entry={"price": {"input": 1.0, "output": 4.0}})
-    assert main(["rank", str(config)]) == 0
-    content = result(config)
-    assert content["order"] == sorted(FOUR, key=lambda m: -bench.truth[m])
-    assert_confident_pairs_right(content, bench.truth)
+    content, server = finished.content, finished.server
+    assert content["schema"] == 1
+    assert content["order"] == sorted(FOUR, key=lambda m: -shared_bench.truth[m])
+    assert_confident_pairs_right(content, shared_bench.truth)
     used = content["items_administered"]
     paid = sum(server.answered.values())  # those behind the deciding answer too
-    assert used <= paid < 0.7 * 4 * bench.n_docs
+    assert used <= paid < 0.7 * 4 * shared_bench.n_docs
     assert max(server.asked.values()) == 1
-    out = capsys.readouterr().out
-    assert content["headline"] in out
-    assert "m11 > m07 > m05 > m01, each at 95%" in out
+    assert content["headline"] in finished.out
+    assert "m11 > m07 > m05 > m01, each at 95%" in finished.out
     # Tokens are the server's own count: seven words of prompt, ten numbers of answer.
-    tokens = content["models"]["m01"]["tokens"]
-    n = content["models"]["m01"]["n_items"]
-    assert tokens == {
+    block = content["models"]["m01"]
+    n = block["n_items"]
+    assert block["tokens"] == {
         "input": 6.0 * n, "output": 10.0 * n, "counted_by": ["usage"], "estimated": False,
     }  # fmt: skip
-    assert content["models"]["m01"]["cost"] == pytest.approx(n * (6 * 1.0 + 10 * 4.0) / 1e6)
+    assert block["cost"] == pytest.approx(n * (6 * 1.0 + 10 * 4.0) / 1e6)
 
 
 def test_each_model_leaves_harness_files_that_say_they_are_estimates(
-    bench: Bench, server: CompletionsServer
+    shared_bench: Bench, finished: Finished
 ) -> None:
-    config = bench.config(server.url, FOUR)
-    assert main(["rank", str(config)]) == 0
-    content = result(config)
-    [file] = (config.with_suffix(".run") / "m05").glob("results_*.json")
-    saved = json.loads(file.read_text())
-    block = content["models"]["m05"]
+    [file] = (finished.run / "m05").glob("results_*.json")
+    saved, block = json.loads(file.read_text()), finished.content["models"]["m05"]
     assert saved["results"][TASK]["share,none"] == pytest.approx(block["estimate"])
     assert saved["results"][TASK]["share_stderr,none"] == pytest.approx(block["standard_error"])
-    assert saved["n-samples"][TASK] == {"original": bench.n_docs, "effective": block["n_items"]}
-    [rows] = (config.with_suffix(".run") / "m05").glob("samples_*.jsonl")
+    n = {"original": shared_bench.n_docs, "effective": block["n_items"]}
+    assert saved["n-samples"][TASK] == n
+    [rows] = (finished.run / "m05").glob("samples_*.jsonl")
     logged = [json.loads(line)["doc_id"] for line in rows.read_text().splitlines()]
     assert sorted(logged) == sorted(block["items"])
+
+
+def test_the_journal_holds_what_was_answered_and_is_replayed_to_the_same_state(
+    shared_bench: Bench, finished: Finished, capsys: pytest.CaptureFixture
+) -> None:
+    records = JournalFile(finished.run / "journal.jsonl").read_new()
+    tells = [r for r in records if r["op"] == "tell"]
+    assert len(tells) == sum(finished.server.answered.values())
+    for record in tells:
+        prompt = f"Repeat the numbers of document {record['item']}."
+        assert record["responses"] == [[shared_bench.outputs[record["model"]][prompt]]]
+        assert len(record["prompt_sha256"]) == 64
+        assert record["raw"] == pytest.approx(record["score"])
+        assert record["seconds"] >= 0
+    assert main(["rank", str(finished.run), "--json"]) == 0
+    state = json.loads(capsys.readouterr().out)
+    assert state["finished"] and state["models"] == finished.content["models"]
+    book, header = rebuild(finished.run)
+    assert book.done and book.ranker.result().order == state["order"]
+    assert header["task"]["name"] == TASK
+
+
+@pytest.mark.parametrize(
+    ("settings", "prices", "said"),
+    [
+        ({"budget": {"items": 60}}, [{"item": 0.5}] * 4,
+         ["Together 40 to 60 items, $20.00 to $30.00.", "10 to 30 "]),
+        # Ten of each are 15 dollars; the other 15 buy 60 answers of the cheaper two.
+        ({"budget": {"usd": 30.0}}, [{"item": 0.25}] * 2 + [{"item": 0.5}] * 2,
+         ["Together 40 to 100 items, $15.00 to $30.00."]),
+        ({"bank": None}, [{}] * 4, ["metric share, no bank: random documents."]),
+        # Six words of prompt are about 9 tokens, ten numbers about 8: some 40 dollars per million.
+        ({"budget": {"usd": 0.01}}, [{"input": 1.0, "output": 4.0}] * 4,
+         ["Together 40 to ", "Nothing was asked", "The budget is exceeded by at most", "$0.00",
+          "how far apart two neighbours are", "0.1 of share: "]),
+    ],
+)  # fmt: skip
+def test_a_dry_run_says_what_it_may_take_and_asks_nothing(
+    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture, settings: dict,
+    prices: list[dict], said: list[str],
+) -> None:  # fmt: skip
+    config = bench.config(server.url, FOUR, **settings)
+    content = yaml.safe_load(config.read_text())
+    for entry, price in zip(content["models"], prices):
+        entry["price"] = price or None
+    config.write_text(yaml.safe_dump(content))
+    assert main(["rank", str(config), "--dry_run"]) == 0
+    out = capsys.readouterr().out
+    assert [text for text in said if text not in out] == [] and "e-0" not in out
+    assert not server.asked and not config.with_suffix(".run").exists()
 
 
 def test_the_method_default_ranks_too(bench: Bench, server: CompletionsServer) -> None:
@@ -91,7 +159,7 @@ def test_the_method_default_ranks_too(bench: Bench, server: CompletionsServer) -
         server.url, FOUR, bank="default.bank.json", model_args={"num_concurrent": 2}
     )
     assert main(["rank", str(config)]) in (0, 3)
-    content = result(config)
+    content = content_of(config)
     assert_confident_pairs_right(content, bench.truth)
     assert "method:default" in content["signature"]
 
@@ -106,44 +174,6 @@ def test_json_on_stdout_and_ties_at_the_budget(
     assert content["items_administered"] <= 24
 
 
-def test_one_at_a_time_gives_the_same_result_twice(bench: Bench, server: CompletionsServer) -> None:
-    found = []
-    for name in ("first", "second"):
-        config = bench.config(server.url, FOUR, name=name, ahead=1)
-        assert main(["rank", str(config)]) == 0
-        content = result(config)
-        found.append({k: content[k] for k in ("models", "pairwise", "order")})
-        for block in found[-1]["models"].values():
-            block.pop("seconds")
-    assert found[0] == found[1]
-    assert server.most_at_once.most_common(1)[0][1] == 1
-
-
-def test_what_was_answered_is_in_the_journal(bench: Bench, server: CompletionsServer) -> None:
-    config = bench.config(server.url, ["m01", "m11"])
-    assert main(["rank", str(config)]) == 0
-    records = JournalFile(config.with_suffix(".run") / "journal.jsonl").read_new()
-    tells = [r for r in records if r["op"] == "tell"]
-    assert len(tells) == sum(server.answered.values())
-    for record in tells:
-        prompt = f"Repeat the numbers of document {record['item']}."
-        assert record["responses"] == [[bench.outputs[record["model"]][prompt]]]
-        assert len(record["prompt_sha256"]) == 64
-        assert record["raw"] == pytest.approx(record["score"])
-        assert record["seconds"] >= 0
-
-
-def test_state_of_a_run_directory(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    config = bench.config(server.url, ["m01", "m11"])
-    main(["rank", str(config), "--json"])
-    finished = json.loads(capsys.readouterr().out)
-    assert main(["rank", str(config.with_suffix(".run")), "--json"]) == 0
-    state = json.loads(capsys.readouterr().out)
-    assert state["finished"] and state["models"] == finished["models"]
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -155,6 +185,7 @@ def test_state_of_a_run_directory(
         ({"harness": {"include_path": "nowhere"}}, "no folder"),
         ({"entry": {"price": {"input": 1}}}, "`models[0].price` needs both input: and output:"),
         ({"entry": {"concurency": 1}}, "did you mean concurrency?"),
+        ({"entry": {"model": "local-completion"}}, "local-completions"),
     ],
 )
 def test_mistakes_in_the_configuration_cost_nothing(
@@ -169,41 +200,7 @@ def test_mistakes_in_the_configuration_cost_nothing(
     error = capsys.readouterr().err
     assert message in error
     assert len(error.strip().splitlines()) == 1
-    assert not server.asked
-
-
-def test_a_dry_run_counts_no_more_than_the_budget_allows(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    """Answers and dollars are bounded by a budget of items, of each model and together."""
-    config = bench.config(server.url, FOUR, entry={"price": {"item": 0.5}}, budget={"items": 60})
-    assert main(["rank", str(config), "--dry_run"]) == 0
-    out = capsys.readouterr().out
-    assert "Together 40 to 60 items, $20.00 to $30.00." in out
-    assert out.count("10 to 30 ") == len(FOUR)
-
-
-def test_a_dry_run_adds_up_no_more_than_a_budget_in_dollars_allows(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    config = bench.config(server.url, FOUR, entry={"price": {"item": 0.5}}, budget={"usd": 30.0})
-    content = yaml.safe_load(config.read_text())
-    for entry in content["models"][:2]:
-        entry["price"] = {"item": 0.25}
-    config.write_text(yaml.safe_dump(content))
-    assert main(["rank", str(config), "--dry_run"]) == 0
-    # Ten of each are 15 dollars; the other 15 buy 60 answers of the cheaper two.
-    assert "Together 40 to 100 items, $15.00 to $30.00." in capsys.readouterr().out
-
-
-def test_a_dry_run_without_a_bank_names_none(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    config = bench.config(server.url, ["m01", "m11"], bank=None)
-    assert main(["rank", str(config), "--dry_run", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["bank"] is None
-    assert main(["rank", str(config), "--dry_run"]) == 0
-    assert "metric share, no bank: random documents." in capsys.readouterr().out
+    assert not server.asked and not config.with_suffix(".run").exists()
 
 
 def test_flags_override_the_file_setting_by_setting(
@@ -217,7 +214,7 @@ def test_flags_override_the_file_setting_by_setting(
     monkeypatch.chdir(bench.folder / "tasks")
     flags = ["--metric", "share", "--include_path", "."]
     assert main(["rank", str(config), *flags]) == 0
-    assert result(config)["metric"] == "share"
+    assert content_of(config)["metric"] == "share"
     kept = json.loads((config.with_suffix(".run") / "config.json").read_text())["harness"]
     assert kept["gen_kwargs"] == {"max_gen_toks": 30}
     assert main(["rank", str(config), "--task", TASK]) == 2
@@ -253,28 +250,12 @@ def test_what_was_spent_is_said_under_a_budget_of_items_too(
     price = {"price": {"item": 0.5}}
     config = bench.config(server.url, ["m05", "m07"], entry=price, budget={"items": 24})
     assert main(["rank", str(config)]) in (0, 3)
-    content = result(config)
+    content = content_of(config)
     assert content["cost_unit"] == "items"
     assert content["usd"] == pytest.approx(0.5 * sum(server.answered.values()))
     assert f"Spent ${content['usd']:.4g}" in capsys.readouterr().out
     assert main(["rank", str(config), "--resume", "--budget_items", "26"]) in (0, 3)
     assert "24 -> 26" in capsys.readouterr().out
-
-
-def test_dry_run_asks_nothing(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    config = bench.config(
-        server.url, FOUR, entry={"price": {"input": 1.0, "output": 4.0}}, budget={"usd": 0.01}
-    )
-    assert main(["rank", str(config), "--dry_run"]) == 0
-    out = capsys.readouterr().out
-    assert "Together 40 to " in out and "Nothing was asked" in out
-    assert "e-0" not in out and "$0.00" in out
-    # Six words of prompt are about 9 tokens, ten numbers about 8: some 40 dollars per million.
-    assert "The budget is exceeded by at most" in out
-    assert "how far apart two neighbours are" in out and "0.1 of share: " in out
-    assert not server.asked and not config.with_suffix(".run").exists()
 
 
 def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(
@@ -285,7 +266,7 @@ def test_tokens_are_estimated_and_marked_without_usage_or_tokenizer(
             server.url, ["m01", "m11"], entry={"price": {"input": 1.0, "output": 4.0}}
         )
         assert main(["rank", str(config)]) == 0
-    tokens = result(config)["models"]["m01"]["tokens"]
+    tokens = content_of(config)["models"]["m01"]["tokens"]
     assert tokens["estimated"] and tokens["counted_by"] == ["estimate"]
     assert "~ tokens estimated" in capsys.readouterr().out
 
@@ -314,14 +295,6 @@ def test_the_response_cache_is_one_file_per_model(bench: Bench, server: Completi
     assert counts[0] == counts[1] > 0
     found = sorted(p.name for p in (bench.folder / "cached").iterdir())
     assert found == ["answers_m01.db", "answers_m11.db"]
-
-
-def test_a_misspelled_model_type_is_named_before_anything_is_loaded(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    config = bench.config(server.url, ["m01", "m11"], entry={"model": "local-completion"})
-    assert main(["rank", str(config)]) == 2
-    assert "local-completions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -370,17 +343,6 @@ def test_a_configuration_beside_its_task_is_not_taken_for_a_task(
     assert main(["rank", str(config)]) == 0
 
 
-def test_python_users_can_replay_the_journal(bench: Bench, server: CompletionsServer) -> None:
-    from lm_eval_ccat.runs.rebuild import rebuild
-
-    config = bench.config(server.url, FOUR)
-    assert main(["rank", str(config)]) == 0
-    ranker, header = rebuild(config.with_suffix(".run"))
-    assert ranker.done
-    assert ranker.ranker.result().order == result(config)["order"]
-    assert header["task"]["name"] == TASK
-
-
 def test_new_models_find_their_place_among_known_ones(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
@@ -388,7 +350,7 @@ def test_new_models_find_their_place_among_known_ones(
         server.url, ["m03", "m09"], bank="default.bank.json", known="known.parquet", audit=0.2
     )
     assert main(["rank", str(config)]) in (0, 3)
-    content = result(config)
+    content = content_of(config)
     out = capsys.readouterr().out
     assert len(content["order"]) == 8
     assert {m for m, _ in server.asked} == {"m03", "m09"}
@@ -417,7 +379,7 @@ def test_a_known_model_that_lacks_scores_has_their_sampling_error(
     few.write(bench.folder / "few.parquet")
     config = bench.config(server.url, ["m03", "m09"], known="few.parquet")
     assert main(["rank", str(config)]) in (0, 3)
-    models = result(config)["models"]
+    models = content_of(config)["models"]
     spread = raw[0, :40].var(ddof=1)
     assert models["m00"]["standard_error"] == pytest.approx((spread / 40 * (80 / 120)) ** 0.5)
     assert models["m02"]["standard_error"] == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import threading
 import time
 from collections import Counter
@@ -13,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from bench import Bench
+from bench import Bench, content_of
 from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
@@ -56,7 +55,7 @@ def test_a_local_ray_is_started_by_the_command(bench: Bench, server: Completions
         assert main(["rank", str(config), "--executor", "ray"]) in (0, 3)
     finally:
         ray.shutdown()
-    content = json.loads((config.with_suffix(".run") / "result.json").read_text())
+    content = content_of(config)
     assert content["order"] == ["m09", "m03"]
     assert content["items_administered"] == sum(server.answered.values())
     assert list((config.with_suffix(".run") / "m03").glob("results_*.json"))
@@ -72,7 +71,7 @@ def test_new_models_are_placed_among_known_ones_from_two_nodes(
     )  # fmt: skip
     arguments = ["--executor", "ray", "--ray_address", cluster.address]
     assert main(["rank", str(config), *arguments]) in (0, 3)  # one model fits on a node
-    content = json.loads((config.with_suffix(".run") / "result.json").read_text())
+    content = content_of(config)
     assert len(content["order"]) == 8 and {m for m, _ in server.asked} == set(TWO)
     truth = sorted([*[*bench.truth][::2], *TWO], key=lambda m: -bench.truth[m])
     for name in TWO:
@@ -89,7 +88,7 @@ def test_a_lost_node_costs_only_what_was_in_flight(bench: Bench, cluster: Any) -
         threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
         arguments = ["--executor", "ray", "--ray_address", cluster.address]
         assert main(["rank", str(config), *arguments]) in (0, 3)
-    content = json.loads((config.with_suffix(".run") / "result.json").read_text())
+    content = content_of(config)
     assert {m: b["n_items"] for m, b in content["models"].items()} == {"m03": 50, "m09": 50}
     records = JournalFile(journal).read_new()
     told = [(r["model"], r["item"]) for r in records if r["op"] == "tell"]
@@ -111,7 +110,7 @@ def test_a_lost_node_without_another_sets_its_model_aside(bench: Bench, cluster:
         threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
         arguments = ["--executor", "ray", "--ray_address", cluster.address]
         assert main(["rank", str(config), *arguments]) == 4
-    models = json.loads((config.with_suffix(".run") / "result.json").read_text())["models"]
+    models = content_of(config)["models"]
     [aside] = [block for block in models.values() if block["set_aside"]]
     assert "no node had room for it within 3 s: it asks for 2 CPUs" in aside["set_aside"]
     assert aside["n_items"]

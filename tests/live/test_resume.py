@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench
+from bench import Bench, content_of
 from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
@@ -226,9 +226,12 @@ def test_a_changed_task_is_refused_and_another_version_goes_on(
     assert main(["rank", str(config), "--resume"]) == 1
     assert "task.prompts_sha256" in capsys.readouterr().err
     for name, text in changed.items():
-        (tasks / name).write_text(text)
+        (tasks / name).write_text(text + "\n# edited" if name.endswith(".py") else text)
+    assert main(["rank", str(config), "--resume"]) == 1
+    assert "task.scoring_code_sha256" in capsys.readouterr().err
     monkeypatch.setattr("lm_eval_ccat.live.plan.__version__", "9.9.9")
-    assert main(["rank", str(config), "--resume"]) in (0, 3)
+    assert main(["rank", str(config), "--resume", "--accept_change"]) in (0, 3)
+    assert "changed since the run began: task.scoring_code_sha256" in capsys.readouterr().err
 
 
 def test_credentials_stay_out_of_the_run_directory_and_may_change(
@@ -267,7 +270,7 @@ def test_a_run_is_not_started_twice(
         os.kill(child.pid, signal.SIGTERM)
         child.join(60)
         assert time.monotonic() - started < 60
-    partial = json.loads((config.with_suffix(".run") / "result.json").read_text())
+    partial = content_of(config)
     assert partial["interrupted"] and partial["exit_code"] == 4
     assert main(["rank", str(config)]) == 1
     assert "already holds a ranking" in capsys.readouterr().err

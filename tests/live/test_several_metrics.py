@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from bench import TASK, Bench
+from bench import TASK, Bench, content_of
 from loopback import CompletionsServer
 
 from lm_eval_ccat import ItemBank
@@ -71,7 +71,7 @@ def test_every_metric_is_estimated_and_those_with_weight_steer(
     path = config(several, server, {"share": 1, "errors": 0, "judged": 0}, budget={"items": 120})
     assert main(["rank", str(path)]) in (0, 3)
     shown = capsys.readouterr().out
-    content = json.loads((path.with_suffix(".run") / "result.json").read_text())
+    content = content_of(path)
     assert list(content["outcomes"]) == ["share", "errors", "judged"]
     assert [o["weight"] for o in content["outcomes"].values()] == [1.0, 0.0, 0.0]
     for model, block in content["models"].items():
@@ -115,7 +115,7 @@ def test_the_harness_files_hold_an_estimate_of_every_metric(
 ) -> None:
     path = config(several, server, ["share", "errors"], budget={"items": 90})
     assert main(["rank", str(path), "--quiet"]) in (0, 3)
-    content = json.loads((path.with_suffix(".run") / "result.json").read_text())
+    content = content_of(path)
     [file] = (path.with_suffix(".run") / "m05").glob("results_*.json")
     saved = json.loads(file.read_text())
     for name, outcome in content["outcomes"].items():
@@ -214,7 +214,7 @@ def test_a_judge_that_raises_costs_an_answer_only_its_own_score(
         if refused:
             assert "refused: HTTP 400" in str(record)
     if weights["share"]:
-        content = json.loads((path.with_suffix(".run") / "result.json").read_text())
+        content = content_of(path)
         for model, block in content["models"].items():
             judged = content["outcomes"]["judged"]["models"][model]
             assert judged["n_items"] == sum(d % 3 > 0 for d in answered(path, model))
@@ -257,7 +257,7 @@ def test_a_stored_ranking_of_several_metrics_is_compared_metric_by_metric(
     both = config(several, server, ["share", "errors"], budget={"items": 60})
     assert main(["rank", str(both)]) in (0, 3)
     run, single = str(both.with_suffix(".run")), str(both.with_name("single.run"))
-    content = json.loads((both.with_suffix(".run") / "result.json").read_text())
+    content = content_of(both)
     one = config(several, server, ["share"], budget={"items": 60})
     assert main(["rank", str(one), "--run_dir", single]) in (0, 3)
     capsys.readouterr()
@@ -287,6 +287,6 @@ def test_a_metric_that_was_mistyped_is_corrected_and_the_ranking_begins(
     assert "reports no judgde" in capsys.readouterr().err
     path = config(several, server, ["share"], budget=budget)
     assert main(["rank", str(path)]) in (0, 3)
-    assert list(json.loads((path.with_suffix(".run") / "result.json").read_text())["models"])
+    assert list(content_of(path)["models"])
     assert main(["rank", str(path)]) == 1
     assert "already holds a ranking" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from bench import TASK, Bench
+from bench import TASK, Bench, content_of
 from loopback import CompletionsServer
 
 from lm_eval_ccat import ItemBank, ScoreTable
@@ -62,10 +62,6 @@ def config(suite: Bench, server: CompletionsServer, **settings: object) -> Path:
     return path
 
 
-def result(path: Path) -> dict:
-    return json.loads((path.with_suffix(".run") / "result.json").read_text())
-
-
 def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(
     suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
@@ -73,7 +69,7 @@ def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(
     assert main(["rank", str(path)]) in (0, 3)
     shown = capsys.readouterr().out
     assert "group pair" in shown and "average" in shown
-    content = result(path)
+    content = content_of(path)
     board = {column["name"]: column for column in content["board"]}
     assert list(board) == ["average", "pair", *NAMES]
     assert [board[n]["weight"] for n in NAMES] == pytest.approx([1 / 3] * 3)
@@ -139,7 +135,7 @@ def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(
     del content["bank"]
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     assert main(["rank", str(path), "--quiet"]) in (0, 3)
-    found = result(path)
+    found = content_of(path)
     cells = [c["models"]["m05"] for c in found["board"] if c["kind"] == "task"]
     assert [c["items"] for c in cells] == [4, 4] and all(c["too_few"] for c in cells)
     assert "method:sample" in found["signature"]
@@ -156,7 +152,8 @@ def test_known_models_count_where_they_have_every_task(
                 continue  # one lacks a task
             lines += [f"{model},{name},{i},share,{x}" for i, x in enumerate(row)]
     (tmp_path / "board.csv").write_text("\n".join(lines))
-    path = config(suite, server, task="all_three", known="board.csv", stop="ranks 2", warmup=2)
+    by_task = dict.fromkeys(NAMES, "board.csv")
+    path = config(suite, server, task="all_three", known=by_task, stop="ranks 2", warmup=2)
     assert main(["rank", str(path), "--json"]) in (0, 3)
     content = json.loads(capsys.readouterr().out)
     known = {m for m, block in content["models"].items() if block["known"]}
@@ -184,7 +181,7 @@ def test_actors_of_ray_are_asked_for_several_tasks(
         assert main(["rank", str(path), "--executor", "ray"]) in (0, 3)
     finally:
         ray.shutdown()
-    found = result(path)
+    found = content_of(path)
     assert found["order"][0] == "m11" and set(found["models"]) == {"m01", "m05", "m11"}
     board = {column["name"]: column for column in found["board"]}
     assert list(board) == ["average", "pair", *NAMES]
@@ -267,7 +264,7 @@ def test_earlier_answers_to_some_of_the_tasks_are_taken(
     assert main(["rank", str(one), "--run_dir", earlier]) in (0, 3)
     path = config(suite, server, tasks=["first", "second"], budget={"items": 60})
     assert main(["rank", str(path), "--prior", earlier, "--quiet"]) in (0, 3)
-    assert sum(block["from_prior"] for block in result(path)["models"].values()) > 0
+    assert sum(block["from_prior"] for block in content_of(path)["models"].values()) > 0
     assert f"{earlier} has no answer to second; all of it is asked" in capsys.readouterr().err
 
 
@@ -280,7 +277,7 @@ def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
     assert "Saved 3 models to" in capsys.readouterr().err
     found = SuiteBank.load(kept)
     assert list(found) == ["first", "second"] and found.method == "sample"
-    models = result(path)["models"]
+    models = content_of(path)["models"]
     for task, outcome, bank in found.banks():
         assert (outcome, bank.task, bank.models) == ("share", task, tuple(MODELS))
         for one in bank.observations:

@@ -11,7 +11,7 @@ from scipy.special import expit
 from worlds.journals import Teller
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.live.results import state
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.runs.directory import RunDirectory
 from lm_eval_ccat.runs.rebuild import make_ranker, save_banks

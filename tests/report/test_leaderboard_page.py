@@ -1,29 +1,14 @@
-"""The leaderboard's table: ranks, formats, and updates that lose nothing."""
+"""Ranks of full results and estimates side by side."""
 
 from __future__ import annotations
-
-import csv
-import io
-import json
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.report.board import Board, Row, ranked
-from lm_eval_ccat.report.board_files import update_board
-
-FULL = Board("t", "acc", "none", Scale(), 100).with_rows(
-    Row(f"k{i}", 0.1 * i, 0.0, 100, False) for i in range(1, 6)
-)
-
-
-def est(name, score, se=0.02) -> Row:
-    return Row(name, score, se, 20, True, signature="task:t")
+from lm_eval_ccat.report.board import Row, ranked
 
 
 @settings(max_examples=60, deadline=None)
@@ -40,64 +25,6 @@ def test_ranks_are_in_their_intervals(values, higher):
     assert all(1 <= r.best <= r.rank <= r.worst <= len(rows) for r in found)
     scores = [r.score for r in found]
     assert scores == sorted(scores, reverse=higher)
-
-
-def test_estimates_stay_until_full_results_come(tmp_path):
-    update_board(tmp_path / "b", FULL, [est("new", 0.33)])
-    board = update_board(tmp_path / "b", FULL, [est("other", 0.9)])
-    assert [r.model for r in board.rows][:2] == ["other", "k5"] and board.row("new").estimated
-    later = FULL.with_rows([Row("new", 0.35, 0.0, 100, False)])
-    board = update_board(tmp_path / "b", later, [])
-    assert not board.row("new").estimated and len(board.rows) == 7
-    assert json.loads((tmp_path / "b.json").read_text())["rows"][0]["model"] == "other"
-
-
-def test_markdown_marks_estimates_and_cannot_be_broken_out_of(tmp_path):
-    board = update_board(tmp_path / "b", FULL, [est("evil | name\n# head", 0.31)])
-    text = (tmp_path / "b.md").read_text()
-    assert text == board.to_markdown()
-    table = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(table) == 8 and "≈ 0.31 ± 0.039" in text and "evil \\| name # head" in text
-    assert len(list(csv.reader(io.StringIO(board.to_csv())))) == 7
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        '{"format": "lm-eval-ccat/leaderboard", "version": 1}',
-        '{"format": "lm-eval-ccat/leaderboard", "version": 2}',
-    ],
-)
-def test_a_damaged_table_is_left_alone(tmp_path, text):
-    (tmp_path / "b.json").write_text(text)
-    with pytest.raises(RunError, match=r"b\.json"):
-        update_board(tmp_path / "b", FULL, [est("new", 0.3)])
-    assert (tmp_path / "b.json").read_text() == text
-
-
-def test_a_table_of_something_else_is_left_alone(tmp_path):
-    update_board(tmp_path / "b", FULL, [])
-    with pytest.raises(RunError, match="metric 'acc', not 'f1'"):
-        update_board(tmp_path / "b", Board("t", "f1", "none", Scale(), 100), [])
-
-
-def _add(base, start):
-    for i in range(start, start + 8):
-        update_board(base, FULL, [est(f"new{i}", 0.3)])
-
-
-def test_processes_do_not_lose_each_others_rows(tmp_path):
-    base = str(tmp_path / "b")
-    workers = [get_context("fork").Process(target=_add, args=(base, 8 * i)) for i in range(3)]
-    for w in workers:
-        w.start()
-    for w in workers:
-        w.join(120)
-        assert w.exitcode == 0
-    rows = json.loads((tmp_path / "b.json").read_text())["rows"]
-    assert sum(r["estimated"] for r in rows) == 24 and len(rows) == 29
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -11,7 +11,7 @@ from rich.console import Console
 from suites import make_suite
 from synthetic import make_run
 
-from lm_eval_ccat.live.results import state
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.terminal import print_result

@@ -1,4 +1,4 @@
-"""Pages of a comparison and of a leaderboard."""
+"""The page of a comparison."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ import pandas as pd
 import pytest
 
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.report.board import Board, Row
-from lm_eval_ccat.report.board_files import update_board
 
 
 @pytest.fixture
@@ -46,15 +43,3 @@ def test_compare_writes_a_page_that_says_what_it_prints(table, tmp_path, capsys)
     places = {float(label): float(x) for x, label in ticks}
     assert sorted(places.values()) == [places[label] for label in sorted(places)]
     assert places[0.0] == zero
-
-
-def test_a_leaderboard_has_a_page(tmp_path) -> None:
-    board = Board("gsm", "ter", "none", Scale(cap=2.0), n_items=100).with_rows(
-        [Row("a", 0.4, 0.0, 100, False), Row("b <i>", 0.9, 0.0, 100, False)]
-    )
-    made = update_board(tmp_path / "board", board, [Row("new", 0.5, 0.2, 12, True, signature="s")])
-    html = (tmp_path / "board.html").read_text("utf-8")
-    names = re.findall(r'<th scope="row"><bdi>(.*?)</bdi>', html)
-    assert names == [r.model.replace("<", "&lt;").replace(">", "&gt;") for r in made.rows]
-    assert "≈ 0.5" in html and "12 of 100" in html and "lower is better" in html
-    assert "2 models may be the best of 3." in html

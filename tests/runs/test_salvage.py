@@ -94,7 +94,7 @@ def test_without_a_sound_header_nothing_is_touched(
 def test_a_result_that_is_not_what_the_journal_says_is_refused(
     run: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    from lm_eval_ccat.live.results import state
+    from lm_eval_ccat.live.result import state
 
     content = state(run).content
     (run / "result.json").write_text(json.dumps(content))

@@ -55,6 +55,11 @@ class Bench:
         return path
 
 
+def content_of(config: Path) -> dict[str, Any]:
+    """The result of a finished ranking by a configuration."""
+    return dict(json.loads((config.with_suffix(".run") / "result.json").read_text()))
+
+
 def make_bench(folder: Path, n_docs: int = 120, n_models: int = 12, seed: int = 0) -> Bench:
     """Systems copy a document's ten numbers with more or fewer mistakes; scored by shared numbers.
 

@@ -26,7 +26,7 @@ from typing import Any
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.observer import Observer
 from lm_eval_ccat.live.ranking import rank
-from lm_eval_ccat.live.results import state
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.runs import journal as journal_module
 from lm_eval_ccat.runs.journal import JournalFile
 
@@ -145,21 +145,21 @@ class _Quiet(Observer):
 
     def __init__(self, after: int | None = None) -> None:
         self.after = after
-        self.progress: Any = None
+        self.book: Any = None
 
     def warn(self, message: str) -> None:
         """Nothing."""
 
-    def begin(self, progress: Any) -> None:
+    def begin(self, plan: Any, book: Any) -> None:
         """Keep what tells how far it is."""
-        self.progress = progress
-        self.start = sum(progress.book.tally.answered.values())
+        self.book = book
+        self.start = sum(book.tally.answered.values())
 
     def tick(self) -> None:
         """Press Ctrl-C when it is time."""
         if self.after is None:
             return
-        if sum(self.progress.book.tally.answered.values()) - self.start >= self.after:
+        if sum(self.book.tally.answered.values()) - self.start >= self.after:
             self.after = None
             raise KeyboardInterrupt
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from .names import attribute, is_stock, resolve
@@ -48,6 +49,26 @@ def target(task: Any, document: Any) -> Any:
 def task_config(task: Any) -> dict[str, Any]:
     """A task's configuration, as the harness dumps it."""
     return dict(task.dump_config())
+
+
+def scoring_code(task: Any) -> str:
+    """What of a task turns an answer into a score: settings, and the files of its functions."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, Mapping):
+            return "".join(f"{key}:{text(of)}," for key, of in value.items())
+        if isinstance(value, list | tuple):
+            return "".join(f"{text(of)}," for of in value)
+        if not callable(value):
+            return str(value)
+        file = getattr(getattr(value, "__code__", None), "co_filename", "")
+        ours = str(getattr(value, "__module__", "")).startswith("lm_eval")
+        code = Path(file).read_text("utf-8", "replace") if Path(file).is_file() and not ours else ""
+        return f"{getattr(value, '__name__', '')}:{code}"
+
+    settings = ("process_results", "metric_list", "filter_list")
+    own = getattr(task, "process_results", None)
+    return "".join(text(part) for part in (*map(task.get_config, settings), own))
 
 
 def setting(task: Any, key: str) -> Any:

@@ -1,27 +1,99 @@
-"""The scores that a task reports beside those that were asked for: kept, and estimated.
+"""One model's answers as the harness has them: runs of its tasks, and its results files.
 
 A task scores an answer by all of its metrics and filters, whichever of them a ranking is by. The
-others cost nothing more; they are estimated from the documents that were drawn at random, as
-outcomes of weight 0.
+others cost nothing more; they are kept, and estimated from the documents that were drawn at random,
+as outcomes of weight 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
 from ..errors import CcatError, MetricError, UsageError
+from ..harness import internals
 from ..harness.assembly import TaskRun
-from ..harness.outcome import Outcome
+from ..harness.model_files import save_model
+from ..harness.outcome import Outcome, leading
 from ..harness.session import Administered
-from ..ranker import Ranker
+from ..masking import mask
+from ..ranker import Ranker, Ranking
+from ..runs.book import Book
+from .models import Item, SessionModel
+from .plan import Plan
+from .values import HUB
 
 _LEADING = "what is ranked by"
 #: Least draws for an estimate: of fewer 0/1 scores, errors are stated too small.
 LEAST = 10
+
+
+def task_runs(plan: Plan, book: Book, model: SessionModel) -> dict[str, TaskRun]:
+    """One model's documents and what the ranking says of it, by task; scored anew if need be."""
+    answers = {item: a for (name, item), a in book.answers.items() if name == model.name}
+    model.restore(answers)
+    ranking = book.ranker.result()
+    runs = {}
+    for task in plan.measured:
+        given = {item: a for item, a in answers.items() if model.place(item)[0] == task}
+        found = _runs_of_outcomes(plan, ranking, model, task, given)
+        first = leading(plan.measured[task])
+        lead = next(name for name, of in plan.measured[task].items() if of is first)
+        shared = book.ranker.shared_errors(model.name).get(task, {})
+        run = replace(found.pop(lead), beside=tuple(found.values()), covariances=shared)
+        at = {i: model.place(i)[1] for i in given}
+        drawn = {at[i]: p for i, p in ranking.draws.get(model.name, ()) if i in at}
+        runs[task] = replace(run, beside=(*run.beside, *beside(run, drawn)))
+    return runs
+
+
+def _runs_of_outcomes(
+    plan: Plan,
+    ranking: Ranking,
+    model: SessionModel,
+    task: str,
+    answers: Mapping[Item, Mapping[str, Any]],
+) -> dict[str, TaskRun]:
+    """One model's documents of one task, for each outcome."""
+    usd = [a["usd"] for a in answers.values() if a.get("usd") is not None]
+    about: dict[str, Any] = {
+        "session": model.sessions[task],
+        "administered": {model.place(i)[1]: model.administered[i] for i in answers},
+        "usd": sum(usd) if usd else None,
+        "seconds": sum(a.get("seconds") or 0.0 for a in answers.values()),
+    }
+    of_task = ranking.tasks.get(task, ranking)
+    found = {}
+    for name, outcome in plan.measured[task].items():
+        own = of_task.outcomes.get(name, of_task).only(model.name)
+        own = replace(own, stopped_because=ranking.stopped_because)
+        found[name] = TaskRun(outcome=outcome, ranking=own, **about)
+    return found
+
+
+def write_model_results(
+    plan: Plan, book: Book, models: Sequence[SessionModel], run_dir: Path
+) -> list[str]:
+    """Write the harness's results and samples files of each model; what could not be written."""
+    troubles = []
+    hub = plan.config.harness.get(HUB) or {}
+    for model in models:
+        if not any(name == model.name for name, _ in book.answers):
+            continue
+        try:
+            entry = plan.config.model(model.name)
+            runs, arguments = task_runs(plan, book, model), mask(entry.model_args)
+            kind = str(entry.model)
+            save_model(run_dir, model.name, runs, plan.of_harness, kind, arguments, hub)
+        except OSError as error:
+            troubles.append(f"no results files for {model.name}: {error}")
+        except internals.NotPushed as error:
+            troubles.append(f"the results files of {model.name} are not on the hub: {error}")
+    return troubles
 
 
 def beside(run: TaskRun, draws: Mapping[int, float]) -> tuple[TaskRun, ...]:

@@ -1,0 +1,161 @@
+"""What the order of asks costs and gains: repeatability, money beside a rival in trouble, speed.
+
+Rankings of three models without a bank, driven by the sender of a live run, whose models answer
+from a table of scores after a random latency (lognormal, sigma 1). A seed draws scores, latencies
+and items. Printed, with standard errors over the seeds:
+
+- results: how many different results runs with 1, 4 and 8 slots and different latencies end with;
+- cost in trouble: answers that are paid, relative to a calm run, with one model 20 times slower,
+  away (503) for a while, or hanging from the start;
+- wall time relative to `order: arrival`, and items told and answers paid relative to those of
+  asking one at a time, with 8 slots.
+
+    python benchmarks/order.py [--seeds 20] [--items 240] [--latency 0.01]
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from lm_eval_ccat import ItemBank, Ranker
+from lm_eval_ccat.harness.prices import Price
+from lm_eval_ccat.harness.transport import ServerError
+from lm_eval_ccat.live import lane
+from lm_eval_ccat.live.models import Answer, Model
+from lm_eval_ccat.live.money import Till
+from lm_eval_ccat.live.observer import Observer
+from lm_eval_ccat.live.sender import Sender
+from lm_eval_ccat.live.spec import Spec
+from lm_eval_ccat.runs.book import Book
+from lm_eval_ccat.runs.journal import MemoryJournal
+
+NAMES, GAPS = ("a", "b", "c"), (0.0, 0.12, 0.24)
+Trouble = Callable[[float], None]
+
+
+class Simulated(Model):
+    """A model behind a server that answers from a table of scores."""
+
+    remote = True
+
+    def __init__(self, name: str, scores: Any, slots: int, latency: float, seed: int) -> None:
+        super().__init__(name, Price())
+        self.scores, self.slots, self.latency = scores, slots, latency
+        self.trouble: Trouble = lambda since: None
+        self.answered = 0
+        self._random, self._lock = np.random.default_rng(seed), threading.Lock()
+
+    def open(self) -> None:
+        self.opened = time.monotonic()
+
+    def ask(self, items: Sequence[Any]) -> list[Answer]:
+        with self._lock:
+            seconds = self.latency * float(self._random.lognormal(0.0, 1.0))
+        self.trouble(time.monotonic() - self.opened)
+        time.sleep(seconds)
+        with self._lock:
+            self.answered += len(items)
+        return [Answer(item=i, score=float(self.scores[i]), raw=None) for i in items]
+
+
+def refused(seconds: float) -> Trouble:
+    """A server that is away for a while."""
+
+    def look(since: float) -> None:
+        if since < seconds:
+            raise ServerError("status", "HTTP 503", status=503)
+
+    return look
+
+
+def hangs(since: float) -> None:
+    """A server that never answers."""
+    time.sleep(3600.0)
+
+
+def ranked(
+    args: argparse.Namespace, seed: int, latencies: int, *, slots: int = 8, slow: float = 1.0,
+    trouble: Trouble | None = None, **options: Any,
+) -> tuple[Any, int, int, float]:  # fmt: skip
+    """(what it says, items told, answers paid, seconds) of one ranking."""
+    rng = np.random.default_rng(seed)
+    ease = rng.normal(0.0, 0.15, args.items)
+    noise = rng.normal(0.0, 0.2, (3, args.items))
+    scores = np.clip(0.4 + np.array(GAPS)[:, None] + ease + noise, 0.0, 1.0)
+    models = [
+        Simulated(name, row, slots, args.latency, 1000 * latencies + n)
+        for n, (name, row) in enumerate(zip(NAMES, scores))
+    ]
+    models[2].latency *= slow
+    models[2].trouble = trouble or models[2].trouble
+    rule = {"backoff": 0.05, "max_backoff": 0.2, "outage_minutes": 0.05}
+    entries = [{"name": name, "model": "simulated"} for name in NAMES]
+    spec = Spec.read({"task": "t", "models": entries, "failures": rule, **options})
+    plan: Any = SimpleNamespace(
+        config=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
+        warmup=spec.warmup, expected_usd=lambda model, item: None,
+        till=lambda entry: Till(Price(), None, "items"),
+    )  # fmt: skip
+    bank = ItemBank.blank(range(args.items), task="t", metric="m")
+    book = Book(Ranker(bank, dict.fromkeys(NAMES, 1.0), seed=seed), MemoryJournal())
+    book.note("start", op="session")
+    began = time.monotonic()
+    Sender(plan, book, models, Observer()).go()
+    seconds = time.monotonic() - began
+    found = book.ranker.result()
+    what = (found.order, found.estimates, found.pairs, found.items)
+    told = sum(map(len, found.items.values()))
+    return what, told, sum(model.answered for model in models), seconds
+
+
+def shown(values: Sequence[float]) -> str:
+    """Mean and standard error."""
+    x = np.array(values)
+    return f"{x.mean():.3f} ± {x.std(ddof=1) / len(x) ** 0.5:.3f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--items", type=int, default=240)
+    parser.add_argument("--latency", type=float, default=0.01, help="median, in seconds")
+    args = parser.parse_args()
+    logging.disable(logging.WARNING)
+    lane.SILENCE, lane.UNKNOWN = 2.0, 1.0  # of a server that hangs; a minute and half of one
+    runs = [ranked(args, 0, n, slots=(1, 4, 8)[n % 3]) for n in range(args.seeds)]
+    different = {repr(run[0]) for run in runs}
+    print(f"{len(runs)} runs with 1, 4 and 8 slots: {len(different)} result(s)", flush=True)
+    ratios: dict[str, list[float]] = {}
+    for seed in range(1, args.seeds + 1):
+        _, told, paid, seconds = ranked(args, seed, 1)
+        troubles: dict[str, dict[str, Any]] = {
+            "20 times slower": {"slow": 20.0},
+            "away (503) for 1 s": {"trouble": refused(1.0)},
+            "hanging": {"trouble": hangs},
+        }
+        for name, how in troubles.items():
+            cost = ranked(args, seed, 2, slots=4, **how)[2]
+            calm = ranked(args, seed, 2, slots=4)[2]
+            ratios.setdefault(f"paid, {name}, of a calm run's", []).append(cost / calm)
+        arrival = ranked(args, seed, 1, order="arrival")
+        ratios.setdefault("wall time, of that in order of arrival", []).append(seconds / arrival[3])
+        alone = ranked(args, seed, 1, ahead=1)
+        ratios.setdefault("items told, of those asked one at a time", []).append(told / alone[1])
+        ratios.setdefault("answers paid, of those asked one at a time", []).append(paid / alone[2])
+    for name, values in ratios.items():
+        print(f"{name:52} {shown(values)}   largest {max(values):.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

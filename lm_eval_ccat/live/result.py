@@ -1,0 +1,416 @@
+"""`Result`: what a run found, as rows and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..harness.signature import scorer_of_run, signed
+from ..metrics.scale import Scale
+from ..ranker import Ranking
+from ..ranker.grid import ranking_grid
+from ..ranker.headline import headline
+from ..ranker.result import ModelRow, PairRow
+from ..runs.book import Ask, Book
+from ..runs.lines import Record
+from ..runs.rebuild import rebuild
+from ..runs.tally import ASSUMED, BILLED, COLUMNS, Tally
+from ..shown import Grid, Shown
+from .plan import Plan
+from .provenance import doubts, empty_answers
+
+DECIDED, TIES, PARTIAL = 0, 3, 4
+#: Version of the JSON; results of earlier versions state none.
+SCHEMA = 1
+#: Items below which a score by itself says too little to be shown on a board.
+FEWEST_ITEMS = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What asking one model took, and what its server said; beside its row of the ranking.
+
+    Attributes
+    ----------
+    name : str
+    seconds : float
+        Of all answers.
+    empty : int
+        Answers without any text.
+    prior : int or None
+        Answers that were given before; None where none was at hand.
+    money : dict of column to float, or None
+        Dollars billed, assumed and unknown; None where the price is not known.
+    lost : dict of str to int
+        Attempts that brought nothing, by what became of them.
+    tokens : (float, float)
+        Read and written.
+    counted_by : tuple of str
+        Who counted them.
+    served : dict of (str, str) to int
+        Answers by the model and the fingerprint that the server named.
+    finished : dict of str to int
+        Answers by how they ended.
+    """
+
+    name: str
+    seconds: float = 0.0
+    empty: int = 0
+    prior: int | None = None
+    money: dict[str, float] | None = None
+    lost: dict[str, int] = field(default_factory=dict)
+    tokens: tuple[float, float] = (0.0, 0.0)
+    counted_by: tuple[str, ...] = ()
+    served: dict[tuple[str, str], int] = field(default_factory=dict)
+    finished: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tally: Tally, name: str) -> Asked:
+        """The row of one model."""
+        return cls(
+            name,
+            seconds=tally.seconds.get(name, 0.0),
+            empty=tally.empty_outputs.get(name, 0),
+            prior=tally.prior.get(name),
+            money=dict(tally.money[name]) if name in tally.money else None,
+            lost=dict(tally.attempts.get(name, {})),
+            tokens=(tally.input_tokens.get(name, 0.0), tally.output_tokens.get(name, 0.0)),
+            counted_by=tuple(sorted(tally.token_sources.get(name, ()))),
+            served=dict(tally.served.get(name, {})),
+            finished=dict(sorted(tally.finished.get(name, {}).items())),
+        )
+
+    def to_dict(self) -> Record:
+        """JSON values; without what there is nothing to say of."""
+        read, written = self.tokens
+        told = {
+            "money": self.money,
+            "usd": self.money and self.money[BILLED] + self.money[ASSUMED],
+            "attempts_lost": self.lost or None,
+            "tokens": {
+                "input": read,
+                "output": written,
+                "counted_by": list(self.counted_by),
+                "estimated": "estimate" in self.counted_by,
+            }
+            if self.counted_by
+            else None,
+            "served": [
+                {"model": model or None, "fingerprint": fingerprint or None, "answers": n}
+                for (model, fingerprint), n in self.served.items()
+            ]
+            or None,
+            "finish": self.finished or None,
+            "from_prior": self.prior,
+        }
+        kept = {key: value for key, value in told.items() if value is not None}
+        return {"seconds": self.seconds, **kept, "empty_outputs": self.empty}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run is of, from the header of its journal.
+
+    Attributes
+    ----------
+    task, metric, key, estimand : str
+    currency : {"items", "usd"}
+        In which costs are stated.
+    scale : Scale
+        Of what is ranked by.
+    outcomes : dict of task to (dict of name to dict)
+        Metric, filter, key, label, scale and weight of each, where there are several.
+    bank_sha256 : str
+    lm_eval : str or None
+        The harness's version.
+    scorer : dict or None
+        What computed the metric.
+    """
+
+    task: str = ""
+    metric: str = ""
+    key: str = ""
+    estimand: str = ""
+    currency: str = "items"
+    scale: Scale = field(default_factory=Scale)
+    outcomes: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    bank_sha256: str = ""
+    lm_eval: str | None = None
+    scorer: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any], scorer: Mapping[str, Any] | None) -> Facts:
+        """From a journal's header, or `Plan.facts`."""
+        report = header["report"]
+        texts = {key: report[key] for key in ("metric", "key", "estimand", "currency")}
+        return cls(
+            task=header["task"]["name"],
+            scale=Scale.from_dict(report["scale"]),
+            outcomes=report.get("outcomes") or {},
+            bank_sha256=header["bank_sha256"],
+            lm_eval=header["versions"]["lm_eval"],
+            scorer=scorer,
+            **texts,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Result(Shown):
+    """The result of a run: rows of its ranking, of what asking took, and what to mind.
+
+    Attributes
+    ----------
+    ranking : Ranking
+        Scores on [0, 1], higher is better; its ``scale`` is the metric's own.
+    facts : Facts
+    asked : tuple of Asked
+        One for each model that took part, reference models included.
+    run_dir : Path or None
+    seconds : float
+    interrupted : bool
+    finished : bool or None
+        Of a run that is looked at from outside, whether it is over.
+    in_flight : list of Ask
+        Asks of such a run without an answer.
+    changes, warnings : list of str
+        What changed during the run, and what a reader should mind.
+    exit_code : int
+        0 all decided, 3 ties left, 4 partial: that of the command ``rank``.
+    signature : str
+    last_line : int
+        Number of journal lines that it has seen.
+
+    Examples
+    --------
+    >>> from lm_eval_ccat import rank
+    >>> models = [{"name": name, "model": "dummy"} for name in ("a", "b")]
+    >>> result = rank(task="my_task.yaml", models=models, max_items=20)
+    >>> result.content["items_administered"], result.exit_code
+    (40, 3)
+    >>> list(result.to_dataframe().columns[:4])
+    ['rank', 'model', 'estimate', 'standard_error']
+    """
+
+    ranking: Ranking
+    facts: Facts = Facts()
+    asked: tuple[Asked, ...] = ()
+    run_dir: Path | None = None
+    seconds: float = 0.0
+    interrupted: bool = False
+    finished: bool | None = None
+    in_flight: list[Ask] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    exit_code: int = DECIDED
+    signature: str = ""
+    last_line: int = 0
+
+    @property
+    def models(self) -> tuple[ModelRow, ...]:
+        """What is known of each model."""
+        return self.ranking.models
+
+    @property
+    def pairs(self) -> tuple[PairRow, ...]:
+        """What is known of each pair."""
+        return self.ranking.pairs
+
+    @cached_property
+    def money(self) -> dict[str, float] | None:
+        """Dollars of all models: billed, assumed and unknown; None where no price is known."""
+        paid = [one.money for one in self.asked if one.money is not None]
+        return {name: sum(one[name] for one in paid) for name in COLUMNS} if paid else None
+
+    def __str__(self) -> str:
+        return str(self.content["headline"])
+
+    def _grid(self) -> Grid:
+        return ranking_grid(self.content, str(self))
+
+    @cached_property
+    def content(self) -> Record:
+        """JSON values as ``result.json`` holds them, figures on the metric's own scale."""
+        facts, ranking = self.facts, self.ranking.to_dict()
+        if self.interrupted:
+            ranking["stopped_because"] = "interrupted"
+        elif not ranking["order"]:
+            ranking["stopped_because"] = "every model was set aside"
+        for one in self.asked:
+            ranking["models"][one.name] |= one.to_dict()
+        for name, block in ranking.get("outcomes", {}).items():
+            ranking["outcomes"][name] = _of_outcome(block, facts.outcomes[facts.task][name])
+        of_tasks = {"board": board_of(self.ranking)} if self.ranking.tasks else {}
+        looked_at = {
+            "finished": self.finished,
+            "in_flight": [{"model": ask.model, "doc_id": ask.item} for ask in self.in_flight],
+        }
+        money = self.money
+        return {
+            "schema": SCHEMA,
+            "headline": headline(ranking),
+            "metric": facts.metric,
+            "key": facts.key,
+            "estimand": facts.estimand,
+            **ranking,
+            "cost_unit": facts.currency,
+            "usd": money and money[BILLED] + money[ASSUMED],
+            "money": money,
+            "seconds": self.seconds,
+            "interrupted": self.interrupted,
+            "changes": self.changes,
+            "warnings": self.warnings,
+            "exit_code": self.exit_code,
+            "bank_sha256": facts.bank_sha256,
+            "run_dir": None if self.run_dir is None else str(self.run_dir),
+            "scorer": None if facts.scorer is None else dict(facts.scorer),
+            "signature": self.signature,
+            "last_line": self.last_line,
+            **of_tasks,
+            **(looked_at if self.finished is not None else {}),
+        }
+
+
+def result_of(
+    facts: Facts,
+    book: Book,
+    run_dir: Path | None,
+    *,
+    interrupted: bool = False,
+    seconds: float | None = None,
+    fail_on_empty: float | None = None,
+) -> Result:
+    """The result of a run as it stands.
+
+    Parameters
+    ----------
+    facts : Facts
+    book : Book
+    run_dir : Path or None
+    interrupted : bool, optional
+    seconds : float, optional
+        How long it ran; default up to now.
+    fail_on_empty : float, optional
+        Largest share of a model's answers that may be empty.
+    """
+    ranking, tally = on_own_scales(book.ranker.result(), facts), book.tally
+    empty, over = empty_answers(tally, fail_on_empty)
+    calibrated = book.ranker.bank.settings.get("generation_kwargs")
+    partial = interrupted or over or ranking.set_aside
+    signature = signed(ranking.signature, facts.task, facts.scorer, facts.lm_eval)
+    if tally.put_aside:  # no other run asks just the same
+        signature += f"|journal:{book.journal.digest[:12]}"
+    return Result(
+        ranking,
+        facts,
+        tuple(Asked.of(tally, row.name) for row in ranking.models),
+        run_dir,
+        seconds=book.elapsed() if seconds is None else seconds,
+        interrupted=interrupted,
+        changes=[text for record in tally.changes for text in record["settings"]],
+        warnings=list(dict.fromkeys([*empty, *doubts(tally, calibrated)])),
+        exit_code=PARTIAL if partial else DECIDED if ranking.goal_met else TIES,
+        signature=signature,
+        last_line=book.journal.count,
+    )
+
+
+def facts_of(plan: Plan) -> Facts:
+    """What a run is of, before it has a journal."""
+    return Facts.of(plan.facts(), plan.session.scorer(plan.outcome.metric.name))
+
+
+def state(folder: str | Path) -> Result:
+    """Where a ranking stands, from its run directory alone; nothing is loaded or asked.
+
+    Raises
+    ------
+    RunError
+        There is no ranking in the folder, or its journal is damaged.
+    """
+    book, header = rebuild(folder)
+    facts = Facts.of(header, scorer_of_run(header))
+    found = result_of(facts, book, Path(folder), seconds=book.tally.elapsed)
+    # Pairs that are decided so far need not stay so.
+    code = found.exit_code if book.done else found.exit_code or TIES
+    return replace(found, finished=book.done, in_flight=book.unanswered, exit_code=code)
+
+
+def on_own_scales(ranking: Ranking, facts: Facts) -> Ranking:
+    """A ranking with the scales that the run's header states, its parts included.
+
+    The outcomes of an only task are then those of the ranking.
+    """
+    ranking, tasks = replace(ranking, scale=facts.scale), {}
+    for task, found in ranking.tasks.items():
+        scales = {k: Scale.from_dict(one["scale"]) for k, one in facts.outcomes[task].items()}
+        parts = {k: replace(part, scale=scales[k]) for k, part in found.outcomes.items()}
+        tasks[task] = replace(
+            found, outcomes=parts, scale=found.scale if parts else next(iter(scales.values()))
+        )
+    if len(tasks) == 1:
+        [only] = tasks.values()
+        return replace(ranking, tasks={}, outcomes=only.outcomes, weights=only.weights)
+    return replace(ranking, tasks=tasks)
+
+
+def _of_outcome(block: Mapping[str, Any], facts: Mapping[str, Any]) -> Record:
+    """What is said of one outcome beside the whole, with what it is."""
+    about = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
+    return {
+        **{key: facts[key] for key in ("metric", "filter", "key", "weight")},
+        "order": block["order"],
+        "ranking": block["ranking"],
+        "models": {m: {key: one[key] for key in about} for m, one in block["models"].items()},
+        "pairwise": block["pairwise"],
+        "ties": block["ties"],
+        "signature": block["signature"],
+    }
+
+
+def board_of(ranking: Ranking) -> list[Record]:
+    """One entry per column: the average first, then groups, then tasks.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Of several tasks, its parts on their own scales.
+
+    Returns
+    -------
+    list of dict
+        ``name``, ``kind`` ("average", "group" or "task"), ``weight`` (of a task), ``items`` of the
+        benchmark, and ``models``: by name ``estimate``, ``standard_error`` and ``items``, or only
+        ``items`` where they are too few (``too_few``) for a score of their own.
+    """
+    total = sum(ranking.weights.values())
+    columns = [_column("average", "average", ranking, ranking.known)]
+    columns += [_column(name, "group", part) for name, part in ranking.groups.items()]
+    for name, part in ranking.tasks.items():
+        columns.append(
+            {**_column(name, "task", part), "weight": ranking.weights.get(name, 0.0) / total}
+        )
+    return columns
+
+
+def _column(name: str, kind: str, part: Ranking, known: Iterable[str] = ()) -> Record:
+    return {
+        "name": name,
+        "kind": kind,
+        "items": part.n_items,
+        "models": {model: _cell(part, model, model in set(known)) for model in part.estimates},
+    }
+
+
+def _cell(part: Ranking, model: str, known: bool) -> Record:
+    n = len(part.items.get(model, ()))
+    if n < min(FEWEST_ITEMS, part.n_items) and not known:
+        return {"items": n, "too_few": True}
+    return {
+        "items": n,
+        "estimate": float(part.scale.restore(part.estimates[model])),
+        "standard_error": float(part.scale.restore_error(part.standard_errors[model])),
+        "too_few": False,
+    }
