@@ -42,6 +42,7 @@ from .outcomes import Bank, apart_from, measure
 from .spec import Spec
 from .suite import reported_groups, task_weights
 from .tasks import probe
+from .values import Donors
 
 #: What of a run's identity tells whether answers are scored by the same code.
 SCORING = "scoring_code_sha256"
@@ -332,6 +333,8 @@ def make_plan(config: Spec) -> Plan:
     if isinstance(bank, str | Path) and bank and not Path(bank).is_dir():
         bank = ItemBank.load(bank)  # what is not there is said before the task is loaded
     sessions, groups = probe(config)
+    if isinstance(bank, Donors):
+        bank = _borrowed(bank, config, list(sessions))
     if config.weights and len(sessions) == 1:
         raise UsageError("`weights:` is of several tasks; weights of metrics stand in `metrics:`")
     names = [m.name for m in config.models]
@@ -357,6 +360,23 @@ def make_plan(config: Spec) -> Plan:
         known = KnownResults(config.known).means(measured, names, weights or {}, sampled)
     plan = plan_of(config, measured, sessions, known, weights)
     return replace(plan, groups=reported, warnings=tuple(warnings), of_harness=dict(groups))
+
+
+def _borrowed(donors: Donors, config: Spec, tasks: list[str]) -> ItemBank:
+    if len(tasks) > 1 or len(config.metrics) > 1:
+        raise UsageError(
+            "`bank:` with `borrow:` is of one task and one metric: make a bank of each with "
+            "`lm-eval-ccat calibrate --borrow`"
+        )
+    from ..scores import ScoreTable
+    from ..upkeep.borrow import borrow, donors_of
+
+    name, _, filtered = next(iter(config.metrics), "").partition(",")
+    metric, filter = name or None, filtered or None
+    own = donors.own and ScoreTable.read(donors.own, metric, tasks[0], filter)
+    lent = donors_of(donors.paths, metric, filter, task=tasks[0])
+    # Of the same scores the same bank, whatever the day: a run is known by its bank.
+    return replace(borrow(lent, own or None, task=tasks[0]), made=None)
 
 
 def plan_of(

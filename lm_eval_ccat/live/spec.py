@@ -71,8 +71,9 @@ class Spec:
     models: tuple[ModelSpec, ...] = option((), MODELS, "The models, see below.")
     bank: Any = option(
         "", BANK, "Item bank: a file, a folder of banks, a hub name, or one of these by task or "
-        "by metric (TASK=FILE). Without a bank all models answer the same random items (method "
-        "`sample`).", "rank run",
+        "by metric (TASK=FILE); or `{borrow: [SCORES, ...], scores: SCORES}`, tasks on the same "
+        "documents and full runs of this one. Without a bank all models answer the same random "
+        "items (method `sample`).", "rank run",
     )
     metrics: dict[str, float] = option(
         dict, METRICS, "Metrics that score each answer, with weights. Models are ranked by the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,22 @@ def _one_or_named(value: Any, place: Place, kinds: Any) -> Any:
     return value if isinstance(value, kinds) else place.beside(TEXT.read(value, place))
 
 
+@dataclass(frozen=True)
+class Donors:
+    """Scores that a bank is borrowed from, and full runs of the task itself if there are any."""
+
+    paths: tuple[str, ...]
+    own: str | None = None
+
+
 def _bank(value: Any, place: Place) -> Any:
-    """A file, a folder, a bank; or one of these by task or by metric."""
+    """A file, a folder, a bank; or one of these by task or by metric; or what to borrow from."""
+    if isinstance(value, Mapping) and "borrow" in value:
+        if unknown := set(value) - {"borrow", "scores"}:
+            raise UsageError(f"`{place.path}:` with `borrow:` has no key {unknown.pop()!r}: scores")
+        donors = tuple(place.beside(TEXT.read(v, place)) for v in _listed(value["borrow"]))
+        own = value.get("scores")
+        return Donors(donors, None if own is None else place.beside(TEXT.read(own, place)))
     return _one_or_named(value, place, ItemBank | Path) or ""
 
 

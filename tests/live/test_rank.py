@@ -10,11 +10,13 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from bench import TASK, Bench, content_of
 from loopback import CompletionsServer
 
+from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.runs.journal import JournalFile
 from lm_eval_ccat.runs.rebuild import rebuild
@@ -34,6 +36,7 @@ class Without(PathFinder):
         return None if lacks else super().find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -397,3 +400,27 @@ def test_a_budget_below_the_first_items_is_refused_with_the_least(
     config = bench.config(server.url, ["m05", "m07"], budget={"items": 19})  # the method paper
     assert main(["rank", str(config)]) in (0, 3)
     assert "its first 10 items whatever the budget is" in capsys.readouterr().err
+
+
+def test_a_bank_is_borrowed_from_tasks_on_the_same_documents(
+    bench: Bench, server: CompletionsServer
+) -> None:
+    """Donors: the scores of the bank's models on these documents, each with errors of its own."""
+    known = ScoreTable.read(bench.folder / "known.parquet")
+    rng, donors = np.random.default_rng(0), ["de", "es", "uk"]
+    for name in donors:
+        error = 0.1 * rng.normal(size=known.n_items) + 0.05 * rng.normal(size=known.raw.shape)
+        raw = np.clip(known.raw + error, 0.0, 1.0)
+        replace(known, raw=raw, task=name).write(bench.folder / f"{name}.parquet")
+    own = known.select([m for m in known.models if m not in FOUR][:2])
+    replace(own, task=TASK).write(bench.folder / "own.parquet")
+    config = bench.config(server.url, FOUR, entry={"price": {"input": 1.0, "output": 4.0}})
+    content = yaml.safe_load(config.read_text())
+    content["bank"] = {"borrow": [f"{name}.parquet" for name in donors], "scores": "own.parquet"}
+    config.write_text(yaml.safe_dump(content))
+    assert main(["rank", str(config)]) == 0
+    result = content_of(config)
+    assert_confident_pairs_right(result, bench.truth)
+    assert "method:default" in result["signature"]
+    assert main(["rank", str(config), "--resume"]) == 0  # the same bank, or it would refuse
+    assert content_of(config)["signature"] == result["signature"]
