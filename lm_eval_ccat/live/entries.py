@@ -129,22 +129,30 @@ def _models(value: Any, place: Place) -> tuple[ModelSpec, ...]:
         model = entry if isinstance(entry, ModelSpec) else ModelSpec(
             **read_values(ModelSpec, entry, where)
         )  # fmt: skip
-        model = replace(model, name=model.name or _name(model))
-        if not model.name:
+        if not (model.name or model.model):
             raise UsageError(f"`{where.path}` has neither a name: nor a model:")
-        if model.name in (other.name for other in models):
-            raise UsageError(
-                f"`{place.path}:` holds two models called {model.name!r}; state a name for each"
-            )
         models.append(model)
+    short = [_name(model) for model in models]
+    for n, model in enumerate(models):
+        name = short[n] if short.count(short[n]) == 1 else _long_name(model)
+        models[n] = replace(model, name=model.name or name)
+    names = [model.name for model in models]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(
+                f"`{place.path}:` holds two models called {name!r}; state a name for each"
+            )
     return tuple(models)
 
 
 def _name(model: ModelSpec) -> str:
-    said = [
-        str(model.model_args[k]) for k in ("pretrained", "model", "path") if k in model.model_args
-    ]
-    return next((Path(text).name for text in said if Path(text).name), model.model or "")
+    said = [str(model.model_args.get(key, "")) for key in ("pretrained", "model", "path")]
+    last = (Path(text).name for text in said)
+    return model.name or next(filter(None, last), model.model or "")
+
+
+def _long_name(model: ModelSpec) -> str:
+    return f"{model.model}:{','.join(f'{k}={v}' for k, v in model.model_args.items())}"
 
 
 MODELS = Kind(_models, {"type": "array", "items": schema_of(ModelSpec)})

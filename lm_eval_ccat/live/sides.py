@@ -107,9 +107,9 @@ def shared_outcomes(
     ]
     missing = [m for m in metrics if m not in {o.metric for o in wanted}]
     if missing or not wanted:
-        both = sorted({f"{o.task or '-'}: {o.metric}" for side in held for o in side})
-        what = f"metric {missing[0]!r}" if missing else "nothing"
-        raise UsageError(f"the two sides have {what} in common; there are {', '.join(both)}")
+        both = sorted({f"{o.task}/{o.metric}" if o.task else o.metric for s in held for o in s})
+        what = f"no metric {missing[0]!r}" if missing else "nothing"
+        raise UsageError(f"the two sides share {what}; they hold {', '.join(both)}")
     return wanted
 
 

@@ -59,28 +59,6 @@ def test_errors_are_one_line_and_debug_shows_the_traceback(
     assert "Traceback" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["rnak"], "no command 'rnak'; did you mean rank"),
-        (["zzzzzz"], "choose from demo, check"),
-        (["rank", "nowhere.yaml"], "no configuration file nowhere.yaml"),
-        (["simulate", "--scores", "x", "--mehods", "a"], "--mehods; did you mean --methods"),
-        (["bank", "shwo", "x"], "no 'shwo'; did you mean show"),
-        (["report", "--scores", "x"], "unknown option --scores"),
-        (["--completion", "fish"], "--completion 'fish': choose from bash"),
-        (["ls", "tasks"], "`ls` has left lm-eval-ccat; use `lm_eval ls` instead"),
-    ],
-)
-def test_a_mistake_is_one_line_with_the_remedy_and_code_2(argv, message, capsys) -> None:
-    try:
-        code = main(argv)
-    except SystemExit as left:
-        code = left.code
-    error = capsys.readouterr().err
-    assert code == 2 and message in error and len(error.splitlines()) == 1
-
-
 @pytest.mark.parametrize("typed", REMOVED)
 def test_what_has_left_is_refused_and_its_successor_exists(typed: str, capsys) -> None:
     if typed.startswith("key "):

@@ -157,7 +157,11 @@ def test_the_notebook_runs_as_printed(folder, environment):
 
 def test_the_front_door_runs_as_printed(folder, environment):
     """README and the home page, with the demo's systems and logs in place of models and logs."""
-    home = [b.code for b in blocks(DOCS / "index.md") if b.language == "bash"]
+    pages = [DOCS / "index.md", DOCS.parent / "README.md"]
+    home = [b.code for b in blocks(pages[0]) if b.language == "bash"]
+    prose = "\n".join(re.sub(r"```.*?```", "", p.read_text("utf-8"), flags=re.S) for p in pages)
+    inline = re.findall(r"`(lm-eval-ccat [a-z]+ [^`]+)`", prose)
+    assert len(inline) >= 2
     readme = [b for b in blocks(DOCS.parent / "README.md") if b.language == "bash"]
     install, rank, compare, tests = readme
     assert home == [blocks(DOCS / "tutorial.md")[0].code.replace(" --quiet", "")]
@@ -171,9 +175,9 @@ def test_the_front_door_runs_as_printed(folder, environment):
         "pretrained=second/model": "system=tail-3",
         "logs/baseline logs/candidate": "demo/logs demo/logs --models lead-7,lead-15",
         "exact_match": "rougeL",
+        "check TASK": "check ccat_demo --include_path demo/tasks",
     }
-    for block in (rank, compare):
-        code = block.code
+    for code in (rank.code, compare.code, *inline):
         for old, new in replace.items():
             code = code.replace(old, new)
         done = subprocess.run(

@@ -266,7 +266,7 @@ def test_a_stored_ranking_is_compared_by_what_it_says(tmp_path):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--metric", "bleu"], "metric 'bleu' in common; there are demo: acc"),
+        (["--metric", "bleu"], "share no metric 'bleu'; they hold demo/acc"),
         (["--by", "topic"], "no document has a field 'topic'; there are passage, subject"),
         (["--models", "base"], "is not BASELINE,CANDIDATE"),
         (["--margin", "-1"], "below 0"),

@@ -67,16 +67,3 @@ def test_a_stored_run_and_a_live_model(
     assert main(["rank", str(again)]) in (0, 3)
     result = json.loads((tmp_path / "next.run" / "result.json").read_text())
     assert result["models"]["m09"]["from_prior"] > 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["x"], "compare takes two models, logs (A, B) or live (--model), not 1"),
-        (["x", "--model", "hf"], "a live model is compared on one task"),
-        (["x", "y", "--max_items", "5"], "are for live models"),
-    ],
-)
-def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture) -> None:
-    assert main(["compare", *arguments]) == 2
-    assert message in capsys.readouterr().err

@@ -1,0 +1,197 @@
+"""What newcomers get wrong, on the command line, in YAML and in Python: one line with the remedy.
+
+``python tests/test_mistakes.py`` prints the score of each, with its processor time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate, rank
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.errors import CcatError
+
+TABLE = ScoreTable.from_arrays([[0.2, 0.9, 0.4], [0.1, 0.4, 0.7]], ["a", "b"], metric="acc")
+TWO = "models: [{model: hf, model_args: pretrained=a}, {model: hf, model_args: pretrained=b}]"
+
+#: What is typed, its exit code, and what the message says.
+COMMANDS = {
+    "a command misspelt": ("rnak", 2, "no command 'rnak'; did you mean rank"),
+    "a command made up": ("zzzzzz", 2, "choose from demo, check"),
+    "an option misspelt": ("simulate --scores x --mehods a", 2, "did you mean --methods"),
+    "an inner command misspelt": ("bank shwo x", 2, "no 'shwo'; did you mean show"),
+    "an option of another command": ("report --scores x", 2, "unknown option --scores"),
+    "another shell": ("--completion fish", 2, "choose from bash"),
+    "a command of the harness": ("ls tasks", 2, "use `lm_eval ls` instead"),
+    "rank alone": ("rank", 2, "give --task and --model"),
+    "no configuration": ("rank nowhere.yaml", 2, "no configuration file nowhere.yaml"),
+    "a configuration misspelt": ("rank good.yml", 2, "did you mean good.yaml"),
+    "a bank in place of a configuration": ("rank blank.json", 2, "write `bank: blank.json`"),
+    "no models": ("rank --task t", 2, "--model TYPE --model_args A=B"),
+    "arguments of one of two": (
+        "rank --task t --model hf --model hf --model_args pretrained=a", 2, "once per model",
+    ),
+    "one model twice": (
+        "rank --task t --model hf --model hf --model_args pretrained=a --model_args pretrained=a",
+        2, "state a name for each",
+    ),
+    "two budgets": ("rank good.yaml --budget_items 5 --budget_usd 1", 2, "give one of"),
+    "a probe that is no forecast": ("rank good.yaml --probe", 2, "--probe goes with --dry_run"),
+    "logs of one side": ("compare t.csv", 2, "compare takes two models"),
+    "no such logs": ("compare t.csv none", 1, "no such file"),
+    "a live model without a task": ("compare t.csv --model hf", 2, "compared on one task"),
+    "a limit of stored logs": ("compare t.csv t.csv --max_items 5", 2, "are for live models"),
+    "two models in a file": ("compare t.csv t.csv", 2, "--models BASELINE,CANDIDATE"),
+    "another metric": ("compare t.csv t.csv --metric bleu", 2, "no metric 'bleu'; they hold acc"),
+    "no such bank": ("bank show no.bank.json", 1, "make one with `lm-eval-ccat calibrate`"),
+    "no run to report": ("report nowhere", 2, "no run directory or file nowhere"),
+}  # fmt: skip
+
+#: A configuration, and what `rank` says of it; the exit code is 2.
+YAML = {
+    "no models": ("task: t", "`models:` is missing"),
+    "no task": (TWO, "`task:` is missing"),
+    "a key misspelt": (f"task: t\nmodells: []\n{TWO}", "did you mean models"),
+    "no list of models": ("task: t\nmodels: hf", "a list of entries with model:"),
+    "a model's name alone": ("task: t\nmodels: [gpt2]", "{model: hf, model_args: pretrained=gpt2}"),
+    "a key of a model misspelt": (
+        "task: t\nmodels: [{model: hf, concurency: 1}]", "did you mean concurrency",
+    ),
+    "a budget of nothing": (f"task: t\nbudget: 80\n{TWO}", r"{items: n}, {usd: x}, {seconds: s}"),
+    "percent": (f"task: t\nconfidence: 95\n{TWO}", "a number above 0.5 and below 1, not 95"),
+    "a limit": (f"task: t\nharness: {{limit: 5}}\n{TWO}", "use `budget:` or `max_items:`"),
+    "two names of one key": (f"task: t\ntasks: [u]\n{TWO}", "give one of them"),
+    "a stopping rule made up": (f"task: t\nstop: when done\n{TWO}", "decided, top K, se X"),
+    "no YAML": ("task: [", "is not valid YAML"),
+    "no keys": ("- task", "must hold keys such as task:"),
+}  # fmt: skip
+
+PYTHON = {
+    "a path to calibrate": (lambda p: calibrate(str(p)), r"ScoreTable\.read"),
+    "None to calibrate": (lambda p: calibrate(None), "a row per model"),
+    "a bank to calibrate": (lambda p: calibrate(ItemBank.blank([1])), "a row per model"),
+    "texts to calibrate": (lambda p: calibrate([["a"], ["b"]]), "a row per model"),
+    "a cube to calibrate": (lambda p: calibrate(np.zeros((2, 2, 2))), "a row per model"),
+    "nothing to calibrate": (lambda p: calibrate([]), "a row per model"),
+    "one model": (lambda p: calibrate([0.1, 0.5]), "several models, the table has 1"),
+    "percentages": (lambda p: calibrate([[10, 90], [30, 40.0]]), "state it with range"),
+    "a method misspelt": (lambda p: calibrate(TABLE, "defualt"), "did you mean default"),
+    "an option misspelt": (lambda p: calibrate(TABLE, factor=3), "did you mean factors"),
+    "no such file": (lambda p: ScoreTable.read(p / "no.parquet"), "no such file"),
+    "no path": (lambda p: ScoreTable.read([[0.1]]), "from_arrays"),
+    "no data frame": (lambda p: ScoreTable.from_dataframe([1, 2]), "pandas, polars or Arrow"),
+    "an empty file": (lambda p: ScoreTable.read(p / "e.csv"), "not a readable score table"),
+    "another metric": (lambda p: ScoreTable.read(p / "t.csv", metric="bleu"), "it has acc"),
+    "a range of one": (lambda p: ScoreTable.read(p / "t.csv", range=5), r"such as \(0, 100\)"),
+    "a model misspelt": (lambda p: TABLE.select(["c"]), "the table has a, b"),
+    "names that do not fit": (lambda p: ScoreTable.from_arrays([[1, 0]], ["a", "b"]), "do not fit"),
+    "a table as a bank": (lambda p: ItemBank.load(p / "t.csv"), "not a readable item bank"),
+    "no such bank": (lambda p: ItemBank.load(p / "b.json"), "make one with `lm-eval-ccat cal"),
+    "a number of items": (lambda p: ItemBank.blank(100), r"such as range\(100\)"),
+    "no bank": (lambda p: Ranker(None, ["a", "b"]), r"ItemBank\.blank\(doc_ids\)"),
+    "a bank's path": (lambda p: Ranker("b.json", ["a", "b"]), r"ItemBank\.load\(path\)"),
+    "a ranking of nothing": (lambda p: rank(), "`task:` is missing"),
+    "models by name": (lambda p: rank(task="t", models=["a"]), "pretrained=gpt2"),
+    "an argument misspelt": (lambda p: rank(task="t", modles=[]), "did you mean models"),
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a mistake ended."""
+
+    ended: str
+    said: str
+    seconds: float
+
+    def right(self, ended: str, remedy: str) -> bool:
+        """Whether it ended so, in one line that names the remedy."""
+        one_line = len(self.said.strip().splitlines()) == 1
+        return self.ended == ended and one_line and bool(re.search(remedy, self.said))
+
+
+def prepare(folder: Path) -> None:
+    """Files that some mistakes need."""
+    TABLE.write(folder / "t.csv")
+    (folder / "e.csv").write_text("")
+    (folder / "good.yaml").write_text(f"task: t\n{TWO}")
+    ItemBank.blank(range(3)).save(folder / "blank.json")
+
+
+def typed(line: str) -> Score:
+    """The score of a command line."""
+    error, began = io.StringIO(), time.process_time()
+    with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            code = main(shlex.split(line))
+        except SystemExit as left:
+            code = left.code
+    return Score(str(code), error.getvalue(), time.process_time() - began)
+
+
+def run(kind: str, mistake: str, folder: Path) -> tuple[bool, Score]:
+    """Make a mistake in a folder; whether it ended as it should, and its score."""
+    if kind == "command":
+        line, code, remedy = COMMANDS[mistake]
+        score = typed(line)
+        return score.right(str(code), re.escape(remedy)), score
+    if kind == "YAML":
+        text, remedy = YAML[mistake]
+        (folder / "m.yaml").write_text(text)
+        score = typed("rank m.yaml")
+        return score.right("2", re.escape(remedy)), score
+    do, remedy = PYTHON[mistake]
+    began = time.process_time()
+    try:
+        do(folder)
+    except CcatError as error:
+        score = Score("CcatError", str(error), time.process_time() - began)
+    return score.right("CcatError", remedy), score
+
+
+ALL = [
+    (kind, mistake)
+    for kind, table in (("command", COMMANDS), ("YAML", YAML), ("Python", PYTHON))
+    for mistake in table
+]
+
+
+@pytest.mark.parametrize(("kind", "mistake"), ALL)
+def test_a_mistake_is_one_line_with_the_remedy(kind, mistake, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prepare(tmp_path)
+    right, score = run(kind, mistake, tmp_path)
+    assert right, score
+
+
+def test_one_name_is_one_model():
+    assert TABLE.select("a").models == ("a",) and TABLE.without("a").models == ("b",)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made:
+        os.chdir(made)
+        prepare(Path(made))
+        wrong = 0
+        for kind, mistake in ALL:
+            right, score = run(kind, mistake, Path(made))
+            wrong += not right
+            print(
+                f"{'right' if right else 'WRONG':<6}{kind:<8} {mistake:<36} ends {score.ended:<9} "
+                f"{score.seconds:5.2f} s  {score.said.strip()[:90]}"
+            )
+        print(f"{len(ALL) - wrong} of {len(ALL)} mistakes end right")
+        os.chdir("/")
+    sys.exit(wrong > 0)
