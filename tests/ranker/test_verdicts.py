@@ -151,6 +151,19 @@ def test_a_pair_that_turns_round_is_open_again_and_said_to_be():
     assert v.state[0, 1] == OPEN and v.withdrawn == [("a", "b")] and v.order == ["b", "a"]
 
 
+def test_models_are_equivalent_only_where_a_larger_difference_is_ruled_out():
+    for error, state in ((0.2, OPEN), (0.001, EQUIVALENT)):
+        belief = Belief.independent([0.5, 0.5], [error] * 2, n=[100] * 2, n_items=1000)
+        looks = Looks().after(belief, 0.05, 0.05)
+        assert Verdicts.of(belief, looks, "ab", min_difference=0.05).state[0, 1] == state
+
+
+def test_intervals_of_means_stay_within_the_scale():
+    belief = Belief.independent([0.98, 0.03], [0.05] * 2, n=[40] * 2, n_items=1000)
+    low, high = Verdicts.of(belief, Looks().after(belief, 0.05), "ab").intervals()
+    assert high[0, 0] == 1.0 and low[1, 1] == 0.0 and low[0, 0] < 0.98 < high[0, 0]
+
+
 def test_a_barred_pair_stays_open_whatever_was_seen():
     b = Belief.independent([0.7, 0.5, 0.2], [0.01] * 3, n=[90] * 3, n_items=500)
     bar = np.zeros((3, 3), dtype=bool)
@@ -177,6 +190,11 @@ def test_exact_references_that_are_equal_are_equivalent_and_others_as_they_stand
     b = replace(b, references=board({"x": 0.5, "y": 0.5, "z": 0.2}))
     v = Verdicts.of(b, Looks().after(b, 0.05), "a")
     assert v.adjacent.tolist() == [DECIDED, EQUIVALENT, DECIDED]
+    assert [v.pair(*ij) for ij in ((1, 2), (2, 3), (3, 0))] == [
+        (0, EQUIVALENT),
+        (1, DECIDED),
+        (-1, DECIDED),
+    ]
     assert v.rank_ranges == {"a": (1, 1), "x": (2, 3), "y": (2, 3), "z": (4, 4)}
 
 
