@@ -50,8 +50,12 @@ def watch(
         began = time.monotonic()
         run = read_run(run_dir)
         page = write_report(run, output, most_documents, refresh=seconds)
-        if run.finished or stop.wait(max(seconds, (time.monotonic() - began) / _SHARE)):
+        if run.finished or stop.wait(_pause(seconds, began)):
             return page
+
+
+def _pause(seconds: float, began: float) -> float:
+    return max(seconds, (time.monotonic() - began) / _SHARE)
 
 
 class LivePage:
@@ -98,4 +102,4 @@ class LivePage:
                 write_report(run, refresh=self._seconds)
             except CcatError:
                 continue  # not begun yet; a page that cannot be written is said at the end
-            pause = max(self._seconds, (time.monotonic() - began) / _SHARE)
+            pause = _pause(self._seconds, began)

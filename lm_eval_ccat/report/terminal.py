@@ -11,6 +11,7 @@ from ..ranker.headline import question
 from ..visible import visible_values
 from ..wording import plural
 from .decision import outlook, stands_beyond
+from .parts import parts
 from .tables import ModelCells, model_cells, numbers
 from .words import listed, money, one_look, probability
 
@@ -50,7 +51,7 @@ def print_result(console: Console, content: Mapping[str, Any]) -> None:
     _print_models(console, content, rows)
     names = [row.name for row in rows]
     if content.get("outcomes"):
-        _print_table(console, *_outcomes(content, names))
+        _print_table(console, *_outcomes(content))
     if content.get("board"):
         _print_table(console, *_board(content["board"], names))
     for line in notes(content):
@@ -155,25 +156,25 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
 # -- tables of parts --------------------------------------------------------------------------
 
 
-def _outcomes(content: Mapping[str, Any], names: Sequence[str]) -> tuple[str, Table]:
+def _outcomes(content: Mapping[str, Any]) -> tuple[str, Table]:
     """Every outcome's estimates beside each other, and the order by each of them."""
     from rich.text import Text
 
-    outcomes = content["outcomes"]
+    found = parts({**content, "tasks": {}})
+    assert found is not None
     table = _new_table()
     table.add_column("model", overflow="fold")
-    for name, block in outcomes.items():
-        weight = f"weight {block['weight']:g}" if block["weight"] else "reported"
-        table.add_column(Text(f"{name}\n({weight})"), justify="right")
-    number = {name: numbers(block) for name, block in outcomes.items()}
-    for model in names:
-        cells = []
-        for name, block in outcomes.items():
-            one, text = block["models"][model], number[name]
-            rank = f" ({one['rank']})" if one["rank"] else ""
-            seen = f"{text(one['estimate'])} ± {text(one['standard_error'])}{rank}"
-            cells.append(seen if one["n_items"] else "-")
-        table.add_row(Text(model), *cells)
+    for column in found["columns"]:
+        weight = "reported" if column["weight"] == "0" else f"weight {column['weight']}"
+        table.add_column(Text(f"{column['name']}\n({weight})"), justify="right")
+    for row in found["rows"]:
+        cells = [
+            f"{c['estimate']} ± {c['error']}" + (f" ({c['rank']})" if c["rank"] else "")
+            if c
+            else "-"
+            for c in row["cells"]
+        ]
+        table.add_row(Text(row["name"]), *cells)
     return "Of the same answers: estimate ± standard error, rank", table
 
 

@@ -153,20 +153,6 @@ def warnings(run: Run, with_course: bool = True) -> list[dict[str, str]]:
         warn("Cost", f"Tokens of {listed(guessed)} are estimated from the length of the texts.")
     if run.torn:
         warn("Journal", "The journal ends in a line torn by a crash; that line is left out.")
-    for audit in audits(run):
-        if audit["agrees"] is False:
-            warn(
-                "Audit",
-                f"{audit['name']}: the documents drawn at random put it at {audit['estimate']}, "
-                f"{audit['ends'][0]} to {audit['ends'][1]}; the estimate of the table is outside. "
-                "Trust the audit.",
-            )
-        if not audit["fits"]:
-            warn(
-                "Audit",
-                f"{audit['name']} answers unlike the bank's models; its estimate and its pairs "
-                "are less sure than stated.",
-            )
     if run.banks is None:
         warn(
             "Bank",

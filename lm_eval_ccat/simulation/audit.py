@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -270,38 +271,22 @@ def audit(
         )
     full = table.select(called.values())
     own_name = {theirs: ours for ours, theirs in called.items()}
-    models = [own_name[m] for m in full.models]
-    means = full_means(full.model_scores())
-    truth = dict(zip(models, full.scale.restore(means).tolist()))
-    low, high = bootstrap_intervals(full.model_scores())
-    tied = true_ties(low, high)
-    better = dict(zip(models, means.tolist()))
-    per_model = {name: _judge(one, truth[name]) for name, one in claims.models.items()}
-    row = {name: n for n, name in enumerate(models)}
-    tail = (1.0 - claims.confidence) / 2.0
-    pairs: list[dict[str, Any]] = []
-    for i, a in enumerate(claims.order):
-        for b in claims.order[i + 1 :]:
-            p = claims.pairs.get((a, b))
-            if p is None:
-                continue
-            sure = not tail <= p <= 1.0 - tail
-            pairs.append(
-                {
-                    "a": a,
-                    "b": b,
-                    "p": p,
-                    "claim": f"{a if p > 0.5 else b} better" if sure else "tied",
-                    "truly_tied": bool(tied[row[a], row[b]]),
-                    "held": bool((better[a] > better[b]) == (p > 0.5)) if sure else None,
-                }
-            )
+    row = {own_name[m]: n for n, m in enumerate(full.models)}
+    scores = full.model_scores()
+    means = full_means(scores)
+    tied = true_ties(*bootstrap_intervals(scores))
+    truth = full.scale.restore(means)
+    per_model = {name: _judge(one, truth[row[name]]) for name, one in claims.models.items()}
+    pairs = [
+        _judge_pair(claims, pair, means[[row[m] for m in pair]], tied[row[pair[0]], row[pair[1]]])
+        for pair in combinations(claims.order, 2)
+        if pair in claims.pairs
+    ]
     decided = [pair for pair in pairs if pair["held"] is not None]
     open_ = [pair for pair in pairs if pair["held"] is None]
-    true_order = sorted(claims.order, key=lambda name: -better[name])
+    better = [means[row[name]] for name in claims.order]
     # What is best comes first: a place in the order falls as the score rises.
-    places = [-claims.order.index(name) for name in claims.order]
-    tau = kendall_tau(places, [better[name] for name in claims.order])
+    tau = kendall_tau(-np.arange(len(better)), better)
     return {
         "run": claims.source,
         "task": claims.task,
@@ -310,7 +295,7 @@ def audit(
         "confidence": claims.confidence,
         "models": per_model,
         "order": claims.order,
-        "true_order": true_order,
+        "true_order": sorted(claims.order, key=lambda name: -means[row[name]]),
         "tau": None if np.isnan(tau) else tau,
         "pairs": pairs,
         "intervals": {
@@ -328,7 +313,23 @@ def audit(
     }
 
 
-def _judge(one: Mapping[str, Any], truth: float) -> dict[str, Any]:
+def _judge_pair(claims: Claims, pair: tuple[str, str], means: Any, tied: bool) -> dict[str, Any]:
+    """What was claimed of two models, and whether it held."""
+    (a, b), p = pair, claims.pairs[pair]
+    tail = (1.0 - claims.confidence) / 2.0
+    sure = not tail <= p <= 1.0 - tail
+    return {
+        "a": a,
+        "b": b,
+        "p": p,
+        "claim": f"{a if p > 0.5 else b} better" if sure else "tied",
+        "truly_tied": bool(tied),
+        "held": bool((means[0] > means[1]) == (p > 0.5)) if sure else None,
+    }
+
+
+def _judge(one: Mapping[str, Any], full: float) -> dict[str, Any]:
+    truth = float(full)
     error, se = one["estimate"] - truth, one["standard_error"]
     low, high = sorted(one["interval"])
     exact = abs(error) < 1e-9
