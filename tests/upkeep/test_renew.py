@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -35,6 +36,12 @@ def world(shift=(), models=44, seed=1):
 OLD, NEW = [f"m{j:02}" for j in range(24)], [f"m{j:02}" for j in range(24, 44)]
 
 
+@cache
+def bank_of(*models: str) -> ItemBank:
+    """Of the world as it is; made once."""
+    return calibrate(world().select(models))
+
+
 def test_items_that_drifted_are_learned_from_the_new_models():
     shift = [3, 17, 40]
     table = world(shift)
@@ -42,7 +49,7 @@ def test_items_that_drifted_are_learned_from_the_new_models():
     made = update(bank, table.select(NEW))
     assert any("3 items drifted" in w and "17" in w for w in made.warnings)
     fresh = calibrate(table.select(NEW))
-    plain = calibrate(world().select(OLD))
+    plain = bank_of(*OLD)
 
     def of(bank):
         return bank.parameters["intercept"][shift]
@@ -122,10 +129,10 @@ def test_new_documents_of_a_new_version_are_learned_from_its_models(keeps):
     # The bank's own models, run on the new version, say of its documents as much as others do.
     again = update(bank, table.select(OLD), new_version=True)
     assert again.doc_ids == tuple(range(N)) and again.models == tuple(OLD)
-    of_all = calibrate(table.select(OLD)).parameters["intercept"]
+    of_all = bank_of(*OLD).parameters["intercept"]
     assert np.abs((again.parameters["intercept"] - of_all)[fresh]).max() < 0.4 * of_all.std()
     # Nearly what a calibration on all scores would say of them.
-    whole = calibrate(table.select([*OLD, *NEW[:-4]]))
+    whole = bank_of(*OLD, *NEW[:-4])
     difference = (made.parameters["intercept"] - whole.parameters["intercept"])[fresh]
     assert np.abs(difference).max() < 0.4 * whole.parameters["intercept"].std()
     inside = 0
