@@ -277,6 +277,12 @@ def test_a_boundary_is_where_its_level_is_reached(looks, n, level, size):
     assert looks.boundary(level / 2, at, float(size)) > c
 
 
+def test_all_horizons_together_spend_no_more_than_the_level():
+    horizons = tuple(60 * 2**k for k in range(6))
+    spent = [Looks(horizons=horizons[: k + 1]).spent(10_000) for k in range(6)]
+    assert spent == sorted(spent) and 0.5 < spent[0] < spent[-1] < 1.0
+
+
 def test_a_horizon_that_is_raised_spends_what_was_kept_back():
     looks = Looks(horizons=(100,))
     assert looks.spent(1000) == pytest.approx(0.9) and looks.raised(80) is looks
