@@ -132,9 +132,9 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the interval of compare is judged by the wrong end",
-        "lm_eval_ccat/methods/sample/comparison",
-        "NOT_WORSE if low >= -margin and low",
-        "NOT_WORSE if high >= -margin and low",
+        "lm_eval_ccat/ranker/difference",
+        "NOT_WORSE if least <= low and",
+        "NOT_WORSE if least <= high and",
         (
             "tests/live/test_versus.py",
             "tests/live/test_compare.py",
@@ -143,7 +143,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "clusters have the degrees of freedom of their documents",
-        "lm_eval_ccat/methods/sample/comparison",
+        "lm_eval_ccat/ranker/difference",
         "n_clusters - 1\n        variance",
         "n - 1\n        variance",
         ("tests/live/test_compare.py", "tests/methods/sample/test_sample.py"),
@@ -297,16 +297,16 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "an equal pair is better than itself",
-        "lm_eval_ccat/methods/sample/comparison",
-        "p_better = 0.5 if equal or error",
-        "p_better = 1.0 if equal or error",
+        "lm_eval_ccat/ranker/verdicts",
+        "(variance == 0.0) & (np.abs(gap) <= ROUNDING)] = 0.5",
+        "(variance == 0.0) & (np.abs(gap) <= ROUNDING)] = 1.0",
         ("tests/live/test_compare.py", "tests/methods/sample/test_sample.py"),
     ),
     Bug(
         "more documents are forecast from half the margin",
-        "lm_eval_ccat/methods/sample/comparison",
-        "(half / abs(gain + margin)) ** 2",
-        "(half / abs(gain)) ** 2",
+        "lm_eval_ccat/ranker/difference",
+        "abs(gain - least)) ** 2",
+        "abs(gain)) ** 2",
         ("tests/live/test_compare.py", "tests/methods/sample/test_sample.py"),
     ),
     Bug(

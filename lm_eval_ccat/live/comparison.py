@@ -13,13 +13,7 @@ from scipy.special import ndtri
 from ..bank.scorers import compare_scorers
 from ..errors import CcatError, MetricError, ScaleError, ScoreTableError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION
-from ..methods.sample.comparison import (
-    NOT_KNOWN,
-    WORSE,
-    Difference,
-    compare_estimates,
-    compare_scores,
-)
+from ..ranker.difference import NOT_KNOWN, WORSE, Difference, compare_means, compare_scores
 from ..runs.lines import Record
 from ..scores import ScoreTable
 from ..shown import Grid, Shown
@@ -433,23 +427,23 @@ def _of_estimates(
     assert isinstance(claims, Claims)
     table = next((t for t in (one, other) if isinstance(t, ScoreTable)), None)
     known = [_estimate(side, name, claims) for side, name in zip((one, other), names)]
-    error = reach = None
+    variance, reach, undecided = known[0][1] ** 2 + known[1][1] ** 2, None, False
     if isinstance(one, Claims) and isinstance(other, Claims) and one.source == other.source:
         error = one.error_of_difference(names[1], names[0])
-        if error and one.open & {names, names[::-1]}:
-            # The ranking looked after every answer and its rule left the pair open: an interval
-            # of one look must not decide it. It reaches the other side of zero at least.
-            gap = abs(known[0][0] - known[1][0])
-            usual = float(ndtri((1.0 + judged["confidence"]) / 2.0))
-            reach = max(usual, 1.001 * gap / error)
-    overall = compare_estimates(
-        known[0][:2],
-        known[1][:2],
+        variance = variance if error is None else error**2
+        # The ranking looked after every answer: what it left open, one look must not decide.
+        undecided = bool(one.open & {names, names[::-1]})
+        usual = float(ndtri((1.0 + judged["confidence"]) / 2.0))
+        reach = max(usual, one.reach(names[1], names[0]))
+    overall = compare_means(
+        (known[0][0], known[1][0]),
+        variance,
         documents=min(known[0][2], known[1][2]),
-        error=error,
+        undecided=undecided,
         reach=reach,
         higher_is_better=claims.higher_is_better if table is None else table.scale.higher_is_better,
-        **judged,
+        margin=judged["margin"],
+        confidence=judged["confidence"],
     )
     scale = "the metric's own scale" if table is None else table.scale.describe()
     return Compared(claims.task, claims.metric or "score", claims.filter, scale, overall, {})

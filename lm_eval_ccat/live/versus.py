@@ -17,10 +17,10 @@ from ..bank import ItemBank
 from ..errors import RunError, UsageError
 from ..harness.outcome import Outcome
 from ..methods.belief import BENCHMARK, POPULATION
-from ..methods.sample.comparison import Difference, compare_estimates
+from ..metrics.scale import Scale
 from ..ranker import StoppingRule
+from ..ranker.difference import NOT_KNOWN, Difference
 from ..ranker.standing import Standing
-from ..ranker.verdicts import Verdicts
 from ..runs.book import Book
 from ..scores.answers import EarlierAnswer
 from .models import StoredModel
@@ -42,26 +42,12 @@ class MarginKnown(StoppingRule):
     def wants(self, standing: Standing) -> Any:
         if len(standing.items) < 2:
             return standing.nobody
-        gain, error, reach = _gain(standing.verdicts)
-        half = reach * error if error > 0.0 else 0.0
-        known = gain - half >= -self.margin or gain + half < -self.margin
-        if self.margin == 0.0 and half > 0.0:
-            known = abs(gain) > half
-        return standing.nobody | (not known)
+        n = int(standing.items.min())
+        now = Difference.of(standing.verdicts, documents=n, margin=self.margin)
+        return standing.nobody | (now.verdict == NOT_KNOWN)
 
     def why(self, standing: Standing) -> str:
         return "the difference is known well enough"
-
-
-def _gain(verdicts: Verdicts) -> tuple[float, float, float]:
-    """How much better the second of two models is, its error, and how many errors an interval
-    reaches that holds at every look."""
-    b = verdicts.belief.on_scores
-    level = 1.0 - verdicts.confidence
-    reach = verdicts.looks.reach(level, b.df[:1, 1], b.n[:1, 1], b.n_items)
-    error = float(np.sqrt(b.variance[0, 1]))
-    gain = float(b.location[1] - b.location[0])
-    return gain, error if error > 1e-8 else 0.0, float(reach[0])
 
 
 def compare_live(
@@ -124,7 +110,7 @@ def compare_live(
             why = "; ".join(f"{name}: {reason}" for name, reason in aside.items())
             raise RunError(f"the comparison is not over ({why or 'interrupted'})")
         found, wider = (
-            _difference(run.book, outcome, margin, confidence, question)
+            _difference(run.book, outcome.metric.scale, margin, question)
             for question in (BENCHMARK, POPULATION)
         )
         return outcome, (names[0], names[1]), found, wider
@@ -166,25 +152,11 @@ def _restricted(plan: Plan, stored: Sequence[Mapping[Any, EarlierAnswer]]) -> Pl
     return replace(plan, measured={outcome.task: {name: replace(outcome, bank=bank)}})
 
 
-def _difference(
-    book: Book, outcome: Outcome, margin: float, confidence: float, question: str
-) -> Difference:
+def _difference(book: Book, scale: Scale, margin: float, question: str) -> Difference:
     """Of the documents that both have, on the metric's own scale."""
-    scale, core = outcome.metric.scale, book.ranker
-    ranking, verdicts = core.result(), core.verdicts
-    _, error, reach = _gain(verdicts)
-    belief = core.belief(question).on_scores
-    if question == POPULATION:
-        error = float(np.sqrt(belief.variance[0, 1]))
-    n = min((len(items) for items in ranking.items.values()), default=0)
-    first, second = (float(scale.restore(v)) for v in belief.location)
-    return compare_estimates(
-        (first, 0.0),
-        (second, 0.0),
-        documents=n,
-        margin=margin,
-        confidence=confidence,
-        higher_is_better=scale.higher_is_better,
-        error=float(scale.restore_error(error)),
-        reach=reach,
-    )
+    verdicts, belief = book.ranker.verdicts, book.ranker.belief(question)
+    if question == POPULATION:  # nobody has looked at that before
+        looks = verdicts.looks.anew.after(belief, 1.0 - verdicts.confidence)
+        verdicts = replace(verdicts, belief=belief, looks=looks)
+    n = int(belief.n.diagonal().min())
+    return Difference.of(verdicts, documents=n, margin=margin, scale=scale)

@@ -14,7 +14,7 @@ from .words import difference, probability
 
 if TYPE_CHECKING:
     from ..live.comparison import Compared, Comparison
-    from ..methods.sample.comparison import Difference
+    from ..ranker.difference import Difference
 
 
 def comparison_page(found: Comparison) -> str:

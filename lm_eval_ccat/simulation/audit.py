@@ -40,6 +40,8 @@ class Claims:
         Best first.
     pairs : dict of (str, str) to float
         P(a better than b).
+    needed : dict of (str, str) to float
+        What P(a better) would have to be for the pair to be decided, at whatever look.
     open : frozenset of (str, str)
         Pairs that the run's own rule, which holds at every look, left open.
     steers : bool
@@ -57,6 +59,7 @@ class Claims:
     models: dict[str, dict[str, Any]]
     order: list[str] = field(default_factory=list)
     pairs: dict[tuple[str, str], float] = field(default_factory=dict)
+    needed: dict[tuple[str, str], float] = field(default_factory=dict)
     open: frozenset[tuple[str, str]] = frozenset()
     weighted: bool = False
     steers: bool = True
@@ -76,6 +79,11 @@ class Claims:
         gap = abs(self.models[a]["estimate"] - self.models[b]["estimate"])
         z = abs(float(ndtri(p)))
         return gap / z if gap > 0.0 and 1e-3 < z < 8.0 else None
+
+    def reach(self, a: str, b: str) -> float:
+        """Half the run's own interval of a difference in standard errors; 0 where not recorded."""
+        needed = self.needed.get((a, b), self.needed.get((b, a), 0.5))
+        return min(float(ndtri(max(needed, 0.5))), 40.0)
 
 
 def all_claims(path: str | Path) -> list[Claims]:
@@ -187,6 +195,7 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         },
         order=list(content["order"]),
         pairs={(p["a"], p["b"]): float(p["p"]) for p in content["pairwise"]},
+        needed={(p["a"], p["b"]): float(p.get("needed", 0.5)) for p in content["pairwise"]},
         open=frozenset(
             (p["a"], p["b"]) for p in content["pairwise"] if p.get("decision") == "open"
         ),

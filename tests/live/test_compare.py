@@ -17,8 +17,8 @@ from scipy.stats import ttest_rel
 from lm_eval_ccat import Ranker, ScoreTable, calibrate, compare
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.methods.sample.comparison import compare_scores
 from lm_eval_ccat.metrics import Scale
+from lm_eval_ccat.ranker.difference import compare_scores
 
 SUBJECTS = ["algebra", "biology", "chemistry"]
 

@@ -1,0 +1,233 @@
+"""The second of two models beside the first: the difference, how sure it is, and what that means.
+
+`Verdicts` decide; a margin is compared with the ends of their interval. Documents that are compared
+are taken for a random sample of documents like them, so that an interval says what other such
+documents would show. Those that come in clusters (questions on one passage) count by clusters: the
+variance is that of the clusters' sums (E. Miller, "Adding Error Bars to Evals", arXiv:2411.00640,
+section 2.2), with Student's quantiles.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..methods.belief import POPULATION, Belief, Floats
+from ..methods.sample.sums import IMAGINED
+from ..metrics.scale import Scale
+from .looks import ROUNDING, Looks
+from .verdicts import EQUIVALENT as NO_DIFFERENCE
+from .verdicts import Verdicts
+
+BETTER, EQUIVALENT, NOT_WORSE = "better", "equivalent", "not worse"
+WORSE, NOT_KNOWN = "worse", "not known"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Candidate minus baseline, on the metric's own scale.
+
+    Attributes
+    ----------
+    documents : int
+        Documents that both have.
+    clusters : int or None
+        Clusters that they come in.
+    baseline, candidate : float
+        Mean scores.
+    difference, low, high : float
+        Candidate minus baseline, and its interval.
+    p_better : float
+        Probability that the candidate is better, ties counting half.
+    verdict : str
+        "better", "equivalent" (within +- the margin), "not worse" (than the margin), "worse" (by
+        more than the margin) or "not known".
+    more_documents : int or None
+        About how many more documents would decide, if the difference stays what it is; None where
+        it is decided, or where none would.
+    """
+
+    documents: int
+    clusters: int | None
+    baseline: float
+    candidate: float
+    difference: float
+    low: float
+    high: float
+    p_better: float
+    verdict: str
+    more_documents: int | None
+
+    @classmethod
+    def of(
+        cls,
+        verdicts: Verdicts,
+        *,
+        documents: int,
+        margin: float = 0.0,
+        scale: Scale | None = None,
+        clusters: int | None = None,
+        reach: float | None = None,
+    ) -> Difference:
+        """What verdicts of a baseline and a candidate, in this order, say.
+
+        Parameters
+        ----------
+        verdicts : Verdicts
+        documents : int
+        margin : float, optional
+            How much worse is still good enough, on the metric's own scale.
+        scale : Scale, optional
+            The metric's own; default that of the verdicts.
+        clusters : int, optional
+        reach : float, optional
+            Half the interval in standard errors, where a run has recorded it.
+        """
+        scale, b = scale or Scale(), verdicts.belief.on_scores
+        low, high = (float(ends[1, 0]) for ends in verdicts.intervals())
+        gain, error = float(b.location[1] - b.location[0]), math.sqrt(b.variance[0, 1])
+        if reach is not None:
+            low, high = gain - reach * error, gain + reach * error
+        least = -margin / scale.span
+        verdict = _verdict(verdicts, low, high, least)
+        more = None
+        if verdict == NOT_KNOWN and math.isfinite(error) and gain != least:
+            needed = documents * (0.5 * (high - low) / abs(gain - least)) ** 2
+            more = max(math.ceil(needed) - documents, 1) if needed < 1e9 else None
+        up = scale.span if scale.higher_is_better else -scale.span
+        first, second = (float(scale.restore(x)) for x in b.location)
+        low, high = sorted((up * low, up * high))
+        return cls(
+            documents, clusters, first, second, second - first,
+            low, high, float(verdicts.better[1, 0]), verdict, more,
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
+
+
+def _verdict(v: Verdicts, low: float, high: float, least: float) -> str:
+    """In the words of a gate: is the candidate better by at least `least`, which is 0 or below?"""
+    equal = v.belief.variance[0, 1] < 1e-16 and abs(v.belief.pairs[0][1, 0]) <= ROUNDING
+    if equal or v.state[1, 0] == NO_DIFFERENCE or (least < 0.0 and least <= low <= high <= -least):
+        return EQUIVALENT
+    if v.sign[1, 0] > 0:
+        return BETTER
+    if v.sign[1, 0] < 0 if least == 0.0 else high < least:
+        return WORSE
+    return NOT_WORSE if least <= low and least < 0.0 else NOT_KNOWN
+
+
+def compare_scores(
+    baseline: Floats,
+    candidate: Floats,
+    *,
+    margin: float = 0.0,
+    confidence: float = 0.95,
+    higher_is_better: bool = True,
+    clusters: NDArray[Any] | None = None,
+    exact: bool = False,
+) -> Difference:
+    """Compare two models on documents that both have.
+
+    Parameters
+    ----------
+    baseline, candidate : ndarray of shape (n_documents,)
+        One score per document; the mean over its repeats where there are several.
+    margin : float, optional
+        How much worse is still good enough, on the scale of the scores.
+    confidence : float, optional
+        Two-sided.
+    higher_is_better : bool, optional
+    clusters : ndarray of shape (n_documents,), optional
+        Label of each document's cluster.
+    exact : bool, optional
+        Ask about these documents themselves, whose difference has no error.
+
+    Returns
+    -------
+    Difference
+
+    Raises
+    ------
+    ValueError
+        No document.
+
+    Examples
+    --------
+    >>> a, b = np.tile([0.2, 0.4, 0.3], 20), np.tile([0.3, 0.4, 0.5], 20)
+    >>> compare_scores(a, b).verdict
+    'better'
+    """
+    d = np.asarray(candidate, dtype=np.float64) - np.asarray(baseline, dtype=np.float64)
+    n = len(d)
+    if n == 0:
+        raise ValueError("no document that both models have a score on")
+    gap = float(d.mean())
+    n_clusters = None
+    if clusters is None:
+        square, df = float(((d - gap) ** 2).sum()), n - 1
+        variance = square / max(n - 1, 1) / n
+    else:
+        _, of = np.unique(clusters, return_inverse=True)
+        n_clusters = int(of.max()) + 1
+        square, df = float((np.bincount(of, d - gap) ** 2).sum()), n_clusters - 1
+        variance = square / n**2 * n_clusters / max(n_clusters - 1, 1)
+    if square == 0.0 and gap != 0.0:
+        variance = IMAGINED * gap**2 / (df + 1) ** 2  # nothing varies: not even what may
+    if df < 1:
+        variance = math.inf
+    return compare_means(
+        (float(np.mean(baseline)), float(np.mean(candidate))),
+        0.0 if exact else variance,
+        max(df, 1),
+        documents=n,
+        clusters=n_clusters,
+        margin=margin,
+        confidence=confidence,
+        higher_is_better=higher_is_better,
+    )
+
+
+def compare_means(
+    means: tuple[float, float],
+    variance: float,
+    df: float = math.inf,
+    *,
+    documents: int,
+    clusters: int | None = None,
+    margin: float = 0.0,
+    confidence: float = 0.95,
+    higher_is_better: bool = True,
+    undecided: bool = False,
+    reach: float | None = None,
+) -> Difference:
+    """Compare a baseline's mean with a candidate's by a single look.
+
+    Parameters
+    ----------
+    means : (float, float)
+    variance, df : float
+        Of their difference, and its degrees of freedom.
+    documents, clusters, margin, confidence, higher_is_better
+        As `compare_scores` has them.
+    undecided : bool, optional
+        Whether a run, which looked more than once, has left the pair open.
+    reach : float, optional
+        As `Difference.of` has it.
+    """
+    scale = Scale(higher_is_better=higher_is_better)
+    location = np.array([m if higher_is_better else 1.0 - m for m in means])
+    v, dfs, n = (np.full((2, 2), x) for x in (variance, df, float(documents)))
+    belief = Belief(location, v, dfs, n, math.inf, POPULATION)
+    looks = Looks(once=True).after(belief, 1.0 - confidence)
+    bar = np.full((2, 2), undecided)
+    verdicts = Verdicts.of(belief, looks, ("baseline", "candidate"), confidence, bar=bar)
+    return Difference.of(
+        verdicts, documents=documents, margin=margin, scale=scale, clusters=clusters, reach=reach
+    )
