@@ -316,6 +316,12 @@ class Ranking(Shown):
         """Of the estimates of tested models, at `confidence`."""
         return self._of(lambda m: None if m.known else m.interval)
 
+    @property
+    def looks(self) -> str:
+        """At which looks intervals hold: "every", or "one", at a number of items fixed before."""
+        each = (m.estimate for m in self.models if not m.known)
+        return "one" if all(one.looks.once and one.own is None for one in each) else "every"
+
     @cached_property
     def abilities(self) -> dict[str, tuple[float, float]]:
         """Ability and its standard error, in logits; of one outcome alone."""
@@ -534,6 +540,7 @@ class Ranking(Shown):
             "withdrawn": [list(p) for p in self.withdrawn],
             "expected_wrong_pairs": self.expected_wrong,
             "confidence": self.confidence,
+            "looks": self.looks,
             "level_spent": self.level_spent,
             "items_of_benchmark": self.n_items,
             "items_administered": sum(len(m.items) for m in self.models),
