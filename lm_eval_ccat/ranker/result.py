@@ -567,3 +567,18 @@ class Ranking(Shown):
             )
         turned = (r._replace(a=r.b, b=r.a, p=1.0 - r.p, needed=1.0 - r.needed) for r in rows)
         return [row for both in zip(rows, turned) for row in both]
+
+
+class Brief(NamedTuple):
+    """Order, ties and estimates of a ranking, each as `Ranking` has them; scores on [0, 1]."""
+
+    order: list[str]
+    ties: list[tuple[str, ...]]
+    estimates: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+
+    @classmethod
+    def of(cls, ranking: Ranking) -> Brief:
+        """What a whole ranking says of it."""
+        intervals = {m: ranking.interval(m) for m in ranking.estimates}
+        return cls(ranking.order, ranking.ties, ranking.estimates, intervals)
