@@ -24,7 +24,7 @@ from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.belief import Belief
 
 HELD_OUT = 5
-WMT = ("wmt24_en-de", "wmt24_en-es")
+WMT = ("wmt24_en-de", "wmt24_en-es", "wmt24_en-hi", "wmt24_en-uk", "wmt24_en-zh")
 WAYS = ("one ranking", "without the prior", "equal shares", "random items")
 Figures = dict[str, list[float]]
 
@@ -117,7 +117,12 @@ def judged(rankers: list[Ranker], truth: np.ndarray) -> Figures:
 
 
 def one_fold(
-    tables: dict[str, ScoreTable], seed: int, sizes: list[int], n_known: int, method: str
+    tables: dict[str, ScoreTable],
+    seed: int,
+    sizes: list[int],
+    n_known: int,
+    method: str,
+    ways: list[str],
 ) -> dict[tuple[int, str], Figures]:
     """Figures of one hold-out set, by items per model and task and by way."""
     rng = np.random.default_rng(seed)
@@ -132,7 +137,7 @@ def one_fold(
             [drive(r, mine) for r in rankers_of(way, banks, mine, each, seed)], truth
         )
         for each in sizes
-        for way in WAYS
+        for way in ways
     }
 
 
@@ -148,34 +153,40 @@ def main() -> None:
     parser.add_argument("--each", default="3,6,12", help="items per model and task")
     parser.add_argument("--known", type=int, default=40, help="calibration models at most")
     parser.add_argument("--method", default="default")
+    parser.add_argument("--ways", default=",".join(WAYS))
     args = parser.parse_args()
-    sizes = [int(n) for n in args.each.split(",")]
+    sizes, ways = [int(n) for n in args.each.split(",")], args.ways.split(",")
     for suite in args.suites.split(","):
         tables = tables_of(args.data, suite)
         n_known = min(args.known, len(next(iter(tables.values())).models) - HELD_OUT)
         seeds = range(args.first, args.first + args.folds)
-        folds = [one_fold(tables, seed, sizes, n_known, args.method) for seed in seeds]
+        folds = [one_fold(tables, seed, sizes, n_known, args.method, ways) for seed in seeds]
         for each in sizes:
             print(f"\n{suite}: {len(tables)} tasks, {n_known} known, {args.folds} sets of "
                   f"{HELD_OUT}, {each} items per model and task")  # fmt: skip
-            show([{way: f[each, way] for way in WAYS} for f in folds])
+            show([{way: f[each, way] for way in ways} for f in folds])
 
 
 def show(folds: list[dict[str, Figures]]) -> None:
-    """The table of one suite and size."""
-    for way in WAYS:
+    """The table of one suite and size; ratios are to equal shares, or else to the last way."""
+    ways = list(folds[0])
+    base_way = "equal shares" if "equal shares" in ways else ways[-1]
+    for way in ways:
         pooled = {k: np.concatenate([f[way][k] for f in folds]) for k in folds[0][way]}
         words = []
         for what in ("average", "single", "difference"):
             mine = np.array([np.mean(f[way][what]) for f in folds])
-            base = np.array([np.mean(f["equal shares"][what]) for f in folds])
+            base = np.array([np.mean(f[base_way][what]) for f in folds])
             ratio = 0.5 * np.log((mine + 1e-12) / (base + 1e-12))
             spread = ratio.std(ddof=1) / len(ratio) ** 0.5 if len(ratio) > 1 else np.nan
             words.append(
                 f"{what} {mine.mean() ** 0.5:.4f} "
                 f"({(mine.mean() / base.mean()) ** 0.5:.2f} +- {spread:.2f})"
             )
-        held = ", ".join(f"{pooled[f'{k} held'].mean():.0%}" for k in ("average", "single"))
+        by_set = np.array([np.mean(f[way]["average held"]) for f in folds])
+        held = f"{by_set.mean():.0%} +- {by_set.std(ddof=1) / len(by_set) ** 0.5:.0%}, " + (
+            f"{pooled['single held'].mean():.0%}"
+        )
         right = pooled["decided right"]
         sure = f"{right.mean():.1%}" if len(right) else "-"
         print(

@@ -154,17 +154,26 @@ class Across:
 
     def _solve(self, models: NDArray[np.intp]) -> None:
         """Abilities of these models by the answers in all tasks."""
-        prior = self._apart
-        if prior is None:
+        joint, moved = self.together(self._ability[:, models].T, self._variance[:, models].T)
+        self._joint[models] = joint
+        self._moved[:, models] = moved.T
+
+    def together(self, x: Floats, s: Floats) -> tuple[Floats, Floats]:
+        """Covariances of abilities by all answers, and what they add to each ability.
+
+        Parameters
+        ----------
+        x, s : ndarray of shape (n_models, n_tasks)
+            Posterior means and variances by the answers of each task alone.
+        """
+        if self._apart is None:
             sd = np.sqrt(self._prior)
-            prior = self._apart = np.asarray(np.linalg.inv(sd[:, None] * self._correlation * sd))
-        x, s = self._ability[:, models].T, self._variance[:, models].T
-        precision = np.repeat(prior[None], len(models), axis=0)
+            self._apart = np.asarray(np.linalg.inv(sd[:, None] * self._correlation * sd))
+        precision = np.repeat(self._apart[None], len(x), axis=0)
         own = np.arange(len(self._prior))
         precision[:, own, own] += np.maximum(1.0 / s - 1.0 / self._prior, 0.0)
-        joint = np.linalg.inv(precision)
-        self._joint[models] = joint
-        self._moved[:, models] = (np.einsum("mst,mt->ms", joint, x / s) - x).T
+        joint: Floats = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+        return joint, np.asarray(np.einsum("mst,mt->ms", joint, x / s) - x)
 
     def variances(self, weights: Floats) -> Floats:
         """What a weighted sum's variance is more than that of independent tasks, by model.
@@ -182,16 +191,16 @@ class Across:
         together = np.einsum("sm,mst,tm->m", w, self._joint, w)
         return np.asarray(together - (weights**2) @ self._loose)
 
-    def shared_errors(self, model: int) -> dict[str, dict[str, float]]:
-        """Covariances of the errors of one model's tasks, by name of the task and of the other."""
+    def covariances(self, model: int) -> Floats:
+        """Of the errors of one model's tasks; on the diagonal what is added to their own variances.
+
+        Shape (n_tasks, n_tasks).
+        """
         self.refresh()
         hangs = self._hangs[:, model]
-        found = hangs[:, None] * self._joint[model] * hangs
-        names = [self._parts.contents.tasks[t].name for t in self.tasks]
-        return {
-            a: {b: float(found[i, j]) for j, b in enumerate(names) if b != a}
-            for i, a in enumerate(names)
-        }
+        return np.asarray(
+            hangs[:, None] * self._joint[model] * hangs - np.diag(self._loose[:, model])
+        )
 
 
 def _abilities(bank: ItemBank) -> dict[str, float]:

@@ -31,12 +31,14 @@ from .arguments import (
     whole,
 )
 from .audit import Audits
+from .brief import Brief
 from .contents import Banks, Contents, Weights
 from .ledger import Ledger
 from .looks import Looks
 from .parts import Parts
 from .references import Known, references_of, refuse_known
-from .result import Brief, Ranking
+from .replays import Replays
+from .result import Ranking
 from .standing import Judge
 from .stopping import StoppingRule, has_goal
 from .summary import Summary
@@ -186,9 +188,13 @@ class Ranker:
 
         self._parts = Parts(contents, len(prices), policy_of)
         units = contents.units(units)
-        self._across = Across.of(self._parts) if flag(across, "across") else None
+        prior = Across.of(self._parts) if flag(across, "across") else None
         every = dict.fromkeys(range(len(contents.tasks)), 1.0)
-        score = Weighted(self._parts, units, every, self._across)
+        replays = Replays.of([p.outcome.bank for p, *_ in self._parts.of_task])
+        score = Weighted(self._parts, units, every, prior, replays=replays)
+        if prior is not None and replays is not None:
+            if not replays.gains(np.array(score.weights), prior):
+                score = Weighted(self._parts, units, every, replays=replays)
         self._ledger = Ledger(contents, prices, units, limit, score.leader.affords_mean)
         references = None
         if known is not None:
@@ -653,7 +659,7 @@ class Ranker:
         {}
         """
         at = self._ledger.account(model).at
-        return {} if self._across is None else self._across.shared_errors(at)
+        return self._judge.score.shared_errors(at)
 
     def expected(self, model: str) -> NDArray[np.float64]:
         """Expected score of one model on every item, on [0, 1]; shape (n_items,), bank order.

@@ -20,6 +20,7 @@ from ..methods.belief import BENCHMARK, Belief, Floats
 from ..methods.policy import Choice, Policy
 from .across import Across
 from .parts import Part, Parts
+from .replays import Replays
 
 _NEARLY_FREE = 1e-12
 
@@ -38,6 +39,8 @@ class Weighted:
         What tasks say of each other.
     only : Part, optional
         Of the tasks' outcomes this one alone, whatever its weight.
+    replays : Replays, optional
+        By which errors of sums of several tasks are stated.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Weighted:
         factor: Mapping[int, float],
         across: Across | None = None,
         only: Part | None = None,
+        replays: Replays | None = None,
     ) -> None:
         self._parts, self._all_units, self._prior = parts, units, across
         self._terms = [_Term(t, parts, w, only) for t, w in factor.items()]
@@ -57,10 +61,16 @@ class Weighted:
         mean = np.array([float(units[t.where].mean()) for t in self._terms])
         self._units = np.maximum(mean, _NEARLY_FREE)
         self._belief: tuple[tuple[str, int], Belief] | None = None
+        self._replays, self._stated = replays, np.ones(0)
+        weight = np.zeros(len(parts.of_task))
+        weight[self.tasks] = self.weights
+        alone = all(len(t.parts) == 1 for t in self._terms)
+        if replays is not None and alone and (weight > 0.0).sum() > 1:
+            self._stated = replays.factors(weight, across)
 
     def of(self, factor: Mapping[int, float], only: Part | None = None) -> Weighted:
         """Another sum of the same outcomes, see the class."""
-        return Weighted(self._parts, self._all_units, factor, self._prior, only)
+        return Weighted(self._parts, self._all_units, factor, self._prior, only, self._replays)
 
     @property
     def parts(self) -> list[Part]:
@@ -101,6 +111,8 @@ class Weighted:
         if self._across is not None and question == BENCHMARK:
             of = self._lent(self._across, of)
         found = of[0] if len(of) == 1 else Belief.sum(of, np.ones(len(of)))
+        if self._replays is not None and len(self._stated) and question == BENCHMARK:
+            found = self._replays.judge(found, self._stated, len(self.tasks))
         return replace(found, location=np.clip(found.location, 0.0, 1.0))
 
     def _lent(self, across: Across, of: list[Belief]) -> list[Belief]:
@@ -112,6 +124,32 @@ class Weighted:
         together = Belief.sum(lent, np.ones(len(lent)))
         together = together.lent(weights @ across.shift, across.variances(weights))
         return [together, *(b for b, s in zip(of, self._shared) if not s)]
+
+    def shared_errors(self, model: int) -> dict[str, dict[str, float]]:
+        """Covariances of the errors of one model's tasks, by name of the task and of the other.
+
+        What models left out had in common beyond the prior across tasks counts as one correlation.
+        """
+        names = [self._parts.contents.tasks[t].name for t in self.tasks]
+        found = np.zeros((len(names), len(names)))
+        if self._across is not None:
+            at = [self.tasks.index(t) for t in self._across.tasks]
+            found[np.ix_(at, at)] = self._across.covariances(model)
+        if len(self._stated):
+            w = np.array(self.weights)
+            own = [t.beliefs(BENCHMARK)[0].variance[model, model] for t in self._terms]
+            own = np.maximum(own + found.diagonal(), 0.0)
+            alike = np.sqrt(np.outer(own, own))
+            np.fill_diagonal(alike, 0.0)
+            np.fill_diagonal(found, own)
+            rest = self.belief().variance[model, model] - w @ found @ w
+            found += alike * rest / max(w @ alike @ w, 1e-300)
+        elif self._across is None:
+            return {}
+        return {
+            a: {b: float(found[i, j]) for j, b in enumerate(names) if b != a}
+            for i, a in enumerate(names)
+        }
 
     def findings(self, model: int) -> list[str]:
         """What each task's first outcome says of `model`, each sentence once."""

@@ -13,7 +13,7 @@ from ...bank.bank import ItemBank
 from ...errors import BankError, UsageError
 from ...scores.families import family_of
 from ...scores.table import ScoreTable
-from ..method import Fitted, require_scores
+from ..fitted import Fitted, require_scores
 from . import groups, selfcheck
 from .basis import AbilityBasis
 from .departures import VAGUE, Departures
@@ -94,12 +94,15 @@ def fit(
         del scores
     items = fitted.items
     departures, judged = replace(VAGUE, centre=centre), None
+    left_out: selfcheck.LeftOut = {}
     if len(table.models) >= MIN_MODELS_TO_CHECK:
         some = table.model_scores(items=selfcheck.some_items(table.n_items))
         of = families or [family_of(m) for m in table.models]
-        stops, known = selfcheck.replay(some, options, extra, of, draws, bool(families))
+        stops, known = selfcheck.replay(
+            some, options, extra, of, draws, bool(families), table.models
+        )
         if stops:
-            departures, judged = selfcheck.departures_of(stops, known, inflation)
+            departures, judged, left_out = selfcheck.departures_of(stops, known, inflation)
             departures = replace(departures, centre=centre)
     found, warnings = summary(table, judged, departures, fitted.report)
     parameters = {
@@ -130,6 +133,10 @@ def fit(
                 zip(table.models, (items.abilities + fitted.report["centre"]).tolist())
             ),
             "removed": {},
+            "left_out": {
+                table.models[i]: {str(n): row for n, row in rows.items()}
+                for i, rows in left_out.items()
+            },
         },
         self_check=found,
         warnings=warnings,

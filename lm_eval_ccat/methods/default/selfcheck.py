@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,10 @@ _MOST_REPLAYED = 60  # models; more would only take time
 _ENOUGH_ITEMS = 2000  # of a bank for the check: departures are means over items
 _ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 2_000_000, 200, 1000
 _BINS = 8  # of items by noise
+#: Items after which a bank keeps what it would have said of models left out, and the figures.
+KEPT = (5, 10, 20, 45, 100)
+COLUMNS = ("error", "variance", "df", "ability", "ability_variance", "slope", "share")
+LeftOut = dict[int, dict[int, list[float]]]
 _LEAST_INFLATION = 1.0  # luck in a few replays is no reason to be surer
 
 
@@ -56,6 +61,10 @@ class Stop:
         Mean score of the bank's models.
     many : bool
         Whether `MANY` models calibrate.
+    z : ndarray of shape (3, h)
+        As `Field.abilities` has it.
+    prior_variance : float
+        Of an ability.
     """
 
     models: Positions
@@ -66,11 +75,16 @@ class Stop:
     beta: Floats
     residuals: Floats
     centre: float
-    many: bool = False
+    many: bool
+    z: Floats
+    prior_variance: float
 
 
 def groups(
-    mean: Floats, families: Sequence[str] | None = None, whole: bool = False
+    mean: Floats,
+    families: Sequence[str] | None = None,
+    whole: bool = False,
+    names: Sequence[str] | None = None,
 ) -> list[tuple[Positions, Positions]]:
     """Models left out together, and those of them that are replayed.
 
@@ -81,6 +95,8 @@ def groups(
         Models of one family are left out together, where they fill no more than a group.
     whole : bool, optional
         Or where that leaves half of the models in.
+    names : sequence of str, optional
+        Of the models: tasks of one suite then replay the same ones of hundreds.
     """
     order = np.argsort(-mean, kind="stable")
     n = len(order)
@@ -99,7 +115,9 @@ def groups(
         found += [order[:fifth], order[-fifth:]]
     most = max(_MOST_REPLAYED // len(found), 2)
     if n >= MANY:  # the best and the weakest of hundreds would be a sixth of those replayed
-        return [(g, g[((np.arange(most) + 0.5) * len(g) / most).astype(int)]) for g in found]
+        called = names if names is not None else [*map(str, range(n))]
+        some = sorted(range(n), key=lambda i: crc32(called[i].encode()))[:_MOST_REPLAYED]
+        return [(g, g[np.isin(g, some)]) for g in found]
     return [(g, g[np.unique(np.linspace(0, len(g) - 1, most).astype(int))]) for g in found]
 
 
@@ -117,6 +135,7 @@ def replay(
     families: Sequence[str] | None = None,
     draws: float | None = None,
     whole: bool = False,
+    names: Sequence[str] | None = None,
 ) -> tuple[list[Stop], Departures]:
     """Send left-out models through rankings on banks of the others.
 
@@ -127,7 +146,7 @@ def replay(
     options : FitOptions
     extra : float
         As `fit_items` has it.
-    families, whole : optional
+    families, whole, names : optional
         As `groups` has them.
     draws : float, optional
         Share of draws, as `DefaultModel` has it.
@@ -140,10 +159,10 @@ def replay(
     """
     mean = np.nanmean(scores, axis=1)
     fields = []
-    for group, (out, replayed) in enumerate(groups(mean, families, whole)):
+    for group, (out, replayed) in enumerate(groups(mean, families, whole, names)):
         rest = _enough(np.setdiff1d(np.arange(len(scores)), out), mean, scores.shape[1])
-        if len(rest) < 2:  # nearly all models are of one family: nothing is left to calibrate on
-            continue
+        if len(rest) < 2 or not len(replayed):
+            continue  # nearly all models are of one family: nothing is left to calibrate on
         known = np.isfinite(scores[rest]).any(axis=0)
         fitted = scores[np.ix_(rest, known)]
         items = fit_items(fitted, options, extra).items
@@ -234,6 +253,8 @@ def _stop(field: Field, y: Floats, group: int, models: Positions, many: bool) ->
         covariance,
         field.model.departures.centre,
         many,
+        field.abilities(),
+        field.model.items.prior_sd**2,
     )
 
 
@@ -333,7 +354,7 @@ def judge(stops: list[Stop], priors: dict[int, Departures]) -> Judged:
     single: list[tuple[float, ...]] = []
     pair: list[tuple[float, ...]] = []
     for s in stops:
-        result = _result(s, replace(priors[s.group], centre=s.centre))
+        _, result = _result(s, priors[s.group])
         e = result.estimate - s.truth
         for i, model in enumerate(s.models):
             single.append((model, s.n, e[i], result.variance[i, i] ** 0.5, result.df[i, i]))
@@ -345,7 +366,9 @@ def judge(stops: list[Stop], priors: dict[int, Departures]) -> Judged:
     return Judged(model, n, error, se, df, key, pair_n, z2)
 
 
-def departures_of(stops: list[Stop], known: Departures, widen: bool) -> tuple[Departures, Judged]:
+def departures_of(
+    stops: list[Stop], known: Departures, widen: bool
+) -> tuple[Departures, Judged, LeftOut]:
     """The prior of departures, and what it would have been worth to models that it does not know.
 
     Priors are fitted without the models of a group and judged on them: where true squared errors
@@ -366,7 +389,7 @@ def departures_of(stops: list[Stop], known: Departures, widen: bool) -> tuple[De
     priors = {g: fit_departures(stops, known, models) for g, models in of.items()}
     judged = judge(stops, priors)
     if not widen:
-        return found, judged
+        return found, judged, left_out(stops, priors)
     n_models = len(np.unique(judged.model))
     last = max((s.n for s in stops if s.n <= FIRST), default=0)
     at, pair_at = judged.n == last, judged.pair_n == last
@@ -376,13 +399,16 @@ def departures_of(stops: list[Stop], known: Departures, widen: bool) -> tuple[De
     def wider(d: Departures) -> Departures:
         return replace(d, single=one * d.single, pair=two * d.pair)
 
-    found, judged = wider(found), judge(stops, {g: wider(d) for g, d in priors.items()})
+    found, priors = wider(found), {g: wider(d) for g, d in priors.items()}
+    judged = judge(stops, priors)
     at, pair_at = judged.n > FIRST, judged.pair_n > FIRST
     # Models of a group share their draws, and these are most of the error now: groups count.
     one = inflation(judged.model[at], judged.z2[at], len(of))
     two = inflation(judged.pair_key[pair_at], judged.pair_z2[pair_at], len(of))
     found = replace(found, single=_at_least_vague(found.single, n_models))
-    return replace(found, inflation=one, inflation_of_pairs=two), judged
+    priors = {g: replace(d, inflation=one, inflation_of_pairs=two) for g, d in priors.items()}
+    found = replace(found, inflation=one, inflation_of_pairs=two)
+    return found, judged, left_out(stops, priors)
 
 
 def _at_least_vague(single: Floats, n_models: int) -> Floats:
@@ -395,11 +421,28 @@ def _at_least_vague(single: Floats, n_models: int) -> Floats:
     return np.maximum(single, min(max(unknown, 0.0), 1.0) * VAGUE.single)
 
 
-def _result(s: Stop, prior: Departures) -> Result:
-    left = s.look.left
-    n_items = float(left[0] + s.n)
+def _result(s: Stop, prior: Departures) -> tuple[Look, Result]:
+    prior = replace(prior, centre=s.centre)
     look = replace(s.look, M=prior.prior(s.look.v, s.look.t, s.look.level))
-    return look.result(prior, n_items)
+    return look, look.result(prior, float(look.left[0] + s.n))
+
+
+def left_out(stops: list[Stop], priors: dict[int, Departures]) -> LeftOut:
+    """What a ranking would have said of each model left out, and how far that was from the truth.
+
+    Of a model left out twice it is the first time: with models of all kinds, not with the best or
+    the weakest. Columns are `COLUMNS`.
+    """
+    found: LeftOut = {}
+    for s in (s for s in stops if s.n in KEPT):
+        d = priors[s.group]
+        look, result = _result(s, d)
+        own = result.variance.diagonal()
+        at = look.levers(d, own, s.z, int(look.left[0]) + s.n, s.prior_variance)
+        rows = (result.estimate - s.truth, own, result.df.diagonal(), *s.z[:2], at.slope, at.share)
+        for model, row in zip(s.models.tolist(), np.array(rows).T.tolist()):
+            found.setdefault(model, {}).setdefault(s.n, [float(f"{x:.5g}") for x in row])
+    return found
 
 
 def inflation(key: Floats, z2: Floats, n: int) -> float:

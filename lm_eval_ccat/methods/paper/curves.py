@@ -8,7 +8,8 @@ from scipy.special import expit, logit
 from ...bank.bank import ItemBank
 from ...scores.table import ScoreTable
 from ..curves import Curves, Floats, Straight
-from .calibration import CLIP, SQUEEZE, expected_score
+from ..logistic import expected_score
+from .calibration import CLIP, SQUEEZE
 
 
 def stretched_curves(bank: ItemBank) -> Curves:

@@ -15,7 +15,8 @@ from scipy.special import expit, logit
 from ...bank.bank import ItemBank
 from ...errors import BankError
 from ..curves import Floats
-from .calibration import CLIP, SQUEEZE, expected_score
+from ..logistic import expected_score
+from .calibration import CLIP, SQUEEZE
 
 
 def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
