@@ -103,7 +103,7 @@ def ranked(
     entries = [{"name": name, "model": "simulated"} for name in NAMES]
     spec = Spec.read({"task": "t", "models": entries, "failures": rule, **options})
     plan: Any = SimpleNamespace(
-        config=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
+        spec=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
         warmup=spec.warmup, expected_usd=lambda model, item: None,
         till=lambda entry: Till(Price(), None, "items"),
     )  # fmt: skip
@@ -132,7 +132,9 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.01, help="median, in seconds")
     args = parser.parse_args()
     logging.disable(logging.WARNING)
-    lane.SILENCE, lane.UNKNOWN = 2.0, 1.0  # of a server that hangs; a minute and half of one
+    # A minute of silence, half of one before the first answer and a second before an ask is sent
+    # again, all shortened as the latencies are: half a second would be usual.
+    lane.SILENCE, lane.UNKNOWN, lane.AT_LEAST = 2.0, 1.0, 2.0 * args.latency
     runs = [ranked(args, 0, n, slots=(1, 4, 8)[n % 3]) for n in range(args.seeds)]
     different = {repr(run[0]) for run in runs}
     print(f"{len(runs)} runs with 1, 4 and 8 slots: {len(different)} result(s)", flush=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..harness.shipped import with_shipped_tasks
-from ..live.fields import Values
+from ..live.fields import Place, Values, pairs_of
 from ..live.surfaces import add_flags, given_by_flags
 from .parsing import warn
 
@@ -129,14 +129,9 @@ def run(args: argparse.Namespace) -> int:
     if known is not None:
         known.model = name or _model_name(args, file)
     options.require_files()
-    for name in ("limit", "samples"):
-        value = getattr(args, name, None)
-        refuse_subsets(**{"limit": None, "samples": None, name: value or file.get(name)})
+    refuse_subsets(_given(args, file, "limit"), _given(args, file, "samples"))
     internals.set_up_logging()
-    num_fewshot = getattr(args, "num_fewshot", None)
-    if num_fewshot is None:
-        num_fewshot = file.get("num_fewshot")
-    with adaptively(options, num_fewshot) as blocks:
+    with adaptively(options, _given(args, file, "num_fewshot")) as blocks:
         command(args)
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")
@@ -154,37 +149,39 @@ def _config_file(args: argparse.Namespace) -> Values:
     return internals.config_file(args.config) if getattr(args, "config", None) else {}
 
 
+def _given(args: argparse.Namespace, file: Values, name: str) -> Any:
+    """An argument of the harness's, as its flag gives it, or its ``--config``."""
+    value = getattr(args, name, None)
+    return file.get(name) if value in (None, "", []) else value
+
+
 def _task_names(args: argparse.Namespace, file: Values) -> list[str]:
     """Tasks, groups and patterns that are asked for."""
-    given = getattr(args, "tasks", None) or file.get("tasks") or []
-    return [
-        name
-        for part in ([given] if isinstance(given, str) else given)
-        for name in str(part).split(",")
-    ]
+    given = _given(args, file, "tasks") or []
+    parts = [given] if isinstance(given, str) else given
+    return [name for part in parts for name in str(part).split(",")]
 
 
 def _set_include_path(args: argparse.Namespace, file: Values) -> None:
     """Let the harness find the task configurations that come with the package, after the user's."""
-    own = args.include_path or file.get("include_path")
+    own = _given(args, file, "include_path")
     args.include_path = with_shipped_tasks(own if isinstance(own, list) else [own] if own else [])
 
 
-def _model_name(args: argparse.Namespace, file: Mapping[str, Any]) -> str:
+def _model_name(args: argparse.Namespace, file: Values) -> str:
     """What the harness would call the model that is run (`file`: its ``--config``)."""
     from ..harness import internals
 
-    given = getattr(args, "model_args", None) or file.get("model_args")
-    arguments = internals.model_arguments(given)
+    arguments = internals.model_arguments(_given(args, file, "model_args"))
     for key in _NAMING:
         if arguments.get(key):
             return str(arguments[key])
     text = ",".join(f"{k}={v}" for k, v in arguments.items())
-    model = str(getattr(args, "model", None) or file.get("model") or "model")
+    model = str(_given(args, file, "model") or "model")
     return f"{model}:{text}" if text else model
 
 
-def _mlflow_options(text: str | None) -> dict[str, str] | None:
+def _mlflow_options(text: str | None) -> Values | None:
     """What ``--mlflow_args`` says, None without it.
 
     Raises
@@ -196,17 +193,11 @@ def _mlflow_options(text: str | None) -> dict[str, str] | None:
         return None
     from ..integrations.trackers import package
 
-    found = {}
-    for part in filter(None, text.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise UsageError(f"--mlflow_args {part!r} is not of the form key=value")
-        found[key.strip()] = value.strip()
     package("mlflow")
-    return found
+    return pairs_of(text, Place("--mlflow_args"))
 
 
-def _log_estimates(blocks: Mapping[str, Mapping[str, Any]], options: Mapping[str, str]) -> None:
+def _log_estimates(blocks: Mapping[str, Mapping[str, Any]], options: Values) -> None:
     """Log the ``adaptive`` blocks of a run to MLflow; a failure is warned of."""
     from ..harness.assembly import in_words
     from ..integrations.trackers import track

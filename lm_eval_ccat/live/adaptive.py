@@ -311,24 +311,23 @@ def _run(
     if folder is not None and resume:  # of several tasks some may not have begun
         resume = RunDirectory(folder).journal.exists()
     with Run(
-        plan.config, folder, observer, resume=resume, plan=plan, make_models=lambda *_: [model]
+        plan.spec, folder, observer, resume=resume, plan=plan, make_models=lambda *_: [model]
     ) as run:
-        if not resume and plan.config.target_se is not None:
+        if not resume and plan.spec.target_se is not None:
             by_default = options.spec.stop == TARGET
             say = log.warning if by_default else log.info
             say("%s: %s", "+".join(outcomes), target_in_words(plan, by_default))
         if run.ask() and _all_are_wanted(run, options.spec):
             had = {item for _, item in run.book.answers}
-            run.beyond(MODEL, [item for item in plan.documents() if item not in had])
-        run.finish({MODEL: internals.model_name(model.lm)})
+            run.sender.beyond(MODEL, [item for item in plan.documents() if item not in had])
+        result = run.finish({MODEL: internals.model_name(model.lm)})
         if not run.ended:
             if folder is not None:
                 log.warning("interrupted; everything is kept in %s, go on with resume", folder)
             raise KeyboardInterrupt
         found = task_runs(plan, run.book, model)
-    return {
-        run.outcome.task: replace(found[run.outcome.task], warnings=run.warnings) for run in runs
-    }
+    said = {run.outcome.task: (*run.warnings, *result.warnings) for run in runs}
+    return {task: replace(found[task], warnings=warnings) for task, warnings in said.items()}
 
 
 def _all_are_wanted(run: Run, spec: Spec) -> bool:
@@ -337,7 +336,7 @@ def _all_are_wanted(run: Run, spec: Spec) -> bool:
     A bank may have removed documents, or not know some; a full run has them too.
     """
     plan, had = run.plan, {item for _, item in run.book.answers}
-    alone = len(plan.sessions) == 1 and spec.max_items is not None and not plan.config.budget
+    alone = len(plan.sessions) == 1 and spec.max_items is not None and not plan.spec.budget
     return alone and (spec.max_items or 0) >= len(plan.documents()) and had >= set(plan.offered)
 
 

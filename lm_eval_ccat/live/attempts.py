@@ -45,7 +45,7 @@ class Attempts:
         self.plan = plan
         self.book = book
         self.line = line
-        self.rule = plan.config.failures
+        self.rule = plan.spec.failures
         self._unscored: set[str] = set()
 
     def records(
@@ -82,7 +82,7 @@ class Attempts:
         return records
 
     def _charge(self, lane: Lane, answer: Answer) -> tuple[float, float | None]:
-        till = self.plan.till(self.plan.config.model(lane.name))
+        till = self.plan.till(self.plan.spec.model(lane.name))
         if answer.prior is not None:
             return till.charge_judge(answer.judge_usd)
         # Items that run at the same time share the hour that is paid for.

@@ -129,20 +129,20 @@ def _complete(run: Run, model: SessionModel, folder: Path) -> dict[str, TaskRun]
             )
         there, asked = len(had) + len(fitting), len(left) - len(fitting)
         run.observer.note(f"{name}: {there} answers are there, {asked} documents are asked.")
-        run.beyond(name, left)
+        run.sender.beyond(name, left)
     runs = task_runs(plan, book, model)
     model.close()
     lacking = [task for task, one in runs.items() if not one.complete]
     if lacking:
         raise RunError(f"{name} lacks documents of {', '.join(lacking)}; complete it again")
-    entry = plan.config.model(name)
+    entry = plan.spec.model(name)
     for task, one in runs.items():
         arguments = mask(entry.model_args)
         save_model(folder, name, {task: one}, {}, str(entry.model), arguments, {}, BOOTSTRAP)
     return runs
 
 
-def _refuse_masked(config: Spec, folder: Path) -> None:
+def _refuse_masked(spec: Spec, folder: Path) -> None:
     """Credentials that only the user has."""
 
     def masked(value: Any) -> bool:
@@ -152,7 +152,7 @@ def _refuse_masked(config: Spec, folder: Path) -> None:
             return any(map(masked, value))
         return isinstance(value, str) and MASK in value
 
-    for entry in config.models:
+    for entry in spec.models:
         if masked(entry.model_args):
             raise UsageError(
                 f"{folder} keeps no credentials, and the model_args of {entry.name} hold one; give "

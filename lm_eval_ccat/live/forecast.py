@@ -35,24 +35,24 @@ def forecast(plan: Plan) -> Record:
     A ranking takes at least the warm-up and at most what the budget and ``max_items`` allow; where
     between depends on how close the models are, which nobody knows before.
     """
-    config, ranker = plan.config, plan.new_ranker()
+    spec, ranker = plan.spec, plan.new_ranker()
     kept = len(plan.offered)
     least = min(plan.warmup * len(plan.measured), kept)
     most = min(ranker.item_cap, kept)
     bound = plan.budget if plan.currency == "usd" else None
-    answers = config.budget.get("items", most * len(config.models))
+    answers = spec.budget.get("items", most * len(spec.models))
     # What the others take at the least is not there for a model.
-    alone = max(least, min(most, int(answers) - least * (len(config.models) - 1)))
-    expected = [plan.forecasts[entry.name] for entry in config.models]
+    alone = max(least, min(most, int(answers) - least * (len(spec.models) - 1)))
+    expected = [plan.forecasts[entry.name] for entry in spec.models]
     all_known, each_once = all(c.known for c in expected), sum(c.mean for c in expected)
     models: dict[str, Record] = {}
-    for entry in config.models:
+    for entry in spec.models:
         cost = plan.forecasts[entry.name]
         most = alone
         if bound is not None and cost.mean > 0.0 and all_known:
             others = least * (each_once - cost.mean)
             most = max(least, min(alone, math.ceil((bound - others) / cost.mean)))
-        at_once = 1 if config.ahead == 1 else _at_once(entry)
+        at_once = 1 if spec.ahead == 1 else _at_once(entry)
         models[entry.name] = {
             "price_known": cost.known,
             "cost_per_item": cost.mean if cost.known else None,
@@ -71,8 +71,8 @@ def forecast(plan: Plan) -> Record:
         (m["most_expensive_item"] or 0.0) * m["in_flight_at_most"] for m in models.values()
     )
     items_most = sum(m["most_items"] for m in models.values())
-    if "items" in config.budget:
-        items_most = min(items_most, max(int(config.budget["items"]), least * len(models)))
+    if "items" in spec.budget:
+        items_most = min(items_most, max(int(spec.budget["items"]), least * len(models)))
     if bound is not None and all_known:
         items_most = min(items_most, _affordable(models.values(), bound))
     total_most = _dearest(models.values(), items_most) if all_known else None
@@ -80,9 +80,9 @@ def forecast(plan: Plan) -> Record:
     return {
         "task": "+".join(plan.measured),
         "documents": sum(len(session.doc_ids) for session in plan.sessions.values()),
-        "bank": _bank_hashes(plan) if config.bank else None,
+        "bank": _bank_hashes(plan) if spec.bank else None,
         "metric": plan.label,
-        "budget": dict(config.budget),
+        "budget": dict(spec.budget),
         "models": models,
         "items_per_model_by_gap": items_by_gap(plan),
         "least_items": least * len(models),
@@ -90,8 +90,8 @@ def forecast(plan: Plan) -> Record:
         "least_cost": sum(m["least_cost"] for m in models.values()) if all_known else None,
         "most_cost": min(limits) if limits else None,
         "overspend_at_most": in_flight if all_known and bound is not None else None,
-        "judge_cost_per_item": config.judge.item,
-        "one_at_a_time": config.ahead == 1,
+        "judge_cost_per_item": spec.judge.item,
+        "one_at_a_time": spec.ahead == 1,
     }
 
 
@@ -129,8 +129,8 @@ def _dearest(models: Iterable[Mapping[str, Any]], answers: int) -> float:
 def at_most(plan: Plan) -> str:
     """What a ranking takes if no pair is ever decided, in words: answers, and money where known."""
     ranker = plan.new_ranker()
-    answers = ranker.item_cap * len(plan.config.models)
-    costs = [plan.forecasts[entry.name] for entry in plan.config.models]
+    answers = ranker.item_cap * len(plan.spec.models)
+    costs = [plan.forecasts[entry.name] for entry in plan.spec.models]
     usd = ranker.item_cap * sum(cost.mean for cost in costs)
     money = f", about ${usd:.4g}" if all(cost.known for cost in costs) else ""
     return f"at most {answers} answers ({ranker.item_cap} of each model){money}"
@@ -145,9 +145,9 @@ def needed_without_bank(plan: Plan) -> dict[str, tuple[int | None, int | None]]:
         Difference on the metric's own scale to items where scores are graded, and where they are
         right or wrong; None where it takes all.
     """
-    config, size = plan.config, len(plan.items())
-    pairs = len(config.models) * (len(config.models) - 1) // 2 if config.familywise else 1
-    alpha = (1.0 - config.confidence) / max(pairs, 1)
+    spec, size = plan.spec, len(plan.items())
+    pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
+    alpha = (1.0 - spec.confidence) / max(pairs, 1)
 
     def needed(gap: float, spread: float) -> int | None:
         items = items_needed(gap, spread, size, alpha)
@@ -177,9 +177,9 @@ def need_in_words(plan: Plan) -> str:
 
 def most_money(plan: Plan) -> float | None:
     """Dollars of a ranking of which nothing but the documents bounds the cost; else None."""
-    config = plan.config
-    costs = [plan.forecasts[entry.name] for entry in config.models]
-    if config.budget or config.max_items is not None or not all(c.known for c in costs):
+    spec = plan.spec
+    costs = [plan.forecasts[entry.name] for entry in spec.models]
+    if spec.budget or spec.max_items is not None or not all(c.known for c in costs):
         return None
     return plan.new_ranker().item_cap * sum(cost.mean for cost in costs)
 
@@ -199,7 +199,7 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
 
     if plan.bank.method == "sample":
         return {gap: most for gap, (_, most) in needed_without_bank(plan).items()}
-    z, errors = float(ndtri((1 + plan.config.confidence) / 2)), list(_expected_errors(plan))
+    z, errors = float(ndtri((1 + plan.spec.confidence) / 2)), list(_expected_errors(plan))
     found: dict[str, int | None] = {}
     for gap in GAPS:
         enough = (n for n, se in enumerate(errors, 1) if z * math.sqrt(2) * se <= gap)
@@ -219,7 +219,7 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
     by_default : bool
         Whether nobody asked for it.
     """
-    target, size = plan.config.target_se, len(plan.items())
+    target, size = plan.spec.target_se, len(plan.items())
     assert target is not None
     if plan.bank.method == "sample":
         few, many = (items_for_error(target, s, size) for s in (GRADED_SCORE, RIGHT_OR_WRONG_SCORE))
@@ -249,9 +249,9 @@ def _expected_errors(plan: Plan) -> Iterator[float]:
     """
     from ..ranker import Ranker
 
-    config, banks = plan.config, {task: o.bank for task, o in plan.outcomes.items()}
+    spec, banks = plan.spec, {task: o.bank for task, o in plan.outcomes.items()}
     limit = min(plan.new_ranker().item_cap, MOST_PLAYED)
-    about: dict[str, Any] = {"max_items": limit, "warmup": 0, "seed": config.seed}
+    about: dict[str, Any] = {"max_items": limit, "warmup": 0, "seed": spec.seed}
     if len(banks) > 1:
         about["weights"] = {task: sum(of.values()) for task, of in plan.shares().items()}
     ranker = Ranker(banks, {"one": 1.0}, **about)
@@ -331,6 +331,6 @@ def _ask(plan: Plan, model: SessionModel, item: Item) -> Record:
     except Exception as error:
         return {"ok": False, "error": describe(error)}
     said = " ".join(str(text) for group in answer.responses for text in group)
-    till = plan.till(plan.config.model(model.name))
+    till = plan.till(plan.spec.model(model.name))
     _, usd = till.charge(answer.tokens, answer.seconds, answer.judge_usd)
     return {"ok": True, "answer": said[:200], "seconds": answer.seconds, "usd": usd}

@@ -101,7 +101,7 @@ def keep(
     opened = next((model.sessions for model in models if model.sessions), plan.sessions)
     settings = {task: session.settings for task, session in opened.items()}
     try:
-        observer.note(_keep(plan, book, str(plan.config.save_bank), settings, names))
+        observer.note(_keep(plan, book, str(plan.spec.save_bank), settings, names))
     except BankError as error:
         observer.warn(f"save_bank: {error}")
 
@@ -153,7 +153,7 @@ def _observed(
     names: Mapping[str, str],
 ) -> list[Observation]:
     by_model: dict[str, list[tuple[int, float, float]]]
-    by_model = {entry.name: [] for entry in plan.config.models}
+    by_model = {entry.name: [] for entry in plan.spec.models}
     for (model, item), record in book.answers.items():
         score = record.get("score")
         if isinstance(score, Mapping):

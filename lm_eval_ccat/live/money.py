@@ -65,7 +65,7 @@ class Forecast:
     known: bool
 
 
-def currency_of(config: Spec) -> str:
+def currency_of(spec: Spec) -> str:
     """Dollars where every price is known and the budget is not one of items.
 
     Raises
@@ -73,22 +73,17 @@ def currency_of(config: Spec) -> str:
     UsageError
         A budget in money, and a model without a price.
     """
-    if "items" in config.budget:
+    if "items" in spec.budget:
         return "items"
-    for model in config.models:
+    for model in spec.models:
         if not model.price.known:
-            if "usd" not in config.budget:
+            if "usd" not in spec.budget:
                 return "items"
             raise UsageError(
                 f"the budget is in money and the price of model {model.name} is unknown; add "
                 "price: {input: .., output: ..} ($ per million tokens), {item: ..} or {hour: ..}"
             )
     return "usd"
-
-
-def till_of(entry: ModelSpec, config: Spec, currency: str) -> Till:
-    """What charges one model's documents."""
-    return Till(entry.price, config.judge.item, currency)
 
 
 def expected_tokens(session: TaskSession, docs: Sequence[Any]) -> dict[Any, Tokens]:
@@ -109,22 +104,22 @@ def expected_tokens(session: TaskSession, docs: Sequence[Any]) -> dict[Any, Toke
     return expected
 
 
-def forecast_of(model: ModelSpec, config: Spec, expected: Mapping[Any, Tokens]) -> Forecast:
+def forecast_of(model: ModelSpec, spec: Spec, expected: Mapping[Any, Tokens]) -> Forecast:
     """What one model's documents are expected to cost."""
     if not model.price.known:
         return Forecast(1.0, 1.0, False)
-    judge = config.judge.item or 0.0
+    judge = spec.judge.item or 0.0
     # One second for a document stands for a time not measured yet; costs told correct it.
     costs = [model.price.cost(tokens, 1.0) + judge for tokens in expected.values()]
     return Forecast(sum(costs) / len(costs), max(costs), True)
 
 
-def sizes_of(config: Spec, expected: Mapping[Any, Tokens]) -> dict[Any, float] | None:
+def sizes_of(spec: Spec, expected: Mapping[Any, Tokens]) -> dict[Any, float] | None:
     """Relative size of each document where every model is paid by the token; mean 1."""
-    if not all(m.price.by_tokens for m in config.models):
+    if not all(m.price.by_tokens for m in spec.models):
         return None
-    read = sum(m.price.input or 0.0 for m in config.models)
-    written = sum(m.price.output or 0.0 for m in config.models)
+    read = sum(m.price.input or 0.0 for m in spec.models)
+    written = sum(m.price.output or 0.0 for m in spec.models)
     sizes = {doc: read * t.input + written * t.output for doc, t in expected.items()}
     mean = sum(sizes.values()) / len(sizes)
     if mean <= 0.0:

@@ -36,7 +36,6 @@ from .money import (
     expected_tokens,
     forecast_of,
     sizes_of,
-    till_of,
 )
 from .outcomes import Bank, apart_from, measure
 from .spec import Spec
@@ -56,7 +55,7 @@ class Plan:
 
     Attributes
     ----------
-    config : Spec
+    spec : Spec
     measured : dict of task to (dict of name to Outcome)
         Of every answer of the task.
     sessions : dict of task to TaskSession
@@ -80,7 +79,7 @@ class Plan:
         When to stop, where the words of ``stop:`` do not say it.
     """
 
-    config: Spec
+    spec: Spec
     measured: dict[str, dict[str, Outcome]]
     sessions: dict[str, TaskSession]
     prices: dict[str, float]
@@ -159,18 +158,18 @@ class Plan:
     @property
     def budget(self) -> float | None:
         """The Ranker's budget, in `currency`; a time budget is kept by the clock."""
-        return self.config.budget.get("usd", self.config.budget.get("items"))
+        return self.spec.budget.get("usd", self.spec.budget.get("items"))
 
     @property
     def warmup(self) -> int:
         """Items of every task that each model gets first; of many tasks not many."""
-        n, given = len(self.measured), self.config.warmup
+        n, given = len(self.measured), self.spec.warmup
         return given if n == 1 else min(given, max(2, GROUP_WARMUP // n))
 
     @property
     def seconds(self) -> float | None:
         """The time budget."""
-        return self.config.budget.get("seconds")
+        return self.spec.budget.get("seconds")
 
     def expected_usd(self, model: str, item: Item) -> float | None:
         """Dollars that an attempt is expected to cost; None where the price is not known."""
@@ -181,28 +180,28 @@ class Plan:
 
     def till(self, entry: ModelSpec) -> Till:
         """What charges one model's documents."""
-        return till_of(entry, self.config, self.currency)
+        return Till(entry.price, self.spec.judge.item, self.currency)
 
     def ranker_arguments(self) -> Record:
         """What the Ranker is made with, as JSON values for the journal's header."""
-        config, units = self.config, self.units
+        spec, units = self.spec, self.units
         of_ranker: Record = {}
         if not _alone(self.measured):
             of_ranker["weights"] = self.shares()
         if self.groups:
             of_ranker["groups"] = self.groups
-        options: dict[str, Any] = dict(config.options)
-        if config.strata:
-            options["strata"] = self._strata(config.strata)
+        options: dict[str, Any] = dict(spec.options)
+        if spec.strata:
+            options["strata"] = self._strata(spec.strata)
         return {
             "models": self.prices,
             "units": None if units is None else self._in_order(units),
             "warmup": self.warmup,
             "budget": self.budget,
-            "stop": config.stop,
+            "stop": spec.stop,
             "known": self.known,
             "options": options,
-            **config.for_the_ranker(),
+            **spec.for_the_ranker(),
             **of_ranker,
         }
 
@@ -285,7 +284,6 @@ class Plan:
 
     def identity(self) -> Record:
         """The journal's header: `facts`, and what must be the same for a run to be resumed."""
-        config = self.config.public()
         outcome, sessions, facts = self.outcome, self.sessions.values(), self.facts()
         docs = "".join(str(h) for s in sessions for h in s.doc_hashes)
         prompts = "\x1e".join(p for s in sessions for d in s.doc_ids for p in s.prompts(d))
@@ -300,7 +298,12 @@ class Plan:
             **{k: v for k, v in facts["report"].items() if k == "outcomes"},
             "settings": json.loads(json.dumps(self._settings(), default=str)),
         }
-        return {**facts, "config": config, "task": task, "ranker": self.ranker_arguments()}
+        return {
+            **facts,
+            "config": self.spec.public(),
+            "task": task,
+            "ranker": self.ranker_arguments(),
+        }
 
     def _settings(self) -> Record:
         """How the tasks are run; of several by task."""
@@ -318,7 +321,7 @@ class Plan:
         return f"Estimates are of the {what} over all {n} documents of {', '.join(self.outcomes)}"
 
 
-def make_plan(config: Spec) -> Plan:
+def make_plan(spec: Spec) -> Plan:
     """Load and check everything that a ranking needs, without loading a model.
 
     Raises
@@ -328,21 +331,21 @@ def make_plan(config: Spec) -> Plan:
     CcatError
         The bank, the task or their metric cannot be used together.
     """
-    currency_of(config)  # what cannot be paid is said before the task is loaded
-    bank: Bank = config.bank
+    currency_of(spec)  # what cannot be paid is said before the task is loaded
+    bank: Bank = spec.bank
     if isinstance(bank, str | Path) and bank and not Path(bank).is_dir():
         bank = ItemBank.load(bank)  # what is not there is said before the task is loaded
-    sessions, groups = probe(config)
+    sessions, groups = probe(spec)
     if isinstance(bank, Donors):
-        bank = _borrowed(bank, config, list(sessions))
-    if config.weights and len(sessions) == 1:
+        bank = _borrowed(bank, spec, list(sessions))
+    if spec.weights and len(sessions) == 1:
         raise UsageError("`weights:` is of several tasks; weights of metrics stand in `metrics:`")
-    names = [m.name for m in config.models]
+    names = [m.name for m in spec.models]
     measured: dict[str, dict[str, Outcome]] = {}
     warnings: list[str] = []
     noise: dict[str, None] = {}
     for task, session in sessions.items():
-        found = measure(bank, config.metrics, session, len(sessions) == 1)
+        found = measure(bank, spec.metrics, session, len(sessions) == 1)
         # A model that the bank has answers of does not calibrate its own test.
         measured[task], said = apart_from(found, names)
         warnings += said
@@ -352,18 +355,18 @@ def make_plan(config: Spec) -> Plan:
     warnings += filter(None, noise)
     weights, reported = None, {}
     if len(sessions) > 1:
-        weights = task_weights(config.weights, measured, groups)
+        weights = task_weights(spec.weights, measured, groups)
         reported = reported_groups(measured, groups)
     known = None
-    if config.known is not None:
-        sampled = config.question == POPULATION
-        known = KnownResults(config.known).means(measured, names, weights or {}, sampled)
-    plan = plan_of(config, measured, sessions, known, weights)
+    if spec.known is not None:
+        sampled = spec.question == POPULATION
+        known = KnownResults(spec.known).means(measured, names, weights or {}, sampled)
+    plan = plan_of(spec, measured, sessions, known, weights)
     return replace(plan, groups=reported, warnings=tuple(warnings), of_harness=dict(groups))
 
 
-def _borrowed(donors: Donors, config: Spec, tasks: list[str]) -> ItemBank:
-    if len(tasks) > 1 or len(config.metrics) > 1:
+def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
+    if len(tasks) > 1 or len(spec.metrics) > 1:
         raise UsageError(
             "`bank:` with `borrow:` is of one task and one metric: make a bank of each with "
             "`lm-eval-ccat calibrate --borrow`"
@@ -371,7 +374,7 @@ def _borrowed(donors: Donors, config: Spec, tasks: list[str]) -> ItemBank:
     from ..scores import ScoreTable
     from ..upkeep.borrow import borrow, donors_of
 
-    name, _, filtered = next(iter(config.metrics), "").partition(",")
+    name, _, filtered = next(iter(spec.metrics), "").partition(",")
     metric, filter = name or None, filtered or None
     own = donors.own and ScoreTable.read(donors.own, metric, tasks[0], filter)
     lent = donors_of(donors.paths, metric, filter, task=tasks[0])
@@ -380,7 +383,7 @@ def _borrowed(donors: Donors, config: Spec, tasks: list[str]) -> ItemBank:
 
 
 def plan_of(
-    config: Spec,
+    spec: Spec,
     measured: Mapping[str, dict[str, Outcome]],
     sessions: Mapping[str, TaskSession],
     known: dict[str, KnownMean] | None = None,
@@ -393,22 +396,22 @@ def plan_of(
     UsageError
         A money budget with a model whose price is unknown.
     """
-    currency = currency_of(config)
+    currency = currency_of(spec)
     expected: dict[Item, Tokens] = {}
-    if any(m.price.known for m in config.models):  # it takes the prompt of every document
+    if any(m.price.known for m in spec.models):  # it takes the prompt of every document
         expected = {
             (doc if _alone(measured) else (task, doc)): tokens
             for task, of in measured.items()
             for doc, tokens in expected_tokens(sessions[task], leading(of).bank.doc_ids).items()
         }
-    forecasts = {m.name: forecast_of(m, config, expected) for m in config.models}
+    forecasts = {m.name: forecast_of(m, spec, expected) for m in spec.models}
     if currency == "items":
         prices, units = dict.fromkeys(forecasts, 1.0), None
     else:
         prices = {name: forecast.mean for name, forecast in forecasts.items()}
-        units = sizes_of(config, expected)
+        units = sizes_of(spec, expected)
     return Plan(
-        config, dict(measured), dict(sessions), prices, units, forecasts, currency, known,
+        spec, dict(measured), dict(sessions), prices, units, forecasts, currency, known,
         dict(weights or {}),
     )  # fmt: skip
 

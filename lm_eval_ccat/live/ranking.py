@@ -141,13 +141,13 @@ def _before(plan: Plan, observer: Observer) -> None:
     for warning in plan.warnings:
         observer.warn(warning)
     _require_warmup(plan, observer)
-    if not plan.config.bank:
+    if not plan.spec.bank:
         observer.note(
             f"No bank: every model gets the same random documents, ranked by "
             f"{plan.label} (filter {plan.outcome.filter})."
         )
         observer.note(need_in_words(plan))
-    if not plan.config.budget:
+    if not plan.spec.budget:
         observer.note(
             "No budget: it goes on until every pair is decided or every item is asked; "
             f"{at_most(plan)}."

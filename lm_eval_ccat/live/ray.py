@@ -198,5 +198,5 @@ def ray_models(address: str | None, plan: Plan, observer: Observer) -> list[RayM
             told.add(text)
             observer.warn(text)
 
-    arguments = {"spec": plan.config, "measured": plan.measured}
-    return [RayModel({"entry": entry, **arguments}, warn) for entry in plan.config.models]
+    arguments = {"spec": plan.spec, "measured": plan.measured}
+    return [RayModel({"entry": entry, **arguments}, warn) for entry in plan.spec.models]

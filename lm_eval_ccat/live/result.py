@@ -30,7 +30,7 @@ FEWEST_ITEMS = 5
 
 
 @dataclass(frozen=True)
-class Asked:
+class Effort:
     """What asking one model took, and what its server said; beside its row of the ranking.
 
     Attributes
@@ -68,7 +68,7 @@ class Asked:
     finished: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tally: Tally, name: str) -> Asked:
+    def of(cls, tally: Tally, name: str) -> Effort:
         """The row of one model."""
         return cls(
             name,
@@ -166,7 +166,7 @@ class Result(Shown):
     ranking : Ranking
         Scores on [0, 1], higher is better; its ``scale`` is the metric's own.
     facts : Facts
-    asked : tuple of Asked
+    efforts : tuple of Effort
         One for each model that took part, reference models included.
     run_dir : Path or None
     seconds : float
@@ -196,7 +196,7 @@ class Result(Shown):
 
     ranking: Ranking
     facts: Facts = Facts()
-    asked: tuple[Asked, ...] = ()
+    efforts: tuple[Effort, ...] = ()
     run_dir: Path | None = None
     seconds: float = 0.0
     interrupted: bool = False
@@ -221,7 +221,7 @@ class Result(Shown):
     @cached_property
     def money(self) -> dict[str, float] | None:
         """Dollars of all models: billed, assumed and unknown; None where no price is known."""
-        paid = [one.money for one in self.asked if one.money is not None]
+        paid = [one.money for one in self.efforts if one.money is not None]
         return {name: sum(one[name] for one in paid) for name in COLUMNS} if paid else None
 
     def __str__(self) -> str:
@@ -238,7 +238,7 @@ class Result(Shown):
             ranking["stopped_because"] = "interrupted"
         elif not ranking["order"]:
             ranking["stopped_because"] = "every model was set aside"
-        for one in self.asked:
+        for one in self.efforts:
             ranking["models"][one.name] |= one.to_dict()
         for name, block in ranking.get("outcomes", {}).items():
             ranking["outcomes"][name] = _of_outcome(block, facts.outcomes[facts.task][name])
@@ -305,7 +305,7 @@ def result_of(
     return Result(
         ranking,
         facts,
-        tuple(Asked.of(tally, row.name) for row in ranking.models),
+        tuple(Effort.of(tally, row.name) for row in ranking.models),
         run_dir,
         seconds=book.elapsed() if seconds is None else seconds,
         interrupted=interrupted,

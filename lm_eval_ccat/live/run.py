@@ -20,7 +20,7 @@ from ..runs.journal import JournalFile, MemoryJournal
 from ..runs.rebuild import BANK_FILE, BANKS_FOLDER, make_ranker, save_banks
 from ..runs.tally import UNKNOWN
 from .keep import growing, keep
-from .models import HarnessModel, Item, Model, SessionModel
+from .models import HarnessModel, Model, SessionModel
 from .observer import Observer
 from .plan import SCORING, Plan, check_session, make_plan
 from .quiet import quiet_harness
@@ -148,14 +148,14 @@ class Run:
         warned: set[str] = set()
 
         def check(session: TaskSession) -> None:
-            if not plan.config.bank:
+            if not plan.spec.bank:
                 return  # items of this very task, and nothing that depends on how it was run
             for warning in check_session(plan.measured[session.name], session):
                 if warning not in warned:
                     warned.add(warning)
                     observer.warn(warning)
 
-        return [HarnessModel(entry, plan.config, plan.measured, check) for entry in self.asked]
+        return [HarnessModel(entry, plan.spec, plan.measured, check) for entry in self.asked]
 
     def _close_models(self) -> None:
         """Free connections, weights, and GPUs that actors hold."""
@@ -191,26 +191,8 @@ class Run:
         self.ended = self.sender.go()
         return self.ended
 
-    def beyond(self, model: str, items: Sequence[Item]) -> None:
-        """Ask an open model items beyond the ranking; see `Sender.beyond`."""
-        if items:
-            self.sender.beyond(model, items)
-
-    def result(self) -> Result:
-        """The result as it stands, kept in the run directory."""
-        path = None if self.directory is None else self.directory.path
-        limit = self.spec.fail_on_empty
-        result = result_of(
-            facts_of(self.plan), self.book, path,
-            interrupted=not self.ended, fail_on_empty=limit,
-        )  # fmt: skip
-        self.observer.finished(result)
-        if self.directory is not None:
-            self.directory.write_json("result.json", result.content)
-        return result
-
     def finish(self, names: dict[str, str] | None = None) -> Result:
-        """Keep what was observed in the growing bank, and leave the result.
+        """Keep what was observed in the growing bank, and leave the result in the run directory.
 
         Parameters
         ----------
@@ -219,7 +201,17 @@ class Run:
         """
         if self.spec.save_bank:
             keep(self.plan, self.book, self.models, self.observer, names or {})
-        return self.result()
+        result = result_of(
+            facts_of(self.plan),
+            self.book,
+            None if self.directory is None else self.directory.path,
+            interrupted=not self.ended,
+            fail_on_empty=self.spec.fail_on_empty,
+        )
+        self.observer.finished(result)
+        if self.directory is not None:
+            self.directory.write_json("result.json", result.content)
+        return result
 
     def write_model_files(self) -> None:
         """Write the harness's results and samples files of each model; troubles are warned of."""
@@ -276,7 +268,7 @@ class Run:
         assert self.directory is not None
         old, new = self.directory.present_identity(), self.plan.identity()
         old["config"] = Spec.recorded(old["config"]).comparable()
-        new["config"] = self.plan.config.comparable()
+        new["config"] = self.plan.spec.comparable()
         if SCORING not in old["task"]:  # of an earlier version
             del new["task"][SCORING]
         allowed = may_change(*([rf"task\.{SCORING}"] if self.spec.accept_change else []))

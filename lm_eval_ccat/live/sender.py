@@ -60,7 +60,7 @@ class Sender:
         self.plan = plan
         self.book = book
         self.observer = observer
-        self.rule = plan.config.failures
+        self.rule = plan.spec.failures
         self.lanes = {model.name: Lane(model, self.rule) for model in models}
         self._turns: list[Lane] = []
         self.line = Line(book, self._order())
@@ -152,22 +152,22 @@ class Sender:
 
     def _order(self) -> Order:
         """Windows of all models, by what they take at once or as the user says."""
-        config, windows = self.plan.config, {}
+        spec, windows = self.plan.spec, {}
         for name, lane in self.lanes.items():
             width = lane.model.slots * lane.model.batch
-            windows[name] = config.ahead or window_of(width)
+            windows[name] = spec.ahead or window_of(width)
         if self._turns:  # only one of them is loaded, and knows how many it takes at once
             widest = max(lane.model.batch for lane in self._turns)
             for lane in self._turns:
-                windows[lane.name] = config.ahead or window_of(widest)
+                windows[lane.name] = spec.ahead or window_of(widest)
         return Order(
             windows=windows,
-            arrival=config.order == "arrival",
+            arrival=spec.order == "arrival",
             warmup=self.plan.warmup * len(self.plan.measured),
-            at_once=config.ahead is None,
-            needs_two=config.target_se is None and len(self.lanes) > 1,
-            most=1 if config.ahead == 1 else None,
-            goal=len(self.lanes) > 1 or bool(self.plan.known) or config.target_se is not None,
+            at_once=spec.ahead is None,
+            needs_two=spec.target_se is None and len(self.lanes) > 1,
+            most=1 if spec.ahead == 1 else None,
+            goal=len(self.lanes) > 1 or bool(self.plan.known) or spec.target_se is not None,
         )
 
     # -- opening ---------------------------------------------------------------------------
@@ -199,12 +199,12 @@ class Sender:
 
     def _split_by_memory(self) -> tuple[list[Lane], list[Lane]]:
         """Models that are there all the time, and those that take turns."""
-        lanes, memory = list(self.lanes.values()), self.plan.config.memory
+        lanes, memory = list(self.lanes.values()), self.plan.spec.memory
         local = [lane for lane in lanes if lane.model.memory is not None]
         unstated = [lane for lane in local if lane.model.memory == math.inf]
         if memory is None:
             # One request at a time among models that take turns would load one for each request.
-            turns = [] if self.plan.config.ahead == 1 or len(local) < 2 else unstated
+            turns = [] if self.plan.spec.ahead == 1 or len(local) < 2 else unstated
             return [lane for lane in lanes if lane not in turns], turns
         if sum(lane.model.memory or 0.0 for lane in local) <= memory:
             return lanes, []

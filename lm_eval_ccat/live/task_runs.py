@@ -80,12 +80,12 @@ def write_model_results(
 ) -> list[str]:
     """Write the harness's results and samples files of each model; what could not be written."""
     troubles = []
-    hub = plan.config.harness.get(HUB) or {}
+    hub = plan.spec.harness.get(HUB) or {}
     for model in models:
         if not any(name == model.name for name, _ in book.answers):
             continue
         try:
-            entry = plan.config.model(model.name)
+            entry = plan.spec.model(model.name)
             runs, arguments = task_runs(plan, book, model), mask(entry.model_args)
             kind = str(entry.model)
             save_model(run_dir, model.name, runs, plan.of_harness, kind, arguments, hub)

@@ -50,18 +50,18 @@ class PlaceholderLM:
         return ""
 
 
-def tasks_and_path(config: Spec) -> tuple[list[str], list[str]]:
+def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
     """What to ask the harness for, and the folders in which it shall look.
 
     ``task:`` may be a name or the path of a YAML file.  A name that a file of ``include_path``
     carries is asked for by that file: the harness would else take this very configuration, which
     has a ``task:`` too, for a second task of that name.
     """
-    folders = list(config.harness.get("include_path") or [])
+    folders = list(spec.harness.get("include_path") or [])
     for folder in folders:
         if not Path(folder).is_dir():
             raise UsageError(f"`harness.include_path`: there is no folder {folder}")
-    names = [_by_file(name, folders) for name in config.tasks]
+    names = [_by_file(name, folders) for name in spec.tasks]
     if all(Path(name).suffix in (".yaml", ".yml") for name in names):
         return names, []
     return names, with_shipped_tasks(folders)
@@ -100,7 +100,7 @@ def _yaml_files(folder: Path) -> Iterator[Path]:
         yield from (Path(here, name) for name in files if name.endswith((".yaml", ".yml")))
 
 
-def session_options(config: Spec) -> Values:
+def session_options(spec: Spec) -> Values:
     """Arguments of `open_session` from the ``harness:`` block.
 
     Raises
@@ -108,42 +108,42 @@ def session_options(config: Spec) -> Values:
     UsageError
         For a setting that `rank` does not know.
     """
-    for key in config.harness:
+    for key in spec.harness:
         if key not in (*SESSION_KEYS, *RANK_KEYS, *IDLE_KEYS, *TRACKERS, HUB):
             known = ", ".join(sorted((*SESSION_KEYS, *RANK_KEYS, *TRACKERS, HUB)))
             raise UsageError(f"`harness.{key}` is not a setting that rank uses; it knows: {known}")
-    options = {k: config.harness[k] for k in SESSION_KEYS if config.harness.get(k) is not None}
-    seed = config.harness.get("seed")
+    options = {k: spec.harness[k] for k in SESSION_KEYS if spec.harness.get(k) is not None}
+    seed = spec.harness.get("seed")
     if seed is not None:
         options["fewshot_seed"] = seed[-1] if isinstance(seed, list) else int(seed)
-    if config.harness.get("trust_remote_code"):
+    if spec.harness.get("trust_remote_code"):
         import datasets
 
         datasets.config.HF_DATASETS_TRUST_REMOTE_CODE = True
     return options
 
 
-def open_tasks(config: Spec, lm: Any, **more: Any) -> tuple[dict[str, TaskSession], dict[str, Any]]:
+def open_tasks(spec: Spec, lm: Any, **more: Any) -> tuple[dict[str, TaskSession], dict[str, Any]]:
     """Sessions of every task of a ranking, and the harness's groups among them.
 
     Parameters
     ----------
-    config : Spec
+    spec : Spec
     lm : LM
     **more
         Further arguments of `open_sessions`, in place of those of ``harness:``.
     """
-    names, folders = tasks_and_path(config)
-    options = {**session_options(config), **more}
+    names, folders = tasks_and_path(spec)
+    options = {**session_options(spec), **more}
     return open_sessions(names, lm, include_path=folders, **options)
 
 
-def probe(config: Spec) -> tuple[dict[str, TaskSession], dict[str, Any]]:
+def probe(spec: Spec) -> tuple[dict[str, TaskSession], dict[str, Any]]:
     """The tasks' documents and requests, without any model and without its chat template."""
     plain = {"apply_chat_template": False, "fewshot_as_multiturn": False}
-    sessions, groups = open_tasks(config, PlaceholderLM(), **plain)
+    sessions, groups = open_tasks(spec, PlaceholderLM(), **plain)
     for session in sessions.values():
-        ignored = ignored_fewshot(session.task, session_options(config).get("num_fewshot"))
+        ignored = ignored_fewshot(session.task, session_options(spec).get("num_fewshot"))
         if ignored is not None:
             log.warning(ignored)
     return sessions, groups

@@ -138,7 +138,7 @@ def plan_of(models: Sequence[Model], **options: Any) -> Any:
     entries = [{"name": model.name, "model": "double"} for model in models]
     spec = Spec.read({"task": "t", "models": entries, **options})
     return SimpleNamespace(
-        config=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
+        spec=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
         warmup=spec.warmup, expected_usd=lambda model, item: None,
         till=lambda entry: Till(Price(), None, "items"),
     )  # fmt: skip

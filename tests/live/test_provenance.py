@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bench import Bench
+import pytest
+from bench import TASK, Bench
 from loopback import CompletionsServer
 
+from lm_eval_ccat.live import adaptive_evaluate
 from lm_eval_ccat.live.provenance import doubts
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.result import state
@@ -42,6 +44,19 @@ def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(
     answers = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
     served = [a["served"][0] for a in answers if a["op"] == "tell"]
     assert all({"request_id", "model", "fingerprint", "sent"} <= set(one) for one in served)
+
+
+def test_a_run_of_one_model_tells_it_too(bench: Bench, capsys: pytest.CaptureFixture) -> None:
+    with CompletionsServer(bench.outputs, says=swapped) as server:
+        arguments = {"model": "m11", "base_url": server.url, "tokenizer_backend": "none"}
+        results = adaptive_evaluate(
+            "local-completions", arguments, [TASK], max_items=15,
+            include_path=str(bench.folder / "tasks"),
+        )  # fmt: skip
+    assert results is not None
+    [said] = results["adaptive"][TASK]["warnings"]
+    assert "the server of model changed during the run" in said
+    assert said in capsys.readouterr().err
 
 
 def test_answers_cut_unlike_often_and_impossible_usage_are_told() -> None:
