@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import zlib
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def once(module: Any) -> Any:
         if first != shipped or options:
             return build([first, *others] if first else [], **options)
         if not kept:
-            kept.update(_kept(lambda: build([shipped])))
+            kept.update(_kept(shipped, lambda: build([shipped])))
         index = dict(kept)
         for name, entry in build(others).items():
             if name in index:
@@ -72,12 +73,13 @@ def once(module: Any) -> Any:
     return build_once
 
 
-def _kept(build: Any) -> dict[str, Any]:
-    file = Path(os.environ[KEPT])
+def _kept(shipped: Path, build: Any) -> dict[str, Any]:
+    # Another installation of the harness has an index of its own.
+    file = Path(f"{os.environ[KEPT]}.{zlib.crc32(bytes(shipped)):08x}")
     if file.is_file():
         return dict(pickle.loads(file.read_bytes()))
     index = build()
-    beside = file.with_suffix(f".{os.getpid()}")
+    beside = file.with_name(f"{file.name}.{os.getpid()}")
     beside.write_bytes(pickle.dumps(index))
     beside.replace(file)  # another process may be reading it
     return dict(index)
