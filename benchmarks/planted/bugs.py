@@ -18,7 +18,7 @@ class Bug:
     old, new : str
         The fragment, right and wrong.
     tests : tuple of str
-        The test files or folders that should notice.
+        The test files, folders or tests that should notice.
     reason : str
         Why it may survive.
     """
@@ -202,7 +202,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/simulation/outcome",
         "np.where(np.isinf(df), ndtri(p), stdtrit(finite, p))",
         "np.where(finite > 0.0, ndtri(p), stdtrit(finite, p))",
-        ("tests/simulation/test_paired.py", "tests/simulation/test_simulate.py"),
+        ("tests/simulation/test_simulate.py::test_pairs_are_covered_by_students_quantiles",),
     ),
     Bug(
         "an error is restored without the width of its scale",
@@ -223,7 +223,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/simulation/stage",
         "seed=seed * 1_000_003 + self.fold.number",
         "seed=seed * 1_000_003",
-        ("tests/simulation",),
+        ("tests/simulation/test_simulate.py::test_folds_and_seeds_draw_each_their_own",),
     ),
     Bug(
         "the sample of a benchmark is taken for one of a population",
@@ -416,21 +416,23 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/simulation/stage",
         'if method.name == "paper":\n                    equal',
         'if method.name == "papers":\n                    equal',
-        ("tests/simulation/test_simulate.py",),
+        (
+            "tests/simulation/test_simulate.py::test_all_methods_of_a_fold_spend_what_the_papers_spent",
+        ),
     ),
     Bug(
         "held-out models calibrate",
         "lm_eval_ccat/simulation/stage",
         "tables = whole.calibration(fold.calibration)",
         "tables = whole.calibration(whole.models)",
-        ("tests/simulation/test_simulate.py",),
+        ("tests/simulation/test_simulate.py::test_held_out_models_do_not_touch_calibration",),
     ),
     Bug(
         "tasks of a suite weigh alike in a replay",
         "lm_eval_ccat/simulation/benchmark",
         "share * mean_of_seen(scores[:, at], had[:, at])",
         "mean_of_seen(scores[:, at], had[:, at]) / len(self.parts)",
-        ("tests/simulation/test_suite.py",),
+        ("tests/simulation/test_suite.py::test_weights_of_ones_own_make_the_order",),
     ),
     Bug(
         "strata add up with their weights, not their squares",
