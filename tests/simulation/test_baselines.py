@@ -33,6 +33,16 @@ def test_random_spends_up_to_the_first_draw_that_does_not_fit(seed, budget):
         assert spent + (prices[:, None] * units)[left].max() > budget
 
 
+def test_a_dear_model_that_is_drawn_ends_the_random_baseline():
+    """It is drawn first in half of all runs: one item of the cheap model is asked on average."""
+    prices, budget = np.array([1.0, 100.0]), 50.0
+    asked = [
+        random_items(np.ones((2, 40)), prices, np.ones(40), budget, np.random.default_rng(s))[0]
+        for s in range(200)
+    ]
+    assert np.mean([a.sum() for a in asked]) == pytest.approx(1.0, abs=0.4)
+
+
 def test_common_items_are_the_same_for_all_and_in_order():
     scores = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, np.nan, 0.7, 0.8]])
     given_, spent = items_for_all([2, 1, 3, 0], scores, np.array([1.0, 2.0]), np.ones(4), 7.5)

@@ -114,16 +114,16 @@ def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
 
 
 def test_weights_of_ones_own_make_the_order():
-    """By hand, with all items asked: what is read off the same code could not be wrong."""
-    several, share = tables(n_models=6), {"a": 0.9, "b": 0.1}
-    replayed = simulate(
-        several, ["common"], weights=share, holdout=6, folds=1, items_per_model=140, prices=PRICES,
-        processes=1,
-    )  # fmt: skip
-    mean = sum(share[t] * x.unit.mean(axis=1) for t, x in several.items())
-    models = several["a"].models
-    assert replayed.outcomes[0].order == tuple(sorted(models, key=lambda m: -mean[int(m[1:])]))
-    assert replayed.outcomes[0].errors == pytest.approx(np.zeros(6), abs=1e-12)
+    """Who is best in one task is worst in the other; all items are asked."""
+    one = tables(n_models=6)["a"]
+    several = {"a": one, "b": ScoreTable.from_arrays(1.0 - one.unit, one.models, metric="acc")}
+    best_first = tuple(one.models[i] for i in np.argsort(-one.unit.mean(axis=1)))
+    how = dict(holdout=6, folds=1, items_per_model=100, prices=PRICES, processes=1)
+    for share, order in ((0.9, best_first), (0.1, best_first[::-1])):
+        weights = {"a": share, "b": 1.0 - share}
+        [outcome] = simulate(several, ["common"], weights=weights, **how).outcomes
+        assert outcome.order == order
+        assert outcome.errors == pytest.approx(np.zeros(6), abs=1e-12)
 
 
 def test_one_task_by_its_name_is_that_task():
