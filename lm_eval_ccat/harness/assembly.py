@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..ranker import Ranking
+from ..ranker.headline import held
 from . import internals
 from .outcome import Outcome
 from .session import Administered, TaskSession
@@ -192,14 +193,8 @@ def _estimated(run: TaskRun) -> dict[str, Any]:
         "estimate": estimate,
         "standard_error": se,
         "interval": sorted(float(scale.restore(v)) for v in (low, high)),
-        "looks": None if run.complete else _looks(run),
+        "looks": None if run.complete else run.ranking.looks,
     }
-
-
-def _looks(run: TaskRun) -> str:
-    """At which looks the interval holds: one, or every one that the run took."""
-    estimate = run.ranking.row(run.name).estimate
-    return "one" if estimate.looks.once and estimate.own is None else "every"
 
 
 def _by_draws(run: TaskRun, what: str) -> dict[str, Any] | None:
@@ -240,15 +235,15 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
     found = []
     for one in block.get("outcomes") or [block]:
         low, high = one["interval"]
-        held = f", at {one['looks']} look" if one.get("looks") else ""
         found.append(
             f"{one['key']} = {one['estimate']:.4g} ± {one['standard_error']:.2g} "
-            f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g}{held})"
+            f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g})"
         )
+    lines = [held(block), block["estimand"], block["signature"]]
     return (
         f"{task}: {'; '.join(found)}, "
-        f"{block['items']} of {block['items_total']} documents; {block['stopped_because']}.\n"
-        f"  {block['estimand']}\n  {block['signature']}"
+        f"{block['items']} of {block['items_total']} documents; {block['stopped_because']}."
+        + "".join(f"\n  {line}" for line in lines if line)
     )
 
 

@@ -6,28 +6,14 @@ import inspect
 import math
 import warnings
 from collections.abc import Mapping
-from functools import reduce
-from operator import and_
 from typing import Any
 
 import numpy as np
 
 from ..errors import UsageError
 from ..methods.method import Method
-from .stopping import (
-    AllDecided,
-    Budget,
-    MaxItems,
-    Percentile,
-    RankWidth,
-    StoppingRule,
-    TargetError,
-    Unlimited,
-    rule_of,
-)
+from .stopping import OLD_GOALS, AllDecided, Budget, MaxItems, StoppingRule, rule_of, words_of
 
-#: Arguments of `Ranker` that older versions had and that are read with a warning.
-_OLDER = ("target_se", "stop_when_decided", "rank_width", "percentile")
 _NUMBER = (int, float, np.integer, np.floating)
 _WHOLE = (int, np.integer)
 
@@ -143,26 +129,19 @@ def stopping_rule(stop: StoppingRule | str | None) -> StoppingRule:
 
 def read_older(stop: Any, given: dict[str, Any]) -> Any:
     """Take arguments of older versions out of `given`: the stopping rule that they mean."""
-    older = {k: given.pop(k) for k in _OLDER if k in given}
-    if older:
-        names = ", ".join(f"{k}=" for k in older)
-        warnings.warn(f"{names} of Ranker: say stop='...'", DeprecationWarning, stacklevel=3)
-    goes_on = flag(older.pop("stop_when_decided", True), "stop_when_decided")
-    numbers = {k: v for k, v in older.items() if v is not None}
-    if stop is not None and (numbers or not goes_on):
-        name = next(iter(numbers), "stop_when_decided")
+    older = {k: v for k in OLD_GOALS if (v := given.pop(k, None)) is not None}
+    if not older:
+        return stop
+    names = ", ".join(f"{k}=" for k in older)
+    warnings.warn(f"{names} of Ranker: say stop='...'", DeprecationWarning, stacklevel=3)
+    flag(older.get("stop_when_decided", True), "stop_when_decided")
+    words = words_of(**older)
+    if words == "decided":
+        return stop
+    if stop is not None:
+        name = next((k for k in older if k != "stop_when_decided"), "stop_when_decided")
         raise UsageError(f"give stop= alone, or {name}= without it")
-    if not goes_on:
-        return Unlimited()
-    goals: list[StoppingRule] = []
-    if "rank_width" in numbers:
-        goals.append(RankWidth(numbers["rank_width"]))
-    if "percentile" in numbers:
-        goals.append(Percentile(numbers["percentile"]))
-    if "target_se" in numbers:
-        goals = goals or [AllDecided(alone=False)]
-        goals.append(TargetError(number(numbers["target_se"], "target_se", 0.0, above=True)))
-    return reduce(and_, goals) if goals else stop
+    return words
 
 
 def limits(

@@ -48,6 +48,21 @@ def question(content: Mapping[str, Any]) -> str:
     return f"order of full runs of {items} items"
 
 
+def held(content: Mapping[str, Any]) -> str:
+    """At which looks the intervals hold, in a sentence; empty where nothing states it.
+
+    Examples
+    --------
+    >>> held({"confidence": 0.95, "looks": "one"})
+    'The 95% intervals hold for one look, at a number of items fixed in advance.'
+    """
+    when = {
+        "one": "hold for one look, at a number of items fixed in advance",
+        "every": "hold at every look, however often the results are checked",
+    }.get(content.get("looks") or "")
+    return f"The {100 * content['confidence']:g}% intervals {when}." if when else ""
+
+
 def _finding(content: Mapping[str, Any]) -> str:
     order, models, line = content["order"], content["models"], content.get("ranking", "")
     placed = [(m, models[m]["place"]) for m in order if models[m].get("place")]

@@ -31,14 +31,13 @@ from .arguments import (
     whole,
 )
 from .audit import Audits
-from .brief import Brief
 from .contents import Banks, Contents, Weights
 from .ledger import Ledger
 from .looks import Looks
 from .parts import Parts
 from .references import Known, references_of, refuse_known
 from .replays import Replays
-from .result import Ranking
+from .result import Brief, Ranking
 from .standing import Judge
 from .stopping import StoppingRule, has_goal
 from .summary import Summary

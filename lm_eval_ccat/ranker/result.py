@@ -316,6 +316,12 @@ class Ranking(Shown):
         """Of the estimates of tested models, at `confidence`."""
         return self._of(lambda m: None if m.known else m.interval)
 
+    @property
+    def looks(self) -> str:
+        """At which looks intervals hold: "every", or "one", at a number of items fixed before."""
+        each = (m.estimate for m in self.models if not m.known)
+        return "one" if all(one.looks.once and one.own is None for one in each) else "every"
+
     @cached_property
     def abilities(self) -> dict[str, tuple[float, float]]:
         """Ability and its standard error, in logits; of one outcome alone."""
@@ -534,6 +540,7 @@ class Ranking(Shown):
             "withdrawn": [list(p) for p in self.withdrawn],
             "expected_wrong_pairs": self.expected_wrong,
             "confidence": self.confidence,
+            "looks": self.looks,
             "level_spent": self.level_spent,
             "items_of_benchmark": self.n_items,
             "items_administered": sum(len(m.items) for m in self.models),
@@ -560,3 +567,18 @@ class Ranking(Shown):
             )
         turned = (r._replace(a=r.b, b=r.a, p=1.0 - r.p, needed=1.0 - r.needed) for r in rows)
         return [row for both in zip(rows, turned) for row in both]
+
+
+class Brief(NamedTuple):
+    """Order, ties and estimates of a ranking, each as `Ranking` has them; scores on [0, 1]."""
+
+    order: list[str]
+    ties: list[tuple[str, ...]]
+    estimates: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+
+    @classmethod
+    def of(cls, ranking: Ranking) -> Brief:
+        """What a whole ranking says of it."""
+        intervals = {m: ranking.interval(m) for m in ranking.estimates}
+        return cls(ranking.order, ranking.ties, ranking.estimates, intervals)

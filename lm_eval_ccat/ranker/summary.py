@@ -13,13 +13,12 @@ from ..methods.policy import Description
 from ..metrics.scale import Scale
 from .allocation import Turns
 from .audit import Audits
-from .brief import Brief
 from .contents import Contents, groups_of
 from .ledger import Account, Ledger
 from .looks import Looks
 from .parts import Parts
 from .place import Place
-from .result import Estimate, ModelRow, PairRow, Ranking, signature
+from .result import Brief, Estimate, ModelRow, PairRow, Ranking, signature
 from .standing import Judge
 from .stopping import AllDecided, MaxItems, TopDecided, budget_used_up, has_goal
 from .verdicts import DECIDED, WORDS, Verdicts

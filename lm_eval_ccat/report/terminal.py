@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..harness.signature import in_words
-from ..ranker.headline import question
+from ..ranker.headline import held, question
 from ..visible import visible_values
 from ..wording import plural
 from .decision import outlook, stands_beyond
@@ -234,7 +234,7 @@ def notes(content: Mapping[str, Any]) -> list[str]:
         *_spent(content),
         *(f"Changed during the run: {text}." for text in content.get("changes", ())),
         f"Stopped: {content['stopped_because'] or 'not finished'}.",
-        f"{content['estimand']}.",
+        f"{content['estimand']}. {held(content)}".strip(),
         *([f"Scored by {in_words(content['scorer'])}."] if content.get("scorer") else ()),
     ]
 

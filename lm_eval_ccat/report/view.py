@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import __version__
 from ..harness.signature import in_words, scorer_of_run
-from ..ranker.headline import headline, question
+from ..ranker.headline import headline, held, question
 from .axes import Axis, axis, decimals_for
 from .decision import chain, outlook, pairs_decided, rank_rows, stands_beyond
 from .parts import parts
@@ -35,6 +35,7 @@ def view(run: Run) -> dict[str, Any]:
         "task": run.header.get("task") or {},
         "metric": metric_name(run),
         "estimand": run.facts["estimand"],
+        "held": held(run.result),
         "scale": run.scale.describe(),
         "higher": run.scale.higher_is_better,
         "finished": run.finished,

@@ -185,7 +185,7 @@ def figures(ranking: Ranking) -> dict[str, Any]:
     """What a ranking says, without what names versions."""
     out = ranking.to_dict()
     for part in (out, *(p for k in ("tasks", "outcomes", "groups") for p in _inner(out, k))):
-        part.pop("signature")
+        part.pop("signature"), part.pop("looks")
         for model in part["models"].values():
             model.pop("items"), model.pop("draws")
     return json.loads(json.dumps(out))

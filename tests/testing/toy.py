@@ -7,8 +7,7 @@ from scipy.special import expit, logit
 
 from lm_eval_ccat.methods.belief import BENCHMARK, Belief
 from lm_eval_ccat.methods.curves import Curves, Straight
-from lm_eval_ccat.methods.fitted import Fitted, require_scores
-from lm_eval_ccat.methods.method import Method
+from lm_eval_ccat.methods.method import Fitted, Method, require_scores
 from lm_eval_ccat.methods.policy import Choice, Description, Policy, largest
 from lm_eval_ccat.methods.required import require_parts
 

@@ -13,7 +13,7 @@ from ...bank.bank import ItemBank
 from ...errors import BankError, UsageError
 from ...scores.families import family_of
 from ...scores.table import ScoreTable
-from ..fitted import Fitted, require_scores
+from ..method import Fitted, require_scores
 from . import groups, selfcheck
 from .basis import AbilityBasis
 from .departures import VAGUE, Departures

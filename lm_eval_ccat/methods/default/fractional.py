@@ -56,18 +56,6 @@ def weight_into(out: Floats, mu: Floats) -> Floats:
     return np.maximum(out, SMALLEST_WEIGHT, out=out)
 
 
-def quasi_log_likelihood(y: Floats, eta: Floats, k: Floats | float) -> Floats:
-    """``(y eta - log(1 + e^eta)) / k``, elementwise.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> float(quasi_log_likelihood(np.array(1.0), np.array(0.0), 1.0).round(4))
-    -0.6931
-    """
-    return np.asarray((y * eta - np.logaddexp(0.0, eta)) / k)
-
-
 @cache
 def packed(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
     """The stored entries of a symmetric matrix of size `n`: row, column, how often they count."""

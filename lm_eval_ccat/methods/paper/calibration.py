@@ -2,19 +2,19 @@
 
 Difficulty comes from the mean score of an item, ability from the mean score of a model, the
 noise from the residuals of both. Nothing is iterated: a few looks at the table, a part of it at a
-time, are enough.
+time, are enough. The response model: expected score ``mu = logistic(theta - b)``, variance
+``k mu (1 - mu)``, with ``k = 1`` for 0/1 scores, information ``mu (1 - mu) / k``.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import logit
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
 
 from ...errors import BankError, UsageError
 from ...scores.table import ScoreTable
-from ..fitted import Fitted, require_scores
-from ..logistic import expected_score
+from ..method import Fitted, require_scores
 from .rescaling import RESCALE
 
 Floats = NDArray[np.float64]
@@ -143,3 +143,54 @@ def _item_correlation(table: ScoreTable, theta: Floats) -> Floats:
     out: Floats = np.full(len(count), np.nan)
     np.divide(products, norm, out=out, where=usable)
     return out
+
+
+def expected_score(theta: ArrayLike, difficulty: ArrayLike) -> Floats:
+    """Expected score ``mu = logistic(theta - b)``.
+
+    Parameters
+    ----------
+    theta : array_like
+        Ability in logits; broadcasts against `difficulty`.
+    difficulty : array_like
+        Item difficulty ``b`` in logits.
+
+    Returns
+    -------
+    ndarray
+        Expected scores in (0, 1), of the broadcast shape.
+
+    Examples
+    --------
+    >>> float(expected_score(0.0, 0.0))
+    0.5
+    """
+    return np.asarray(expit(np.subtract(theta, difficulty)), dtype=np.float64)
+
+
+def information(mu: ArrayLike, k: float, *, full: bool = False) -> Floats:
+    """Fisher information about ability in one score, in 1 / logit^2.
+
+    Parameters
+    ----------
+    mu : array_like
+        Expected scores in [0, 1].
+    k : float
+        Noise, above 0.
+    full : bool, optional
+        Add the information that the variance carries, ``(1 - 2 mu)^2 / 2`` (the paper's
+        appendix). Used for selection only.
+
+    Returns
+    -------
+    ndarray
+        ``mu (1 - mu) / k`` [+ ``(1 - 2 mu)^2 / 2``], of the shape of `mu`.
+
+    Examples
+    --------
+    >>> float(information(0.5, 0.25))
+    1.0
+    """
+    m = np.asarray(mu, dtype=np.float64)
+    first = m * (1.0 - m) / k
+    return np.asarray(first + (1.0 - 2.0 * m) ** 2 / 2.0 if full else first)

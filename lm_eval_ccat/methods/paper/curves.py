@@ -8,8 +8,7 @@ from scipy.special import expit, logit
 from ...bank.bank import ItemBank
 from ...scores.table import ScoreTable
 from ..curves import Curves, Floats, Straight
-from ..logistic import expected_score
-from .calibration import CLIP, SQUEEZE
+from .calibration import CLIP, SQUEEZE, expected_score
 
 
 def stretched_curves(bank: ItemBank) -> Curves:

@@ -9,9 +9,8 @@ import numpy as np
 
 from ...bank import ItemBank
 from ..belief import BENCHMARK, Belief, References
-from ..logistic import expected_score
 from ..policy import Choice, Description, Floats, Mask, Policy
-from .calibration import CLIP
+from .calibration import CLIP, expected_score
 from .rescaling import rescaling_of
 from .test import PaperTest
 

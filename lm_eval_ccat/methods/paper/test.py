@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ...bank import ItemBank
 from ...errors import UsageError
-from ..logistic import expected_score, information
 from ..policy import Floats, Mask, largest
+from .calibration import expected_score, information
 from .rescaling import rescaling_of
 
 Positions = NDArray[np.intp]

@@ -15,8 +15,7 @@ from scipy.special import expit, logit
 from ...bank.bank import ItemBank
 from ...errors import BankError
 from ..curves import Floats
-from ..logistic import expected_score
-from .calibration import CLIP, SQUEEZE
+from .calibration import CLIP, SQUEEZE, expected_score
 
 
 def absorb(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
