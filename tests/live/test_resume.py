@@ -191,7 +191,7 @@ def test_a_torn_last_line_is_dropped_and_reported(
     whole = comparable(config.with_suffix(".run"))
     journal.write_bytes(journal.read_bytes()[:-30])
     assert main(["rank", str(config), "--resume"]) in (0, 3)
-    assert "torn by a crash" in capsys.readouterr().err
+    assert "crash cut off" in capsys.readouterr().err
     assert comparable(config.with_suffix(".run")) == whole
 
 
