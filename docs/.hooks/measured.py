@@ -31,8 +31,6 @@ _NAMES = {
     "paired_difference": "common items, difference estimator",
     "paper": "paper",
     "static": "static (best fixed subset)",
-    "default (each pair)": "default, confidence of each pair by itself",
-    "sample (each pair)": "sample, confidence of each pair by itself",
 }
 _COLUMNS = (
     ("tau", "tau", "{:.3f}"),
@@ -44,14 +42,6 @@ _COLUMNS = (
     ("95% coverage", "cover", "{:.0%}"),
 )
 _SHOWN = ("20 items", "50 items", "200 items")
-_NATURAL = (
-    ("items per model", "items", "{:.0f}"),
-    ("of all items", "share", "{:.0%}"),
-    ("pairs decided", "decided", "{:.1%}"),
-    ("decided right", "right", "{:.2%}"),
-    ("rankings with any wrong pair", "any_wrong", "{:.1%}"),
-    ("tau", "tau", "{:.3f}"),
-)
 
 
 def filled(page: str) -> str:
@@ -73,18 +63,16 @@ def quality(part: str) -> str:
         f"Made by `{made['command']}` at commit {made['commit']}. A method without a model of "
         "its own states no error."
     )
-    columns = _NATURAL if part == "natural" else _COLUMNS
     parts = []
     for key, methods in measured["tables"].items():
         kind, what = key.split(", ", 1)
         if kind != part or (part == "random" and what not in _SHOWN):
             continue
         last = ["tau: default minus it", "decided: default minus it"]
-        if part == "natural":
-            last = ["items of default per item of it (worst table)"]
-        head = ["method", *(title for title, _, _ in columns), *last]
-        end = _items if part == "natural" else _differences
-        rows = [[_NAMES[m], *_figures(of, columns), *end(of)] for m, of in methods.items()]
+        head = ["method", *(title for title, _, _ in _COLUMNS), *last]
+        rows = [
+            [_NAMES[m], *_figures(of, _COLUMNS), *_differences(of)] for m, of in methods.items()
+        ]
         first = next(iter(methods.values()))
         title = what.replace("items", "items per model").capitalize()
         parts.append(f"{title}, {first['tables']} score tables:\n\n{_table(head, rows)}")
@@ -169,11 +157,6 @@ def _beside(own: dict[str, Any], first: dict[str, Any]) -> list[str]:
         f"{right / said:.1%}" if said else "–",
         mean("tau", "{:.2f}"),
     ]
-
-
-def _items(of: dict[str, Any]) -> list[str]:
-    found = of.get("items_of_first")
-    return ["–" if found is None else f"{found[0]:.2f} ({found[1]:.2f}, {found[2]})"]
 
 
 def _differences(of: dict[str, Any]) -> list[str]:

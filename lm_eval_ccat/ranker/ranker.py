@@ -200,14 +200,7 @@ class Ranker:
             sampled = question == POPULATION
             references = references_of(known, score.alone, prices, sampled)
         self._judge = Judge(
-            score,
-            self._ledger,
-            references,
-            self.confidence,
-            near,
-            familywise,
-            question,
-            Looks(),
+            score, self._ledger, references, self.confidence, near, familywise, question
         )
         self._turns = Turns(
             self._judge,
@@ -591,18 +584,6 @@ class Ranker:
     def committed(self) -> float:
         """Spent so far, with what is in flight at its expected cost."""
         return self._ledger.committed
-
-    def reserved(self, model: str, item: Any) -> float | None:
-        """What an item in flight is expected to cost, as it was asked; None for others.
-
-        Examples
-        --------
-        >>> ranker = Ranker(ItemBank.blank(range(100)), ["a", "b"])
-        >>> [(model, item)] = ranker.ask(1)
-        >>> ranker.reserved(model, item)
-        1.0
-        """
-        return self._ledger.account(model).pending.get(self._contents.position(item))
 
     def probability(self, model: str, item: Any) -> float | None:
         """Of the draw that asked `item` of `model`; None if it was chosen, or never asked.

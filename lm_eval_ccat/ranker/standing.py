@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,10 +52,11 @@ class Standing:
         return np.sqrt(self.verdicts.belief.on_scores.variance.diagonal())
 
 
+@dataclass(eq=False)
 class Judge:
     """Takes the looks of a ranking, and the verdicts.
 
-    Parameters
+    Attributes
     ----------
     score : Weighted
         What is ranked by.
@@ -65,10 +66,7 @@ class Judge:
     familywise : bool
     question : {"benchmark", "population"}
     looks : Looks
-        Before the first.
-
-    Attributes
-    ----------
+        The latest.
     horizon : int or None
         Items of a pair that are possible at most by the limits in force.
     elapsed : float
@@ -77,26 +75,19 @@ class Judge:
         Pairs of tested models that may not be decided.
     """
 
-    def __init__(
-        self,
-        score: Weighted,
-        ledger: Ledger,
-        references: References | None,
-        confidence: float,
-        min_difference: float,
-        familywise: bool,
-        question: str,
-        looks: Looks,
-    ) -> None:
-        self.score, self.ledger, self.references = score, ledger, references
-        self.confidence, self.min_difference = confidence, min_difference
-        self.familywise, self.question = familywise, question
-        self.looks = looks
-        self.horizon: int | None = None
-        self.elapsed = 0.0
-        self.barred: set[frozenset[str]] = set()
-        self._seen: Belief | None = None  # by which turns are decided
-        self._verdicts: tuple[object, Verdicts] | None = None
+    score: Weighted
+    ledger: Ledger
+    references: References | None
+    confidence: float
+    min_difference: float
+    familywise: bool
+    question: str
+    looks: Looks = field(default_factory=Looks)
+    horizon: int | None = None
+    elapsed: float = 0.0
+    barred: set[frozenset[str]] = field(default_factory=set)
+    _seen: Belief | None = None  # by which turns are decided
+    _verdicts: tuple[object, Verdicts] | None = None
 
     def belief(self, question: str = "", score: Weighted | None = None) -> Belief:
         """Of all models, as it stands."""
