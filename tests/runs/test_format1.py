@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from pathlib import Path
 
 import pytest
 from worlds.journals import Teller
 
+from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.runs.directory import RunDirectory
 from lm_eval_ccat.runs.rebuild import rebuild
 
@@ -35,6 +37,20 @@ def test_a_directory_of_format_1_opens_as_it_was_left(method: str, tmp_path: Pat
         if block["audit"]:  # its draws follow from the seed, though format 1 did not record them
             assert mine["audit"]["n"] == block["audit"]["n"] > 0
     assert len(ranker.unanswered) == 2  # asked when the process ended
+
+
+def test_a_line_that_does_not_fit_its_checksum_is_damaged(tmp_path: Path) -> None:
+    """As versions between the first and the seals wrote them: a CRC-32 in each line."""
+    folder = shutil.copytree(FIXTURES / "paper", tmp_path / "run")
+    file = folder / "journal.jsonl"
+    bodies = [line[:-1] for line in file.read_bytes().splitlines()]
+    lines = [b'%s, "sum": "%08x"}' % (body, zlib.crc32(body)) for body in bodies]
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    assert rebuild(folder)[0].answers
+    lines[5] = lines[5].replace(b'"seq": 5', b'"seq": 5 ')
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(RunError, match="line 6 does not fit its checksum"):
+        rebuild(folder)
 
 
 def test_a_run_of_format_1_goes_on_with_seals(tmp_path: Path) -> None:
