@@ -12,6 +12,7 @@ from bench import TASK, Bench
 from hypothesis import given
 from hypothesis import strategies as st
 from loopback import CompletionsServer
+from scipy.special import stdtrit
 from scipy.stats import ttest_rel
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate, compare
@@ -61,6 +62,15 @@ def logs(tmp_path):
         return folder
 
     return write
+
+
+def test_clusters_are_compared_by_students_t_of_as_many_as_there_are() -> None:
+    rng, of = np.random.default_rng(5), np.repeat(np.arange(6), 5)
+    d = rng.normal(0.1, 0.1, 6)[of] + rng.normal(0.0, 0.02, 30)
+    found = compare_scores(np.full(30, 0.4), 0.4 + d, clusters=of)
+    sums = np.bincount(of, d - d.mean())
+    half = stdtrit(5, 0.975) * np.sqrt((sums**2).sum() / 30**2 * 6 / 5)
+    assert found.high - found.difference == pytest.approx(half)
 
 
 @given(st.integers(0, 10**6), st.floats(0.0, 0.3), st.sampled_from([True, False]))

@@ -12,9 +12,18 @@ from bench import Bench, content_of
 from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.failures import FailureRule, pause
 
 THREE = ["m01", "m05", "m11"]
 QUICK = {"failures": {"attempts": 3, "backoff": 0.02, "max_backoff": 0.1}}
+
+
+@pytest.mark.parametrize(("asked", "waited"), [("30", 30.0), ("0.1", 1.0), (None, 1.0)])
+def test_the_longer_of_back_off_and_retry_after_is_waited(asked, waited) -> None:
+    error = ConnectionError("busy")
+    error.headers = {} if asked is None else {"Retry-After": asked}
+    rule = FailureRule(backoff=0.5, max_backoff=4.0)
+    assert pause(rule, 2, error) == waited
 
 
 @pytest.mark.parametrize(
