@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from lm_eval_ccat.methods.belief import Belief
 HELD_OUT = 5
 WMT = ("wmt24_en-de", "wmt24_en-es", "wmt24_en-hi", "wmt24_en-uk", "wmt24_en-zh")
 WAYS = ("one ranking", "without the prior", "equal shares", "random items")
+ALONE = "errors of tasks alone"  # by banks that keep nothing of the models left out
 Figures = dict[str, list[float]]
 
 
@@ -61,6 +63,7 @@ def rankers_of(
     tables: Mapping[str, ScoreTable],
     each: int,
     seed: int,
+    even: bool = False,
 ) -> list[Ranker]:
     """The rankings that one way consists of."""
     models = dict.fromkeys(next(iter(tables.values())).models, 1.0)
@@ -70,13 +73,20 @@ def rankers_of(
         return [Ranker({t: b}, models, budget=share, **usual) for t, b in banks.items()]
     if way == "random items":
         banks = {t: ItemBank.blank(x.doc_ids) for t, x in tables.items()}
+    if way == ALONE:
+        none = {"left_out": {}}
+        banks = {
+            t: replace(b, provenance=b.provenance | {"report": b.provenance["report"] | none})
+            for t, b in banks.items()
+        }
     return [
         Ranker(
             banks,
             models,
-            budget=share * len(banks),
+            budget=None if even else share * len(banks),
+            max_items=each * len(banks) if even else None,
             weights="equal",
-            across=way == "one ranking",
+            across=way in ("one ranking", ALONE),
             **usual,
         )
     ]
@@ -123,6 +133,7 @@ def one_fold(
     n_known: int,
     method: str,
     ways: list[str],
+    even: bool,
 ) -> dict[tuple[int, str], Figures]:
     """Figures of one hold-out set, by items per model and task and by way."""
     rng = np.random.default_rng(seed)
@@ -134,7 +145,7 @@ def one_fold(
     truth = np.stack([np.nanmean(x.model_scores(), axis=1) for x in mine.values()], axis=1)
     return {
         (each, way): judged(
-            [drive(r, mine) for r in rankers_of(way, banks, mine, each, seed)], truth
+            [drive(r, mine) for r in rankers_of(way, banks, mine, each, seed, even)], truth
         )
         for each in sizes
         for way in ways
@@ -153,14 +164,17 @@ def main() -> None:
     parser.add_argument("--each", default="3,6,12", help="items per model and task")
     parser.add_argument("--known", type=int, default=40, help="calibration models at most")
     parser.add_argument("--method", default="default")
-    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--ways", default=",".join(WAYS), help=f"or {ALONE!r}")
+    parser.add_argument("--even", action="store_true", help="as many items of each model")
     args = parser.parse_args()
     sizes, ways = [int(n) for n in args.each.split(",")], args.ways.split(",")
     for suite in args.suites.split(","):
         tables = tables_of(args.data, suite)
         n_known = min(args.known, len(next(iter(tables.values())).models) - HELD_OUT)
         seeds = range(args.first, args.first + args.folds)
-        folds = [one_fold(tables, seed, sizes, n_known, args.method, ways) for seed in seeds]
+        folds = [
+            one_fold(tables, seed, sizes, n_known, args.method, ways, args.even) for seed in seeds
+        ]
         for each in sizes:
             print(f"\n{suite}: {len(tables)} tasks, {n_known} known, {args.folds} sets of "
                   f"{HELD_OUT}, {each} items per model and task")  # fmt: skip
