@@ -267,7 +267,9 @@ class Plan:
         """What a reader of the run needs to know of it, as JSON values."""
         every = [o for of in self.measured.values() for o in of.values()]
         several = not _alone(self.measured)
-        of_each = {t: {k: _facts_of(o) for k, o in of.items()} for t, of in self.measured.items()}
+        of_each = {
+            t: {k: facts_of_outcome(o) for k, o in of.items()} for t, of in self.measured.items()
+        }
         return {
             "bank_sha256": "+".join(o.bank.sha256 for o in every),
             "task": {"name": "+".join(self.outcomes)},
@@ -444,7 +446,7 @@ def _alone(measured: Mapping[str, Mapping[str, Outcome]]) -> Outcome | None:
     return found[0] if len(found) == 1 else None
 
 
-def _facts_of(outcome: Outcome) -> Record:
+def facts_of_outcome(outcome: Outcome) -> Record:
     """What a reader of a run needs to know of one outcome."""
     return {
         "metric": outcome.metric.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -182,6 +183,8 @@ class Result(Shown):
     signature : str
     last_line : int
         Number of journal lines that it has seen.
+    further : dict of str to dict
+        Once the run has ended: the scores of the same answers that nobody asked for, as JSON.
 
     Examples
     --------
@@ -207,6 +210,7 @@ class Result(Shown):
     exit_code: int = DECIDED
     signature: str = ""
     last_line: int = 0
+    further: Mapping[str, Record] = field(default_factory=dict)
 
     @property
     def models(self) -> tuple[ModelRow, ...]:
@@ -241,7 +245,7 @@ class Result(Shown):
         for one in self.efforts:
             ranking["models"][one.name] |= one.to_dict()
         for name, block in ranking.get("outcomes", {}).items():
-            ranking["outcomes"][name] = _of_outcome(block, facts.outcomes[facts.task][name])
+            ranking["outcomes"][name] = outcome_block(block, facts.outcomes[facts.task][name])
         of_tasks = {"board": board_of(self.ranking)} if self.ranking.tasks else {}
         looked_at = {
             "finished": self.finished,
@@ -268,6 +272,7 @@ class Result(Shown):
             "scorer": None if facts.scorer is None else dict(facts.scorer),
             "signature": self.signature,
             "last_line": self.last_line,
+            **({"further": dict(self.further)} if self.further else {}),
             **of_tasks,
             **(looked_at if self.finished is not None else {}),
         }
@@ -335,7 +340,18 @@ def state(folder: str | Path) -> Result:
     found = result_of(facts, book, Path(folder), seconds=book.tally.elapsed)
     # Pairs that are decided so far need not stay so.
     code = found.exit_code if book.done else found.exit_code or TIES
-    return replace(found, finished=book.done, in_flight=book.unanswered, exit_code=code)
+    further = _further(Path(folder), found.last_line)
+    found = replace(found, finished=book.done, in_flight=book.unanswered)
+    return replace(found, exit_code=code, further=further)
+
+
+def _further(folder: Path, last_line: int) -> dict[str, Record]:
+    """What ``result.json`` holds of further scores, which no journal does; if it is not older."""
+    try:
+        kept = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        return dict(kept["further"]) if kept["last_line"] == last_line else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def on_own_scales(ranking: Ranking, facts: Facts) -> Ranking:
@@ -356,7 +372,7 @@ def on_own_scales(ranking: Ranking, facts: Facts) -> Ranking:
     return replace(ranking, tasks=tasks)
 
 
-def _of_outcome(block: Mapping[str, Any], facts: Mapping[str, Any]) -> Record:
+def outcome_block(block: Mapping[str, Any], facts: Mapping[str, Any]) -> Record:
     """What is said of one outcome beside the whole, with what it is."""
     about = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
     return {

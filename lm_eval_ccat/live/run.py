@@ -29,7 +29,7 @@ from .result import Result, facts_of, result_of
 from .sender import Sender
 from .spec import Spec
 from .surfaces import may_change
-from .task_runs import write_model_results
+from .task_runs import with_further, write_model_results
 from .tasks import require_model_types
 
 #: Records of a run in which nothing was answered yet.
@@ -136,7 +136,7 @@ class Run:
             names, tasks = [model.name for model in self.spec.models], list(self.plan.measured)
             earlier = answers_at_hand(prior, names, tasks, self.plan.item, self.observer.warn)
             self.observer.note(
-                f"Earlier answers found: {in_words(earlier)}. Where the ranking comes to their "
+                f"Earlier answers at hand: {in_words(earlier)}. Where the ranking comes to their "
                 "documents they are scored in place of new ones, which costs nothing."
             )
             for model in models:
@@ -191,13 +191,16 @@ class Run:
         self.ended = self.sender.go()
         return self.ended
 
-    def finish(self, names: dict[str, str] | None = None) -> Result:
+    def finish(self, names: dict[str, str] | None = None, further: bool = False) -> Result:
         """Keep what was observed in the growing bank, and leave the result in the run directory.
 
         Parameters
         ----------
         names : dict, optional
             What models of the ranking are called in the bank.
+        further : bool, optional
+            Whether the result of a run that has ended holds the scores of the same answers that
+            nobody asked for.
         """
         if self.spec.save_bank:
             keep(self.plan, self.book, self.models, self.observer, names or {})
@@ -208,6 +211,8 @@ class Run:
             interrupted=not self.ended,
             fail_on_empty=self.spec.fail_on_empty,
         )
+        if further and self.ended:
+            result = with_further(result, self.plan, self.book, self.models)
         self.observer.finished(result)
         if self.directory is not None:
             self.directory.write_json("result.json", result.content)
@@ -240,7 +245,8 @@ class Run:
         book.read()
         if directory.journal.torn:
             self.observer.warn(
-                "a crash cut off the last line of the journal; its document is asked again"
+                "the last line of the journal was torn by a crash and is dropped; "
+                "its document is asked again"
             )
         killed, wire = not book.closed, dict(book.tally.wire)
         book.note("resume", op="session")
@@ -325,7 +331,7 @@ def refuse_wrong_directory(directory: RunDirectory, resume: bool) -> None:
         raise RunError(f"nothing to resume: {directory.path} holds no ranking")
     if exists and not resume and _holds_something(directory):
         raise RunError(
-            f"{directory.path} already holds a ranking; continue it with --resume, show it with "
+            f"{directory.path} already holds a ranking; go on with --resume, look at it with "
             f"`lm-eval-ccat rank {directory.path}`, or choose another --run_dir"
         )
 

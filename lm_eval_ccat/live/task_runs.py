@@ -24,7 +24,8 @@ from ..masking import mask
 from ..ranker import Ranker, Ranking
 from ..runs.book import Book
 from .models import Item, SessionModel
-from .plan import Plan
+from .plan import Plan, facts_of_outcome
+from .result import Result, outcome_block
 from .values import HUB
 
 _LEADING = "what is ranked by"
@@ -34,9 +35,45 @@ LEAST = 10
 
 def task_runs(plan: Plan, book: Book, model: SessionModel) -> dict[str, TaskRun]:
     """One model's documents and what the ranking says of it, by task; scored anew if need be."""
+    ranking = book.ranker.result()
+    runs = _measured_runs(plan, book, model, ranking)
+    drawn = _drawn(model, ranking)
+    return {
+        task: replace(run, beside=(*run.beside, *beside(run, drawn.get(task, {}))))
+        for task, run in runs.items()
+    }
+
+
+def with_further(result: Result, plan: Plan, book: Book, models: Sequence[SessionModel]) -> Result:
+    """The result with the scores of the same answers that nobody asked for, at weight 0.
+
+    Parameters
+    ----------
+    result : Result
+        Of a run that has ended.
+    plan : Plan
+    book : Book
+    models : sequence of SessionModel
+    """
+    found, blocks = book.ranker.result(), {}
+    asked = [m for m in models if any(name == m.name for name, _ in book.answers)]
+    runs = {m.name: _measured_runs(plan, book, m, found) for m in asked}
+    drawn = {m.name: _drawn(m, found) for m in asked}
+    for task in plan.measured:
+        own = [of_tasks[task] for of_tasks in runs.values()]
+        more = further(own, {name: drawn[name].get(task, {}) for name in runs})
+        for key, (one, ranking) in more.items():
+            name = key if len(plan.measured) == 1 else f"{task} {key}"
+            blocks[name] = outcome_block(ranking.to_dict(), facts_of_outcome(one))
+    return replace(result, further=blocks)
+
+
+def _measured_runs(
+    plan: Plan, book: Book, model: SessionModel, ranking: Ranking
+) -> dict[str, TaskRun]:
+    """One model's documents, by task, for the outcomes that were asked for."""
     answers = {item: a for (name, item), a in book.answers.items() if name == model.name}
     model.restore(answers)
-    ranking = book.ranker.result()
     runs = {}
     for task in plan.measured:
         given = {item: a for item, a in answers.items() if model.place(item)[0] == task}
@@ -44,11 +81,17 @@ def task_runs(plan: Plan, book: Book, model: SessionModel) -> dict[str, TaskRun]
         first = leading(plan.measured[task])
         lead = next(name for name, of in plan.measured[task].items() if of is first)
         shared = book.ranker.shared_errors(model.name).get(task, {})
-        run = replace(found.pop(lead), beside=tuple(found.values()), covariances=shared)
-        at = {i: model.place(i)[1] for i in given}
-        drawn = {at[i]: p for i, p in ranking.draws.get(model.name, ()) if i in at}
-        runs[task] = replace(run, beside=(*run.beside, *beside(run, drawn)))
+        runs[task] = replace(found.pop(lead), beside=tuple(found.values()), covariances=shared)
     return runs
+
+
+def _drawn(model: SessionModel, ranking: Ranking) -> dict[str, dict[int, float]]:
+    """Documents that a model was asked at random, by task, with the probability of the draw."""
+    found: dict[str, dict[int, float]] = {}
+    for item, p in ranking.draws.get(model.name, ()):
+        task, doc = model.place(item)
+        found.setdefault(task, {})[doc] = p
+    return found
 
 
 def _runs_of_outcomes(
@@ -112,34 +155,58 @@ def beside(run: TaskRun, draws: Mapping[int, float]) -> tuple[TaskRun, ...]:
         None where every document was run (the harness then has every score), where fewer than
         `LEAST` were drawn, or where the bank's method lets no other stand beside it.
     """
-    outcomes = {} if run.complete or len(draws) < LEAST else further(run)
+    found = {} if run.complete else further([run], {run.name: draws})
+    return tuple(replace(run, outcome=o, ranking=r, beside=()) for o, r in found.values())
+
+
+def further(
+    runs: Sequence[TaskRun], draws: Mapping[str, Mapping[int, float]]
+) -> dict[str, tuple[Outcome, Ranking]]:
+    """What the answers to one task say by the scores that nobody asked for.
+
+    Parameters
+    ----------
+    runs : sequence of TaskRun
+        Of the task, one for each model.
+    draws : mapping of model to mapping of doc_id to float
+        As `beside` takes them; a model with fewer than `LEAST` is left out.
+
+    Returns
+    -------
+    dict of key to (Outcome, Ranking)
+        Of weight 0.
+    """
+    drawn = [run for run in runs if len(draws.get(run.name, ())) >= LEAST]
+    outcomes = {key: one for run in drawn for key, one in _unasked(run).items()}
     if not outcomes:
-        return ()
-    task, model, weights = run.session.name, run.name, dict.fromkeys(outcomes, 0.0)
-    banks = {_LEADING: run.outcome.bank, **{key: o.bank for key, o in outcomes.items()}}
+        return {}
+    first, task = drawn[0], drawn[0].session.name
+    banks = {_LEADING: first.outcome.bank, **{key: one.bank for key, one in outcomes.items()}}
     try:
         ranker = Ranker(
             {task: banks},
-            {model: 1.0},
-            confidence=run.ranking.confidence,
-            weights={_LEADING: 1.0, **weights},
+            {run.name: 1.0 for run in drawn},
+            confidence=first.ranking.confidence,
+            looks=first.ranking.looks,
+            weights={_LEADING: 1.0, **dict.fromkeys(outcomes, 0.0)},
         )
     except UsageError:
-        return ()
-    for doc, answer in run.administered.items():
-        scores = _scores({_LEADING: run.outcome, **outcomes}, answer)
-        if doc in run.outcome.bank.index and _LEADING in scores:
-            ranker.impose([(model, (task, doc), draws.get(doc))])
-            ranker.tell(model, (task, doc), scores)
+        return {}
+    for run in drawn:
+        for doc, answer in run.administered.items():
+            scores = _scores({_LEADING: run.outcome, **outcomes}, answer)
+            if doc in run.outcome.bank.index and _LEADING in scores:
+                ranker.impose([(run.name, (task, doc), draws[run.name].get(doc))])
+                ranker.tell(run.name, (task, doc), scores)
     found = ranker.result().tasks[task].outcomes
-    return tuple(
-        replace(run, outcome=outcome, ranking=found[key], beside=())
-        for key, outcome in outcomes.items()
-        if math.isfinite(found[key].standard_errors[model])
-    )
+    return {
+        key: (one, replace(found[key], scale=one.metric.scale))
+        for key, one in outcomes.items()
+        if all(map(math.isfinite, found[key].standard_errors.values()))
+    }
 
 
-def further(run: TaskRun) -> dict[str, Outcome]:
+def _unasked(run: TaskRun) -> dict[str, Outcome]:
     """Outcomes of the answers, by key, that are not among those of the run."""
     had = {(o.metric.source, o.filter) for o in (run.outcome, *(b.outcome for b in run.beside))}
     reported = dict.fromkeys(pair for one in run.administered.values() for pair in one.values)

@@ -22,7 +22,7 @@ def parts(result: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     found = [
         (kind, name, block)
-        for kind, key in (("task", "tasks"), ("metric", "outcomes"))
+        for kind, key in (("task", "tasks"), ("metric", "outcomes"), ("metric", "further"))
         for name, block in (result.get(key) or {}).items()
     ]
     if not found:

@@ -50,7 +50,7 @@ def print_result(console: Console, content: Mapping[str, Any]) -> None:
     console.print(Text(f"{content['metric']}, {question(content)}", "italic"))
     _print_models(console, content, rows)
     names = [row.name for row in rows]
-    if content.get("outcomes"):
+    if content.get("outcomes") or content.get("further"):
         _print_table(console, *_outcomes(content))
     if content.get("board"):
         _print_table(console, *_board(content["board"], names))

@@ -16,6 +16,7 @@ from loopback import CompletionsServer
 
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.runs.journal import JournalFile
 from lm_eval_ccat.runs.rebuild import rebuild
 from lm_eval_ccat.simulation.audit import all_claims
@@ -101,6 +102,27 @@ def test_every_metric_is_estimated_and_those_with_weight_steer(
     assert main(asked) == 0
     assert "errors (reported): " in capsys.readouterr().out
     assert main([*asked, "--metric", "bleu"]) == 2
+
+
+def test_scores_that_nobody_asked_for_stand_in_the_result_at_no_request(
+    several: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+) -> None:
+    path = config(several, server, ["share"], budget={"items": 120})
+    assert main(["rank", str(path)]) in (0, 3)
+    shown = capsys.readouterr().out
+    content = content_of(path)
+    assert set(content["further"]) == {"errors,none", "judged,none"} and "outcomes" not in content
+    assert max(server.asked.values()) == 1
+    for model, block in content["models"].items():
+        errors = content["further"]["errors,none"]["models"][model]
+        assert errors["estimate"] == pytest.approx(10 - 10 * block["estimate"])
+        filed = next(path.with_suffix(".run").glob(f"{model}/results_*.json"))
+        values = json.loads(filed.read_text())["results"][TASK]
+        assert values["errors,none"] == pytest.approx(errors["estimate"])
+    assert "errors,none" in shown and "By errors" not in shown
+    assert state(path.with_suffix(".run")).content["further"] == content["further"]
+    # What the ranking is by decides alone, and the sentence says at which looks intervals hold.
+    assert content["looks"] == "every" and "intervals hold at every look" in " ".join(shown.split())
 
 
 def picked(asked: list[str], metric: str, capsys: pytest.CaptureFixture) -> dict:
