@@ -388,7 +388,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/report/words",
         '        return ">99.9%"',
         '        return "100%"',
-        ("tests/report/test_style.py", "tests/test_doctests.py"),
+        ("tests/test_doctests.py",),
     ),
     Bug(
         "a text of the page may end its script",

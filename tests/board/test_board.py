@@ -320,3 +320,13 @@ def test_nonsense_in_a_row_is_refused_and_stops_nothing(board):
     assert [one.verdict for one in found] == ["sound"] * 7 + ["refused"] * 2
     edit(board.ledger.path, 0, score=float("nan"))
     assert check(board)[0].verdict == "refused"
+
+
+def test_full_results_count_before_a_later_estimate(tmp_path):
+    ItemBank.blank([0, 1], task="t").save(tmp_path / "bank.json")
+    ScoreTable.from_arrays([[0.0, 1.0], [1.0, 1.0]], models=["a", "b"]).write(tmp_path / "t.csv")
+    board = init(tmp_path / "board", tmp_path / "bank.json")
+    add(board, tmp_path / "t.csv")
+    full = board.ledger.rows()[0]
+    board.ledger.append([replace(full, kind="estimate", score=1.0, low=0.9, high=1.0)])
+    assert [one.row for one in standing(board).placed if one.row.model == "a"] == [full]
