@@ -59,7 +59,7 @@ def executing(executor: str, address: str | None = None) -> Iterator[None]:
     """
     if executor == "local":
         if address is not None:
-            raise UsageError("--ray_address means nothing without --executor ray")
+            raise UsageError("--ray_address needs --executor ray")
         yield
     elif executor == "ray":
         connect(address)
@@ -96,7 +96,7 @@ def as_ray_tasks(
             except ray.exceptions.RayTaskError as error:
                 raise cause_of(error) from None
             except ray.exceptions.RayError as error:
-                raise CcatError(f"a piece of work was lost in the cluster: {error}") from None
+                raise CcatError(f"a cluster task was lost: {error}") from None
             yield found
     finally:
         for one in waiting:

@@ -35,7 +35,7 @@ COMMANDS = {
     "an option of another command": ("report --scores x", 2, "unknown option --scores"),
     "another shell": ("--completion fish", 2, "choose from bash"),
     "a command of the harness": ("ls tasks", 2, "use `lm_eval ls` instead"),
-    "rank alone": ("rank", 2, "give --task and --model"),
+    "rank alone": ("rank", 2, "--task and --model"),
     "no configuration": ("rank nowhere.yaml", 2, "no configuration file nowhere.yaml"),
     "a configuration misspelt": ("rank good.yml", 2, "did you mean good.yaml"),
     "a bank in place of a configuration": ("rank blank.json", 2, "write `bank: blank.json`"),

@@ -168,7 +168,7 @@ def configuration() -> str:
             "(../config.schema.json) (`python -m lm_eval_ccat.live.surfaces` prints it) lies "
             "beside it and its first line "
             "is\n\n```text\n# yaml-language-server: $schema=config.schema.json\n```",
-            "Python takes the same keys: `rank({...})` and `rank(FILE, confidence=0.9)`; "
+            "Python takes the same keys: `rank(task=..., models=[...])`, `rank(FILE, seed=1)`; "
             "`adaptive_evaluate`, `simple_evaluate(adaptive=...)` and a task's metadata take those "
             "that do not name tasks or models.",
             _options_table(Spec),

@@ -123,7 +123,7 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
                 continue
             bank = tasks.setdefault(task, {})[outcome] = ItemBank.load(file)
             if checksum != bank.sha256:
-                raise BankError(f"{file}: another bank than suite.json names; save it anew")
+                raise BankError(f"{file}: not the bank that suite.json names; save the suite again")
         return cls(tasks)
 
     @staticmethod
@@ -161,7 +161,7 @@ def _loose(folder: Path, only: Collection[str] | None) -> dict[str, dict[str, It
         name = bank.metric if len(alike) == 1 else f"{bank.metric},{bank.filter or 'none'}"
         if name in tasks.setdefault(bank.task or "task", {}):
             raise BankError(
-                f"{folder}: two banks of task {bank.task}, {name}; name the file that is meant"
+                f"{folder}: two banks of task {bank.task}, {name}; name one of the files"
             )
         tasks[bank.task or "task"][name] = bank
     return tasks

@@ -62,7 +62,7 @@ def require_sound(document: Any, where: str) -> None:
         )
     if type(version) is not int or version < 1:
         raise BankError(
-            f"{where}: there is no item bank of format version {version!r}: calibrate again with "
+            f"{where}: unknown item bank format version {version!r}: calibrate again with "
             "`lm-eval-ccat calibrate`"
         )
     try:

@@ -117,9 +117,7 @@ def _live(
         options["known"] = str(known)
     result = rank(config, run_dir=work, resume=resume, observer=observer, **options)
     if result.interrupted:
-        raise RunError(
-            f"interrupted; what was answered is kept in {work}: the same command goes on"
-        )
+        raise RunError(f"interrupted; answers are kept in {work}: run the same command to continue")
     added = _of_run(board, work, name, link)
     shutil.rmtree(work)
     (work.parent / f"{work.name}.known.parquet").unlink(missing_ok=True)

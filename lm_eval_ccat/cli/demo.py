@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--documents {args.documents}: the demo takes {LEAST} to {MOST}")
     folder = Path(args.dir)
     if (folder / "rank.run").exists():
-        raise RunError(f"{folder} already holds a demo; remove it or give another --dir")
+        raise RunError(f"{folder} already holds a demo; remove it or choose another --dir")
     documents = collect(limit=args.documents)
     if len(documents) < LEAST:
         raise RunError(

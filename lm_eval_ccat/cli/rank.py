@@ -124,8 +124,8 @@ def run(args: argparse.Namespace) -> int:
     written = args.config is None and "tasks" in flags
     if args.config is None and not written and not Path("journal.jsonl").exists():
         raise UsageError(
-            "name a configuration, or give --task and --model; this directory holds no ranking to "
-            "look into"
+            "give a configuration file, or --task and --model; this directory holds no ranking "
+            "to show"
         )
     path = Path(args.config or ".")
     if path.is_dir() and not written:

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         written = plot_files(paths, args.plots, _formats(args.formats))
     else:
         if len(paths) > 1:
-            raise UsageError("make the page of one run directory at a time")
+            raise UsageError("give one run directory at a time")
         from ..report import watch, write_report
 
         if args.watch is None:

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     """Verify and print."""
     if args.full is not None:
         if args.repair:
-            raise UsageError("--repair and --full are two runs of verify")
+            raise UsageError("run verify twice, once with --repair and once with --full")
         return _against_full_results(args)
     return _repair(args) if args.repair else _verify(args)
 

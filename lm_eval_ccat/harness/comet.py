@@ -178,7 +178,7 @@ def environment() -> Path:
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     except RuntimeError:
         raise MetricError(
-            "there is no home directory that COMET's environment could be in: state one with "
+            "there is no home directory for COMET's environment; choose a folder with "
             f"`lm-eval-ccat score comet --setup DIR`, and its Python by {VARIABLE}"
         ) from None
     return Path(cache) / "lm-eval-ccat" / "comet"

@@ -80,7 +80,9 @@ class AdaptiveStopping:
         if target_se is None and known is None and max_items is None:
             raise UsageError("say when to stop: target_se, known or max_items")
         if known is not None and bank is None:
-            raise UsageError("known models have full results: calibrate a bank on them and give it")
+            raise UsageError(
+                "known= needs a bank: calibrate one on the full results of these models"
+            )
         self._bank = bank
         self._options = {
             "stop": "decided" if target_se is None else f"decided and se {target_se}",
@@ -139,7 +141,7 @@ class AdaptiveStopping:
         if known != [i for i in self._order if i in set(ids)]:
             raise UsageError(
                 "the task's samples are not in the order of `stopping.ordered(dataset)`: stopping "
-                "early would leave a biased part; do not shuffle or sort them again"
+                "early would bias the result; do not shuffle or sort them again"
             )
         self._epochs = epochs
         self._ranker = self._new_ranker(ids)

@@ -107,7 +107,8 @@ class Adaptive:
             for rule in spec.rule.parts():
                 if isinstance(rule, TopDecided | RankWidth | Percentile):
                     raise UsageError(
-                        f"stop {spec.stop!r} is of a place among full results; it needs leaderboard"
+                        f"stop {spec.stop!r} ranks the model among full results; give these as "
+                        "leaderboard"
                     )
         if "usd" in spec.budget and not spec.price.known:
             raise UsageError(
@@ -323,7 +324,7 @@ def _run(
         result = run.finish({MODEL: internals.model_name(model.lm)})
         if not run.ended:
             if folder is not None:
-                log.warning("interrupted; everything is kept in %s, go on with resume", folder)
+                log.warning("interrupted; everything is kept in %s; continue with resume", folder)
             raise KeyboardInterrupt
         found = task_runs(plan, run.book, model)
     said = {run.outcome.task: (*run.warnings, *result.warnings) for run in runs}

@@ -280,7 +280,7 @@ class Attempts:
     def put_aside(self, lane: Lane) -> None:
         """Go on without a model that is away, until it is back."""
         name, reason = lane.name, f"away: {lane.gate.reason}"
-        logger.warning("%s is put aside (%s); the others go on without it", name, reason)
+        logger.warning("%s is put aside (%s); the other models continue", name, reason)
         lane.take_all()
         lane.left = [ask for ask in self.book.unanswered if ask.model == name]
         self.line.put_aside(name, reason, back=True)

@@ -156,7 +156,7 @@ class Comparison(Shown):
         >>> from lm_eval_ccat import ScoreTable, compare
         >>> table = ScoreTable.from_arrays([[0.2, 0.5, 0.1] * 30], ["same"])
         >>> compare(table, table).to_dict()["verdict"]
-        'not known'
+        'equivalent'
         """
         return {
             "baseline": self.baseline,
@@ -360,12 +360,14 @@ def _paired(
         else:
             both.append((doc_id, i, j))
     if changed:
-        warnings.append(f"{changed} documents of equal doc_id differ in their text: left out")
+        warnings.append(
+            f"{changed} documents have the same doc_id but different text; they are left out"
+        )
     if not both:
         raise ScoreTableError(f"{' and '.join(names)} have no document of {one.metric} in common")
     alone = sum(int(np.isfinite(u).sum()) for u in unit) - 2 * (len(both) + changed)
     if alone:
-        warnings.append(f"{alone} scores are of documents that only one side has: left out")
+        warnings.append(f"{alone} scores are left out, as only one side has their documents")
     scale = one.scale
     x = scale.restore(unit[0][[i for _, i, _ in both]])
     y = scale.restore(unit[1][[j for _, _, j in both]])
@@ -408,12 +410,14 @@ def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
     )
     if refused:
         raise UsageError(
-            f"the two sides were not scored alike: {'; '.join(refused)}; score both by the same"
+            f"the two sides were not scored alike: {'; '.join(refused)}; score both with one scorer"
         )
     for key in _SETTINGS:
         x, y = one.settings.get(key), other.settings.get(key)
         if key in one.settings and key in other.settings and x != y:
-            found.append(f"{key} differs: {x!r:.60} and {y!r:.60}; the models differ by that too")
+            found.append(
+                f"{key} differs: {x!r:.60} and {y!r:.60}; part of the difference may come from that"
+            )
     if one.scale != other.scale:
         found.append(f"scales differ: {one.scale.describe()}, {other.scale.describe()}")
     return found
@@ -445,6 +449,8 @@ def _of_estimates(
         margin=judged["margin"],
         confidence=judged["confidence"],
     )
+    if reach is not None:  # the ranking says itself what would decide
+        overall = replace(overall, more_documents=None)
     scale = "the metric's own scale" if table is None else table.scale.describe()
     return Compared(claims.task, claims.metric or "score", claims.filter, scale, overall, {})
 

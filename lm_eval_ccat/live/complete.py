@@ -97,7 +97,7 @@ def complete(
         run.require_same()
         run.book, _ = rebuild(place)
         if not run.book.done:
-            raise RunError(f"{place} is not finished; let `rank --resume` end it first")
+            raise RunError(f"{place} is not finished; finish it with `rank --resume` first")
         run.book.count_all()
         return {model.name: _complete(run, model, place / FOLDER) for model in run.models}
 
@@ -114,7 +114,7 @@ def _complete(run: Run, model: SessionModel, folder: Path) -> dict[str, TaskRun]
     plan, book, name = run.plan, run.book, model.name
     if name in book.tally.set_aside:
         raise RunError(
-            f"{name} was set aside ({book.tally.set_aside[name]}); take it up again with "
+            f"{name} was set aside ({book.tally.set_aside[name]}); continue it with "
             "`rank --resume --retry`"
         )
     had = {item for who, item in book.answers if who == name}
@@ -124,8 +124,8 @@ def _complete(run: Run, model: SessionModel, folder: Path) -> dict[str, TaskRun]
         fitting = [item for item in left if model.has_at_hand(item)]
         if run.spec.prior and not had and not fitting:
             raise UsageError(
-                f"none of the answers of {name} that are there is to a prompt of this run; say "
-                "how it was run: --config FILE"
+                f"none of the stored answers of {name} fits a prompt of this run; give its "
+                "configuration: --config FILE"
             )
         there, asked = len(had) + len(fitting), len(left) - len(fitting)
         run.observer.note(f"{name}: {there} answers are there, {asked} documents are asked.")

@@ -23,7 +23,8 @@ class Keywords(TypedDict, total=False):
     """The models, see below."""
     bank: str | Sequence[Any] | Mapping[str, Any] | Path | ItemBank | None
     """Item bank: a file, a folder of banks, a hub name, or one of these by task or by metric
-    (TASK=FILE). Without a bank all models answer the same random items (method `sample`)."""
+    (TASK=FILE); or `{borrow: [SCORES, ...], scores: SCORES}`, tasks on the same documents and full
+    runs of this one. Without a bank all models answer the same random items (method `sample`)."""
     metrics: str | Sequence[Any] | Mapping[str, Any] | None
     """Metrics that score each answer, with weights. Models are ranked by the weighted mean, each
     metric on a scale of 0 to 1; weight 0 only reports a metric. Default: the bank's metric, else

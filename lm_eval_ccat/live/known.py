@@ -78,7 +78,7 @@ class KnownResults:
             table = read_known(source, bank)
             if self.model in table.models:
                 if len(table.models) == 1:
-                    raise UsageError(f"the leaderboard holds no other model than {self.model!r}")
+                    raise UsageError(f"the leaderboard holds only {self.model!r}")
                 table = table.without([self.model])
             self._tables[task] = table
         return self._tables[task]

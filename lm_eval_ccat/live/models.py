@@ -433,7 +433,7 @@ class StoredModel(HarnessModel):
 
     def _ask(self, items: Sequence[Item]) -> list[Answer]:
         raise MetricError(
-            f"the stored run {self.name} was asked another prompt for document {items[0]!r}"
+            f"the stored run {self.name} was asked a different prompt for document {items[0]!r}"
         )
 
 

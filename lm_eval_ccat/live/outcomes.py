@@ -50,7 +50,7 @@ def measure(
     if not banks:
         raise UsageError(
             f"there is no bank of task {session.name}; give one with --bank {session.name}=FILE, "
-            "name a folder that holds one, or leave the task out"
+            "name a folder that holds one, or remove the task"
         )
     for name, weight in (metrics or dict.fromkeys(banks, 1.0)).items():
         own = next((b for key, b in banks.items() if name in (key, *_names(b))), None)

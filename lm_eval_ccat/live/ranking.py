@@ -130,7 +130,7 @@ def _of_executor(executor: str, address: str | None, spec: Spec) -> MakeModels |
     if executor != "ray":
         raise UsageError(f"executor {executor!r} is neither 'local' nor 'ray'")
     if spec.prior:
-        raise UsageError("prior: goes with models in this process (--executor local)")
+        raise UsageError("prior: needs --executor local")
     from .ray import ray_models
 
     return partial(ray_models, address)
@@ -148,10 +148,8 @@ def _before(plan: Plan, observer: Observer) -> None:
         )
         observer.note(need_in_words(plan))
     if not plan.spec.budget:
-        observer.note(
-            "No budget: it goes on until every pair is decided or every item is asked; "
-            f"{at_most(plan)}."
-        )
+        end = "the limit" if plan.spec.max_items else "the last item"
+        observer.note(f"The run ends when every pair is decided, or at {end}: {at_most(plan)}.")
     most = most_money(plan)
     if most is None or most < ASKED_FROM:
         return

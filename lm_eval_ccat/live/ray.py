@@ -130,7 +130,7 @@ class RayModel(HarnessModel):
                 self._leave_place()
                 self._gone = ModelGone(f"no node had room for it within {limit:g} s: {missing}")
                 raise self._gone
-            self._warn(f"{self.name} waits for a node: {missing}")
+            self._warn(f"{self.name} is waiting for a node: {missing}")
         return {"scheduling_strategy": PlacementGroupSchedulingStrategy(self._place)}
 
     def _leave_place(self) -> None:

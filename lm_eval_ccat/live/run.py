@@ -136,7 +136,7 @@ class Run:
             names, tasks = [model.name for model in self.spec.models], list(self.plan.measured)
             earlier = answers_at_hand(prior, names, tasks, self.plan.item, self.observer.warn)
             self.observer.note(
-                f"Earlier answers at hand: {in_words(earlier)}. Where the ranking comes to their "
+                f"Earlier answers found: {in_words(earlier)}. Where the ranking comes to their "
                 "documents they are scored in place of new ones, which costs nothing."
             )
             for model in models:
@@ -245,8 +245,7 @@ class Run:
         book.read()
         if directory.journal.torn:
             self.observer.warn(
-                "the last line of the journal was torn by a crash and is dropped; "
-                "its document is asked again"
+                "a crash cut off the last line of the journal; its document is asked again"
             )
         killed, wire = not book.closed, dict(book.tally.wire)
         book.note("resume", op="session")
@@ -331,7 +330,7 @@ def refuse_wrong_directory(directory: RunDirectory, resume: bool) -> None:
         raise RunError(f"nothing to resume: {directory.path} holds no ranking")
     if exists and not resume and _holds_something(directory):
         raise RunError(
-            f"{directory.path} already holds a ranking; go on with --resume, look at it with "
+            f"{directory.path} already holds a ranking; continue it with --resume, show it with "
             f"`lm-eval-ccat rank {directory.path}`, or choose another --run_dir"
         )
 

@@ -143,7 +143,9 @@ class Sender:
             with TerminateAsInterrupt():
                 while lane.more or lane.wire or lane.again:
                     if lane.refused_for(clock()) > 60.0 * self.rule.outage_minutes:
-                        raise RunError(f"{lane.name} refuses every request for its rate")
+                        raise RunError(
+                            f"{lane.name} rejects every request because of its rate limit"
+                        )
                     self._feed(lane, clock())
                     self._collect(self._pause(clock()))
         except BaseException:

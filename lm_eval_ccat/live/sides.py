@@ -170,8 +170,9 @@ def model_of(side: Side, name: str | None, which: str) -> str:
     if name is None:
         if len(known) > 1:
             raise UsageError(
-                f"the {which} holds {len(known)} models ({', '.join(known[:8])}); name the two "
-                "with --models BASELINE,CANDIDATE"
+                f"the {which} holds {len(known)} models ({', '.join(known[:8])}"
+                + (" ..." if len(known) > 8 else "")
+                + "); name the two with --models BASELINE,CANDIDATE"
             )
         return known[0]
     if name not in known:

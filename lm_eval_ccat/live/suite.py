@@ -54,7 +54,7 @@ def task_weights(
             parts = _own(groups[name], {t: measured[t] for t in members[name]}, sizes)
         else:
             there = ", ".join([*measured, *groups])
-            raise UsageError(f"`weights.{name}`: no such task or group; there is: {there}")
+            raise UsageError(f"`weights.{name}`: no such task or group; choose from: {there}")
         for task, part in parts.items():
             if task in found:
                 raise UsageError(f"`weights:` gives task {task} a weight twice")

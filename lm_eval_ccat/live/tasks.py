@@ -111,7 +111,7 @@ def session_options(spec: Spec) -> Values:
     for key in spec.harness:
         if key not in (*SESSION_KEYS, *RANK_KEYS, *IDLE_KEYS, *TRACKERS, HUB):
             known = ", ".join(sorted((*SESSION_KEYS, *RANK_KEYS, *TRACKERS, HUB)))
-            raise UsageError(f"`harness.{key}` is not a setting that rank uses; it knows: {known}")
+            raise UsageError(f"`harness.{key}` is not a setting of rank; choose from: {known}")
     options = {k: spec.harness[k] for k in SESSION_KEYS if spec.harness.get(k) is not None}
     seed = spec.harness.get("seed")
     if seed is not None:

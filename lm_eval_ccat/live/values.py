@@ -91,7 +91,7 @@ def _assigns(text: Any) -> bool:
 def _assigned(text: Any, place: Place) -> tuple[str, str]:
     name, equals, file = str(text).partition("=")
     if not (name and equals and file):
-        raise UsageError(f"`{place.path}`, {text!r}: of several, write each as TASK=FILE")
+        raise UsageError(f"`{place.path}`, {text!r}: write each of several as TASK=FILE")
     return name, file
 
 
@@ -114,9 +114,7 @@ def _metrics(value: Any, place: Place) -> dict[str, float]:
             raise UsageError(f"`{place.path}:` holds {name} twice")
         weights[name] = number(0.0).read(weight, place.at(name))
     if weights and not any(weights.values()):
-        raise UsageError(
-            f"`{place.path}:` must hold a metric with a weight above 0: one to rank by"
-        )
+        raise UsageError(f"`{place.path}:` needs a metric with a weight above 0")
     return weights
 
 

@@ -95,7 +95,7 @@ def compare_live(
     live = [name for name in names if name not in stored]
     with Run(spec, run_dir, observer, asked=live) as run:
         if sum(len(outcomes) for outcomes in run.plan.measured.values()) > 1:
-            raise UsageError("compare with live models is of one task and one metric")
+            raise UsageError("live models are compared on one task and one metric")
         outcome = run.plan.outcome
         tasks = [outcome.task]
         logs = answers_at_hand(stored, names, tasks, run.plan.item, run.observer.warn)
@@ -108,7 +108,7 @@ def compare_live(
         ended, aside = run.ask(), run.book.tally.set_aside
         if aside or not ended:
             why = "; ".join(f"{name}: {reason}" for name, reason in aside.items())
-            raise RunError(f"the comparison is not over ({why or 'interrupted'})")
+            raise RunError(f"the comparison did not finish ({why or 'interrupted'})")
         found, wider = (
             _difference(run.book, outcome.metric.scale, margin, question)
             for question in (BENCHMARK, POPULATION)

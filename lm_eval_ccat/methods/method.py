@@ -68,7 +68,7 @@ def require_scores(table: ScoreTable) -> None:
 
 
 def _needs_no_calibration(table: ScoreTable) -> Fitted:
-    raise UsageError("this method needs no calibration: make its bank by ItemBank.blank(doc_ids)")
+    raise UsageError("this method needs no calibration; make a bank with ItemBank.blank(doc_ids)")
 
 
 def _requires_nothing(bank: ItemBank) -> None:

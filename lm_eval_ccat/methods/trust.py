@@ -42,7 +42,7 @@ def table_warnings(table: ScoreTable) -> list[str]:
     n_models = len(table.models)
     if n_models < FEW_MODELS:
         warnings.append(
-            f"only {n_models} models: the items' parameters are rough; calibrate on "
+            f"only {n_models} models: item parameters are rough; calibrate on "
             f"{FEW_MODELS} or more, better {ENOUGH_MODELS}"
         )
     if pairs := twins(table):

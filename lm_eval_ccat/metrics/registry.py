@@ -240,7 +240,7 @@ def check_column(raw: ArrayLike, *, metric: str, task: str = "") -> None:
     values = values[~np.isnan(values)]
     where = _where(metric, task)
     if values.size == 0:
-        raise MetricError(f"{where} has no score at all; check the logs and the filter")
+        raise MetricError(f"{where} has no scores; check the logs and the filter")
     if values.min() == values.max():
         raise MetricError(
             f"every document has the same score ({values[0]:g}), so {where} cannot separate "

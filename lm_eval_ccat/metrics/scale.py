@@ -204,6 +204,6 @@ def _finite(value: Any, what: str) -> float:
     if not math.isfinite(number):
         raise ScaleError(
             f"the {what} of a scale must be finite, not {number}; "
-            "for a metric without an upper end state a cap"
+            "for an unbounded metric, state a cap"
         )
     return number

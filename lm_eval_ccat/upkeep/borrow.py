@@ -85,8 +85,8 @@ def borrow(
     >>> hard = rng.normal(size=40)
     >>> def task() -> ScoreTable:
     ...     noise = rng.normal(size=(5, 40)) + rng.normal(size=40) / 2
-    ...     return ScoreTable.from_arrays(1 / (1 + np.exp(hard + noise)), [*"abcde"])
-    >>> bank = borrow({"de": task(), "es": task(), "uk": task()}, task().select("ab"))
+    ...     return ScoreTable.from_arrays(1 / (1 + np.exp(2 * hard + noise)), [*"abcde"])
+    >>> bank = borrow({"de": task(), "es": task(), "uk": task()}, task().select(["a", "b"]))
     >>> bank.n_items, bank.provenance["borrowed"]["donors"]
     (40, ['de', 'es', 'uk'])
     """

@@ -216,7 +216,7 @@ def test_an_interrupted_place_goes_on(world, board, monkeypatch):
             raise KeyboardInterrupt
 
     config = world.config(["m03"], name="late")
-    with pytest.raises(RunError, match="the same command goes on"):
+    with pytest.raises(RunError, match="run the same command to continue"):
         place(board, config, observer=Impatient())
     monkeypatch.setattr("lm_eval_ccat.board.placing.randbits", lambda bits: 9)
     [row] = place(board, config).rows

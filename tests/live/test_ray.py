@@ -137,7 +137,7 @@ def test_waiting_for_a_place_is_said_with_what_is_missing(monkeypatch: pytest.Mo
     with pytest.raises(ModelGone, match=r"no node had room for it within 0.03 s"):
         worker._find_place()
     missing = "it asks for 4 CPUs and 1 GPUs; free in the cluster: 1 of 8 CPUs, 0 of 2 GPUs"
-    assert set(said) == {f"a waits for a node: {missing}"}
+    assert set(said) == {f"a is waiting for a node: {missing}"}
 
 
 def test_a_model_behind_a_server_reserves_no_cpu() -> None:

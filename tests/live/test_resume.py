@@ -6,8 +6,10 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,41 +153,52 @@ def test_kills_of_a_concurrent_run_repeat_only_what_was_in_flight(
     assert_nothing_lost_or_repeated(run_dir, server, extra=done * 4 * len(THREE))
 
 
-def half_run(bench: Bench, server: CompletionsServer, name: str = "half") -> tuple[Path, Path]:
-    """A finished run, cut back to its first 40 records."""
-    config = bench.config(server.url, THREE, name=name, ahead=1, **SETTINGS)
-    assert main(["rank", str(config)]) in (0, 3)
-    journal = config.with_suffix(".run") / "journal.jsonl"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join(lines[:40]))
+@pytest.fixture(scope="module")
+def whole(shared_bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run directory of a finished run."""
+    folder = tmp_path_factory.mktemp("whole")
+    for name in ("tasks", "bank.json"):
+        (folder / name).symlink_to(shared_bench.folder / name)
+    bench = replace(shared_bench, folder=folder)
+    with CompletionsServer(bench.outputs) as server:
+        config = bench.config(server.url, THREE, name="half", ahead=1, **SETTINGS)
+        assert main(["rank", str(config)]) in (0, 3)
+    return config.with_suffix(".run")
+
+
+@pytest.fixture
+def half(bench: Bench, server: CompletionsServer, whole: Path) -> tuple[Path, Path]:
+    """That run, cut back to its first 40 records: its configuration and journal."""
+    config = bench.config(server.url, THREE, name="half", ahead=1, **SETTINGS)
+    journal = shutil.copytree(whole, config.with_suffix(".run")) / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:40]))
     return config, journal
 
 
 def test_the_state_of_an_unfinished_ranking_is_no_success(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+    half: tuple[Path, Path], capsys: pytest.CaptureFixture
 ) -> None:
-    config, _ = half_run(bench, server)
-    capsys.readouterr()
+    config, _ = half
     assert main(["rank", str(config.with_suffix(".run")), "--json"]) == 3
     state = json.loads(capsys.readouterr().out)
     assert state["finished"] is False and state["exit_code"] == 3
 
 
 def test_a_torn_last_line_is_dropped_and_reported(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+    half: tuple[Path, Path], capsys: pytest.CaptureFixture
 ) -> None:
-    config, journal = half_run(bench, server)
+    config, journal = half
     whole = comparable(config.with_suffix(".run"))
     journal.write_bytes(journal.read_bytes()[:-30])
     assert main(["rank", str(config), "--resume"]) in (0, 3)
-    assert "torn by a crash" in capsys.readouterr().err
+    assert "crash cut off" in capsys.readouterr().err
     assert comparable(config.with_suffix(".run")) == whole
 
 
 def test_damage_in_the_middle_is_refused_by_line(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
+    half: tuple[Path, Path], capsys: pytest.CaptureFixture
 ) -> None:
-    config, journal = half_run(bench, server)
+    config, journal = half
     lines = journal.read_bytes().splitlines(keepends=True)
     lines[20] = b'{"seq": 20, "op": "te\n'
     journal.write_bytes(b"".join(lines))
@@ -193,30 +206,26 @@ def test_damage_in_the_middle_is_refused_by_line(
     assert "line 21 is damaged" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("change", "shown"),
-    [
+def test_a_changed_configuration_is_refused_with_the_difference(
+    bench: Bench, server: CompletionsServer, half: tuple[Path, Path], capsys: pytest.CaptureFixture
+) -> None:
+    for change, shown in (
         ({"confidence": 0.9}, "config.confidence: 0.95 -> 0.9"),
         ({"seed": 3}, "config.seed: 0 -> 3"),
         ({"model_args": {"max_gen_toks": 7}}, "model_args.max_gen_toks: null -> 7"),
-    ],
-)
-def test_a_changed_configuration_is_refused_with_the_difference(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture, change: dict, shown: str
-) -> None:
-    half_run(bench, server)
-    config = bench.config(server.url, THREE, name="half", ahead=1, **SETTINGS | change)
-    assert main(["rank", str(config), "--resume"]) == 1
-    assert shown in capsys.readouterr().err
+    ):
+        config = bench.config(server.url, THREE, name="half", ahead=1, **SETTINGS | change)
+        assert main(["rank", str(config), "--resume"]) == 1
+        assert shown in capsys.readouterr().err
 
 
 def test_a_changed_task_is_refused_and_another_version_goes_on(
     bench: Bench,
-    server: CompletionsServer,
+    half: tuple[Path, Path],
     capsys: pytest.CaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    config, _ = half_run(bench, server)
+    config, _ = half
     tasks = bench.folder / "tasks"
     changed = {f.name: f.read_text() for f in tasks.iterdir() if f.is_file()}
     tasks.unlink()

@@ -87,7 +87,9 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
         variance += float((use * (mu * (1.0 - mu))).sum())
     noise = squares / variance
     if not noise > 0.0:
-        raise BankError("the scores fit the response model without noise: they cannot be real")
+        raise BankError(
+            "the scores fit the response model without any noise; check that they are real"
+        )
     return Fitted(
         kept=kept,
         parameters={"difficulty": np.asarray(difficulty)},
