@@ -16,6 +16,7 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
 from lm_eval_ccat.board.folder import offered
 from lm_eval_ccat.board.ledger import Ledger, Row, sha256_of
+from lm_eval_ccat.board.standing import not_comparable
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.live import Observer
@@ -322,7 +323,7 @@ def test_nonsense_in_a_row_is_refused_and_stops_nothing(board):
     assert check(board)[0].verdict == "refused"
 
 
-def test_full_results_count_before_a_later_estimate(tmp_path):
+def test_full_results_count_before_an_estimate_and_other_weights_stand_apart(tmp_path):
     ItemBank.blank([0, 1], task="t").save(tmp_path / "bank.json")
     ScoreTable.from_arrays([[0.0, 1.0], [1.0, 1.0]], models=["a", "b"]).write(tmp_path / "t.csv")
     board = init(tmp_path / "board", tmp_path / "bank.json")
@@ -330,3 +331,6 @@ def test_full_results_count_before_a_later_estimate(tmp_path):
     full = board.ledger.rows()[0]
     board.ledger.append([replace(full, kind="estimate", score=1.0, low=0.9, high=1.0)])
     assert [one.row for one in standing(board).placed if one.row.model == "a"] == [full]
+    other = replace(full, shares={"t": 0.5})
+    assert not_comparable(other, board.banks, board.shares) == "other weights of the tasks"
+    assert not not_comparable(full, board.banks, board.shares)
