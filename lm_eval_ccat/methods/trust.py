@@ -36,7 +36,7 @@ def table_warnings(table: ScoreTable) -> list[str]:
     --------
     >>> table = ScoreTable.from_arrays([[0.1, 0.6], [0.3, 0.9]], models=["a", "b"])
     >>> table_warnings(table)[0][:20]
-    'only 2 models: the i'
+    'only 2 models: item '
     """
     warnings = []
     n_models = len(table.models)
