@@ -26,7 +26,10 @@ def inner(piece, _):
 
 @pytest.mark.parametrize(
     ("executor", "address", "words"),
-    [("moon", None, "neither 'local' nor 'ray'"), ("local", "a:1", "--ray_address means nothing")],
+    [
+        ("moon", None, "neither 'local' nor 'ray'"),
+        ("local", "a:1", "--ray_address needs --executor ray"),
+    ],
 )
 def test_an_executor_that_cannot_be_is_refused(executor, address, words):
     with pytest.raises(UsageError, match=words), executing(executor, address):

@@ -40,8 +40,8 @@ HEAD = """\
 # The paper's experiments on published scores
 
 Made by one command, `sh benchmarks/paper/published.sh DATA`, with `benchmarks/paper/run`.
-Every figure on this page stands in `docs/measured/experiments.json`, which that command writes, or
-in `benchmarks/paper/paper.json`, which holds what the paper prints. Each table has the rows
+Every figure on this page is in `docs/measured/experiments.json`, which that command writes, or in
+`benchmarks/paper/paper.json`, which holds what the paper prints. Each table has the rows
 that the paper prints first, then ours.
 
 {settings} {measured_by}{beside}
@@ -83,7 +83,7 @@ Where the data differ, plainly:
   What can be compared is how methods stand to each other on the same data.
 - The tables here have one config per model. Calibration on all temperatures and tests at T = 0 are
   what the command does where a table has several.
-- Several tables hold few models (12 to 14), of which 8 to 10 calibrate. REALSumm has 100 items only,
+- Several tables hold only 12 to 14 models, so 8 to 10 calibrate. REALSumm has 100 items only,
   so 20 items per model are a fifth of it.
 - Break-even is little more than the number of configs that calibrate, because a new model then costs
   a few per cent of a full run: 68 configs (17 models at four temperatures) give the paper's 67

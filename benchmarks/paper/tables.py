@@ -232,8 +232,8 @@ def family_table(measured: Measured, methods: Sequence[str]) -> Table:
     return _beside(
         "families",
         "Unseen families",
-        "Three models are ranked, one from each of three families of which calibration has seen no "
-        "member. The paper has one such set; here there are several (*sets*), and *calibrated on* "
+        "Three models are ranked, one from each of three families that calibration has not seen. "
+        "The paper has one such set; here there are several (*sets*), and *calibrated on* "
         "is the mean number of models left.",
         (
             "sets", "calibrated on", "tau", "tau sd", "random", "random sd", "static", "static sd",

@@ -44,8 +44,9 @@ class TaskRun:
         How the bank differs from the task.
     beside : tuple of TaskRun
         Of the same answers, for each further outcome.
-    covariances : dict of str to float
-        Of its error, on [0, 1], with that of other tasks of the ranking; none where independent.
+    covariances : dict of str to (dict of str to float)
+        Of its error, on [0, 1], with that of other tasks, by group of the ranking ("" for all of
+        its tasks); none where independent.
     """
 
     session: TaskSession
@@ -56,7 +57,7 @@ class TaskRun:
     seconds: float
     warnings: tuple[str, ...] = ()
     beside: tuple[TaskRun, ...] = ()
-    covariances: Mapping[str, float] = field(default_factory=dict)
+    covariances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -332,7 +333,7 @@ def _correct_group(
                 weights = sizes if config.weight_by_size else dict.fromkeys(tasks, 1)
                 variance = sum((weights[n] * metrics[n][stderr]) ** 2 for n in estimated)
                 variance += sum(
-                    weights[a] * weights[b] * _shared(partial[a], partial[b], key)
+                    weights[a] * weights[b] * _shared(partial[a], partial[b], group.name, key)
                     for a in estimated
                     for b in estimated
                 )
@@ -369,9 +370,10 @@ def _correct_group(
     }
 
 
-def _shared(one: TaskRun, other: TaskRun, key: str) -> float:
-    """Covariance of the errors of two tasks' estimates, on the metric's own scale."""
-    covariance = one.covariances.get(other.session.name, 0.0)
+def _shared(one: TaskRun, other: TaskRun, group: str, key: str) -> float:
+    """Covariance of the errors of two tasks' estimates in a group, on the metric's own scale."""
+    of_group = one.covariances.get(group, one.covariances.get("", {}))
+    covariance = of_group.get(other.session.name, 0.0)
     if not covariance or not one.key == other.key == key:
         return 0.0
     spans = (run.outcome.metric.scale.restore_error(1.0) for run in (one, other))

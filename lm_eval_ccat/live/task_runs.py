@@ -80,7 +80,10 @@ def _measured_runs(
         found = _runs_of_outcomes(plan, ranking, model, task, given)
         first = leading(plan.measured[task])
         lead = next(name for name, of in plan.measured[task].items() if of is first)
-        shared = book.ranker.shared_errors(model.name).get(task, {})
+        shared = {
+            group: book.ranker.shared_errors(model.name, group).get(task, {})
+            for group in ("", *ranking.groups)
+        }
         runs[task] = replace(found.pop(lead), beside=tuple(found.values()), covariances=shared)
     return runs
 

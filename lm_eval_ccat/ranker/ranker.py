@@ -627,10 +627,11 @@ class Ranker:
         j, belief = self._ledger.account(model).at, self.belief().on_scores
         return float(belief.location[j]), float(belief.variance[j, j] ** 0.5)
 
-    def shared_errors(self, model: str) -> dict[str, dict[str, float]]:
+    def shared_errors(self, model: str, group: str = "") -> dict[str, dict[str, float]]:
         """Covariances of the errors of one model's tasks, on [0, 1], by task and other task.
 
-        Empty where tasks are independent.
+        Of the tasks of `group`, as its own error states them; default of all. Empty where tasks
+        are independent.
 
         Examples
         --------
@@ -639,7 +640,7 @@ class Ranker:
         {}
         """
         at = self._ledger.account(model).at
-        return self._judge.score.shared_errors(at)
+        return self._summary.groups.get(group, self._judge.score).shared_errors(at)
 
     def expected(self, model: str) -> NDArray[np.float64]:
         """Expected score of one model on every item, on [0, 1]; shape (n_items,), bank order.

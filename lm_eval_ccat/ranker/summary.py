@@ -56,7 +56,8 @@ class Summary:
         self._parts, self._audits = parts, audits
         self._options = {k: v for k, v in sorted(options.items()) if v is not None}
         factors = groups_of(self._contents, groups)
-        self._groups = {name: judge.score.of(factor) for name, factor in factors.items()}
+        #: Sums of some of the tasks, by group.
+        self.groups = {name: judge.score.of(factor) for name, factor in factors.items()}
 
     @property
     def _contents(self) -> Contents:
@@ -82,7 +83,7 @@ class Summary:
             found = replace(found, outcomes=self._outcomes(0))
         if len(contents.outcomes) > 1:
             found = replace(found, weights={t.name: t.weight for t in contents.tasks})
-        groups = {name: self._rows_of(score) for name, score in self._groups.items()}
+        groups = {name: self._rows_of(score) for name, score in self.groups.items()}
         return replace(found, groups=groups)
 
     def brief(self) -> Brief:

@@ -33,7 +33,7 @@ def test_a_suite_comes_back_as_it_was(tmp_path, suite):
         (lambda c: c["tasks"]["a_b"].update(bleu="../x.json"), "not the name of a file"),
         (lambda c: c["tasks"]["a_b"].update(bleu=3), "not the name of a file"),
         (lambda c: c["tasks"]["a_b"].update(bleu="gone.bank.json"), "no such item bank"),
-        (lambda c: c["checksums"].clear(), "another bank than suite.json names"),
+        (lambda c: c["checksums"].clear(), "not the bank that suite.json names"),
         (lambda c: c.pop("tasks"), "not a readable suite bank"),
         (lambda c: c.update(version=2), "version 1"),
         (lambda c: c.update(tasks=[]), "not a readable suite bank"),

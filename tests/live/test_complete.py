@@ -99,5 +99,5 @@ def test_what_run_adaptive_left_is_topped_up_too(
     (tmp_path / "logs.run").rename(tmp_path / "done")
     capsys.readouterr()
     assert main(["complete", str(logs), "--include_path", tasks]) == 2
-    assert "is to a prompt of this run; say how it was run: --config" in capsys.readouterr().err
+    assert "fits a prompt of this run; give its configuration: --config" in capsys.readouterr().err
     assert sum(server.asked.values()) == bench.n_docs

@@ -28,7 +28,7 @@ def test_a_ranking_takes_the_answers_of_another(
     assert main(["rank", str(second)]) in (0, 3)
     captured = capsys.readouterr()
     had = {m: block["n_items"] for m, block in content_of(first)["models"].items()}
-    assert f"at hand: {had['m05']} of m05, {had['m07']} of m07" in captured.err
+    assert f"answers found: {had['m05']} of m05, {had['m07']} of m07" in captured.err
     content = content_of(second)
     # Nothing was asked twice, old answers cost nothing, and the budget went to new ones.
     assert max(server.asked.values()) == 1

@@ -79,7 +79,9 @@ def test_a_group_is_ranked_by_its_own_weights_and_shown_with_its_subgroups(
         found = content["models"][model]
         assert found["estimate"] == pytest.approx(np.mean([c["estimate"] for c in cells]))
         error = np.sqrt(sum(c["standard_error"] ** 2 for c in cells)) / 3
-        assert found["standard_error"] == pytest.approx(error)
+        # Models left out of the banks may err alike in several tasks, which only adds to it.
+        assert error <= found["standard_error"] < 2.0 * error
+        assert found["standard_error"] == board["average"]["models"][model]["standard_error"]
         both = board["pair"]["models"][model]
         assert both["estimate"] == pytest.approx(np.mean([c["estimate"] for c in cells[:2]]))
         assert found["n_items"] == sum(c["items"] for c in cells)

@@ -166,12 +166,12 @@ def test_a_group_of_the_harness_counts_what_errors_share():
             key="acc,none",
             session=SimpleNamespace(name=name),
             outcome=SimpleNamespace(metric=metric),
-            covariances=shared,
+            covariances={"": shared},
         )
 
     one, other = run("a", b=0.01), run("b", a=0.01)
-    assert _shared(one, other, "acc,none") == pytest.approx(100.0)
-    assert _shared(one, one, "acc,none") == 0.0 == _shared(one, other, "f1,none")
+    assert _shared(one, other, "g", "acc,none") == pytest.approx(100.0)
+    assert _shared(one, one, "g", "acc,none") == 0.0 == _shared(one, other, "g", "f1,none")
 
 
 def test_the_prior_may_be_left_out_and_needs_banks_that_know_the_same_models(world):
