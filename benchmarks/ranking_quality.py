@@ -36,10 +36,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
+from made_worlds import WORLDS, world
 from quality_data import CHOOSE, CONFIRM, DATASETS, SHARED, load
 from quality_report import Results, curve_plot, print_curve, print_quality
 from quality_tables import FIXED, NATURAL, show, show_items, show_outside, table_figures
-from worlds import WORLDS, world
 
 from lm_eval_ccat import simulate
 from lm_eval_ccat.errors import UsageError

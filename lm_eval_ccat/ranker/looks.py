@@ -172,7 +172,9 @@ class Looks:
         same level, are looked at: with hundreds of models an answer changes few of them.
         """
         m = len(belief.location)
-        at = i, j = np.nonzero(self._differs(belief))
+        differs = self._differs(belief)
+        # Of the flat array, which is several times faster than of the matrix.
+        at = i, j = np.unravel_index(np.flatnonzero(differs), differs.shape)
         gap, variance, df, n = (x[at] for x in belief.pairs)
         least = self.boundary(level, n, belief.n_items)
         size = self._evidence(np.abs(gap), variance, df, n, belief.n_items, least)

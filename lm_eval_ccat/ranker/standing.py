@@ -98,8 +98,9 @@ class Judge:
         """Take a look: what is known now decides turns, until the next."""
         belief = self.belief()
         looks = self._joined()
-        if looks.horizons:
-            n = belief.pairs[3].copy()
+        n = belief.pairs[3]
+        if looks.horizons and n.max(initial=0.0) > looks.horizons[-1]:
+            n = n.copy()
             n.flat[:: n.shape[1] + 1] = 0.0
             most = int(n.max(initial=0.0))
             if most > looks.horizons[-1]:

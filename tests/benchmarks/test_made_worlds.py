@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.worlds import WORLDS, world
+from benchmarks.made_worlds import WORLDS, world
 from lm_eval_ccat.errors import UsageError
 
 
