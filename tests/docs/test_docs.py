@@ -176,6 +176,7 @@ def test_the_front_door_runs_as_printed(folder, environment):
         "logs/baseline logs/candidate": "demo/logs demo/logs --models lead-7,lead-15",
         "exact_match": "rougeL",
         "check TASK": "check ccat_demo --include_path demo/tasks",
+        "variants ccat_demo": "variants ccat_demo --include_path demo/tasks",
     }
     for code in (rank.code, compare.code, *inline):
         for old, new in replace.items():
