@@ -329,6 +329,7 @@ BUGS: tuple[Bug, ...] = (
         "self.rate *= 0.7",
         "self.rate *= 1.0",
         (
+            "tests/live/test_rates.py",
             "tests/live/test_outages.py",
             "tests/live/test_availability.py",
             "tests/live/test_line.py",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 import yaml
 from synthetic import make_run
@@ -15,7 +16,7 @@ from synthetic import make_run
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.report import read_run, write_report
+from lm_eval_ccat.report import documents, read_run, write_report
 from lm_eval_ccat.report.text import script_json
 from lm_eval_ccat.visible import visible
 
@@ -88,6 +89,18 @@ def test_every_answer_of_the_journal_is_on_the_page(run_dir, seen):
         text = told[key]["responses"][0][0]
         assert len(text) == len(text[: len(text) - answer[5]]) + answer[5]
         assert answer[4] == visible(text[: len(text) - answer[5]])
+
+
+def test_every_answer_stands_beside_what_was_expected_of_this_document(run_dir):
+    run = read_run(run_dir)
+    order = [*run.place]
+    expected = {m: np.linspace(0.0, 1.0, len(order)) + j for j, m in enumerate(run.models)}
+    shown = documents.documents(run, run.models, expected)
+    assert shown
+    for entry in shown:
+        at = [str(doc) for doc in order].index(str(entry["id"]))
+        for model, _, _, stated, *_ in entry["a"]:
+            assert stated == pytest.approx(expected[run.models[model]][at], abs=1e-4)
 
 
 def test_documents_that_weighed_most_in_the_decisions_come_first(seen):
@@ -214,7 +227,6 @@ def test_what_is_no_run_is_refused_by_name(tmp_path):
 
 
 def test_texts_are_shortened_where_the_page_would_grow_too_large(run_dir, monkeypatch):
-    from lm_eval_ccat.report import documents
 
     monkeypatch.setattr(documents.text_limit, "__defaults__", (50_000,))
     seen = documents.documents(read_run(run_dir), read_run(run_dir).models, None)

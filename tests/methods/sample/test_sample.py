@@ -11,6 +11,7 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.methods import mixture
 from lm_eval_ccat.methods.sample.betting import betting_interval
+from lm_eval_ccat.methods.sample.pairs import SharedSequence
 from lm_eval_ccat.methods.sample.policy import SamplePolicy
 from lm_eval_ccat.methods.sample.sums import LEAST, Sums
 from lm_eval_ccat.ranker.looks import Looks
@@ -354,3 +355,12 @@ def test_evidence_is_that_of_the_sequence_alone():
     b = p.belief()
     assert max(b.evidence[0, 1], b.evidence[1, 0]) == pytest.approx(max(size, 0.0), rel=1e-9)
     assert b.variance[0, 1] > 100 * of_mean
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_probabilities_of_stratified_draws_are_those_of_all_orders(seed):
+    """Within strata every order is as likely: 2! 4! of them in all."""
+    items, stratum = np.arange(6), np.array([0, 1, 1, 0, 1, 1])
+    sequence = SharedSequence(items, stratum, seed)
+    drawn = [sequence.probability(int(item)) for item in sequence.order]
+    assert np.prod(drawn) == pytest.approx(1.0 / (2 * 24))
