@@ -160,7 +160,7 @@ def _scores(args: argparse.Namespace) -> ScoreTable:
 
 def _borrow(args: argparse.Namespace, own: ScoreTable | None) -> tuple[ScoreTable, ItemBank]:
     """The bank of tasks on the same documents, and the scores that it was calibrated on."""
-    from ..upkeep.borrow import borrow, borrowed, donors_of
+    from ..upkeep.borrow import borrowed, donors_of
 
     if args.method != "default" or args.scale_items or args.keep_scores:
         raise UsageError(
@@ -176,8 +176,8 @@ def _borrow(args: argparse.Namespace, own: ScoreTable | None) -> tuple[ScoreTabl
         range=args.range,
         lower_is_better=args.lower_is_better,
     )
-    bank = borrow(donors, own, task=args.task, hash_names=args.hash_names)
-    return borrowed(donors, own)[0], bank
+    found = borrowed(donors, own)
+    return found.table, found.bank(args.task, args.hash_names)
 
 
 def _suite(args: argparse.Namespace) -> int:

@@ -1,9 +1,9 @@
 """A bank for a task that few models have run, or none: borrowed from tasks on the same documents.
 
-Language pairs share their source sentences, and several metrics score the same answers. What such
-*donors* share with a new task is which documents are hard and which are noisy. Every donor plays
-the new task once: its profile (logits of the documents' mean scores) is predicted from those of
-the other donors and from as many of its own runs as the new task has,
+Language pairs, for instance, share their source sentences. What such *donors* share with a new task
+is which documents are hard and which are noisy. Every donor plays the new task once: its profile
+(logits of the documents' mean scores) is predicted from those of the other donors and from as many
+of its own runs as the new task has,
 
     profile_d = w_1 mean_{e != d} profile_e + w_2 profile of k runs of d + error_d.
 
@@ -17,7 +17,7 @@ that has not seen the task. Scores of the new task's own runs stand beside them 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,9 @@ from ..bank import ItemBank, SuiteBank
 from ..bank.suite import is_suite
 from ..errors import ScoreTableError, UsageError
 from ..scores import ScoreTable
+from ..wording import plural
 from .build import tables_of
-from .calibrate import make_bank, without_twins
+from .calibrate import make_bank, trust, without_twins
 from .union import table_of
 
 Floats = NDArray[np.float64]
@@ -57,7 +58,8 @@ def borrow(
     Parameters
     ----------
     donors : mapping of str to ScoreTable
-        At least three, by their tasks' names. Documents are matched by hash, else by ``doc_id``.
+        At least three, by their tasks' names. Documents are matched by hash, else by ``doc_id``
+        within one data set.
     own : ScoreTable, optional
         Full runs of the new task. Without any the documents are those that all donors share, and
         a donor that misleads is noticed by the ranking alone.
@@ -90,29 +92,42 @@ def borrow(
     >>> bank.n_items, bank.provenance["borrowed"]["donors"]
     (40, ['de', 'es', 'uk'])
     """
-    table, families, facts = borrowed(donors, own)
-    table = replace(table, task=table.task or task)
-    bank = make_bank(table, families=families, hash_names=hash_names)
-    options = {k: v for k, v in bank.provenance["options"].items() if k != "families"}
-    check = {**bank.self_check, "trust": f"{_in_words(facts)}: {bank.self_check['trust']}"}
-    provenance = {**bank.provenance, "options": options, "borrowed": facts}
-    return replace(bank, provenance=provenance, self_check=check)
+    return borrowed(donors, own).bank(task, hash_names)
 
 
-def borrowed(
-    donors: Mapping[str, ScoreTable], own: ScoreTable | None = None
-) -> tuple[ScoreTable, tuple[str, ...], dict[str, Any]]:
-    """The scores that `borrow` calibrates: those of the donors, moved, and the task's own.
+@dataclass(frozen=True)
+class Borrowed:
+    """The scores that a borrowed bank is calibrated on: those of donors, moved, and the task's own.
 
-    Returns
-    -------
-    ScoreTable
+    Attributes
+    ----------
+    table : ScoreTable
         Models of a donor are named ``task: model``.
-    tuple of str
+    families : tuple of str
         The task of each model.
-    dict
-        What a bank's provenance says of it.
+    facts : dict
+        What the bank's provenance says of it.
     """
+
+    table: ScoreTable
+    families: tuple[str, ...]
+    facts: dict[str, Any]
+
+    def bank(self, task: str | None = None, hash_names: bool = False) -> ItemBank:
+        """The bank; parameters as `borrow` has them."""
+        table = replace(self.table, task=self.table.task or task)
+        bank = make_bank(table, families=self.families, hash_names=hash_names)
+        options = {k: v for k, v in bank.provenance["options"].items() if k != "families"}
+        runs = self.facts["own_runs"]
+        own = f"{plural(runs, 'run')}" if runs else "no run"
+        said = f"borrowed from {', '.join(self.facts['donors'])}, with {own} of its own"
+        check = {**bank.self_check, "trust": f"{said}: {trust(bank, None)}"}
+        provenance = {**bank.provenance, "options": options, "borrowed": self.facts}
+        return replace(bank, provenance=provenance, self_check=check)
+
+
+def borrowed(donors: Mapping[str, ScoreTable], own: ScoreTable | None = None) -> Borrowed:
+    """What `borrow` calibrates; parameters and errors are the same."""
     _require_enough(list(donors))
     pattern = own or _shared(donors)
     for name, table in donors.items():
@@ -146,7 +161,7 @@ def borrowed(
         "weight_of_donors": round(float(weights[0]), 3),
         "weight_of_own": round(float(weights[-1]), 3) if own is not None else 0.0,
     }
-    return table, tuple({model: task for model, _, task in of}.values()), facts
+    return Borrowed(table, tuple({model: task for model, _, task in of}.values()), facts)
 
 
 def donors_of(
@@ -223,12 +238,6 @@ def _names(table: ScoreTable) -> list[tuple[str, str]]:
     return list(zip(table.row_model, table.row_config))
 
 
-def _in_words(facts: Mapping[str, Any]) -> str:
-    runs = facts["own_runs"]
-    own = "no run" if not runs else "1 run" if runs == 1 else f"{runs} runs"
-    return f"borrowed from {', '.join(facts['donors'])}, with {own} of its own"
-
-
 def _require_enough(names: list[str], dropped: list[str] | None = None) -> None:
     if len(names) >= LEAST_DONORS:
         return
@@ -238,7 +247,7 @@ def _require_enough(names: list[str], dropped: list[str] | None = None) -> None:
         else ""
     )
     raise UsageError(
-        f"{len(names)} donor{'' if len(names) == 1 else 's'} left{without}: borrowing needs "
+        f"{plural(len(names), 'donor')} left{without}: borrowing needs "
         f"{LEAST_DONORS} tasks on the same documents, for their differences to show how far a "
         "borrowed bank goes wrong"
     )
@@ -248,6 +257,12 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
     """The documents of all donors, with what the donors agree on, and no scores."""
     tables = list(donors.values())
     first = tables[0]
+    sets = {t.settings["dataset_path"] for t in tables if t.settings.get("dataset_path")}
+    if len(sets) > 1:
+        raise UsageError(
+            f"the donors are of the data sets {', '.join(sorted(sets))}: numbers of documents mean "
+            "something within one of them alone; give one full run of the new task"
+        )
     common = set(first.doc_ids).intersection(*(t.doc_ids for t in tables))
     at = [i for i, doc in enumerate(first.doc_ids) if doc in common]
     if len(at) < _LEAST_SHARE * max(t.n_items for t in tables):
@@ -271,7 +286,8 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
 
 def _on(pattern: ScoreTable, name: str, donor: ScoreTable) -> Floats:
     """A donor's scores on [0, 1] in the columns of the new task, NaN where it has none."""
-    column = {doc: i for i, doc in enumerate(donor.doc_ids)}
+    sets = {t.settings.get("dataset_path") for t in (pattern, donor)} - {None}
+    column = {doc: i for i, doc in enumerate(donor.doc_ids)} if len(sets) < 2 else {}
     by_hash = dict(zip(donor.doc_hashes or (), range(donor.n_items)))
     hashes = pattern.doc_hashes or (None,) * pattern.n_items
     at = [
@@ -295,9 +311,7 @@ def _logits(scores: Floats) -> Floats:
 
 def _profile(scores: Floats) -> Floats:
     """Centred logits of the documents' mean scores; 0 where there is none."""
-    with np.errstate(invalid="ignore"):
-        count = np.isfinite(scores).sum(axis=0)
-        values = _logits(np.nansum(scores, axis=0) / np.where(count, count, np.nan))
+    values = _mean_logits(scores)
     return np.nan_to_num(values - np.nanmean(values))
 
 

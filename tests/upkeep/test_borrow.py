@@ -112,7 +112,8 @@ def test_the_self_check_leaves_out_whole_donors(donors):
     from lm_eval_ccat.methods.default import selfcheck
     from lm_eval_ccat.upkeep.borrow import borrowed
 
-    table, families, _ = borrowed(donors)
+    found = borrowed(donors)
+    table, families = found.table, found.families
     assert [m.split(":")[0] for m in table.models] == list(families)
     sets = selfcheck.groups(table.model_scores().mean(1), families, whole=True)
     whole = [sorted(np.array(families)[out]) for out, _ in sets]
@@ -146,3 +147,24 @@ def test_a_bank_without_scores_lends_nothing(donors, tmp_path):
     calibrate(donors["de"]).save(path)
     with pytest.raises(UsageError, match="--keep_scores"):
         donors_of([path])
+
+
+def test_numbers_of_documents_count_within_one_data_set(donors, new):
+    def of(table, path):
+        return replace(table, doc_hashes=None, settings={"dataset_path": path})
+
+    own = of(new.select("m0"), "wmt24")
+    lent = {name: of(table, "wmt24") for name, table in donors.items()}
+    assert borrow(lent, own).n_items == N_ITEMS
+    with pytest.raises(ScoreTableError, match="donor es has 0 of the 150"):
+        borrow({**lent, "es": of(lent["es"], "flores")}, own)
+    with pytest.raises(UsageError, match="flores, wmt24"):
+        borrow({**lent, "es": of(lent["es"], "flores")})
+
+
+def test_donors_of_one_run_each_make_a_bank(donors, new):
+    single = {name: donors[name].select("m0") for name in ("de", "es", "hi")}
+    for own in (None, new.select("m0")):
+        bank = borrow(single, own)
+        assert np.isfinite(bank.parameters["intercept"]).all()
+        assert bank.self_check["trust"].startswith("borrowed from de, es, hi, with ")
