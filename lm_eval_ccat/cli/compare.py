@@ -158,7 +158,7 @@ def report(found: Comparison) -> list[str]:
         width = max(map(len, one.groups), default=0)
         lines += [f"  {name:<{width}}  {figures(d)}" for name, d in one.groups.items()]
         lines += other_answer(found, one)
-    return lines
+    return [*lines, *(note for note in found.notes if note not in found.warnings)]
 
 
 def _page(found: Comparison) -> str:
@@ -199,7 +199,7 @@ def markdown(found: Comparison) -> str:
     for one in found.outcomes:
         lines += [f"- {one.name}, {line.strip()}" for line in other_answer(found, one)]
     lines += ["", f"Margin {found.margin:g}, confidence {found.confidence:g}, two-sided."]
-    return "\n".join([*lines, *(f"- {w}" for w in found.warnings)]) + "\n"
+    return "\n".join([*lines, *(f"- {note}" for note in found.notes)]) + "\n"
 
 
 def junit(found: Comparison) -> str:

@@ -244,9 +244,9 @@ def print_forecast(content: Mapping[str, Any]) -> None:
 
 
 def _usd(amount: float | None, mark: str) -> str:
-    from ..report.words import money
+    from ..money import dollars
 
-    return "unknown" if amount is None else mark + money(amount)
+    return "unknown" if amount is None else mark + dollars(amount)
 
 
 def _range(low: float | None, high: float | None, mark: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..money import ASSUMED, BILLED, columns_in_words
 from ..ranker import Ranking
 from ..ranker.headline import held
 from . import internals
@@ -37,8 +38,8 @@ class TaskRun:
         In the order of asking.
     ranking : Ranking
         Of this model alone (`Ranking.only`).
-    usd : float or None
-        Dollars, where a price is known.
+    money : dict of str to float, or None
+        Dollars billed, assumed and unknown, where a price is known.
     seconds : float
     warnings : tuple of str
         How the bank differs from the task.
@@ -53,11 +54,16 @@ class TaskRun:
     outcome: Outcome
     administered: Mapping[int, Administered]
     ranking: Ranking
-    usd: float | None
+    money: Mapping[str, float] | None
     seconds: float
     warnings: tuple[str, ...] = ()
     beside: tuple[TaskRun, ...] = ()
     covariances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def usd(self) -> float | None:
+        """Dollars billed or assumed."""
+        return None if self.money is None else self.money[BILLED] + self.money[ASSUMED]
 
     @property
     def complete(self) -> bool:
@@ -166,7 +172,7 @@ def describe(run: TaskRun) -> dict[str, Any]:
         "sample": _by_draws(run, "sample"),
         "audit": _by_draws(run, "audit"),
         "place": ranking.places[name].to_dict() if name in ranking.places else None,
-        "cost": {"items": n, "usd": run.usd},
+        "cost": {"items": n, "usd": run.usd, "money": run.money and dict(run.money)},
         "seconds": round(run.seconds, 3),
         "not_estimated": [] if run.complete else _left_out(run),
         "warnings": list(run.warnings),
@@ -241,6 +247,8 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
             f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g})"
         )
     lines = [held(block), block["estimand"], block["signature"]]
+    money = block.get("cost", {}).get("money")
+    lines += columns_in_words(money) if money else ()
     return (
         f"{task}: {'; '.join(found)}, "
         f"{block['items']} of {block['items_total']} documents; {block['stopped_because']}."

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import RunError
+from ..money import ASSUMED, BILLED
 from ..runs.book import LEFT, OPEN, Ask, Book
 from ..runs.lines import Record
-from ..runs.tally import ASSUMED, BILLED
 from .availability import State
 from .failures import (
     Verdict,

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from ..bank.scorers import compare_scorers
 from ..errors import CcatError, MetricError, ScaleError, ScoreTableError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION
+from ..money import columns_in_words
 from ..ranker.difference import NOT_KNOWN, WORSE, Difference, compare_means, compare_scores
 from ..runs.lines import Record
 from ..scores import ScoreTable
@@ -98,6 +99,8 @@ class Comparison(Shown):
     margin, confidence : float
     outcomes : list of Compared
     warnings : list of str
+    money : dict of str to float, or None
+        Of live models: dollars billed, assumed and unknown, where a price is known.
 
     Examples
     --------
@@ -117,6 +120,7 @@ class Comparison(Shown):
     confidence: float
     outcomes: list[Compared]
     warnings: list[str]
+    money: Mapping[str, float] | None = None
 
     @property
     def verdict(self) -> str:
@@ -132,6 +136,11 @@ class Comparison(Shown):
         """0 not worse by more than the margin, 5 worse, 3 not known."""
         return {WORSE: 5, NOT_KNOWN: 3}.get(self.verdict, 0)
 
+    @property
+    def notes(self) -> list[str]:
+        """What it cost, and what a reader should mind."""
+        return [*(columns_in_words(self.money) if self.money else ()), *self.warnings]
+
     def _grid(self) -> Grid:
         title = f"{self.candidate} against {self.baseline}: {self.verdict}"
         columns = (
@@ -146,7 +155,7 @@ class Comparison(Shown):
             for one in self.outcomes
             for group, d in (("all", one.overall), *one.groups.items())
         ]  # fmt: skip
-        return Grid(title, columns, rows, tuple(self.warnings))
+        return Grid(title, columns, rows, tuple(self.notes))
 
     def to_dict(self) -> Record:
         """JSON values.
@@ -165,6 +174,7 @@ class Comparison(Shown):
             "confidence": self.confidence,
             "verdict": self.verdict,
             "outcomes": [one.to_dict() for one in self.outcomes],
+            "money": self.money,
             "warnings": self.warnings,
         }
 
@@ -318,7 +328,7 @@ def _live(
         raise UsageError("a live model is compared with logs that have samples, not with a table")
     if task is None or len(metrics) > 1:
         raise UsageError("a live model is compared on one task, and by one metric: task=, metric=")
-    outcome, names, found, wider = compare_live(
+    outcome, names, found, wider, money = compare_live(
         a,
         b,
         metric=metrics[0] if metrics else None,
@@ -331,7 +341,7 @@ def _live(
     )
     metric, scale = outcome.metric, outcome.metric.scale.describe()
     one = Compared(outcome.task, metric.name, outcome.filter, scale, found, {}, beside=wider)
-    return Comparison(*names, margin, confidence, [one], [])
+    return Comparison(*names, margin, confidence, [one], [], money)
 
 
 def _paired(

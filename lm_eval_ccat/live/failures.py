@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import CcatError
 from ..harness.transport import ServerError, seconds_to_wait
-from ..runs.tally import ASSUMED, UNKNOWN
+from ..money import ASSUMED, UNKNOWN
 from .entries import FailureRule
 
 #: Answers that no repetition mends, because they are about the model: wrong key, no right, no such

@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..runs.tally import Tally
+from ..runs.tally import CUT, Tally
 
-#: Ends of an answer that its model did not choose.
-CUT = {"length": "cut at the token limit", "content_filter": "withheld by a content filter"}
-#: Difference of their shares between two models from which it is told, and the fewest answers.
-UNLIKE, FEWEST = 0.2, 8
 #: Share of empty answers from which they are warned of.
 MANY_EMPTY = 0.1
 
@@ -106,13 +102,17 @@ def _named(model: str, fingerprint: str) -> str:
 def _cut_unlike(tally: Tally) -> list[str]:
     said = []
     for reason, words in CUT.items():
+        pairs = tally.unlike(reason)
         shares = {
             name: ends.get(reason, 0) / tally.answered[name]
             for name, ends in tally.finished.items()
-            if tally.answered[name] >= FEWEST
+            if any(name in pair for pair in pairs)
         }
-        if len(shares) > 1 and max(shares.values()) - min(shares.values()) >= UNLIKE:
-            said.append(f"answers were {words} unlike often: {_percentages(shares)}")
+        if pairs:
+            said.append(
+                f"answers were {words} unlike often: {_percentages(shares)}; no pair that differs "
+                "so is decided unless you accept that (--accept_change)"
+            )
     return said
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..harness.signature import scorer_of_run, signed
 from ..metrics.scale import Scale
+from ..money import ASSUMED, BILLED, spent_in_words, sum_of
 from ..ranker import Ranking
 from ..ranker.grid import ranking_grid
 from ..ranker.headline import headline
@@ -18,7 +19,7 @@ from ..ranker.result import ModelRow, PairRow
 from ..runs.book import Ask, Book
 from ..runs.lines import Record
 from ..runs.rebuild import rebuild
-from ..runs.tally import ASSUMED, BILLED, COLUMNS, Tally
+from ..runs.tally import Tally
 from ..shown import Grid, Shown
 from .plan import Plan
 from .provenance import doubts, empty_answers
@@ -76,7 +77,7 @@ class Effort:
             seconds=tally.seconds.get(name, 0.0),
             empty=tally.empty_outputs.get(name, 0),
             prior=tally.prior.get(name),
-            money=dict(tally.money[name]) if name in tally.money else None,
+            money=tally.money(name),
             lost=dict(tally.attempts.get(name, {})),
             tokens=(tally.input_tokens.get(name, 0.0), tally.output_tokens.get(name, 0.0)),
             counted_by=tuple(sorted(tally.token_sources.get(name, ()))),
@@ -225,14 +226,14 @@ class Result(Shown):
     @cached_property
     def money(self) -> dict[str, float] | None:
         """Dollars of all models: billed, assumed and unknown; None where no price is known."""
-        paid = [one.money for one in self.efforts if one.money is not None]
-        return {name: sum(one[name] for one in paid) for name in COLUMNS} if paid else None
+        return sum_of(one.money for one in self.efforts if one.money is not None)
 
     def __str__(self) -> str:
         return str(self.content["headline"])
 
     def _grid(self) -> Grid:
-        return ranking_grid(self.content, str(self))
+        grid = ranking_grid(self.content, str(self))
+        return replace(grid, notes=(*grid.notes, *spent_in_words(self.content)))
 
     @cached_property
     def content(self) -> Record:

@@ -13,12 +13,12 @@ from typing import Any
 
 from ..errors import HarnessError, RunError, UsageError
 from ..harness import TaskSession, internals
+from ..money import UNKNOWN
 from ..runs.book import ACCEPTED, Book
 from ..runs.directory import RunDirectory
 from ..runs.identity import NO_LIMIT, Differences, differences
 from ..runs.journal import JournalFile, MemoryJournal
 from ..runs.rebuild import BANK_FILE, BANKS_FOLDER, make_ranker, save_banks
-from ..runs.tally import UNKNOWN
 from .keep import growing, keep
 from .models import HarnessModel, Model, SessionModel
 from .observer import Observer

@@ -17,9 +17,9 @@ from concurrent.futures import Future
 from typing import Any
 
 from ..errors import CcatError, RunError
+from ..money import UNKNOWN
 from ..runs.book import Ask, Book
 from ..runs.lines import Record
-from ..runs.tally import UNKNOWN
 from .attempts import Attempts
 from .availability import State
 from .failures import describe

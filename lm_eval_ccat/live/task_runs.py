@@ -77,7 +77,7 @@ def _measured_runs(
     runs = {}
     for task in plan.measured:
         given = {item: a for item, a in answers.items() if model.place(item)[0] == task}
-        found = _runs_of_outcomes(plan, ranking, model, task, given)
+        found = _runs_of_outcomes(plan, book, ranking, model, task, given)
         first = leading(plan.measured[task])
         lead = next(name for name, of in plan.measured[task].items() if of is first)
         shared = {
@@ -99,17 +99,17 @@ def _drawn(model: SessionModel, ranking: Ranking) -> dict[str, dict[int, float]]
 
 def _runs_of_outcomes(
     plan: Plan,
+    book: Book,
     ranking: Ranking,
     model: SessionModel,
     task: str,
     answers: Mapping[Item, Mapping[str, Any]],
 ) -> dict[str, TaskRun]:
     """One model's documents of one task, for each outcome."""
-    usd = [a["usd"] for a in answers.values() if a.get("usd") is not None]
     about: dict[str, Any] = {
         "session": model.sessions[task],
         "administered": {model.place(i)[1]: model.administered[i] for i in answers},
-        "usd": sum(usd) if usd else None,
+        "money": book.tally.money(model.name, task if len(plan.measured) > 1 else None),
         "seconds": sum(a.get("seconds") or 0.0 for a in answers.values()),
     }
     of_task = ranking.tasks.get(task, ranking)

@@ -18,6 +18,7 @@ from ..errors import RunError, UsageError
 from ..harness.outcome import Outcome
 from ..methods.belief import BENCHMARK, POPULATION
 from ..metrics.scale import Scale
+from ..money import sum_of
 from ..ranker import StoppingRule
 from ..ranker.difference import NOT_KNOWN, Difference
 from ..ranker.standing import Standing
@@ -61,7 +62,7 @@ def compare_live(
     settings: Mapping[str, Any],
     run_dir: str | Path | None = None,
     observer: Observer | None = None,
-) -> tuple[Outcome, tuple[str, str], Difference, Difference]:
+) -> tuple[Outcome, tuple[str, str], Difference, Difference, dict[str, float] | None]:
     """Ask until it is known whether the candidate is worse than the baseline.
 
     Parameters
@@ -113,7 +114,8 @@ def compare_live(
             _difference(run.book, outcome.metric.scale, margin, question)
             for question in (BENCHMARK, POPULATION)
         )
-        return outcome, (names[0], names[1]), found, wider
+        money = sum_of(run.book.tally.paid.values())
+        return outcome, (names[0], names[1]), found, wider, money
 
 
 def _name(side: Side, given: str | None, position: int) -> str:

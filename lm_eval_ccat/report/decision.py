@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..money import dollars
 from .axes import between
 from .tables import model_cells
-from .words import money, one_look, probability
+from .words import one_look, probability
 
 #: Models of the order that the head of the page names.
 IN_WORDS = 16
@@ -138,7 +139,7 @@ def outlook(result: Mapping[str, Any], currency: str) -> dict[str, Any] | None:
             "items": [(m, n) for m, n in p["items"].items()],
             "total": sum(p["items"].values()),
             "cost": p["cost"],
-            "cost_text": money(p["cost"]) if currency == "usd" else "",
+            "cost_text": dollars(p["cost"]) if currency == "usd" else "",
             "all_items": p["all_items"],
         }
         for p in found
@@ -158,7 +159,7 @@ def outlook(result: Mapping[str, Any], currency: str) -> dict[str, Any] | None:
         "rows": rows[:_PAIRS],
         "more": rows[_PAIRS:],
         "answers": f"{every:,}",
-        "cost": money(cost) if currency == "usd" else None,
+        "cost": dollars(cost) if currency == "usd" else None,
         "hopeless": sum(r["all_items"] for r in rows),
         "money": currency == "usd",
         "one_look": one_look(result),

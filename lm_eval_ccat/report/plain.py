@@ -36,6 +36,7 @@ def comparison_page(found: Comparison) -> str:
         notes=[
             f"Candidate minus baseline on the documents that both have; {margin}confidence "
             f"{100 * found.confidence:g}%, two-sided.",
+            *(note for note in found.notes if note not in found.warnings),
         ],
         warnings=list(found.warnings),
         tables=[_compared(found, one) for one in found.outcomes],

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..harness.signature import in_words
+from ..money import dollars, spent_in_words
 from ..ranker.headline import held, question
 from ..visible import visible_values
 from ..wording import plural
 from .decision import outlook, stands_beyond
 from .parts import parts
 from .tables import ModelCells, model_cells, numbers
-from .words import listed, money, one_look, probability
+from .words import listed, one_look, probability
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,7 +81,7 @@ def _columns(content: Mapping[str, Any], rows: Sequence[ModelCells]) -> list[Col
         columns += [Column("ranks", lambda r: r.ranks, 1), Column("best", lambda r: r.chance, 3)]
     columns.append(Column("items", lambda r: "known" if r.known else str(r.items), 2))
     if paid:
-        columns.append(Column("cost", lambda r: money(r.cost) + "~" * (r.name in guessed), 4))
+        columns.append(Column("cost", lambda r: dollars(r.cost) + "~" * (r.name in guessed), 4))
     return [*columns, Column("vs next", lambda r: r.over_next, 5)]
 
 
@@ -231,7 +232,7 @@ def notes(content: Mapping[str, Any]) -> list[str]:
             for name, block in content.get("outcomes", {}).items()
         ),
         *_matrix(content),
-        *_spent(content),
+        *spent_in_words(content),
         *(f"Changed during the run: {text}." for text in content.get("changes", ())),
         f"Stopped: {content['stopped_because'] or 'not finished'}.",
         f"{content['estimand']}. {held(content)}".strip(),
@@ -318,30 +319,3 @@ def _matrix(content: Mapping[str, Any]) -> Iterator[str]:
     for i, a in enumerate(order[:-1]):
         cells = [p.get((a, b), "") if j > i else "" for j, b in enumerate(order) if j]
         yield f"{names[a]:<{width}}" + "".join(f"{cell:>{width}}" for cell in cells)
-
-
-def _spent(content: Mapping[str, Any]) -> Iterator[str]:
-    columns = content.get("money") or {}
-    if content["cost_unit"] == "usd":
-        known = columns["billed"] + columns["assumed"] if columns else content["cost"]
-        yield f"Spent {money(known)} in {content['seconds']:.0f} s."
-        if any(b.get("tokens", {}).get("estimated") for b in content["models"].values()):
-            yield "~ tokens estimated from the length of the texts, and so the cost is one too."
-    elif content.get("usd"):
-        yield f"Spent {money(content['usd'])}, where the price is known."
-    if columns.get("assumed"):
-        yield (
-            f"{money(columns['assumed'])} of it is assumed: tokens that the server did not count, "
-            "and requests that ended in an error of the server or an unusable answer."
-        )
-    if columns.get("unknown"):
-        yield (
-            f"Up to {money(columns['unknown'])} more may have been billed, for requests that never "
-            "returned."
-        )
-    for name, block in content["models"].items():
-        if block.get("from_prior"):
-            yield (
-                f"{name}: {block['from_prior']} of {block['n_items']} answers were given before "
-                "and cost nothing now."
-            )

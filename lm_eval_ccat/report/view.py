@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import __version__
 from ..harness.signature import in_words, scorer_of_run
+from ..money import dollars, spent_in_words
 from ..ranker.headline import headline, held, question
 from .axes import Axis, axis, decimals_for
 from .decision import chain, outlook, pairs_decided, rank_rows, stands_beyond
@@ -18,7 +19,7 @@ from .shapes import COLOURED, information_chart, progress, ticks
 from .tables import model_cells
 from .text import item_text
 from .trust import sentences
-from .words import date, duration, listed, money, percent, probability, whole_percent
+from .words import date, duration, listed, percent, probability, whole_percent
 
 #: Up to here every cell of the pairwise matrix is text in a table; beyond, the page draws it.
 MATRIX_AS_TABLE = 24
@@ -109,12 +110,12 @@ def facts(run: Run) -> list[dict[str, str]]:
         whole = sum(row["full_cost"] or 0.0 for row in spending(run)["rows"])
         made.append(
             {
-                "value": money(result["cost"]),
-                "label": f"spent; a full evaluation about {money(whole)}",
+                "value": dollars(result["cost"]),
+                "label": f"spent; a full evaluation about {dollars(whole)}",
             }
         )
     elif result.get("usd"):
-        made.append({"value": money(result["usd"]), "label": "spent, where the price is known"})
+        made.append({"value": dollars(result["usd"]), "label": "spent, where the price is known"})
     pairs = pairs_decided(result)
     if pairs["pairs"]:
         same = f", {pairs['equivalent']} equivalent" if pairs["equivalent"] else ""
@@ -272,9 +273,9 @@ def spending(run: Run) -> dict[str, Any]:
                 "share": 100.0 * items / n_items,
                 "share_text": percent(items, n_items),
                 "cost": cost,
-                "cost_text": money(cost),
+                "cost_text": dollars(cost),
                 "full_cost": full_cost,
-                "full_cost_text": "" if full_cost is None else money(full_cost),
+                "full_cost_text": "" if full_cost is None else dollars(full_cost),
                 "tokens_in": round(sum(t["input"] for t in tokens)) if tokens else None,
                 "tokens_out": round(sum(t["output"] for t in tokens)) if tokens else None,
                 "seconds": round(sum(seconds), 1) if seconds else None,
@@ -282,12 +283,13 @@ def spending(run: Run) -> dict[str, Any]:
             }
         )
     return {
+        "said": spent_in_words(run.result),
         "rows": rows,
         "n_items": n_items,
         "asked": sum(r["asked"] for r in rows),
         "full_items": n_items * len(rows),
-        "cost_text": money(sum(r["cost"] for r in rows)),
-        "full_cost_text": money(sum(r["full_cost"] or 0.0 for r in rows)),
+        "cost_text": dollars(sum(r["cost"] for r in rows)),
+        "full_cost_text": dollars(sum(r["full_cost"] or 0.0 for r in rows)),
         "tokens": any(r["tokens_in"] is not None for r in rows),
         "seconds": any(r["seconds"] is not None for r in rows),
         "failed": [

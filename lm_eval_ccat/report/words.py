@@ -41,27 +41,6 @@ def whole_percent(p: float) -> str:
     return "<1" if p < 0.005 else f"{100 * p:.0f}"
 
 
-def money(amount: float) -> str:
-    """Dollars with as many decimals as small sums need.
-
-    Examples
-    --------
-    >>> money(12.3456), money(0.0123), money(0)
-    ('$12.35', '$0.0123', '$0')
-    >>> money(0.00006933)
-    '$0.0000693'
-    """
-    if amount == 0:
-        return "$0"
-    if amount >= 1:
-        return f"${amount:,.2f}"
-    if amount >= 0.1:
-        return f"${amount:.3f}"
-    # Never in powers of ten: three significant figures, however many decimals that takes.
-    decimals = 2 - floor(log10(abs(amount)))
-    return "$" + f"{amount:.{decimals}f}".rstrip("0")
-
-
 def difference(low: float, at: float, high: float) -> list[str]:
     """A difference between the ends of its interval, all to the digits that its width bears.
 

@@ -23,7 +23,7 @@ from ..masking import mask_values
 from .identity import COMPARED, NO_LIMIT, Differences
 from .journal import Journal
 from .lines import Record
-from .tally import Tally
+from .tally import CUT, Tally
 
 if TYPE_CHECKING:
     from ..ranker import Ranker
@@ -114,7 +114,7 @@ class Book:
         self._ended: set[Pair] = set()
         self.closed = True
         self.accepts_change = False
-        self._barred: set[str] = set()
+        self._barred: set[Pair] = set()
         self._lost = self._lowered = 0.0  # what attempts lost; by how much the budget was lowered
         self._clock = clock
 
@@ -297,13 +297,15 @@ class Book:
             self.answers[model, item] = record
 
     def _bar(self) -> None:
-        """Let no pair be decided of a model whose server changed during the run."""
-        changed = set() if self.accepts_change else self.tally.changed
-        if changed != self._barred:
-            ranking = self.ranker.result()
-            tested = [name for name in ranking.estimates if name not in ranking.known]
-            self.ranker.bar([(a, b) for a in changed for b in tested if a != b])
-            self._barred = set(changed)
+        """Let no pair be decided whose servers changed, or cut answers unlike often."""
+        pairs: set[Pair] = set()
+        if not self.accepts_change:
+            tested = self.tally.answered
+            pairs = {(a, b) for a in self.tally.changed for b in tested if a != b}
+            pairs = pairs.union(*map(self.tally.unlike, CUT))
+        if pairs != self._barred:
+            self.ranker.bar(pairs)
+            self._barred = pairs
 
     def _tell_to(self, after: int) -> None:
         """Tell answers in the order of their asks, until so many are told."""

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
+from ..money import ASSUMED, BILLED, UNKNOWN, no_money, sum_of
 from .lines import Record
 
 Pair = tuple[str, Any]
-#: The columns of a run's money: what a server bills by its own count, or a price per item states;
-#: what is taken to have been billed (tokens that we counted, an error that answered); what may
-#: have been billed (a connection that broke after the request was written, or was abandoned).
-BILLED, ASSUMED, UNKNOWN = COLUMNS = ("billed", "assumed", "unknown")
 #: Notes of earlier versions: an attempt that was given up, and those that a session left under way.
 LOST, CUT_OFF = "lost attempt", "in flight when the session before ended"
 
-
-def _columns() -> dict[str, float]:
-    return dict.fromkeys(COLUMNS, 0.0)
+#: Ends of an answer that its model did not choose.
+CUT = {"length": "cut at the token limit", "content_filter": "withheld by a content filter"}
+#: From which difference of their shares, in all and in its standard errors, two models are not
+#: comparable; and the fewest answers.
+UNLIKE, SURE, FEWEST = 0.2, 2.5, 8
 
 
 @dataclass
@@ -28,8 +29,9 @@ class Tally:
 
     Attributes
     ----------
-    money : dict of model to dict of column to float
-        Dollars, where the price is known; of all attempts, told or not.
+    paid : dict of (model, task) to dict of column to float
+        Dollars, where the price is known; of all attempts, told or not. The task is "" where the
+        run has one.
     attempts : dict of model to dict of reason to int
         Attempts that brought nothing, by what became of them.
     seconds : dict of model to float
@@ -63,7 +65,9 @@ class Tally:
     resumed : int
     """
 
-    money: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(_columns))
+    paid: dict[tuple[str, str], dict[str, float]] = field(
+        default_factory=lambda: defaultdict(no_money)
+    )
     attempts: dict[str, dict[str, int]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(int))
     )
@@ -108,18 +112,38 @@ class Tally:
         """Models whose server named another model or fingerprint during the run."""
         return {name for name, identities in self.served.items() if len(identities) > 1}
 
+    def unlike(self, reason: str) -> set[tuple[str, str]]:
+        """Pairs of models whose answers ended so unlike often that they are not comparable."""
+        counts = {
+            name: (ends.get(reason, 0), self.answered[name])
+            for name, ends in self.finished.items()
+            if self.answered[name] >= FEWEST
+        }
+        if not any(k for k, _ in counts.values()):
+            return set()
+        found = set()
+        for (a, (k, n)), (b, (j, m)) in combinations(counts.items(), 2):
+            share, gap = (k + j) / (n + m), abs(k / n - j / m)
+            error = math.sqrt(share * (1.0 - share) * (1.0 / n + 1.0 / m))
+            if gap >= max(UNLIKE, SURE * error):
+                found.add((a, b))
+        return found
+
     def elapsed_at(self, now: float) -> float:
         """Seconds of running up to now."""
         return self.elapsed + (0.0 if self._last is None else max(0.0, now - self._last))
 
-    def column(self, name: str) -> float:
-        """One column's sum over all models."""
-        return sum(columns[name] for columns in self.money.values())
+    def money(self, model: str, task: str | None = None) -> dict[str, float] | None:
+        """What a model took, of all tasks or one, by column; None where no price is known."""
+        rows = [c for (m, t), c in self.paid.items() if m == model and task in (None, t)]
+        return sum_of(rows)
 
     def _pay(self, model: str, record: Mapping[str, Any], column: str) -> None:
         usd = record.get("usd")
         if usd is not None:
-            self.money[model][record.get("column", column)] += usd
+            item = record.get("item")
+            task = str(item[0]) if isinstance(item, (tuple, list)) else ""
+            self.paid[model, task][record.get("column", column)] += usd
 
     def _answer(self, record: Record, model: str) -> None:
         tokens = record.get("tokens") or {}

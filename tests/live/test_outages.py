@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
+from typing import Any
 
 import pytest
 from bench import Bench, content_of
@@ -11,6 +13,9 @@ from loopback import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live import rank
+from lm_eval_ccat.live.result import state
+from lm_eval_ccat.money import dollars
+from lm_eval_ccat.report import read_run, write_report
 
 THREE = ["m01", "m05", "m11"]
 
@@ -108,21 +113,51 @@ def test_a_timed_out_attempt_counts_at_its_expected_cost(bench: Bench) -> None:
                if block.get("attempts_lost")) == lost  # fmt: skip
 
 
-def test_an_error_of_a_server_that_is_being_probed_counts_too(bench: Bench) -> None:
-    asked: list[str] = []
+@pytest.mark.parametrize(
+    ("usage", "said"),
+    [
+        ({"prompt_tokens": -5, "completion_tokens": 3}, "-5 tokens read"),
+        ({"prompt_tokens": 10**30, "completion_tokens": 3}, "00000 tokens read"),
+    ],
+)
+def test_each_column_of_the_money_stands_on_every_surface(
+    bench: Bench, capsys: pytest.CaptureFixture, usage: dict[str, Any], said: str
+) -> None:
+    asked: Counter[str] = Counter()
 
     def mood(model: str, prompt: str, before: int) -> tuple | None:
-        asked.append(prompt)
-        return ("status", 500) if len(asked) == 1 else None  # the first request of all probes
+        asked[model] += 1
+        troubles = {("m01", 1): ("status", 500), ("m11", 9): ("hang", 3.0)}
+        return troubles.get((model, asked[model]))
 
-    with CompletionsServer(bench.outputs, mood=mood) as server:
+    def says(model: str, n: int) -> dict[str, Any]:
+        sound = {"prompt_tokens": 8, "completion_tokens": 10}
+        return {"usage": usage if model == "m11" else sound}
+
+    run = bench.folder / "rank.run"
+    with CompletionsServer(bench.outputs, mood=mood, usage=False, says=says) as server:
         config = bench.config(
-            server.url, ["m01", "m11"], entry={"price": {"item": 0.5}}, max_items=12,
-            stop="limits", failures={"backoff": 0.01},
+            server.url, ["m01", "m11"], entry={"price": {"input": 1000, "output": 1000}},
+            model_args={"timeout": 1}, max_items=12, stop="limits", failures={"backoff": 0.01},
         )  # fmt: skip
-        content = rank(config).content
-    assert content["money"]["assumed"] == pytest.approx(0.5)  # the error
-    assert sum(content["money"].values()) == pytest.approx(0.5 * len(asked))
+        result = rank(config, run_dir=run)
+    money = result.content["money"]
+    billed = 0.018 * result.content["models"]["m01"]["n_items"]  # 18 tokens each
+    assert money["billed"] == pytest.approx(billed) and money["unknown"] > 0.0
+    assert billed / 4 < money["assumed"] < 4 * billed  # by the length of the texts, and the error
+    assert any(said in warning for warning in result.warnings)
+    assert main(["rank", str(run)]) in (0, 3)
+    terminal, page = capsys.readouterr().out, bench.folder / "page.html"
+    write_report(read_run(run), page)
+    of_python = (result.to_markdown(), state(run).to_markdown())
+    for surface in (terminal, *of_python, page.read_text()):
+        text = " ".join(surface.replace("\\", "").split())
+        for amount, words in (
+            (money["billed"] + money["assumed"], "Spent {}"),
+            (money["assumed"], "{} of it is assumed"),
+            (money["unknown"], "Up to {} more may have been billed"),
+        ):
+            assert words.format(dollars(amount)) in text
 
 
 def test_a_last_model_goes_on_where_its_error_is_wanted(bench: Bench) -> None:

@@ -36,8 +36,10 @@ from .stages import Stage
 #: Seconds in which a session ends, whatever happens to it; generous, for a busy machine.
 LIMIT = 120.0
 PRICES = (0.01, 0.02, 0.05)
-#: What the server does of what a provider would bill.
-BILLED = ("", "hang 2.0", "drip 2.0", "garbage", "status 500")
+#: What the server does of what a provider would bill; an answer by itself is "".
+BILLED = {"", "hang", "drip", "garbage", "cut", "swap", "truncate"}
+#: Requests in a second, and at once, that a server lets through that limits their rate.
+RATE, BURST = 40.0, 4.0
 #: What a process that is killed has imported before it starts.
 PRELOADED = [
     __name__, "lm_eval_ccat.live.models", "lm_eval_ccat.harness.assembly", "lm_eval.evaluator",
@@ -54,9 +56,26 @@ SERVER_FAULTS = (
     "garbage",
     "server error",
     "refused document",
+    "cut after generation",
+    "slow",
+    "token bucket",
+    "truncation",
+    "swapped model",
 )
+#: Those that go on until the session ends, once they have begun.
+LASTING = ("slow", "token bucket", "truncation", "swapped model")
 ENDINGS = ("kill", "torn write", "full disk", "interrupt", "deadline", "none")
-EDITS = ("concurrency", "timeout", "price", "budget", "added model", "url", "items", "turns")
+EDITS = (
+    "concurrency",
+    "timeout",
+    "price",
+    "budget",
+    "added model",
+    "url",
+    "items",
+    "turns",
+    "scorer",
+)
 
 
 @dataclass
@@ -69,13 +88,18 @@ class Weather:
         From which request of that model on it strikes.
     fired : Counter
         How often each fault was seen by a request.
+    other : str
+        What answers in place of a model that is swapped.
     """
 
     faults: Mapping[str, tuple[str, int]]
     fired: Counter[str]
+    other: str
     seen: Counter[str] = field(default_factory=Counter)
     began: dict[str, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    tokens: float = BURST
+    filled: float = field(default_factory=time.monotonic)
 
     def __call__(self, model: str, prompt: str, before: int) -> tuple[Any, ...] | None:
         with self.lock:
@@ -99,7 +123,15 @@ class Weather:
             return None if over else away
         if fault == "long outage":
             return ("status", 503)
-        if n > 0:
+        if fault == "token bucket":
+            now = time.monotonic()
+            self.tokens = min(BURST, self.tokens + RATE * (now - self.filled))
+            self.filled = now
+            if self.tokens < 1.0:
+                return ("say", 429, '{"error": "too many"}', {"retry-after-ms": "30"})
+            self.tokens -= 1.0
+            return None
+        if n > 0 and fault not in LASTING:
             return None  # the others strike once
         at = formatdate(time.time() + 1.2, usegmt=True)
         return {
@@ -110,6 +142,10 @@ class Weather:
             "garbage": ("garbage",),
             "server error": ("status", 500),
             "refused document": ("say", 400, '{"error": "too long"}'),
+            "cut after generation": ("cut",),
+            "slow": ("hang", 0.05),
+            "truncation": ("truncate",),
+            "swapped model": ("swap", self.other),
         }[fault]
 
 
@@ -220,9 +256,10 @@ class Night:
         self.settings: dict[str, Any] = {
             "at_once": self.rng.randint(1, 5), "timeout": 1.2, "price": self.rng.choice(PRICES),
             "budget": {"usd": 2.0}, "items": self.rng.randint(20, 45), "host": "127.0.0.1",
-            "one_at_a_time": False,
+            "ahead": None,
         }  # fmt: skip
         self.bank = self.rng.choice(self.stage.banks)
+        self._prompts = {item: prompt for prompt, item in self.stage.items.items()}
         self.billed = 0.0
         with CompletionsServer(self.stage.outputs, latency=0.002) as self.server:
             for number in range(self.sessions):
@@ -252,7 +289,7 @@ class Night:
             **bank,
             **budget,
             "max_items": now["items"],
-            "one_at_a_time": now["one_at_a_time"],
+            **({} if now["ahead"] is None else {"ahead": now["ahead"]}),
             "warmup": 6,
             "harness": {"include_path": str(self.stage.folder)},
             "failures": {
@@ -274,7 +311,7 @@ class Night:
 
     def _session(self, number: int, faults: dict[str, tuple[str, int]], ending: str) -> None:
         before, price = len(self.server.log), self.settings["price"]
-        self.server.mood = Weather(faults, self.fired)
+        self.server.mood = Weather(faults, self.fired, self.stage.worst)
         resume = JournalFile(self.run_dir / "journal.jsonl").exists()
         aside = resume and bool(rebuilt(self.run_dir).tally.set_aside)
         retry = aside and (number == self.sessions or self.rng.random() < 0.5)
@@ -294,7 +331,7 @@ class Night:
         if seconds > LIMIT:
             self._trouble(where, f"took {seconds:.0f} s")
         self._settle()
-        self.billed += price * sum(kind in BILLED for *_, kind in self.server.log[before:])
+        self.billed += price * sum(_is_billed(kind) for *_, kind in self.server.log[before:])
         self._look(where, ended=ending == "none")
 
     def _here(self, resume: bool, retry: bool, ending: str, after: int) -> None:
@@ -362,11 +399,30 @@ class Night:
                 "added model": lambda: self.names.append(self.later.pop()),
                 "url": lambda: now.update(host=rng.choice(("localhost", "127.0.0.1"))),
                 "items": lambda: now.update(items=rng.randint(30, 45)),
-                "turns": lambda: now.update(one_at_a_time=rng.random() < 0.3),
+                "scorer": self._edit_scorer,
+                "turns": lambda: now.update(ahead=rng.choice((None, 1, 4))),
             }
             was = (dict(now), len(self.names))
             change[edit]()
             self.fired[f"edit: {edit}"] += was != (now, len(self.names))
+
+    def _edit_scorer(self) -> None:
+        """Answers that one code has scored are not mixed with those of another in silence."""
+        if not JournalFile(self.run_dir / "journal.jsonl").exists():
+            return
+        file = self.stage.folder / "scoring.py"
+        genuine = file.read_text()
+        file.write_text(genuine + "\n\nEDITED = True\n")
+        try:
+            rank(self._config(), run_dir=self.run_dir, resume=True, observer=_Quiet())
+        except RunError as error:
+            self.fired["edit: scorer"] += 1
+            if "scoring" not in str(error):
+                self._trouble("an edit of the scorer", f"was refused as {error}")
+        else:
+            self._trouble("an edit of the scorer", "was mixed in")
+        finally:
+            file.write_text(genuine)
 
     # -- what must hold --------------------------------------------------------------------
 
@@ -377,6 +433,7 @@ class Night:
         if not JournalFile(self.run_dir / "journal.jsonl").exists():
             return
         records = JournalFile(self.run_dir / "journal.jsonl").read_new()
+        content = state(self.run_dir).content
         done: dict[tuple[str, int], float] = {}
         for record in records:
             if record["op"] not in ("tell", "fail"):
@@ -385,23 +442,63 @@ class Night:
             if pair in done:
                 self._trouble(where, f"{pair} is recorded twice")
             done[pair] = record["time"]
-            true = self.stage.raw.get(pair)
-            if record["op"] == "tell" and (true is None or abs(record["raw"] - true) > 1e-6):
+            true = [self.stage.score(pair[1], text) for _, text, _ in self._said(*pair)]
+            if record["op"] == "tell" and all(abs(record["raw"] - x) > 1e-6 for x in true):
                 self._trouble(where, f"{pair} was given {record['raw']}, its score is {true}")
         for arrived, model, prompt, _ in self.server.log:
             item = self.stage.items[prompt]
             if arrived > done.get((model, item), float("inf")) + 0.002:
                 self._trouble(where, f"{(model, item)} was asked after it was recorded")
-        content = state(self.run_dir).content
+        self._look_at_the_money(where, ended, records, content, done)
+        self._look_at_the_servers(where, content)
+
+    def _said(self, model: str, item: int) -> list[tuple[str, str, bool]]:
+        return self.server.said.get((model, self._prompts[item]), [])
+
+    def _look_at_the_money(
+        self, where: str, ended: bool, records: list[Any], content: Any, done: Mapping[Any, float]
+    ) -> None:
         money = content["money"] or dict.fromkeys(("billed", "assumed", "unknown"), 0.0)
         # What was under way at a kill is noted when the run is taken up again, at what it was
         # expected to cost, which prices that were edited blur.
-        cut = sum(record.get("why") == "killed" for record in records)
-        doubt = money["unknown"]
-        doubt += max(PRICES) * (cut + (0 if ended else len(content["in_flight"])))
+        cut = Counter(record["model"] for record in records if record.get("why") == "killed")
+        if not ended:
+            cut.update(one["model"] for one in content["in_flight"])
+        doubt = max(PRICES) * cut.total()
         if not money["billed"] - 1e-9 <= self.billed <= sum(money.values()) + doubt + 1e-9:
             said = f"the server counts ${self.billed:.4f}, the run {money} (+ ${doubt:.4f})"
             self._trouble(where, said)
+        lost = Counter((r["model"], r["item"]) for r in records if r["op"] == "lost")
+        asked = Counter(
+            (model, self.stage.items[prompt])
+            for _, model, prompt, kind in self.server.log
+            if _is_billed(kind)
+        )
+        for pair, n in asked.items():
+            if n > (pair in done) + lost[pair] + cut[pair[0]]:
+                self._trouble(where, f"{pair} was billed {n} times: {lost[pair]} are written down")
+
+    def _look_at_the_servers(self, where: str, content: Any) -> None:
+        """A change of who answers, and answers that are cut unlike often, are told and bar."""
+        warned = " ".join(content["warnings"])
+        told = {
+            name: [said[0] for item in block["items"] if len(said := self._said(name, item)) == 1]
+            for name, block in content["models"].items()
+        }
+        by = {name: {who for who, *_ in of} for name, of in told.items()}
+        cut = {name: sum(short for *_, short in of) / max(len(of), 1) for name, of in told.items()}
+        for name, identities in by.items():
+            if len(identities) > 1 and f"the server of {name} changed" not in warned:
+                self._trouble(where, f"{name} was answered by {identities}, and nobody says so")
+        for pair in content["pairwise"]:
+            a, b = pair["a"], pair["b"]
+            unlike = min(len(told[a]), len(told[b])) >= 15 and abs(cut[a] - cut[b]) > 0.5
+            if unlike and "cut at the token limit" not in warned:
+                self._trouble(where, f"{cut[a]:.0%} of {a}, {cut[b]:.0%} of {b} cut, in silence")
+            if pair["decision"] == "open":
+                continue
+            if unlike or max(len(by[a]), len(by[b])) > 1:
+                self._trouble(where, f"{a} and {b} are {pair['decision']}: {by[a]}, {by[b]}, {cut}")
 
     def _look_at_the_end(self) -> None:
         content = state(self.run_dir).content
@@ -410,13 +507,24 @@ class Night:
         aside = [name for name, block in content["models"].items() if block["set_aside"]]
         if aside or len(content["models"]) != len(self.names):
             self._trouble("the end", f"models are missing: {aside}")
-        sure = (1 + content["confidence"]) / 2
         for pair in content["pairwise"]:
-            if max(pair["p"], 1 - pair["p"]) < sure:
+            if pair["decision"] != "decided" or self._is_another(content, pair):
                 continue
             a, b = (self.stage.mean(pair[side]) for side in "ab")
             self.pairs += 1
             self.wrong += (a > b) != (pair["p"] > 0.5)
+
+    def _is_another(self, content: Any, pair: Mapping[str, Any]) -> bool:
+        """Whether what answered in the end is not what the stage knows the score of."""
+        for name in (pair["a"], pair["b"]):
+            said = [self._said(name, i)[0] for i in content["models"][name]["items"]]
+            if sum(short or who != name for who, _, short in said) > 0.1 * len(said):
+                return True
+        return False
+
+
+def _is_billed(kind: str) -> bool:
+    return kind == "status 500" or kind.partition(" ")[0] in BILLED
 
 
 def rebuilt(run_dir: Path) -> Any:

@@ -6,13 +6,14 @@ import json
 import socket
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 #: Decides what a request gets: None for the answer, or ("status", 429), ("drop",), ("garbage",),
-#: ("empty",), ("hang", seconds), ("drip", seconds), ("say", status, body, headers).
+#: ("empty",), ("hang", seconds), ("drip", seconds), ("say", status, body, headers), ("cut",) after
+#: the answer was made, ("swap", another model), ("truncate",).
 Mood = Callable[[str, str, int], tuple | None]
 
 
@@ -54,6 +55,8 @@ class CompletionsServer:
         #: When each prompt was asked, in seconds of the epoch, and what became of it ("" is an
         #: answer, else the misbehaviour, as "status 503").
         self.log: list[tuple[float, str, str, str]] = []
+        #: Per (model, prompt): who answered, with which text, and whether it was cut at the limit.
+        self.said: dict[tuple[str, str], list[tuple[str, str, bool]]] = defaultdict(list)
         self.connections = 0
         self._lock = threading.Lock()
         outer = self
@@ -121,17 +124,24 @@ class CompletionsServer:
                 self.log += [(arrived, model, prompt, kind) for prompt in prompts]
             if mood is not None and not self._misbehave(handler, mood):
                 return
-            said = self.outputs.get(model, {})
-            texts = ["" if mood == ("empty",) else said.get(p, p) for p in prompts]
+            who = mood[1] if mood is not None and mood[0] == "swap" else model
+            short = mood == ("truncate",)
+            texts = ["" if mood == ("empty",) else self.outputs.get(who, {}).get(p, p)
+                     for p in prompts]  # fmt: skip
+            texts = [text[: len(text) // 2] if short else text for text in texts]
             with self._lock:
                 self.answered.update((model, p) for p in prompts)
+                for prompt, text in zip(prompts, texts):
+                    self.said[model, prompt].append((who, text, short))
+            end = {"finish_reason": "length" if short else "stop"}
             reply: dict[str, Any] = {
+                "model": who,
                 "choices": [
-                    {"index": i, "text": t, "logprobs": _logprobs(p)}
+                    {"index": i, "text": t, "logprobs": _logprobs(p), **end}
                     for i, (p, t) in enumerate(zip(body["prompt"], texts))
                 ]
                 if body.get("echo")
-                else [{"index": i, "text": t} for i, t in enumerate(texts)]
+                else [{"index": i, "text": t, **end} for i, t in enumerate(texts)],
             }
             reply |= self.says(model, sum(n for (m, _), n in self.answered.items() if m == model))
             if self.usage:
@@ -157,9 +167,14 @@ class CompletionsServer:
         elif kind == "drop":
             handler.connection.shutdown(socket.SHUT_RDWR)
             handler.close_connection = True
+        elif kind == "cut":
+            handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{"choices": [{"te')
+            handler.wfile.flush()
+            handler.connection.shutdown(socket.SHUT_RDWR)
+            handler.close_connection = True
         elif kind == "hang":
             time.sleep(mood[1])
-        return kind in ("empty", "hang", "drip")
+        return kind in ("empty", "hang", "drip", "swap", "truncate")
 
     def _reply(
         self,

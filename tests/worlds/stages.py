@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ test_split: test
 output_type: generate_until
 doc_to_text: "English phrase: {{{{source}}}}\\nGerman phrase:"
 doc_to_target: "{{{{reference}}}}"
+process_results: !function scoring.process_results
 generation_kwargs: {{until: ["\\n"]}}
 metric_list:
   - {{metric: chrf, aggregation: chrf, higher_is_better: true}}
@@ -46,6 +47,8 @@ class Stage:
     banks : sequence of Path or None
         Of which one may be drawn; None is no bank.
     metric : str
+    score : callable
+        Of an item and a text, on the metric's own scale.
     """
 
     task: str
@@ -55,6 +58,12 @@ class Stage:
     raw: Mapping[tuple[str, int], float]
     banks: tuple[Path | None, ...]
     metric: str
+    score: Callable[[int, str], float]
+
+    @property
+    def worst(self) -> str:
+        """The model with the lowest mean."""
+        return min(self.outputs, key=self.mean)
 
     def mean(self, model: str) -> float:
         """The full benchmark's score of a model."""
@@ -71,13 +80,17 @@ def made_stage(folder: Path) -> Stage:
     ]
     items = {PROMPT.format(id=i): i for i in range(bench.n_docs)}
     outputs = {name: bench.outputs[name] for name in HELD_OUT[1:]}
+
+    def score(item: int, text: str) -> float:
+        return sum(a == b for a, b in zip(text.split(), wanted[item])) / 10
+
     raw = {
-        (name, item): sum(a == b for a, b in zip(said[prompt].split(), wanted[item])) / 10
+        (name, item): score(item, said[prompt])
         for name, said in outputs.items()
         for prompt, item in items.items()
     }
     banks = (None, folder / "bank.json", folder / "default.bank.json")
-    return Stage(TASK, folder / "tasks", outputs, items, raw, banks, "share")
+    return Stage(TASK, folder / "tasks", outputs, items, raw, banks, "share", score)
 
 
 def real_stage(folder: Path, data: Path, n_items: int = 150) -> Stage:
@@ -100,6 +113,9 @@ def real_stage(folder: Path, data: Path, n_items: int = 150) -> Stage:
         rows = {r["source"]: r for r in map(json.loads, stream) if "\n" not in r["source"].strip()}
     chosen = list(rows.values())[:n_items]
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "scoring.py").write_text(
+        "def process_results(doc, results):\n    return {'chrf': (doc['reference'], results[0])}\n"
+    )
     file = folder / "rows.jsonl"
     with file.open("w", encoding="utf-8") as out:
         for row in chosen:
@@ -112,8 +128,12 @@ def real_stage(folder: Path, data: Path, n_items: int = 150) -> Stage:
     outputs = {
         name: {p: row["outputs"][name] for p, row in zip(prompts, chosen)} for name in SYSTEMS
     }
+
+    def score(item: int, text: str) -> float:
+        return sacrebleu.sentence_chrf(text, [chosen[item]["reference"]]).score
+
     raw = {
-        (name, i): sacrebleu.sentence_chrf(row["outputs"][name], [row["reference"]]).score
+        (name, i): score(i, row["outputs"][name])
         for name in SYSTEMS
         for i, row in enumerate(chosen)
     }
@@ -127,4 +147,4 @@ def real_stage(folder: Path, data: Path, n_items: int = 150) -> Stage:
         calibrate(table, method=method).save(folder / f"{method}.bank.json")
     banks = (None, folder / "paper.bank.json", folder / "default.bank.json")
     items = {prompt: i for i, prompt in enumerate(prompts)}
-    return Stage("real_outputs", folder, outputs, items, raw, banks, "chrf")
+    return Stage("real_outputs", folder, outputs, items, raw, banks, "chrf", score)

@@ -1,0 +1,91 @@
+"""Money in three columns, and how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import floor, log10
+from typing import Any
+
+#: The columns of a run's money: what a server bills by its own count, or a price per item states;
+#: what is taken to have been billed (tokens that we counted, an error that answered); what may
+#: have been billed (a connection that broke after the request was written, or was abandoned).
+BILLED, ASSUMED, UNKNOWN = COLUMNS = ("billed", "assumed", "unknown")
+
+
+def no_money() -> dict[str, float]:
+    """Nothing in any column."""
+    return dict.fromkeys(COLUMNS, 0.0)
+
+
+def dollars(amount: float) -> str:
+    """A sum of money with as many decimals as small sums need.
+
+    Examples
+    --------
+    >>> dollars(12.3456), dollars(0.0123), dollars(0)
+    ('$12.35', '$0.0123', '$0')
+    >>> dollars(0.00006933)
+    '$0.0000693'
+    """
+    if amount == 0:
+        return "$0"
+    if amount >= 1:
+        return f"${amount:,.2f}"
+    if amount >= 0.1:
+        return f"${amount:.3f}"
+    # Never in powers of ten: three significant figures, however many decimals that takes.
+    decimals = 2 - floor(log10(abs(amount)))
+    return "$" + f"{amount:.{decimals}f}".rstrip("0")
+
+
+def sum_of(rows: Iterable[Mapping[str, float]]) -> dict[str, float] | None:
+    """The sum of columns of money; None of none."""
+    paid = list(rows)
+    return {name: sum(one[name] for one in paid) for name in COLUMNS} if paid else None
+
+
+def spent_in_words(content: Mapping[str, Any]) -> list[str]:
+    """What a run took, a sentence for each column of money that holds something.
+
+    Parameters
+    ----------
+    content : mapping
+        As ``result.json`` has it.
+
+    Examples
+    --------
+    >>> money = {"billed": 1.5, "assumed": 0.25, "unknown": 0.0}
+    >>> spent_in_words({"cost_unit": "usd", "money": money, "seconds": 9.0, "models": {}})[0]
+    'Spent $1.75 in 9 s.'
+    """
+    columns, said = content.get("money"), []
+    if content.get("cost_unit") == "usd":
+        spent = f"Spent {{}} in {content['seconds']:.0f} s."
+        said += columns_in_words(columns or {**no_money(), BILLED: content["cost"]}, spent)
+        if any(b.get("tokens", {}).get("estimated") for b in content["models"].values()):
+            said.append("~ tokens estimated from the length of the texts, and so is the cost.")
+    elif columns:
+        said += columns_in_words(columns, "Spent {}, where the price is known.")
+    for name, block in content["models"].items():
+        if block.get("from_prior"):
+            said.append(
+                f"{name}: {block['from_prior']} of {block['n_items']} answers were given before "
+                "and cost nothing now."
+            )
+    return said
+
+
+def columns_in_words(columns: Mapping[str, float], spent: str = "Spent {}.") -> list[str]:
+    """A sum of money, and what of it no server has stated."""
+    said = [spent.format(dollars(columns[BILLED] + columns[ASSUMED]))]
+    if columns[ASSUMED]:
+        said.append(
+            f"{dollars(columns[ASSUMED])} of it is assumed: tokens that the server did not count, "
+            "and requests that ended in an error of the server or an unusable answer."
+        )
+    if columns[UNKNOWN]:
+        said.append(
+            f"Up to {dollars(columns[UNKNOWN])} more may have been billed, for requests that never "
+            "returned."
+        )
+    return said
