@@ -6,7 +6,6 @@ import os
 import runpy
 import shutil
 import signal
-import tempfile
 import threading
 from pathlib import Path
 
@@ -45,11 +44,12 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 
-# The index of the harness's task files is built once for all tests and their children.
+# The index of the harness's task files is built once for all tests, their children and later runs.
 QUICK = Path(__file__).parent / "quick"
 if "CCAT_TESTS_INDEX" not in os.environ:
-    kept = tempfile.TemporaryDirectory(prefix="ccat-tests-")
-    os.environ["CCAT_TESTS_INDEX"] = str(Path(kept.name) / "index.pickle")
+    kept = QUICK.parents[1] / ".pytest_cache"
+    kept.mkdir(exist_ok=True)
+    os.environ["CCAT_TESTS_INDEX"] = str(kept / "tasks.pickle")
     others = filter(None, [os.environ.get("PYTHONPATH")])
     os.environ["PYTHONPATH"] = os.pathsep.join([str(QUICK), *others])
     runpy.run_path(str(QUICK / "sitecustomize.py"))

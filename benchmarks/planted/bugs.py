@@ -378,11 +378,11 @@ BUGS: tuple[Bug, ...] = (
         ("tests/board/test_board.py",),
     ),
     Bug(
-        "models that are apart share their ranks on a leaderboard",
-        "lm_eval_ccat/report/board",
-        "float(ndtri((1.0 + confidence) / 2.0))\n    # Full",
-        "float(ndtri(confidence))\n    # Full",
-        ("tests/report/test_leaderboard_page.py",),
+        "models that are apart share their ranks on a board",
+        "lm_eval_ccat/board/standing",
+        "np.hypot(arms, arms[i])",
+        "arms + arms[i]",
+        ("tests/board/test_ranks_of_a_board.py",),
     ),
     Bug(
         "a probability is rounded to certainty",

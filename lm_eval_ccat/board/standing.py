@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from scipy.special import ndtri
+import numpy as np
+from numpy.typing import NDArray
 
 from ..bank import ItemBank
-from ..report.board import Row as ReportRow
-from ..report.board import ranked
 from .folder import Board
 from .ledger import FULL, Row
+
+Floats = NDArray[np.float64]
+Ranks = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -153,16 +155,39 @@ def lineage(bank: ItemBank) -> set[str]:
 
 
 def _in_order(board: Board, rows: list[Row]) -> list[Placed]:
-    """Rows with ranks; two models differ where their difference exceeds both arms together."""
-    z = float(ndtri(0.975))
-    higher = board.scale.higher_is_better
-    rows.sort(key=lambda r: (-r.score if higher else r.score, r.estimated, r.model))
-    plain = [
-        # `ranked` multiplies errors by the quantile, intervals bring theirs along.
-        ReportRow(
-            r.model, r.score, max(r.high - r.score, r.score - r.low) / z, r.items, r.estimated
-        )
-        for r in rows
-    ]
-    places = ranked(plain, board.scale, 0.95)
-    return [Placed(row, at.rank, at.best, at.worst) for row, at in zip(rows, places)]
+    sign = 1.0 if board.scale.higher_is_better else -1.0
+    rows.sort(key=lambda r: (-sign * r.score, r.estimated, r.model))
+    scores = sign * np.array([r.score for r in rows])
+    arms = np.array([max(r.high - r.score, r.score - r.low) for r in rows])
+    places = zip(rows, *(ranks.tolist() for ranks in rank_ranges(scores, arms)))
+    return [Placed(row, n, best, worst) for n, (row, best, worst) in enumerate(places, start=1)]
+
+
+def rank_ranges(scores: Floats, arms: Floats) -> tuple[Ranks, Ranks]:
+    """The best and the worst rank that each model may have.
+
+    Two models differ where their difference exceeds both arms of their intervals together.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_models,)
+        Higher is better.
+    arms : ndarray of shape (n_models,)
+        Half widths of the intervals; 0 for full results.
+
+    Examples
+    --------
+    >>> rank_ranges(np.array([0.5, 0.51]), np.array([0.0, 0.04]))
+    (array([1, 1]), array([2, 2]))
+    """
+    # Full results, of which a board has thousands, are apart from each other as they stand.
+    exact = arms == 0.0
+    full = np.sort(scores[exact])
+    better = len(full) - np.searchsorted(full, scores, side="right")
+    worse = np.searchsorted(full, scores, side="left")
+    for i in np.flatnonzero(~exact):
+        gap, apart = scores - scores[i], np.hypot(arms, arms[i])
+        better[i], worse[i] = np.sum(gap > apart), np.sum(-gap > apart)
+        better[exact] += -gap[exact] > apart[exact]
+        worse[exact] += gap[exact] > apart[exact]
+    return np.asarray(1 + better), np.asarray(len(scores) - worse)

@@ -30,6 +30,7 @@ REMOVED: dict[str, str] = {
     "scale": "calibrate --scale_items, which keeps the ends in the bank",
     "score-form": "bank form FORM --score LOGS",
     "setup": "score comet --setup",
+    "simulate --batch": "python benchmarks/order.py, in the source distribution",
     "validate": "lm_eval validate",
 }
 

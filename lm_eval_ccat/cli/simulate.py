@@ -86,7 +86,6 @@ _OPTIONS: tuple[tuple[str, Callable[[str], Any], Any, str, str], ...] = (
     ("items_per_model", _item_count, 20.0, "N", "budget in items per model, or 'none' to let the "
      "ranker stop by itself"),
     ("confidence", float, 0.95, "C", "two-sided"),
-    ("batch", int, 1, "B", "show beside each adaptive method the same asking B items at once"),
     ("warmup", int, None, "N", "first items of every model (default: 10; of several tasks a third "
      "of an even share)"),
     ("prices", str, None, "FILE", 'JSON {"model": price of one unit}'),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from ..errors import MetricError
@@ -16,11 +16,17 @@ KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 class _Split:
     """A tokenizer as rouge-score takes it."""
 
-    def __init__(self, split: Callable[[str], str]) -> None:
-        self._split = split
+    def __init__(self, tokens: Callable[[str], list[str]]) -> None:
+        self.tokenize = tokens
 
-    def tokenize(self, text: str) -> list[str]:
-        return self._split(text).split()
+
+class _Stemmer:
+    """The library's stemmer, which takes longer than all else: each word is stemmed once."""
+
+    def __init__(self) -> None:
+        from nltk.stem.porter import PorterStemmer
+
+        self.stem = lru_cache(2**16)(PorterStemmer().stem)
 
 
 @cache
@@ -29,8 +35,12 @@ def _scorer(kinds: tuple[str, ...], use_stemmer: bool, split: Callable[[str], st
         # rouge-score imports nltk, which wants a place for downloads even where it loads none.
         os.environ.setdefault("NLTK_DATA", tempfile.gettempdir())
     from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.tokenize import tokenize
 
-    return RougeScorer(list(kinds), use_stemmer, tokenizer=None if split is None else _Split(split))
+    if split is None:
+        stemmer = _Stemmer() if use_stemmer else None
+        return RougeScorer(list(kinds), tokenizer=_Split(lambda text: tokenize(text, stemmer)))
+    return RougeScorer(list(kinds), tokenizer=_Split(lambda text: split(text).split()))
 
 
 def rouge(

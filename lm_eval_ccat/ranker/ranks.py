@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ..visible import visible_name
 
@@ -34,24 +35,39 @@ def order_in_words(
     >>> order_in_words(["A", "B", "C"], [("A", "B", "C")], [("A", "C")], ranges)
     'A (1 to 2) >~ B (1 to 3) >~ C (2 to 3)'
     """
-    group_of = {m: g for g in ties for m in g}
-    chained = {id(group_of[a]) for a, b in separated if a in group_of}
 
-    def ranked(model: str) -> str:
+    def shown(model: str, chained: bool) -> str:
         best, worst = (ranges or {}).get(model, (0, 0))
-        name = visible_name(model)
-        return f"{name} ({best} to {worst})" if best < worst else name
+        return visible_name(model) + f" ({best} to {worst})" * (chained and best < worst)
 
-    parts: list[str] = []
-    done: set[str] = set()
-    for model in order:
-        if model in done:
-            continue
-        group = group_of.get(model, (model,))
-        done.update(group)
-        if id(group) in chained:
-            parts.append(" >~ ".join(map(ranked, group)))
+    line = ""
+    for part in order_parts(order, ties, separated):
+        names = ", ".join(shown(m, part.chained) for m in part.models)
+        line += part.joint + (f"{{{names}}}" if len(part.models) > 1 else names)
+    return line
+
+
+class Part(NamedTuple):
+    """A part of the order: models that share a place, and what joins them to the part before."""
+
+    joint: str
+    models: tuple[str, ...]
+    chained: bool = False
+
+
+def order_parts(
+    order: Sequence[str],
+    ties: Iterable[Sequence[str]],
+    separated: Iterable[Sequence[str]] = (),
+) -> Iterator[Part]:
+    """The parts of the order; parameters as above. A chain has a part for each of its models."""
+    group_of = {m: tuple(g) for g in ties for m in g}
+    chained = {group_of[a] for a, _ in separated if a in group_of}
+    joint = ""
+    for group in dict.fromkeys(group_of.get(m, (m,)) for m in order):
+        if group in chained:
+            for n, model in enumerate(group):
+                yield Part(" >~ " if n else joint, (model,), True)
         else:
-            shown = [visible_name(m) for m in group]
-            parts.append("{" + ", ".join(shown) + "}" if len(shown) > 1 else shown[0])
-    return " > ".join(parts)
+            yield Part(joint, group)
+        joint = " > "

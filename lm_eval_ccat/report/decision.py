@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ..money import dollars
+from ..ranker.ranks import order_parts
 from .axes import between
 from .tables import model_cells
 from .words import one_look, probability
@@ -22,37 +23,17 @@ def chain(result: Mapping[str, Any], most: int = IN_WORDS) -> list[dict[str, Any
     It reads as `Ranking.in_words`: models that are all open to each other or equivalent share a
     part; a run in which some pair is decided is a chain of parts joined by ``>~``.
     """
-    order, models = list(result["order"]), result["models"]
-    chained = {m for pair in result.get("separated_within_ties", []) for m in pair}
     parts: list[dict[str, Any]] = []
-
-    def add(joint: str, names: Sequence[str], ranks: str = "") -> None:
-        parts.append({"joint": joint, "names": list(names), "ranks": ranks})
-
-    group_of = {m: tuple(g) for g in result["ties"] for m in g}
-    done: set[str] = set()
-    for model in order:
-        if model in done:
-            continue
-        group = group_of.get(model, (model,))
-        done.update(group)
-        if not chained & set(group):
-            add(">", group)
-            continue
-        for n, m in enumerate(group):
-            best, worst = models[m].get("rank_range") or (0, 0)
-            add(">~" if n else ">", [m], f"({best} to {worst})" if best < worst else "")
-    return _first_of(parts, most)
-
-
-def _first_of(parts: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    made = []
-    for part in parts:
+    apart = result.get("separated_within_ties", ())
+    for part in order_parts(result["order"], result["ties"], apart):
         if most <= 0:
             break
-        made.append({**part, "names": part["names"][:most]})
-        most -= len(part["names"])
-    return made
+        best, worst = result["models"][part.models[0]].get("rank_range") or (0, 0)
+        ranks = f"({best} to {worst})" if part.chained and best < worst else ""
+        names = list(part.models[:most])
+        parts.append({"joint": part.joint.strip() or ">", "names": names, "ranks": ranks})
+        most -= len(names)
+    return parts
 
 
 def rank_rows(result: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UsageError
@@ -33,8 +33,6 @@ class Method:
     as_long_as : str, optional
         For ``fixed``: give every model as many items as the method of this name, which stands
         before it, gave the model it tested longest on the same fold with the same seed.
-    batch : int
-        Items asked at once, before the answers to any are told.
     holdout_range : bool
         Rescale by the range of the held-out models' own scores, as the paper's authors do. It
         looks at what is to be predicted; only for ``bank="paper"``, and only to compare.
@@ -53,7 +51,6 @@ class Method:
     own_budget: bool = False
     as_long_as: str | None = None
     holdout_range: bool = False
-    batch: int = 1
 
     @property
     def drives_ranker(self) -> bool:
@@ -100,26 +97,6 @@ def named(name: str) -> Method:
         everything = [*known, *METHODS]
         raise UsageError(f"no method {name!r}{did_you_mean(name, everything)}")
     return Method(name, "ranker", name)
-
-
-def with_batches(methods: Sequence[Method], batch: int) -> tuple[Method, ...]:
-    """Each method, and beside each that asks as it goes the same in batches.
-
-    Raises
-    ------
-    UsageError
-        ``batch`` is below 1.
-    """
-    if batch < 1:
-        raise UsageError(f"batch {batch}: at least 1 is needed")
-    if batch == 1:
-        return tuple(methods)
-    found: list[Method] = []
-    for method in methods:
-        found.append(method)
-        if method.drives_ranker and method.as_long_as is None:
-            found.append(replace(method, name=f"{method.name}, batches of {batch}", batch=batch))
-    return tuple(found)
 
 
 def chosen_methods(methods: Sequence[str | Method]) -> tuple[Method, ...]:

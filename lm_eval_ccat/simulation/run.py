@@ -18,7 +18,7 @@ from ..scores import ScoreTable
 from ..shown import Grid, Shown
 from .benchmark import Benchmark, item_units
 from .folds import calibration_set, hold_outs, own_sets
-from .methods import Method, chosen_methods, with_batches
+from .methods import Method, chosen_methods
 from .outcome import Outcome
 from .protocol import Fold, Prices, Protocol, prices_by_seed, spending_levels
 from .stage import replay_fold
@@ -118,7 +118,6 @@ def simulate(
     tested: ScoreTable | Mapping[str, ScoreTable] | None = None,
     spend: str = "budget",
     kind: str = "random",
-    batch: int = 1,
     seed: int = 0,
     processes: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
@@ -181,9 +180,6 @@ def simulate(
     kind : {"random", "frontier", "family"}
         Which models are held out: any; the best third, and only models below it calibrate; whole
         families by the first part of the models' names.
-    batch : int
-        Above 1, methods that ask as they go stand in the result a second time, asking so many
-        items at once: what the batch's answers tell is not used to choose among them.
     seed : int
         Of the partitions and of the draw of calibration models.
     processes : int, optional
@@ -213,7 +209,7 @@ def simulate(
     >>> sorted(found.summary)
     ['paper', 'random']
     """
-    chosen = with_batches(chosen_methods(methods), batch)
+    chosen = chosen_methods(methods)
     if seeds < 1:
         raise UsageError(f"seeds {seeds}: at least 1 is needed")
     if not 0 < confidence < 1:
@@ -307,7 +303,6 @@ def simulate(
             "item_scaling": item_scaling,
             "spend": spend,
             "kind": "given" if holdouts is not None else kind,
-            "batch": batch,
             "prices": _prices_in_words(prices, spend),
             "units": "1 each" if units is None or spend == "fixed" else units_column or "given",
             "seed": seed,

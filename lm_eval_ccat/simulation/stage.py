@@ -178,7 +178,7 @@ class Stage:
             if method.kind == "fixed":
                 self._in_turn(ranker, prices, np.inf if budget is None else budget)
             while method.kind != "fixed" and not ranker.done:
-                self._tell(ranker, ranker.ask(method.batch))
+                self._tell(ranker, ranker.ask())
             return self._outcome(run, ranker)
         price = np.array([prices[model] for model in self.fold.holdout])
         most_spent = np.inf if budget is None else budget
@@ -274,11 +274,10 @@ class Stage:
         ranker = self._ranker(method, seed, prices, np.ones(len(self.column)), None, own)
         outcomes, had = [], 0
         for level in levels:
-            while had < level:
-                step = min(method.batch, level - had)
+            for _ in range(level - had):
                 for model in self.fold.holdout:
-                    self._tell(ranker, ranker.ask(step, model=model))
-                had += step
+                    self._tell(ranker, ranker.ask(model=model))
+            had = level
             outcomes.append(self._outcome({**run, "items_per_model": level}, ranker))
         return outcomes
 

@@ -333,22 +333,6 @@ def test_a_level_is_looked_at_as_if_it_were_the_end():
     assert [r["tau"] for r in many.runs] == [r["tau"] for r in one.runs]
 
 
-def test_batches_ask_before_they_know_and_stand_beside_single_items(monkeypatch):
-    asked = []
-    original = Ranker.ask
-
-    def ask(self, n=1, model=None):
-        asked.append(n)
-        return original(self, n, model)
-
-    monkeypatch.setattr(Ranker, "ask", ask)
-    found = simulate(made(n_models=8), ["sample", "common"], folds=2, batch=8, processes=1)
-    assert set(asked) == {1, 8} and found.settings["batch"] == 8
-    assert list(found.summary) == ["sample", "sample, batches of 8", "common"]
-    with pytest.raises(UsageError, match="batch 0"):
-        simulate(made(n_models=8), ["sample"], batch=0)
-
-
 def test_three_models_and_no_others_are_ranked_by_what_calibrates_nothing():
     table = made(n_models=3)
     found = simulate(table, ["sample", "paired", "common"], holdout=3, seeds=2, processes=1)

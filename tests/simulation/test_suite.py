@@ -139,7 +139,7 @@ def test_every_method_and_option_of_one_task_takes_several(tmp_path):
     units = {(t, d): 2.0 for t, x in several.items() for d in x.doc_ids}
     methods = ["paper", "sample", "random", "common", "limit", "static", "fixed", "paired",
                "paired_difference"]  # fmt: skip
-    how = dict(folds=2, units=units, item_scaling=True, batch=2, processes=1, weights="equal")
+    how = dict(folds=2, units=units, item_scaling=True, processes=1, weights="equal")
     within = simulate(several, methods, items_per_model=20, **how)
     assert {r["method"] for r in within.runs} >= set(methods)
     for run in within.runs:
