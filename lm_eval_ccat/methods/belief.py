@@ -157,14 +157,13 @@ class Belief:
 
     @cached_property
     def on_scores(self) -> Belief:
-        """The same on the scale of scores, by the delta method; itself where it is so already."""
+        """The same on the scale of scores, by the delta method; itself where it is so already.
+
+        A difference has the mean slope of both, so that it is as sure on either scale.
+        """
         if self.score is None or self.slope is None:
             return self
-        own, s = self.variance.diagonal(), self.slope
-        shared = 0.5 * (own[:, None] + own - self.variance)
-        square = s * s * own
-        variance = square[:, None] + square - 2.0 * np.outer(s, s) * shared
-        np.fill_diagonal(variance, square)
+        variance = (0.5 * (self.slope[:, None] + self.slope)) ** 2 * self.variance
         r = self.references
         if r is not None:
             r = replace(r, location=r.estimate, variance=r.error**2)

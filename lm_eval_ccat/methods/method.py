@@ -90,7 +90,7 @@ def _fits_nothing(bank: ItemBank, table: ScoreTable) -> tuple[Floats, Floats, Fl
     raise BankError(f"a bank of method {bank.method!r} fits no scores")
 
 
-_OF_RANKER = ("min_difference", "placing")
+_OF_RANKER = ("min_difference", "placing", "looks")
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Method:
         One line for ``--help``.
     policy : callable
         ``(bank, n_models, *, seed=0, ...) -> Policy``: the ranking side. What else it takes by
-        keyword are the options of a `Ranker` of this method, ``min_difference`` and
+        keyword are the options of a `Ranker` of this method, ``min_difference``, ``looks`` and
         ``placing`` (whether there are reference models) aside, which are the ranker's own.
     calibrate : callable
         ``(table, *, ...) -> Fitted``: parameters fitted to a score table. What it takes by keyword
@@ -195,10 +195,11 @@ class Method:
         seed: int,
         min_difference: float,
         placing: bool = False,
+        looks: str = "every",
         **options: Any,
     ) -> Policy:
         """The policy of a ranking; `placing` says that it is one among reference models."""
-        own = dict(zip(_OF_RANKER, (min_difference, placing)))
+        own = dict(zip(_OF_RANKER, (min_difference, placing, looks)))
         taken = {k: v for k, v in own.items() if k in _keywords(self.policy)}
         return self.policy(bank, n_models, seed=seed, **taken, **options)
 

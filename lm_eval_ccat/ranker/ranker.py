@@ -183,7 +183,8 @@ class Ranker:
             if chosen.name not in given:
                 given[chosen.name] = checked_options(chosen, options)
             of = given[chosen.name]
-            return chosen.rank(outcome.bank, n_models, self.seed, near, known is not None, **of)
+            placing = known is not None
+            return chosen.rank(outcome.bank, n_models, self.seed, near, placing, looks, **of)
 
         self._parts = Parts(contents, len(prices), policy_of)
         units = contents.units(units)

@@ -267,6 +267,7 @@ class Stage:
         own = {
             "warmup": min(first, levels[0] // len(banks)),
             "stop": "limits",
+            "looks": "one",
             "max_items": max(min(levels[-1], sum(int(b.kept.sum()) for b in banks)), 1),
         }
         prices = dict.fromkeys(self.fold.holdout, 1.0)

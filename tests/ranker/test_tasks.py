@@ -200,10 +200,13 @@ def test_unknown_tasks_and_models_are_named():
 
 def test_the_error_of_a_difference_is_that_of_the_weighted_sum():
     weights = {"small": 3.0, "middle": 1.0, "large": 1.0}
-    ranker = Ranker(banks_of("paper"), dict.fromkeys(NAMES, 1.0), weights=weights, budget=90)
+    models = dict.fromkeys(NAMES, 1.0)
+    ranker = Ranker(banks_of("paper"), models, weights=weights, budget=90, looks="one")
     result = drive(ranker)
-    for a, b in (("a", "b"), ("b", "d")):  # errors of "paper" are independent of each other
-        error = math.hypot(result.standard_errors[a], result.standard_errors[b])
+    of = [(w / 5.0, result.tasks[t].verdicts.belief.on_scores) for t, w in weights.items()]
+    for a, b in ((0, 1), (1, 3)):  # tasks are other items: their errors add
+        error = math.sqrt(sum(w * w * belief.variance[a, b] for w, belief in of))
+        a, b = NAMES[a], NAMES[b]
         z = (result.estimates[a] - result.estimates[b]) / error
         assert result.pairwise[a, b] == pytest.approx(float(ndtr(z)), rel=1e-9)
 

@@ -6,8 +6,8 @@ from ...bank.bank import ItemBank
 from ...errors import BankError
 from ..method import Method
 from ..required import require_parts
-from .calibration import fit
 from .curves import fitted_scores, stretched_curves, unstretched_curves
+from .misfit import calibrated
 from .policy import PaperPolicy
 from .update import absorb
 
@@ -22,7 +22,7 @@ METHOD = Method(
     name="paper",
     summary="exactly the paper, for comparison: one difficulty per item, one noise per bank",
     policy=PaperPolicy,
-    calibrate=fit,
+    calibrate=calibrated,
     requires=_requires,
     curves=unstretched_curves,
     test_curves=stretched_curves,

@@ -11,6 +11,7 @@ from ...bank import ItemBank
 from ..belief import BENCHMARK, Belief, References
 from ..policy import Choice, Description, Floats, Mask, Policy
 from .calibration import CLIP, expected_score
+from .misfit import Misfit
 from .rescaling import rescaling_of
 from .test import PaperTest
 
@@ -33,6 +34,9 @@ class PaperPolicy(Policy):
         Rescale scores by this range in place of the bank's.
     jitter : bool, optional
         As :class:`~.test.PaperTest` has it.
+    looks : {"every", "one"}, optional
+        Under "one" errors are the paper's; else they are widened by what models left out of the
+        calibration showed (:class:`~.misfit.Misfit`).
     """
 
     warmup_ignores_budget = True
@@ -48,8 +52,10 @@ class PaperPolicy(Policy):
         information: str = "first",
         score_range: tuple[float, float] | None = None,
         jitter: bool = False,
+        looks: str = "one",
     ) -> None:
         self._bank = bank
+        self._misfit = Misfit.of(bank) if looks == "every" else None
         self._options: dict[str, Any] = {
             "information": information,
             "score_range": score_range,
@@ -70,7 +76,7 @@ class PaperPolicy(Policy):
     def belief(self, question: str = BENCHMARK) -> Belief:
         """Of abilities; their errors are those of a population, whatever the question."""
         tests = self.tests
-        return Belief.independent(
+        found = Belief.independent(
             [t.ability for t in tests],
             [t.ability_error for t in tests],
             n=[len(t.seen) for t in tests],
@@ -79,6 +85,7 @@ class PaperPolicy(Policy):
             slope=np.array([t.slope for t in tests]),
             question=question,
         )
+        return found if self._misfit is None else self._misfit.widen(found)
 
     def expected(self, model: int) -> Floats:
         return self.tests[model].expected()

@@ -56,9 +56,6 @@ class PaperTest:
         Items administered.
     ability, precision : float
         In logits.
-    estimate, slope : float
-        Estimated mean score over the items kept, on [0, 1], and what it moves by when the ability
-        moves by 1.
 
     Notes
     -----
@@ -89,14 +86,25 @@ class PaperTest:
         self._lots = lots(seed, bank.n_items)
         rng = np.random.default_rng([*seed, 8])
         self._moves = rng.uniform(-1.0, 1.0, bank.n_items) if jitter else None
-        self._expect()
+        self._at: tuple[float, Floats] | None = None
 
-    def _expect(self) -> None:
+    @property
+    def _mu(self) -> Floats:
         """Expected scores at the current ability, on the scale of the response model."""
-        self._mu = expected_score(self.ability, self._difficulty)
-        self.estimate = float(self.expected()[self._kept].mean())
-        mu, span = self._mu[self._kept], self.rescaling.span
-        self.slope = float(span * (mu * (1.0 - mu)).mean())
+        if self._at is None or self._at[0] != self.ability:
+            self._at = self.ability, expected_score(self.ability, self._difficulty)
+        return self._at[1]
+
+    @property
+    def estimate(self) -> float:
+        """Estimated mean score over the items kept, on [0, 1]."""
+        return float(self.expected()[self._kept].mean())
+
+    @property
+    def slope(self) -> float:
+        """What `estimate` moves by when the ability moves by 1."""
+        mu = self._mu[self._kept]
+        return float(self.rescaling.span * (mu * (1.0 - mu)).mean())
 
     @property
     def ability_error(self) -> float:
@@ -153,4 +161,3 @@ class PaperTest:
         mu = float(expected_score(self.ability, self._moved()[item]))
         self.precision += mu * (1.0 - mu) / self._k
         self.ability += (self.rescaling.apply(score) - mu) / (self._k * self.precision)
-        self._expect()
