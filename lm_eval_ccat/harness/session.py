@@ -8,6 +8,7 @@ Where prompts cannot depend on the order (zero-shot, fixed examples), only chose
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -119,9 +120,24 @@ class TaskSession:
         self._instances = internals.Requests(self.task, self.lm, self.options, self.fewshot_seed)
         self._docs = self._instances.docs
         self._scoring = threading.Lock()
+        self._bind()
+
+    def _bind(self) -> None:
         self._batch: int | None = None
         self._tokens = internals.token_counter(self.lm) if self.count_tokens else None
         self.settle_batch()
+
+    def bound(self, lm: Any, count_tokens: bool) -> TaskSession:
+        """The same task with another model, whose documents, requests and scoring are shared.
+
+        Not where a model's chat template shapes the requests.
+        """
+        refuse_unsupported(self.task, lm)
+        announce(lm)
+        other = copy.copy(self)
+        other.lm, other.count_tokens = lm, count_tokens
+        other._bind()
+        return other
 
     # -- what there is ------------------------------------------------------------------------
 
@@ -135,14 +151,10 @@ class TaskSession:
         """Every document of the task, in the harness's numbering."""
         return tuple(self._instances)
 
-    @cached_property
+    @property
     def doc_hashes(self) -> tuple[str, ...]:
         """The harness's ``doc_hash`` of each of `doc_ids`."""
-        return tuple(map(internals.document_hash, self._instances.documents()))
-
-    @cached_property
-    def _hash_of(self) -> dict[int, str]:
-        return dict(zip(self.doc_ids, self.doc_hashes))
+        return tuple(self._instances.hashes.values())
 
     @property
     def filters(self) -> list[str]:
@@ -157,6 +169,11 @@ class TaskSession:
     @property
     def _metrics(self) -> list[str]:
         return internals.metric_names(self.task)
+
+    @property
+    def judged(self) -> bool:
+        """Whether a judge is among what scores it."""
+        return any(name.startswith("judge") for name in self._metrics)
 
     @property
     def _generates(self) -> bool:
@@ -239,7 +256,7 @@ class TaskSession:
         Exception
             Whatever the model or the task raises; no document of the call then counts.
         """
-        groups = [self._instances[doc_id] for doc_id in doc_ids]
+        groups = [list(map(internals.unasked, self._instances[doc_id])) for doc_id in doc_ids]
         requests = [instance for group in groups for instance in group]
         if not requests:
             return []
@@ -285,7 +302,7 @@ class TaskSession:
         samples: dict[str, dict[str, Any]] = {}
         for name in self.filters:
             # A fresh row for each pipeline, as the harness reads it: tasks may write into it.
-            doc, doc_hash = self._docs[doc_id], self._hash_of[doc_id]
+            doc, doc_hash = self._docs[doc_id], self._instances.hashes[doc_id]
             row, metrics = internals.sample_row(self.task, doc_id, doc, group, name, doc_hash)
             samples[name] = row
             values.update({(metric, name): value for metric, value in metrics.items()})

@@ -351,6 +351,9 @@ class HarnessModel(SessionModel):
     measured : mapping of task to (mapping of name to Outcome)
     check : callable, optional
         Called with each open session; raises where the bank does not fit.
+    shared : mapping of task to TaskSession, optional
+        Tasks that are loaded already, without a chat template: not loaded again where none is
+        applied and no judge scores, whose calls for one model would wait for those for another.
     """
 
     def __init__(
@@ -359,6 +362,7 @@ class HarnessModel(SessionModel):
         spec: Spec,
         measured: Measured,
         check: Callable[[TaskSession], object] | None = None,
+        shared: Mapping[str, TaskSession] | None = None,
     ) -> None:
         super().__init__(entry.name, entry.price, measured, {})
         self.entry = entry
@@ -368,6 +372,7 @@ class HarnessModel(SessionModel):
         self.slots = entry.concurrency or 1
         self._spec = spec
         self._check = check
+        self._shared = shared or {}
 
     def open(self) -> None:
         """Load the model and bind it to the tasks; the second time only load the model."""
@@ -389,7 +394,11 @@ class HarnessModel(SessionModel):
         self.set_width(lm, self.entry.concurrency)
 
     def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
-        return open_tasks(self._spec, lm, count_tokens=self.price.by_tokens)[0]
+        counts, templated = self.price.by_tokens, self._spec.harness.get("apply_chat_template")
+        judged = any(s.judged for s in self._shared.values())
+        if self._shared and not (templated or judged):
+            return {name: s.bound(lm, counts) for name, s in self._shared.items()}
+        return open_tasks(self._spec, lm, count_tokens=counts)[0]
 
     def _make_lm(self) -> Any:
         register_models()

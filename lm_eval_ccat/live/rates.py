@@ -18,6 +18,10 @@ BELOW, GROWTH = 0.95, 0.0019
 #: Growth by each answer before the limit is measured, and the most after; it doubles with every so
 #: many answers without a refusal, for a limit that was measured too low.
 SEARCH, PATIENCE = 0.05, 40
+#: Answers until the next refusal, for each that the pause after one costs.
+WORTH = 10.0
+#: Most requests that are saved up in a pause.
+BURST = 32.0
 #: Answers between two refusals that measure a limit.
 ENOUGH = 4
 #: Requests at once at the start.
@@ -47,7 +51,7 @@ class Pace:
         self._growth = SEARCH
         self._next = -math.inf
         self._pause = -math.inf
-        self._burst = 1.0
+        self._burst, self._most = 1.0, BURST
 
     def wait(self, now: float, in_flight: int) -> float:
         """Seconds until a request may go out, 0 if one may go now; infinite: after an answer."""
@@ -84,13 +88,20 @@ class Pace:
             since = self._refusal if self._refusal is not None else self._began
             seconds = max(now - (now if since is None else since), 0.05)
             measured = self._accepted / seconds
+            if self._burst > 2.0:  # the pause, and what was saved up in it, say nothing of the rate
+                after = max(now - self._pause, 0.25 * seconds)
+                measured = max(measured, (self._accepted - self._burst) / after)
             if self._refusal is None:
                 self.rate = max(measured, 1.0 / seconds)
+            elif 2.0 < self._burst >= self._accepted:
+                self._most = max(1.0, 0.8 * self._accepted)  # more was saved up than is taken
             elif self._accepted >= ENOUGH:
                 self.rate, self._growth = BELOW * measured, GROWTH
             else:
                 self.rate *= 0.7
             self._refusal, self._accepted = now, 0
-            self._burst = max(1.0, min(self.rate * (pause or 0.0), 32.0))
+            lost = self.rate * (pause or 0.0)
+            self._growth = min(self._growth, -math.log(BELOW) / max(WORTH * lost, 1.0))
+            self._burst = max(1.0, min(lost, self._most))
         self._pause = max(self._pause, now + (1.0 / self.rate if pause is None else pause))
         self._next = max(self._next, now)

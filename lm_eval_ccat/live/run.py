@@ -155,7 +155,10 @@ class Run:
                     warned.add(warning)
                     observer.warn(warning)
 
-        return [HarnessModel(entry, plan.spec, plan.measured, check) for entry in self.asked]
+        return [
+            HarnessModel(entry, plan.spec, plan.measured, check, plan.sessions)
+            for entry in self.asked
+        ]
 
     def _close_models(self) -> None:
         """Free connections, weights, and GPUs that actors hold."""

@@ -1,40 +1,77 @@
-"""How fast requests go out to a server that refuses them."""
+"""How fast requests go out to a server that limits their rate."""
 
 from __future__ import annotations
+
+import heapq
+import math
+import random
+
+import pytest
 
 from lm_eval_ccat.live.rates import Pace
 
 
-def refused_at(second: float, *, then: int = 0) -> Pace:
-    """Ten requests in the first second, a refusal at its end; `then` answers and a refusal more."""
+def share_and_refusals(
+    rate: float, burst: float, whole_seconds: bool, latency: float = 0.5, seconds: float = 900.0
+) -> tuple[float, float]:
+    """Of a token bucket's rate what is used, and the share of 429s; 16 requests at once."""
+    rng, pace = random.Random(0), Pace()
+    tokens, filled, now, wire, taken, refused = burst, 0.0, 0.0, 0, 0, 0
+    events: list[tuple[float, str, float, float | None]] = []
+    while now < seconds:
+        while wire < 16 and pace.wait(now, wire) <= 0.0:
+            pace.sent(now)
+            wire += 1
+            heapq.heappush(events, (now + 0.03 * rng.lognormvariate(0.0, 0.3), "there", now, None))
+        wait = pace.wait(now, wire) if wire < 16 else math.inf
+        if not events or now + wait < events[0][0]:
+            now += wait
+            continue
+        now, what, sent, pause = heapq.heappop(events)
+        if what == "there":
+            tokens, filled = min(burst, tokens + rate * (now - filled)), now
+            if tokens >= 1.0:
+                tokens -= 1.0
+                heapq.heappush(events, (now + latency * rng.lognormvariate(0, 0.5), "", sent, None))
+            else:
+                asked = math.ceil((1.0 - tokens) / rate) if whole_seconds else None
+                heapq.heappush(events, (now + 0.03, "no", sent, asked))
+            continue
+        wire -= 1
+        if what == "no":
+            refused += 1
+            pace.refused(now, sent, pause)
+        else:
+            taken += 1
+            pace.answered(now)
+    return taken / (rate * seconds + burst), refused / (taken + refused)
+
+
+@pytest.mark.parametrize("whole_seconds", [False, True])
+@pytest.mark.parametrize(("rate", "burst"), [(2.0, 10.0), (10.0, 10.0), (20.0, 60.0)])
+def test_a_token_bucket_is_used_and_seldom_refuses(
+    rate: float, burst: float, whole_seconds: bool
+) -> None:
+    share, refusals = share_and_refusals(rate, burst, whole_seconds)
+    assert share >= 0.9 and refusals < 0.03
+
+
+def test_a_pause_of_whole_seconds_does_not_starve_a_small_bucket() -> None:
+    """A pause of a second at 30 a second and a bucket of 10 wastes 20 requests, so it is rare."""
+    share, refusals = share_and_refusals(30.0, 10.0, True, latency=0.3)
+    assert share >= 0.75 and refusals < 0.03
+
+
+def test_refusals_of_requests_under_way_at_the_last_one_are_one_event() -> None:
     pace = Pace()
     for i in range(10):
         pace.sent(i / 10)
         pace.answered(i / 10 + 0.05)
     pace.refused(1.0, sent=0.95)
-    for i in range(then):
-        pace.sent(1.0 + i * second)
-        pace.answered(1.0 + i * second)
-    return pace
-
-
-def test_the_first_refusal_measures_the_rate_that_was_taken():
-    assert refused_at(1.0).rate == 10.0  # ten answers in a second
-
-
-def test_a_server_that_refuses_again_at_once_is_asked_more_seldom():
-    pace = refused_at(1.0)
-    before = pace.rate
+    assert pace.rate == 10.0  # ten answers in a second
     pace.sent(2.0)
     pace.refused(2.1, sent=2.0)
-    assert pace.rate < before
     again = pace.rate
-    pace.refused(2.2, sent=2.05)  # under way at that refusal: the same event
+    assert again < 10.0
+    pace.refused(2.2, sent=2.05)
     assert pace.rate == again
-
-
-def test_answers_between_two_refusals_measure_the_limit_anew():
-    pace = refused_at(1.0, then=8)  # eight answers in the eight seconds since
-    pace.sent(9.0)
-    pace.refused(9.0, sent=9.0)
-    assert 0.9 <= pace.rate < 1.0

@@ -8,9 +8,11 @@ draws of the documents before are made again, without their prompts.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...errors import HarnessError
@@ -53,6 +55,7 @@ class Requests(Mapping[int, list[Any]]):
         self._groups: dict[int, list[Any]] = {}
         self._draws: _Draws | None = None
         with _BUILDING:
+            _compile_templates_once()
             if fewshot_seed is not None:
                 theirs.set_fewshot_seed(task, fewshot_seed)
             self.docs: Any = theirs.documents(task)
@@ -84,11 +87,23 @@ class Requests(Mapping[int, list[Any]]):
     def __len__(self) -> int:
         return len(self.docs) if self._alone else len(self._groups)
 
-    def documents(self) -> Iterator[Any]:
-        """The documents as their hashes are taken, in the order of iteration."""
-        if self._alone:
-            return iter(self.docs)
-        return (group[0].doc for group in self._groups.values())
+    @functools.cached_property
+    def hashes(self) -> dict[int, str]:
+        """The harness's hash of each document, in the order of iteration."""
+        whole = (group[0].doc for group in self._groups.values())
+        return dict(zip(self, map(theirs.document_hash, self.docs if self._alone else whole)))
+
+
+def unasked(instance: Any) -> Any:
+    """A request like this one, without an answer: one is asked at several models, or twice."""
+    return replace(instance, resps=[], filtered_resps={})
+
+
+def _compile_templates_once() -> None:
+    """The harness compiles a template anew for every document."""
+    templates = resolve("lm_eval.utils:env")
+    if inspect.ismethod(templates.from_string):
+        templates.from_string = functools.lru_cache(256)(templates.from_string)
 
 
 def builds_alone(task: Any, options: Mapping[str, Any]) -> bool:

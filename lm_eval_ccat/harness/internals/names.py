@@ -51,6 +51,7 @@ NAMES = (
     "lm_eval.tasks._yaml_loader:load_yaml",
     "lm_eval.tasks:TaskManager",
     "lm_eval.tasks:__file__",
+    "lm_eval.utils:env",
     "lm_eval.utils:handle_non_serializable",
     "lm_eval.utils:hash_dict_images",
     "lm_eval.utils:hash_string",
@@ -144,6 +145,7 @@ PATCHED = {
     "lm_eval.models.api_models:TemplateAPI.parse_generations": "of one model, to hear its server",
     "lm_eval.models.api_models:TemplateAPI.parse_logprobs": "of one model, to hear its server",
     "lm_eval.models.api_models:TemplateAPI.max_retries": "of one model, whose retries are ours",
+    "lm_eval.utils:env.from_string": "for good: it keeps templates that it has compiled",
     "lm_eval.models.huggingface:HFLM.batch_size_per_gpu": "of one model, once its size is found",
 }
 

@@ -89,8 +89,8 @@ def task_manager(
     """An index of tasks in which names can be found.
 
     The harness's own task files are left out where each name is a file, a task or group of
-    `include_path` (which goes before the harness's own of that name), or a task that one file of
-    the harness defines.
+    `include_path` (which goes before the harness's own of that name), or a task or group that
+    files of the harness define.
 
     Raises
     ------
@@ -132,10 +132,7 @@ def _is_whole(index: Mapping[str, Any], name: Any) -> bool:
     entry = index.get(name)
     if entry is None or entry.kind.name != "GROUP":
         return entry is not None and entry.kind.name in ("TASK", "PY_TASK")
-    stated = (entry.cfg or {}).get("task")
-    members = stated if isinstance(stated, list) else [stated]
-    names = [m.get("task") if isinstance(m, Mapping) else m for m in members]
-    return all(isinstance(n, str) and _is_whole(index, n) for n in names)
+    return all(isinstance(n, str) and _is_whole(index, n) for n in _members(entry.cfg))
 
 
 def _is_a_name(text: str) -> bool:
@@ -144,10 +141,9 @@ def _is_a_name(text: str) -> bool:
 
 
 def _stock_files(names: Sequence[str], others: Sequence[str]) -> dict[str, Path] | None:
-    """The harness's own files of tasks that one of them defines.
+    """The harness's own files of tasks, and of groups with their members, each in one file.
 
-    None where a name may be a group's or a tag's, or stands in several files: only the whole index
-    tells.
+    None where a name may be a tag's, or stands in several files: only the whole index tells.
 
     Raises
     ------
@@ -170,17 +166,40 @@ def _stock_files(names: Sequence[str], others: Sequence[str]) -> dict[str, Path]
                 f"cannot load task {name!r}: no task, group or tag has that name{meant} "
                 "(`lm_eval ls tasks` lists all, --include_path adds a folder)"
             )
-    alone = {n: files[n][0] for n in names if len(files.get(n, ())) == 1 and kinds[n] == "task"}
-    if len(alone) < len(names) or any(f.suffix != ".yaml" for f in alone.values()):
-        return None
+    alone: dict[str, Path] = {}
+    wanted = list(names)
+    while wanted:
+        if (name := wanted.pop()) in alone or name in others:
+            continue
+        at = files.get(name, [])
+        if len(at) != 1 or at[0].suffix != ".yaml":
+            return None
+        alone[name] = at[0]
+        if kinds[name] == "group":
+            inside = _members(_plain_yaml(at[0]))
+            if not all(isinstance(member, str) for member in inside):
+                return None
+            wanted += inside
     return alone
+
+
+def _members(config: Mapping[str, Any] | None) -> list[Any]:
+    """Names of a group's tasks; None for one that is described in place."""
+    stated = (config or {}).get("task")
+    members = stated if isinstance(stated, list) else [stated]
+    return [m.get("task") if isinstance(m, Mapping) else m for m in members]
+
+
+def _plain_yaml(file: Path) -> dict[str, Any]:
+    """A file of the harness, its functions left as they are named."""
+    return dict(resolve("lm_eval.tasks._yaml_loader:load_yaml")(file, resolve_func=False))
 
 
 def _entry(file: Path) -> Any:
     """What the harness's index holds of a file."""
     entry = resolve("lm_eval.tasks._index:TaskIndex.entry_from_path")(file)
     if entry is not None:
-        entry.cfg = resolve("lm_eval.tasks._yaml_loader:load_yaml")(file, resolve_func=False)
+        entry.cfg = _plain_yaml(file)
     return entry
 
 
