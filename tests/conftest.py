@@ -13,9 +13,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # No limit in seconds: a busy machine fails no test.
-for profile in ("fixed", "random"):
+for profile, examples in {"fixed": 30, "random": 100}.items():
     settings.register_profile(
-        profile, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+        profile,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        print_blob=True,
     )
 settings.load_profile("fixed")
 
@@ -28,14 +32,22 @@ def pytest_configure(config: pytest.Config) -> None:
         option.hypothesis_seed = "20"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """With ``-n auto`` half as many workers again as processors: live runs wait for servers."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    return 3 * (os.cpu_count() or 1) // 2
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Half of each property's examples; ``--hypothesis-profile=random`` draws them all."""
+    """A third of each property's examples; ``--hypothesis-profile=random`` draws them all."""
     if config.option.hypothesis_profile == "random":
         return
     for test in {getattr(i.obj, "__func__", i.obj) for i in items if hasattr(i, "obj")}:
         own = getattr(test, "_hypothesis_internal_use_settings", None)
-        if own is not None and own.max_examples > 10:
-            fewer = settings(own, max_examples=max(10, own.max_examples // 2))
+        if own is not None and own.max_examples > 30:
+            fewer = settings(own, max_examples=max(10, own.max_examples // 3))
             test._hypothesis_internal_use_settings = fewer
 
 

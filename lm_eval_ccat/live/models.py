@@ -373,10 +373,12 @@ class HarnessModel(SessionModel):
         self._spec = spec
         self._check = check
         self._shared = shared or {}
+        self._loaded = False
 
     def open(self) -> None:
         """Load the model and bind it to the tasks; the second time only load the model."""
         lm = self._make_lm()
+        self._loaded = True
         if "max_retries" not in self.entry.model_args:
             internals.own_retries(lm, 1)  # see OpenModel
         self.connect(lm, self.entry.concurrency)
@@ -412,7 +414,7 @@ class HarnessModel(SessionModel):
 
     def close(self) -> None:
         """Drop the model's weights; the task's requests stay."""
-        weights = not self.remote
+        weights, self._loaded = self._loaded and not self.remote, False
         super().close()
         for session in self.sessions.values():
             session.lm = None

@@ -110,50 +110,6 @@ def test_the_tables_agree_with_one_another(ran):
     assert float(rows["mean"]["tau"]) == pytest.approx(mean)
 
 
-def test_a_second_run_measures_only_what_is_broken_or_changed(ran, tmp_path, monkeypatch):
-    command, out = ran
-    before = (out / "main.csv").read_text()
-    file = out / "measured" / "flores200.bleu.information.json"
-    stored = file.read_text()
-    file.write_text(stored[: len(stored) // 2])
-
-    def refuse(*_):
-        raise AssertionError("measured again")
-
-    for name in ("replay", "families", "sweep"):
-        monkeypatch.setitem(measure.STUDIES, name, refuse)
-    assert measure.main(command) == 0
-    assert (out / "main.csv").read_text() == before
-    assert json.loads(file.read_text()) == json.loads(stored)
-    with pytest.raises(AssertionError, match="measured again"):
-        measure.main([*command, "--seeds", "2"])
-    only = [*command, "--out", str(tmp_path), "--studies", "information", "--only", "errors"]
-    assert measure.main(only) == 0
-    assert [p.name.split(".")[-2] for p in (tmp_path / "measured").iterdir()] == ["information"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["--scores", "nowhere"], "no .parquet or .csv score tables"),
-        (["--methods", "common"], "has no bank"),
-        (["--only", "cold"], "no table or table:metric 'cold'"),
-        (["--families", "nowhere.json"], "cannot be read as JSON"),
-        (["--levels", "a,b"], "--levels: invalid"),
-        (["--levels", "5,10,5"], "not a list of different numbers"),
-        (["--temperature", "cold"], "--temperature: invalid"),
-        (["--studies", "replays"], "choose from replay, families"),
-    ],
-)
-def test_mistakes_exit_with_2(ran, tmp_path, capsys, changes, message):
-    command, _ = ran
-    try:
-        code = measure.main([*command, "--out", str(tmp_path), *changes])
-    except SystemExit as stop:
-        code = stop.code
-    assert code == 2 and message in capsys.readouterr().err
-
-
 def test_scales_exclusions_and_samples(scores, tmp_path):
     scales = {"odd": {"range": [-10, 10]}, "errors_score": {"item_scaling": True}}
     (tmp_path / "s.json").write_text(json.dumps(scales))

@@ -10,7 +10,6 @@ from scipy.special import expit
 
 from benchmarks.paper.conformance import (
     conformance,
-    conformance_study,
     observations,
     r2_of_configs,
 )
@@ -19,7 +18,6 @@ from benchmarks.paper.studies import (
     break_even,
     families,
     information,
-    jaccard,
     of_runs,
     replay,
     sweep,
@@ -55,21 +53,6 @@ def test_break_even_is_where_the_totals_cross():
         found = break_even(calibration, full, adaptive)
         assert calibration + found * adaptive == pytest.approx(found * full)
     assert break_even(10, 1, 1) is None
-
-
-def test_costs_of_a_table_at_given_prices():
-    table = made()
-    prices = {m: 1.0 + n for n, m in enumerate(table.models)}
-    design = Design(methods=("paper",), folds=2, seeds=2, levels=(15.0,), prices=prices)
-    found = replay(table, design, None)["cost"]
-    sets = design.sets(table)
-    held = np.mean([sum(prices[m] for m in s) for s in sets])
-    assert found["full / model"] == pytest.approx(120 * held / 4)
-    assert found["calibration"] == pytest.approx(120 * (sum(prices.values()) - held))
-    # As the paper has it: the price of an item cancels.
-    share = found["adaptive / model"] / found["full / model"]
-    ratio = found["calibration"] / found["full / model"]
-    assert found["break-even"] == pytest.approx(ratio / (1 - share))
 
 
 def test_ties_of_a_run_as_the_paper_counts_them():
@@ -145,30 +128,6 @@ def test_residuals_give_back_the_noise_of_the_bank():
     assert len(mu) == 12 * bank.kept.sum() and set(noise) == {bank.constants["k"]}
 
 
-def test_residuals_of_the_default_method_are_of_its_own_scale():
-    """The variance a bank predicts adds up to what its calibration scores show."""
-    table = made(n_models=25, n_items=300)
-    bank = calibrate(table, method="default")
-    mu, y, noise = observations(table, bank)
-    squares = (y - mu) ** 2
-    assert len(mu) == 25 * 300
-    assert np.corrcoef(mu, table.scores.ravel())[0, 1] > 0.9
-    assert squares.sum() / (noise * mu * (1 - mu)).sum() == pytest.approx(1.0, abs=0.25)
-
-
-def test_calibration_reports_discrimination_of_the_bank():
-    table = made()
-    row = conformance_study(table, DESIGN)["paper"]
-    k = calibrate(table, method="paper").constants["k"]
-    assert row["discrimination"] == pytest.approx(k**-0.5)
-    assert row["r2_configs"] is None
-
-
-def test_a_method_without_calibration_has_no_conformance():
-    design = replace(DESIGN, methods=("paper", "sample"))
-    assert set(conformance_study(made(), design)) == {"paper"}
-
-
 def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
     table = made(spread=0.4)
     found = replay(table, DESIGN, None)
@@ -188,16 +147,6 @@ def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
     assert 0 < fixed_length["cost savings"] < 1
     assert fixed_length["tau fixed"] == pytest.approx(np.mean([o.tau for o in fixed]))
     assert found["summary"]["paper"]["tau"] == pytest.approx(np.mean([o.tau for o in adaptive]))
-
-
-def test_rescaling_of_the_design_reaches_the_methods():
-    table = made()
-    narrow = ScoreTable.from_arrays(0.85 + 0.05 * table.scores, models=table.models)
-    tau = {
-        rescale: replay(narrow, replace(DESIGN, rescale=rescale), None)["summary"]["paper"]["tau"]
-        for rescale in ("range", "none", "holdout")
-    }
-    assert tau["none"] < min(tau["range"], tau["holdout"])
 
 
 def test_three_models_of_three_families_that_calibration_has_not_seen(monkeypatch):
@@ -250,9 +199,3 @@ def test_information_compares_the_same_runs():
         models=[f"m{n}" for n in range(10)],
     )
     assert information(noisy, DESIGN, None)["overlap"] < 1
-
-
-def test_jaccard_is_the_mean_over_models():
-    one = outcome(items_of={"a": (1, 2, 3), "b": (4,)})
-    two = outcome(items_of={"a": (3, 2, 9, 8), "b": (4,)})
-    assert jaccard(one, two) == pytest.approx((2 / 5 + 1) / 2)

@@ -133,30 +133,3 @@ def test_names_can_be_hashed(files, capsys):
     text = (files / "h.bank.json").read_text()
     assert "old.parquet" not in text and not any(f'"m{i}"' in text for i in range(10))
     assert len(set(ItemBank.load("h.bank.json").models)) == 10
-
-
-def test_what_has_left_names_its_successor(files, capsys):
-    for line, successor in (
-        (["bank", "diff", "a", "b"], "bank check OLD NEW"),
-        (["bank", "card", "t.bank.json"], "bank push"),
-        (["bank", "show", "t.bank.json", "--count"], "board"),
-        (["score-form", "a", "b"], "bank form FORM --score LOGS"),
-        (["setup", "comet"], "score comet --setup"),
-        (["bank", "simulate", "x"], "simulate"),
-    ):
-        assert main(line) == 2
-        assert f"has left lm-eval-ccat; use `{successor}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        ["bank", "show", "none.json"],
-        ["bank", "check", "old.parquet"],
-        ["bank", "update", "t.bank.json", "--scores", "none", "-o", "x.json"],
-    ],
-)
-def test_errors_are_one_line(files, capsys, line):
-    assert main(line) in (1, 2)
-    err = capsys.readouterr().err
-    assert err.startswith("lm-eval-ccat: error: ") and err.count("\n") == 1

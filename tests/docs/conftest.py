@@ -22,6 +22,10 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": scripts + os.pathsep + os.environ["PATH"], "COLUMNS": "100"}
 
 
+#: Half of the demo's documents take half of its time.
+HALF = {"demo --dir demo --quiet": "demo --dir demo --quiet --documents 400"}
+
+
 @pytest.fixture(scope="session")
 def tutorial(tmp_path_factory, environment, request) -> tuple[Path, str]:
     """The folder after the tutorial, and what its commands printed; run once for all workers."""
@@ -33,7 +37,7 @@ def tutorial(tmp_path_factory, environment, request) -> tuple[Path, str]:
         if not printed.is_file():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-            said = run_page(DOCS / "tutorial.md", folder, environment, {})
+            said = run_page(DOCS / "tutorial.md", folder, environment, HALF)
             printed.write_text(said, encoding="utf-8")
     return folder, printed.read_text(encoding="utf-8")
 

@@ -153,21 +153,6 @@ def test_wandb_offline_gets_the_estimate_marked(common, banks, capfd, monkeypatc
     assert b"texts/bleu" not in log.read_bytes()
 
 
-def test_trackio_gets_the_estimate_marked(common, banks, capfd, monkeypatch):
-    trackio = pytest.importorskip("trackio")
-    logged = []
-    monkeypatch.setattr(trackio, "init", lambda **_: None)
-    monkeypatch.setattr(trackio, "finish", lambda: None)
-    monkeypatch.setattr(trackio, "log", lambda values, step=None: logged.append(values))
-    arguments = [*common, "--tasks", "texts", "--adaptive", "--max_items", "10", "--log_samples"]
-    arguments += ["--bank", banks / "texts.bank.json", "--output_path", banks / "out"]
-    assert main(["run", *map(str, arguments), "--trackio_args", "project=ccat"]) == 0
-    assert "Logging to Trackio failed" not in capfd.readouterr().err
-    values, *traces = logged
-    assert {"texts/sentence_bleu", "texts/adaptive_items"} <= set(values)
-    assert "texts/bleu" not in values and len(traces) == 10
-
-
 def test_mlflow_gets_the_estimates(common, banks, monkeypatch, capsys):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")

@@ -247,17 +247,6 @@ def test_a_task_without_a_bank_and_a_bank_of_other_documents_are_refused(bench):
         run(bench, ["reversed"], bank)
 
 
-def test_perplexity_is_refused(bench):
-    (bench.tasks / "rolling.yaml").write_text(
-        (bench.tasks / "choices.yaml").read_text().split("task: choices")[0]
-        + "task: rolling\noutput_type: loglikelihood_rolling\ndoc_to_text: ''\n"
-        + "doc_to_target: '{{target}}'\nmetric_list: [{metric: word_perplexity}]\n"
-    )
-    with pytest.raises(HarnessError, match="loglikelihood_rolling"):
-        run(bench, ["rolling"], bench.bank("choices", "acc"))
-    assert issubclass(HarnessError, CcatError)
-
-
 def test_an_audit_is_reported_beside_the_estimate(bench):
     bank = bench.bank("texts", "chrf")
     block = run(bench, ["texts"], bank, max_items=20, audit=0.5)["adaptive"]["texts"]

@@ -157,16 +157,6 @@ def test_a_dry_run_says_what_it_may_take_and_asks_nothing(
     assert not server.asked and not config.with_suffix(".run").exists()
 
 
-def test_the_method_default_ranks_too(bench: Bench, server: CompletionsServer) -> None:
-    config = bench.config(
-        server.url, FOUR, bank="default.bank.json", model_args={"num_concurrent": 2}
-    )
-    assert main(["rank", str(config)]) in (0, 3)
-    content = content_of(config)
-    assert_confident_pairs_right(content, bench.truth)
-    assert "method:default" in content["signature"]
-
-
 def test_json_on_stdout_and_ties_at_the_budget(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:
@@ -318,22 +308,6 @@ def test_a_model_type_without_its_package_costs_no_call(
     assert not (config.with_suffix(".run") / "journal.jsonl").exists()
 
 
-def test_a_few_shot_number_that_the_task_ignores_is_warned_of(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    own = bench.folder / "own"
-    own.mkdir()
-    text = (bench.folder / "tasks" / f"{TASK}.yaml").read_text()
-    (own / f"{TASK}.yaml").write_text(f"{text}num_fewshot: 0\n")
-    (own / "scoring.py").symlink_to(bench.folder / "tasks" / "scoring.py")
-    harness = {"include_path": str(own), "num_fewshot": 2}
-    config = bench.config(server.url, ["m01", "m11"], harness=harness)
-    assert main(["rank", str(config), "--dry_run"]) == 0
-    said = " ".join(capsys.readouterr().err.split())
-    assert said.count("num_fewshot 2 is ignored") == 1
-    assert f"task {TASK} says num_fewshot: 0; take that line out" in said
-
-
 def test_a_configuration_beside_its_task_is_not_taken_for_a_task(
     bench: Bench, server: CompletionsServer
 ) -> None:
@@ -364,26 +338,6 @@ def test_new_models_find_their_place_among_known_ones(
     used = content["items_administered"] / (2 * bench.n_docs)
     assert f"using {100 * used:.0f}% of the items" in content["headline"]
     assert main(["rank", str(config.with_suffix(".run")), "--json"]) in (0, 3)
-
-
-def test_a_known_model_that_lacks_scores_has_their_sampling_error(
-    bench: Bench, server: CompletionsServer
-) -> None:
-    from lm_eval_ccat import ScoreTable
-
-    table = ScoreTable.read(bench.folder / "known.parquet", metric="share")
-    raw = table.raw.copy()
-    raw[0, 40:] = float("nan")
-    few = ScoreTable.from_arrays(
-        raw, models=table.models, doc_ids=list(table.doc_ids), metric="share"
-    )
-    few.write(bench.folder / "few.parquet")
-    config = bench.config(server.url, ["m03", "m09"], known="few.parquet")
-    assert main(["rank", str(config)]) in (0, 3)
-    models = content_of(config)["models"]
-    spread = raw[0, :40].var(ddof=1)
-    assert models["m00"]["standard_error"] == pytest.approx((spread / 40 * (80 / 120)) ** 0.5)
-    assert models["m02"]["standard_error"] == 0
 
 
 def test_a_budget_below_the_first_items_is_refused_with_the_least(

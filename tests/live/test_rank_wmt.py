@@ -76,7 +76,7 @@ def test_confident_pairs_of_real_translations_are_right(
                 {
                     "task": "wmt_loopback",
                     "bank": "wmt.bank.json",
-                    "budget": {"items": 900},
+                    "budget": {"items": 450},
                     "models": [
                         {
                             "name": name,
@@ -101,9 +101,9 @@ def test_confident_pairs_of_real_translations_are_right(
     assert content["key"] == "sentence_bleu,none"
     assert "not the corpus bleu" in content["estimand"]
     sure = [p for p in content["pairwise"] if p["p"] > 0.975]
-    assert len(sure) >= 6
+    assert len(sure) >= 5
     assert [(p["a"], p["b"]) for p in sure if truth[p["a"]] < truth[p["b"]]] == []
-    assert content["items_administered"] <= sum(server.answered.values()) <= 900
+    assert content["items_administered"] <= sum(server.answered.values()) <= 450
     for name in RANKED:
         assert 0 <= content["models"][name]["estimate"] <= 100
     saved = next((config.with_suffix(".run") / RANKED[0]).glob("results_*.json"))

@@ -243,25 +243,6 @@ def test_a_changed_task_is_refused_and_another_version_goes_on(
     assert "changed since the run began: task.scoring_code_sha256" in capsys.readouterr().err
 
 
-def test_credentials_stay_out_of_the_run_directory_and_may_change(
-    bench: Bench, server: CompletionsServer
-) -> None:
-    secret = {"auth_token": "sk-very-secret"}
-    config = bench.config(server.url, THREE, name="key", ahead=1, model_args=secret, **SETTINGS)
-    assert main(["rank", str(config)]) in (0, 3)
-    run_dir = config.with_suffix(".run")
-    for file in run_dir.rglob("*"):
-        if file.is_file():
-            assert "sk-very-secret" not in file.read_text(errors="replace"), file
-    journal = run_dir / "journal.jsonl"
-    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:40]))
-    config = bench.config(
-        server.url, THREE, name="key", ahead=1,
-        model_args={"auth_token": "sk-new"}, **SETTINGS,
-    )  # fmt: skip
-    assert main(["rank", str(config), "--resume"]) in (0, 3)
-
-
 def test_a_run_is_not_started_twice(
     bench: Bench, server: CompletionsServer, children: Children, capsys: pytest.CaptureFixture
 ) -> None:

@@ -250,14 +250,6 @@ def test_weights_that_are_none_are_refused(text) -> None:
         Spec.read({"weights": text})
 
 
-def test_the_flag_replaces_the_weights_of_the_file(
-    suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    path = config(suite, server, task="all_three", weights="equal")
-    assert main(["rank", str(path), "--weights", "first=2,second=1"]) == 2
-    assert "gives task third no weight" in capsys.readouterr().err
-
-
 def test_earlier_answers_to_some_of_the_tasks_are_taken(
     suite: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from boards import bank_of
 from scipy import stats
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.methods.policy import Choice
-from lm_eval_ccat.ranker.audit import AuditResult, Audits, Draw, _of_own, audit, draw, is_due
-from lm_eval_ccat.ranker.contents import Contents
-from lm_eval_ccat.ranker.ledger import Ledger
+from lm_eval_ccat.ranker.audit import AuditResult, Draw, audit, draw, is_due
 
 
 def world(seed: int = 0, n_items: int = 120):
@@ -174,19 +169,6 @@ def test_the_figures_of_an_audit_by_hand():
     assert narrow.interval[1] - mean == pytest.approx(0.816496580927726 * error)
 
 
-def test_the_interval_of_an_audit_stays_on_the_scale():
-    high = {i: 1.0 for i in SCORES}
-    low = {i: 0.0 for i in SCORES}
-    for scores, expected in ((high, 1.0), (low, 0.0)):
-        draws = [
-            Draw(d.item, d.asked, d.n_left, d.n_left * expected, abs(expected - 0.02 * k))
-            for k, d in enumerate(DRAWS)
-        ]
-        found = audit(draws, scores, np.full(10, expected), np.full(10, 0.01), expected, 0.95)
-        ends = found.interval
-        assert 0.0 <= ends[0] < ends[1] <= 1.0 and expected in ends and found.agrees
-
-
 def test_two_draws_say_nothing_yet():
     found = audit(DRAWS[:2], SCORES, EXPECTED, np.full(10, 0.02), 0.5, 0.95)
     assert found.n == 2 and found.agrees is None and found.interval == (0.0, 1.0)
@@ -268,127 +250,11 @@ def test_an_interval_beyond_the_scale_ends_with_it():
     assert ends[1][1] == 1.0 and 0.0 < ends[1][0] < 0.98
 
 
-def test_what_a_method_drew_itself_is_its_audit():
-    said = SimpleNamespace(
-        n=3, estimate=0.5, standard_error=0.05, misfit_p=0.2, interval=lambda confidence: (0.4, 0.6)
-    )
-    for estimate, agrees in ((0.4, True), (0.6, True), (0.399, False), (0.601, False)):
-        found = _of_own(said, estimate, 0.95)
-        assert found == AuditResult(3, 0.5, 0.05, (0.4, 0.6), agrees, 0.2)
-    for few, n in ((None, 0), (SimpleNamespace(n=2), 2)):
-        found = _of_own(few, 0.5, 0.95)
-        assert (found.n, found.interval, found.agrees, found.misfit_p) == (n, (0.0, 1.0), None, 1.0)
-        assert found.fits and np.isnan(found.estimate)
-
-
 def test_draws_are_the_same_in_every_release():
     left = np.arange(1000) % 3 > 0
     for seed, model, n_asked in ((0, 0, 0), (7, 2, 30)):
         rng = np.random.default_rng([seed, 0xA0D17, model, n_asked])
         assert draw(left, seed, model, n_asked) == rng.choice(np.flatnonzero(left))
-
-
-def books(share: float = 0.5):
-    """Audits of two tasks of six and four items, whose items are expected to score 0.1 x item."""
-    contents = Contents({"x": bank_of("sample", 6), "y": bank_of("sample", 4)})
-    ledger = Ledger(contents, {"m": 1.0}, np.ones(10), np.inf, by_mean=False)
-    policies = [
-        SimpleNamespace(
-            draws=False,
-            expected=lambda j, n=n: 0.1 * np.arange(n),
-            noise=lambda j, n=n: np.full(n, 0.02),
-        )
-        for n in (6, 4)
-    ]
-    of_task = [
-        [SimpleNamespace(outcome=contents.tasks[t].outcomes[0], policy=p, scores=[{}])]
-        for t, p in enumerate(policies)
-    ]
-    return (
-        Audits(share),
-        ledger.accounts[0],
-        ledger,
-        SimpleNamespace(contents=contents, of_task=of_task),
-    )
-
-
-def noted(audits, task="x"):
-    return audits._draws.get((task, "acc", 0), [])
-
-
-def test_what_an_audit_keeps_of_a_draw():
-    audits, account, ledger, outcomes = books()
-    for item in (0, 5, 6, 7, 8):
-        ledger.place(account, item, None)
-    ledger.tell(account, 5, None)
-    ledger.tell(account, 6, None)
-    audits.note(0, account, Choice(9, 1.0), outcomes)  # the last one left of the second task
-    [kept] = noted(audits, "y")
-    assert kept == Draw(3, (0, 1, 2), 1, pytest.approx(0.3), pytest.approx(0.3))
-    ledger.place(account, 1, None)
-    audits.note(0, account, Choice(2, 1 / 3), outcomes)
-    [kept] = noted(audits)
-    assert kept == Draw(2, (5, 0, 1), 3, pytest.approx(0.9), pytest.approx(0.2))
-
-
-def test_what_is_no_draw_of_the_audit_is_not_kept():
-    audits, account, ledger, outcomes = books()
-    audits.note(0, account, Choice(2, 1 / 6), outcomes)  # not due yet
-    ledger.place(account, 0, None)
-    audits.note(0, account, Choice(2), outcomes)  # chosen
-    audits.note(0, account, Choice(2, 0.2 + 1e-6), outcomes)  # not uniform
-    outcomes.of_task[0][0].policy.draws = True
-    audits.note(0, account, Choice(2, 0.2), outcomes)  # the method's own
-    outcomes.of_task[0][0].policy.draws = False
-    assert noted(audits) == []
-    audits.note(0, account, Choice(2, 0.2 + 1e-12), outcomes)
-    assert [d.item for d in noted(audits)] == [2]
-    without = books(0.0)[0]
-    without.note(0, account, Choice(2, 0.2), outcomes)
-    assert noted(without) == []
-
-
-def test_only_the_item_given_back_is_forgotten_and_only_of_its_model_and_task():
-    audits, account, ledger, outcomes = books()
-    for before, item in ((0, 1), (2, 3), (6, 7)):
-        ledger.place(account, before, None)
-        left = 1 / int(account.left[0 if item < 6 else 1])
-        audits.note(0, account, Choice(item, left), outcomes)
-        ledger.place(account, item, left)
-    assert [d.item for d in noted(audits)] == [1, 3] and len(noted(audits, "y")) == 1
-    audits.forget(1, "x", 1)
-    audits.forget(0, "y", 3)
-    assert [d.item for d in noted(audits)] == [1, 3] and len(noted(audits, "y")) == 1
-    audits.forget(0, "x", 1)
-    audits.forget(0, "y", 1)
-    assert [d.item for d in noted(audits)] == [3] and noted(audits, "y") == []
-
-
-def test_an_item_that_failed_counts_as_expected_and_each_total_is_of_all_items():
-    audits, account, ledger, parts = books(1.0)
-    [part] = parts.of_task[0]
-    for item in (1, 2, 3):
-        audits.note(0, account, Choice(item, 1 / int(account.left[0])), parts)
-        ledger.place(account, item, 0.5)
-        if item == 2:
-            ledger.fail(account, item, 0.0, "no answer")
-        else:
-            ledger.tell(account, item, None)
-            part.scores[0][item] = 0.5
-    found = audits.of(part, 0, 0.25, 0.95)
-    y, failed = 0.5, 0.2
-    totals = [1.5 + 6 * (y - 0.1), y + failed + 1.2 + 4 * (y - 0.3)]
-    assert (found.n, found.agrees) == (2, None)
-    assert found.misfit_p == pytest.approx(stats.chi2.sf((0.4**2 + 0.2**2) / 0.02, 2))
-    audits.note(0, account, Choice(4, 1 / 3), parts)
-    ledger.place(account, 4, 0.5)
-    ledger.tell(account, 4, None)
-    part.scores[0][4] = y
-    totals.append(2 * y + failed + 0.9 + 3 * (y - 0.4))
-    found = audits.of(part, 0, 0.25, 0.95)
-    assert (found.n, found.estimate) == (3, pytest.approx(np.mean(totals) / 6))
-    nothing = audits.of(parts.of_task[1][0], 0, 0.25, 0.95)
-    assert (nothing.n, nothing.agrees) == (0, None)
 
 
 def test_an_audit_is_unbiased_whatever_fails():

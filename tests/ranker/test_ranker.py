@@ -54,75 +54,12 @@ def test_ranks_models_that_differ(bank):
     assert all(len(set(items)) == len(items) >= 10 for items in result.items.values())
 
 
-def test_the_same_calls_give_the_same_state(bank):
-    first = drive(Ranker(bank, models=dict.fromkeys(NAMES, 1.0), seed=3)).result()
-    again = drive(Ranker(bank, models=dict.fromkeys(NAMES, 1.0), seed=3)).result()
-    assert first == again
-
-
-def test_batches_hold_distinct_items_and_are_accounted_for(bank):
-    ranker = Ranker(bank, models=dict.fromkeys(NAMES, 1.0), budget=30)
-    batch = ranker.ask(8)
-    assert len(batch) == len(set(batch)) == 8
-    assert ranker.in_flight == set(batch) and ranker.committed == 8 and ranker.spent == 0
-    more = ranker.ask(1000)
-    assert ranker.ask(1) == [] and not ranker.done
-    for model, item in batch + more:
-        ranker.tell(model, item, HELD_OUT[NAMES.index(model), item])
-    assert ranker.in_flight == set()
-
-
-def test_asks_for_one_model_only(bank):
-    ranker = Ranker(bank, models=dict.fromkeys(NAMES, 1.0))
-    assert {m for m, _ in ranker.ask(5, model="b")} <= {"b"}
-
-
 def test_release_gives_the_item_back(bank):
     ranker = Ranker(bank, models={"a": 1.0, "b": 1.0})
     (pair,) = ranker.ask()
     ranker.release(*pair)
     assert ranker.in_flight == set() and ranker.committed == 0
     assert ranker.ask() == [pair]
-
-
-def test_a_failed_item_is_recorded_and_not_asked_again(bank):
-    ranker = Ranker(bank, models={"a": 1.0, "b": 1.0})
-    seen = []
-    while not ranker.done:
-        for model, item in ranker.ask():
-            seen.append((model, item))
-            if model == "a" and len(seen) < 4:
-                ranker.fail(model, item, "too long")
-            else:
-                ranker.tell(model, item, HELD_OUT[NAMES.index(model), item])
-    assert len(seen) == len(set(seen))
-    result = ranker.result()
-    assert result.failed["a"] and set(result.failed["a"].values()) == {"too long"}
-    assert not set(result.failed["a"]) & set(result.items["a"])
-
-
-def test_a_dropped_model_is_set_aside_and_the_others_finish(bank):
-    ranker = Ranker(bank, models=dict.fromkeys(NAMES, 1.0))
-    for model, item in ranker.ask(12):
-        ranker.tell(model, item, HELD_OUT[NAMES.index(model), item])
-    ranker.ask(4)
-    ranker.drop("b", "server is gone")
-    for model, item in list(ranker.in_flight):
-        ranker.release(model, item)
-    result = drive(ranker).result()
-    assert result.order == ["d", "c", "a"]
-    assert result.set_aside == {"b": "server is gone"}
-    assert result.items["b"] and "b" in result.estimates
-
-
-def test_stop_is_final(bank):
-    ranker = Ranker(bank, models=dict.fromkeys(NAMES, 1.0))
-    pairs = ranker.ask(2)
-    ranker.stop("10 s have passed")
-    assert ranker.ask() == [] and not ranker.done
-    for model, item in pairs:
-        ranker.tell(model, item, 0.5)
-    assert ranker.done and ranker.result().stopped_because == "10 s have passed"
 
 
 def test_one_model_runs_to_its_target(bank):
@@ -153,13 +90,6 @@ def test_a_tie_is_a_group(bank):
     result = ranker.result()
     assert [set(g) for g in result.ties] == [{"x", "y", "z"}]
     assert result.in_words().startswith("{") and not result.decided
-
-
-def test_told_costs_move_the_allocation_and_the_books(bank):
-    ranker = Ranker(bank, models={"a": 1.0, "b": 1.0}, budget=100.0)
-    (model, item), *_ = ranker.ask()
-    ranker.tell(model, item, 0.5, cost=7.5)
-    assert ranker.spent == 7.5 and ranker.result().cost[model] == 7.5
 
 
 def test_a_free_model_is_allowed(bank):

@@ -129,10 +129,6 @@ def test_the_signature_names_what_a_reader_needs(found):
     assert "exposure" not in found.signature
 
 
-def test_it_is_decided_where_nothing_is_tied(found):
-    assert replace(found, ties=[]).decided and not replace(found, ties=[("a", "b")]).decided
-
-
 def test_what_the_draws_say_stands_on_the_scale_of_the_metric(found):
     drawn = Drawn(3, 0.4, 0.05, 1.0)
     block = replace(found.row("a"), sample=drawn).to_dict(LOSS, 0.95)["sample"]

@@ -140,37 +140,6 @@ def test_the_budget_of_all_tasks_is_kept(method, budget, prices, batch, seed):
     assert result.stopped_because
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_failures_releases_and_dropped_models(method):
-    suite = Ranker(banks_of(method), dict.fromkeys(NAMES, 1.0), budget=120)
-    first, second, *rest = suite.ask(12)
-    suite.fail(*first, "too long")
-    suite.release(*second)
-    for model, item in rest:
-        suite.tell(model, item, 0.5)
-    assert suite.in_flight == set()
-    suite.drop("b", "server is gone")
-    result = drive(suite)
-    assert "b" not in result.order and result.set_aside == {"b": "server is gone"}
-    model, (task, item) = first
-    assert result.tasks[task].failed[model] == {item: "too long"}
-    assert result.failed[model] == {(task, item): "too long"}
-    suite = Ranker(banks_of(method), dict.fromkeys(NAMES, 1.0))
-    suite.ask(1)
-    suite.stop("a person pressed Ctrl-C")
-    assert suite.ask(1) == [] and not suite.done
-    assert suite.result().stopped_because == "a person pressed Ctrl-C"
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_same_calls_give_the_same_state(method):
-    one, two = (
-        drive(Ranker(banks_of(method), dict.fromkeys(NAMES, 1.0), budget=100, seed=3), n=3)
-        for _ in range(2)
-    )
-    assert one == two
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

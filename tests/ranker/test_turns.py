@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from boards import bank_of, draw, drive, of
+from boards import bank_of, draw, of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -125,22 +125,6 @@ def test_nothing_is_drawn_at_random_that_the_budget_could_forbid():
             return
     assert any(p is not None for spent, p in seen if 33.0 - spent >= 30.0)
     assert all(p is None for spent, p in seen if 33.0 - spent < 30.0)
-
-
-def test_a_model_set_aside_or_a_ranking_stopped_gets_nothing():
-    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0})
-    ranker.drop("a", "gone")
-    assert ranker.ask(3, model="a") == [] and len(ranker.ask(3, model="b")) == 3
-    ranker.stop("enough")
-    assert ranker.ask(3) == [] and ranker.ask(3, model="b") == []
-
-
-def test_caps_are_exact():
-    result = drive(
-        Ranker(bank_of("default"), dict.fromkeys("ab", 1.0), max_items=13, stop_when_decided=False),
-        TELL,
-    )
-    assert {len(i) for i in result.items.values()} == {13}
 
 
 def test_the_best_choice_among_models_that_have_room():

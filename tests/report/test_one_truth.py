@@ -2,42 +2,63 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from rich.console import Console
+from suites import make_suite
 from synthetic import make_run
 
+from lm_eval_ccat.live.result import state
+from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.page import render
 from lm_eval_ccat.report.plots import plot_pairwise, plot_progress, plot_ranking
 from lm_eval_ccat.report.replay import course
+from lm_eval_ccat.report.terminal import print_result
 from lm_eval_ccat.report.view import view
 from lm_eval_ccat.report.words import whole_percent
 from lm_eval_ccat.runs.rebuild import rebuild
 
 SVG = "{http://www.w3.org/2000/svg}"
-SCENARIOS = {
-    "plain": {"method": "paper"},
-    "draws": {"method": "default", "n_models": 4, "n_items": 60, "budget": 100},
-    "audit": {"method": "default", "n_models": 4, "n_items": 60, "budget": 100, "audit": 0.2},
-    "eventful": {
-        "method": "default", "n_models": 4, "n_items": 90, "budget": 140, "audit": 0.2,
-        "eventful": True,
-    },
-    "eventful paper": {"method": "paper", "n_models": 5, "eventful": True},
-    "running": {"method": "default", "n_models": 4, "n_items": 90, "budget": 90, "finished": False},
-    "leaderboard": {"method": "paper", "n_models": 2, "leaderboard": True},
-}  # fmt: skip
+SMALL = {"method": "default", "n_models": 4, "n_items": 60, "budget": 100, "seed": 3}
+SCENARIOS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "plain": (make_run, {"method": "paper", "seed": 3}),
+    "draws": (make_run, SMALL),
+    "audit": (make_run, {**SMALL, "audit": 0.2}),
+    "eventful": (
+        make_run,
+        {**SMALL, "n_items": 90, "budget": 140, "audit": 0.2, "eventful": True},
+    ),
+    "eventful paper": (make_run, {"method": "paper", "n_models": 5, "eventful": True, "seed": 3}),
+    "running": (make_run, {**SMALL, "n_items": 90, "budget": 90, "finished": False}),
+    "leaderboard": (make_run, {"method": "paper", "n_models": 2, "leaderboard": True, "seed": 3}),
+    "metrics": (make_suite, {}),
+    "tasks": (make_suite, {"tasks": ("summaries_long", "dialogues"), "metrics": ("share",)}),
+    "both, running": (
+        make_suite,
+        {"tasks": ("one", "two"), "finished": False, "n_items": 40, "budget": 60},
+    ),
+    "by a sample": (make_suite, {"method": "sample"}),
+}
 
 
 @pytest.fixture(scope="module", params=SCENARIOS)
 def run(request, tmp_path_factory):
+    make, options = SCENARIOS[request.param]
     folder = tmp_path_factory.mktemp("truth") / "run"
-    make_run(folder, hostile=False, seed=3, **SCENARIOS[request.param])
-    return read_run(folder)
+    return read_run(make(folder, **options, **({"hostile": False} if make is make_run else {})))
+
+
+@pytest.fixture(scope="module")
+def now(run):
+    """What `rank RUN_DIR` shows."""
+    return state(run.path)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +122,8 @@ def test_the_page_says_what_the_result_says(run, past, content, html) -> None:
         assert rows[m].rank == result["models"][m]["rank"]
         assert rows[m].items == len(result["models"][m]["items"])
     assert content["spending"]["asked"] == result["items_administered"]
-    assert content["spending"]["cost_text"] in html
+    if run.currency == "usd":
+        assert content["spending"]["cost_text"] in html
     [data] = re.findall(r'id="data">(.*?)</script>', html)
     page = json.loads(data)
     for i, a in enumerate(result["order"]):
@@ -165,7 +187,6 @@ def test_figures_of_another_version_are_not_contradicted(tmp_path) -> None:
 
 
 def test_the_head_of_the_page_is_the_result_s_own_line(run, html) -> None:
-    from lm_eval_ccat.ranker.headline import headline
     from lm_eval_ccat.report.decision import chain
 
     result, line = run.result, ""
@@ -195,3 +216,54 @@ def test_rank_ranges_and_open_pairs_are_the_result_s(run, html) -> None:
     if found:
         sure = any(not 0.025 <= p["p"] <= 0.975 for p in result["open_pairs"])
         assert ("needs stronger evidence to be decided" in html) is sure
+
+
+def number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def test_state_and_page_hold_the_same_result(run, now) -> None:
+    now, shown = (json.loads(json.dumps(of)) for of in (now.content, run.result))
+    for key in ("order", "ranking", "pairwise", "ties", "open_pairs", "items_administered"):
+        assert now[key] == shown[key]
+    same = {k for block in shown["models"].values() for k in block}
+    for m, block in shown["models"].items():
+        assert {k: now["models"][m][k] for k in same} == block
+
+
+def test_the_terminal_says_what_the_result_says(run, now) -> None:
+    content, result = now.content, run.result
+    out = io.StringIO()
+    print_result(Console(file=out, width=200, no_color=True, highlight=False), content)
+    shown = out.getvalue()
+    assert shown.startswith(headline(result))
+    table = shown.split("vs next")[1]
+    for m, block in result["models"].items():
+        row = next(line for line in table.splitlines() if re.search(rf"\b{m}\b", line)).split()
+        at = row.index(m)
+        assert row[0].rstrip("=") == str(block["rank"] or "-")
+        if not block["n_items"]:
+            continue
+        low, high = block["interval"]
+        values = [number(row[at + k]) for k in (1, 2, 4)]
+        assert values == pytest.approx([block["estimate"], low, high], abs=0.051)
+        assert str(block["n_items"]) in row[at + 5 :]
+    for pair in result["open_pairs"][:1]:
+        more = " and ".join(f"{n:,} of {m}" for m, n in pair["items"].items())
+        assert f"{pair['a']} over {pair['b']}" in shown and more in shown
+
+
+def test_markdown_says_what_the_result_says(run, now) -> None:
+    text, result = now.to_markdown(), run.result
+    head, _, *rows = [line for line in text.splitlines() if line.startswith("|")]
+    columns = [c.strip() for c in head.strip("|").split("|")]
+    seen = {}
+    for line in rows:
+        cells = dict(zip(columns, (c.strip() for c in line.strip("|").split("|"))))
+        seen[cells["model"]] = cells
+    assert list(seen) == [m for m in run.models if m in seen] and set(seen) == set(result["models"])
+    for m, cells in seen.items():
+        block = result["models"][m]
+        if block["n_items"]:
+            assert number(cells["estimate"]) == pytest.approx(block["estimate"], rel=1e-3)
+            assert number(cells["items"]) == block["n_items"]

@@ -10,7 +10,6 @@ from suites import make_suite
 
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.page import render
-from lm_eval_ccat.report.replay import course
 from lm_eval_ccat.report.view import view
 
 KINDS = {
@@ -46,15 +45,6 @@ def test_every_part_of_the_result_is_on_the_page(run, html) -> None:
     assert 'id="parts"' in html
     for block in found.values():
         assert block["ranking"].replace(">", "&gt;") in html
-
-
-def test_the_course_of_the_whole_ends_at_the_result(run) -> None:
-    past = course(run)
-    assert past is not None
-    for model, block in run.result["models"].items():
-        assert past.estimates[model][-1] == pytest.approx(block["estimate"])
-        assert [past.low[model][-1], past.high[model][-1]] == pytest.approx(block["interval"])
-    assert past.items[-1] == run.result["items_administered"] == len(run.answers)
 
 
 def test_documents_keep_their_task_prompt_and_expected_score(run, html) -> None:

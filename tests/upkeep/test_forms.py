@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.upkeep.form_files import Forms, forms_of, score_forms
@@ -144,21 +143,3 @@ def test_a_damaged_form_is_refused(table, tmp_path, damage):
     file.write_text(json.dumps(content))
     with pytest.raises(BankError, match="not a readable form"):
         Forms.load(tmp_path)
-
-
-def test_a_suite_has_a_form_of_each_bank(tmp_path, capsys):
-    x = world(5, 12, 20)
-    tables = [
-        ScoreTable.from_arrays(x, [f"m{j}" for j in range(12)], task=t, metric="acc")
-        for t in ("one", "two")
-    ]
-    SuiteBank({t.task: calibrate(t, "paper", keep_scores=True) for t in tables}).save(
-        tmp_path / "suite"
-    )
-    out = str(tmp_path / "forms")
-    assert main(["bank", "form", str(tmp_path / "suite"), "--items", "5", "-o", out]) == 0
-    tables[0].write(tmp_path / "one.parquet")
-    capsys.readouterr()
-    assert main(["bank", "form", out, "--score", str(tmp_path / "one.parquet"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert "of one" in found["estimand"] and len(found["models"]) == 12

@@ -219,7 +219,7 @@ def test_a_bank_updated_with_many_models_is_as_good_as_a_fresh_one(shared):
     scores = parquet.read_table(shared / "data" / "benchpred" / "musr.parquet")
     raw = np.column_stack([scores[str(n)].to_numpy() for n in range(756)]).astype(float)
     rng = np.random.default_rng(0)
-    raw = raw[rng.permutation(448)[:170]][:, rng.permutation(756)[:160]]
+    raw = raw[rng.permutation(448)[:170]][:, rng.permutation(756)[:110]]
     whole = ScoreTable.from_arrays(raw, [f"m{j}" for j in range(170)])
     old, both, tested = whole.models[:30], whole.models[:120], whole.models[120:]
     few = calibrate(whole.select(old))

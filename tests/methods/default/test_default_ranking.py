@@ -90,7 +90,7 @@ def test_familywise_asks_more_before_it_is_sure(bank):
 
 def test_stopping_by_itself_seldom_leaves_a_wrong_pair():
     wrong = confident = 0
-    for seed in range(6):
+    for seed in range(3):
         names = ["m2", "m8", "m13", "m18", "m25"]
         calibration, scores = held_out(world(28, 120, seed=500 + seed), names)
         result = drive(Ranker(calibrate(calibration), dict.fromkeys(names, 1.0)), scores)
@@ -98,7 +98,7 @@ def test_stopping_by_itself_seldom_leaves_a_wrong_pair():
             if result.decisions[a, b] == "decided" and p > 0.5:
                 confident += 1
                 wrong += scores[a].mean() < scores[b].mean()
-    assert confident > 24 and wrong <= 1
+    assert confident > 12 and wrong <= 1
 
 
 def test_the_ablations_of_the_benchmarks_work(bank):
@@ -116,7 +116,7 @@ def test_the_ablations_of_the_benchmarks_work(bank):
 
 def test_ranking_beats_the_papers_method_at_equal_cost():
     taus: dict[str, list[float]] = {"default": [], "paper": []}
-    for seed in range(8):
+    for seed in range(4):
         names = ["m3", "m9", "m15", "m21"]
         calibration, scores = held_out(world(26, 150, seed=800 + seed), names)
         truth = np.array([scores[m].mean() for m in names])

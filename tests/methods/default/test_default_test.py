@@ -182,7 +182,7 @@ def test_a_dear_item_has_to_tell_more(bank):
 
 def test_standard_errors_are_true_for_models_of_another_generator():
     z = []
-    for seed in range(10):
+    for seed in range(5):
         table = world(28, 150, seed=100 + seed, binary=seed % 2 == 0)
         names = [f"m{i}" for i in (2, 9, 15, 20, 26)]
         calibration, scores = held_out(table, names)
@@ -191,12 +191,12 @@ def test_standard_errors_are_true_for_models_of_another_generator():
             test = administer(bank, y, 20)
             z.append((test.estimate - y.mean()) / test.standard_error)
     assert 0.7 < np.sqrt(np.mean(np.square(z))) < 1.3
-    assert np.mean(np.abs(z) < 1.96) >= 0.88  # 95%, less what 60 models leave to chance
+    assert np.mean(np.abs(z) < 1.96) >= 0.88  # 95%, less what 25 models leave to chance
 
 
 def test_a_model_better_than_all_known_is_covered_too():
     inside = []
-    for seed in range(10):
+    for seed in range(5):
         table = world(24, 120, seed=300 + seed, top=2.5)
         names = ["m21", "m22", "m23"]
         calibration, scores = held_out(table, names)

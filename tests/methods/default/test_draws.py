@@ -45,7 +45,7 @@ def run(bank, scores, n, **options):
 def test_the_error_falls_where_selected_items_alone_would_not_show_it():
     table = world(0)
     selected_only, error, z, share_dull = [], [], [], []
-    for j in range(6):
+    for j in range(3):
         name = f"m{j}"
         bank, scores = calibrate(table.without([name]), factors=0), table.select([name]).scores[0]
         selected_only.append(run(bank, scores, 140, draws=False)[0])
@@ -74,7 +74,7 @@ def test_models_of_one_ranking_are_asked_the_same_items():
 TINY = calibrate(world(2, 12, 7))
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.lists(st.floats(0.0, 1.0), min_size=7, max_size=7), st.integers(0, 10**6))
 def test_the_estimate_from_draws_is_unbiased_whatever_rule_chose(scores, rule):
     """Over all outcomes of three draws, exactly; the rule sees every score before."""
@@ -220,7 +220,7 @@ def test_items_alike_for_all_of_the_bank_may_differ_for_a_new_model():
     """A third of the items are solved by every model of the calibration, and not by the new one."""
     rng = np.random.default_rng(3)
     z = []
-    for _ in range(6):
+    for _ in range(3):
         skill = rng.normal(size=(15, 1))
         scores = (rng.random((15, 300)) < 1 / (1 + np.exp(-skill - rng.normal(size=300)))) * 1.0
         scores[:14, :100] = 1.0
