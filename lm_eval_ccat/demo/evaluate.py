@@ -32,6 +32,7 @@ def evaluate_in_full(task_folder: Path, logs: Path, systems: Sequence[str]) -> d
     """
     register_models()
     scores = {}
+    internals.compile_templates_once()
     with _quiet_children():
         manager = internals.task_manager([TASK_NAME], str(task_folder))
         for system in systems:

@@ -1,9 +1,8 @@
 """What the harness does again in every process or run, and what once will do for in tests.
 
-It parses its own 14,000 task files in every process, asks pip for all packages in every run, and
-compiles the same templates for every document. `tests/conftest.py` puts this folder on PYTHONPATH,
-so that the children of tests import it as they start, and names the file that keeps the index.
-Elsewhere it does nothing.
+It parses its own 14,000 task files in every process, and asks pip for all packages in every run.
+`tests/conftest.py` puts this folder on PYTHONPATH, so that the children of tests import it as they
+start, and names the file that keeps the index. Elsewhere it does nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import os
 import pickle
 import sys
 import zlib
-from functools import lru_cache
 from importlib.machinery import PathFinder
 from importlib.metadata import version
 from pathlib import Path
@@ -50,16 +48,7 @@ def no_packages(module: Any) -> None:
     module.get_pretty_env_info = lambda: "not collected in tests"
 
 
-def templates_once(module: Any) -> None:
-    """A task's template, which the harness compiles for every document, is compiled once."""
-    module.env.from_string = lru_cache(512)(module.env.from_string)
-
-
-CHANGES = {
-    "lm_eval.tasks._index": index_once,
-    "lm_eval.utils": templates_once,
-    "torch.utils.collect_env": no_packages,
-}
+CHANGES = {"lm_eval.tasks._index": index_once, "torch.utils.collect_env": no_packages}
 
 
 def once(module: Any) -> Any:

@@ -55,7 +55,7 @@ class Requests(Mapping[int, list[Any]]):
         self._groups: dict[int, list[Any]] = {}
         self._draws: _Draws | None = None
         with _BUILDING:
-            _compile_templates_once()
+            compile_templates_once()
             if fewshot_seed is not None:
                 theirs.set_fewshot_seed(task, fewshot_seed)
             self.docs: Any = theirs.documents(task)
@@ -99,7 +99,7 @@ def unasked(instance: Any) -> Any:
     return replace(instance, resps=[], filtered_resps={})
 
 
-def _compile_templates_once() -> None:
+def compile_templates_once() -> None:
     """The harness compiles a template anew for every document."""
     templates = resolve("lm_eval.utils:env")
     if inspect.ismethod(templates.from_string):
