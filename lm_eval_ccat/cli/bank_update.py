@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  lm-eval-ccat bank update my_task.bank.json --scores new_logs/ -o my_task.v2.bank.json
   lm-eval-ccat bank update my_task.bank.json --scores new_logs/ --calibrated_on old_logs/ \\
       -o my_task.v2.bank.json
+  lm-eval-ccat bank update kept.bank.json --scores new_logs/ -o kept.v2.bank.json
   lm-eval-ccat bank update mmlu.banks --scores new_logs/ --retire mmlu_law=17,23 -o mmlu2.banks
 
 From a run directory or the logs of adaptive runs a bank of method "default" takes what was asked
 and accounts for how it was chosen.
 
-Items that drifted are learned mostly from the new models; --retire takes leaked items out, and
---new_version documents that a new version of the task has changed or dropped; new ones are learned.
+The bank is calibrated again on all scores: the new ones, and those it was calibrated on, which it
+keeps (calibrate --keep_scores) or --calibrated_on states.
 
-With the scores it was calibrated on, or where it keeps them, the bank is calibrated again on all of
-them.  Else what the bank knows stands for them.
+--retire takes leaked items out, and --new_version documents that a new version of the task has
+changed or dropped; new ones are learned.
 """
 
 
 def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``update``."""
     parser = actions.add_parser(
-        "update", help="add calibration models to a bank without starting over", epilog=EPILOG
+        "update", help="calibrate a bank again with further models", epilog=EPILOG
     )
     parser.add_argument("bank", metavar="BANK", help="a bank, or the folder of a suite")
     parser.add_argument(
@@ -42,7 +42,9 @@ def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         help="results of the new models, full or of adaptive runs",
     )
     parser.add_argument(
-        "--calibrated_on", metavar="LOGS_OR_TABLE", help="the scores the bank was calibrated on"
+        "--calibrated_on",
+        metavar="LOGS_OR_TABLE",
+        help="the scores the bank was calibrated on (default: those that it keeps)",
     )
     parser.add_argument("-o", "--output", metavar="BANK", required=True, help="where to write")
     parser.add_argument(

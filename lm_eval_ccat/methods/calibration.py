@@ -114,20 +114,13 @@ def calibrate(
     return _anonymous(bank, len(table.warnings)) if hash_names else bank
 
 
-def observations_of(table: ScoreTable, chosen: str = "all") -> tuple[Observation, ...]:
-    """The scores of a table as a bank of its items keeps them.
-
-    Parameters
-    ----------
-    table : ScoreTable
-    chosen : {"all", "first", "drawn", "adaptive"}, optional
-        How the items were chosen; "all" becomes "first" where a row lacks some.
-    """
-    found = []
-    for model, config, row in zip(table.row_model, table.row_config, table.scores):
+def observations_of(table: ScoreTable) -> tuple[Observation, ...]:
+    """The scores of a table as a bank of its items keeps them."""
+    found, chosen = [], table.chosen or ("",) * len(table.row_model)
+    for model, config, how, row in zip(table.row_model, table.row_config, chosen, table.scores):
         items = np.flatnonzero(np.isfinite(row))
-        how = "first" if chosen == "all" and len(items) < table.n_items else chosen
-        found.append(Observation(model, how, items, row[items], config=config))
+        whole = "all" if len(items) == table.n_items else "first"
+        found.append(Observation(model, how or whole, items, row[items], config=config))
     return tuple(found)
 
 

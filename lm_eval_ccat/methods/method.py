@@ -79,13 +79,6 @@ def _no_curves(bank: ItemBank) -> Curves:
     raise BankError(f"a bank of method {bank.method!r} has no item curves")
 
 
-def _only_anew(bank: ItemBank, scores: Floats, names: Sequence[str]) -> ItemBank:
-    raise BankError(
-        f"a bank of method {bank.method!r} takes in new models only together with the scores it "
-        "was calibrated on; give them as well (--calibrated_on)"
-    )
-
-
 def _fits_nothing(bank: ItemBank, table: ScoreTable) -> tuple[Floats, Floats, Floats]:
     raise BankError(f"a bank of method {bank.method!r} fits no scores")
 
@@ -124,24 +117,8 @@ class Method:
         ``(bank, table) -> (score, expected, noise)``: of every single score of the table that the
         bank was calibrated on, shapes (n_rows, n_items), on the scale that was fitted; a score's
         variance is noise x expected x (1 - expected).
-    update : callable
-        ``(bank, scores, names) -> ItemBank``: the bank with new models in it, without the scores
-        it was calibrated on. Scores are of shape (n_models, n_items), on [0, 1], in bank order,
-        NaN where missing. It changes parameters, constants and ``provenance["report"]`` only.
     learns_from_chosen : bool
-        Whether `update` is right for models whose items were chosen by what they had scored.
-    loosen : callable, optional
-        ``(bank, items) -> ItemBank``: what the bank knows of some items (a mask of shape
-        (n_items,)) made uncertain, so that `update` learns them mostly from new models.
-    admit : callable, optional
-        ``(bank, scores, models) -> dict of str to ndarray``: parameters, by name, of items that the
-        bank lacks, from scores on them (shape (n_models, n_new_items), NaN where missing) of some
-        of its models (positions of shape (n_models,)).
-    anew : callable, optional
-        ``(bank, scores, names, moved) -> ItemBank``: what `update` does, for so many new models
-        that it is worth calibrating again. Scores that the bank's models may have had stand for
-        theirs, but on items that drifted (`moved`, a mask of shape (n_items,)). It changes the
-        self-check, too.
+        Whether `calibrate` is right for models whose items were chosen by what they had scored.
 
     Examples
     --------
@@ -158,11 +135,7 @@ class Method:
     curves: Callable[[ItemBank], Curves] = _no_curves
     test_curves: Callable[[ItemBank], Curves] | None = None
     fitted_scores: Callable[[ItemBank, ScoreTable], tuple[Floats, Floats, Floats]] = _fits_nothing
-    update: Callable[[ItemBank, Floats, Sequence[str]], ItemBank] = _only_anew
     learns_from_chosen: bool = False
-    loosen: Callable[[ItemBank, NDArray[np.bool_]], ItemBank] | None = None
-    admit: Callable[[ItemBank, Floats, NDArray[np.intp]], dict[str, Floats]] | None = None
-    anew: Callable[[ItemBank, Floats, Sequence[str], NDArray[np.bool_]], ItemBank] | None = None
 
     @property
     def calibrates(self) -> bool:

@@ -248,8 +248,8 @@ def _drift(
             "drifted_items",
             "warning",
             f"{plural(len(ids), 'item')} drifted: {easier} became easier, {len(ids) - easier} "
-            f"harder than the others would have it (doc_id {some(ids)}); `bank update` takes "
-            "the new models in",
+            f"harder than the others would have it (doc_id {some(ids)}); calibrate on models of "
+            "today",
             ids,
             {"shift_in_logits": {str(bank.doc_ids[i]): shift[i] for i in by_size.tolist()}},
         )

@@ -20,10 +20,8 @@ from ..bank.names import hashed_name
 from ..bank.observations import Observation
 from ..errors import BankError, CcatError
 from ..methods.calibration import calibrate
-from ..methods.registry import method_of
 from ..wording import some
 from .union import table_of
-from .update import update
 
 #: From so many models on a response model is made of what was observed,
 MODELS = 8
@@ -39,7 +37,7 @@ def grow(
     Parameters
     ----------
     bank : ItemBank
-        Blank, grown before, or calibrated on logs; then it is updated, as its method can.
+        Blank, grown before, or calibrated on logs with ``keep_scores``.
     new : sequence of Observation
         Of the bank's items. Where a model answered an item before, the new score counts.
     date : str, optional
@@ -50,7 +48,7 @@ def grow(
     Raises
     ------
     BankError
-        The bank cannot take in observations, or every model is in it already.
+        The bank cannot take in observations.
 
     Examples
     --------
@@ -61,8 +59,6 @@ def grow(
     (('a',), '(now 1, and 0 for the least answered)')
     """
     require_growing(bank)
-    if not bank.observations and bank.method != "sample":
-        return replace(update(bank, table_of(bank, new)), made=date)
     return _made(bank, merged(bank.observations, new), date, join)
 
 
@@ -73,13 +69,11 @@ def require_growing(bank: ItemBank) -> None:
     ------
     BankError
     """
-    if not bank.observations and bank.method != "sample":
-        method = method_of(bank)
-        if not method.learns_from_chosen:
-            raise BankError(
-                f"a bank of method {bank.method!r} would take chosen items for a sample: "
-                "save_bank needs a bank of method 'default', or none"
-            )
+    if bank.method != "sample" and not (bank.observations and bank.method == "default"):
+        raise BankError(
+            f"a bank of method {bank.method!r} without its scores cannot grow: save_bank needs one "
+            "of method 'default' that keeps them (calibrate --keep_scores), or none"
+        )
 
 
 def without(bank: ItemBank, models: Collection[str]) -> ItemBank:

@@ -1,4 +1,4 @@
-"""A benchmark changes: items are retired, documents corrected, difficulties drift."""
+"""A benchmark changes: items are retired, documents corrected and added."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from ..bank.bank import ItemBank
 from ..bank.observations import Observation
 from ..bank.suite import SuiteBank
 from ..errors import BankError, BankMismatchError, UsageError
-from ..methods.registry import method_of
-from ..scores.table import ScoreTable, sorted_ids
+from ..scores.table import ScoreTable
 from ..wording import plural, some
-from .check import MIN_MODELS, changed_documents, check_scores
+from .check import changed_documents
 
 #: Models with a score on a new document from which on the bank takes it in.
 FEWEST = 5
@@ -109,8 +108,7 @@ def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
 def next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
     """The bank for a new version of its task, as new results show its documents.
 
-    Documents that are gone or changed are retired; `admitted` learns those that are new, and what
-    the changed ones have become. What else differs in settings is none of this.
+    Documents that are gone or changed are retired. What else differs in settings is none of this.
 
     Returns
     -------
@@ -145,58 +143,6 @@ def next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]
     return replace(made, settings=settings), notes
 
 
-def admitted(
-    bank: ItemBank, table: ScoreTable, models: Sequence[int]
-) -> tuple[ItemBank, list[str]]:
-    """The bank with the documents that only new results have, learned from these.
-
-    Parameters
-    ----------
-    bank : ItemBank
-        The models of `table` in it already.
-    table : ScoreTable
-        Full results; a document is taken in once `FEWEST` models have it.
-    models : sequence of int
-        Where each model of the table stands among those of the bank.
-
-    Returns
-    -------
-    bank : ItemBank
-    notes : list of str
-    """
-    taken, notes = new_documents(bank, table)
-    method = method_of(bank)
-    if not len(taken):
-        return bank, notes
-    if method.admit is None:
-        count = plural(len(taken), "new document")
-        return bank, [f"{count} left out: method {bank.method!r} takes none into a bank; calibrate "
-                      "on scores that have them"]  # fmt: skip
-    scores = table.model_scores(items=taken)
-    found = method.admit(bank, scores, np.array(models, dtype=np.intp))
-    ids, order = sorted_ids([*bank.doc_ids, *(table.doc_ids[i] for i in taken)])
-    place = np.argsort(order)
-    hashes, of = bank.doc_hashes, table.doc_hashes
-    if hashes is not None:
-        every = [*hashes, *(of[i] if of else None for i in taken)]
-        hashes = tuple(every[i] for i in order)
-    made = replace(
-        bank,
-        doc_ids=ids,
-        kept=np.append(bank.kept, np.ones(len(taken), dtype=bool))[order],
-        parameters={
-            name: np.concatenate([values, found[name]])[order]
-            for name, values in bank.parameters.items()
-        },
-        doc_hashes=hashes,
-        observations=tuple(
-            replace(o, items=place[o.items], chosen="first" if o.chosen == "all" else o.chosen)
-            for o in bank.observations
-        ),
-    )
-    return made, notes
-
-
 def new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:
     """Documents that the bank lacks and enough models have a score on.
 
@@ -218,30 +164,6 @@ def new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], 
         notes.append(f"{plural(len(taken), 'new document')} learned from "
                      f"{plural(len(table.models), 'model')}")  # fmt: skip
     return taken, notes
-
-
-def drifted(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.bool_], list[str]]:
-    """Items that drifted, which are to be learned mostly from the new scores.
-
-    They are looked for in results that are not of chosen items, where there are enough of them.
-
-    Returns
-    -------
-    moved : ndarray of bool, shape (n_items,)
-    notes : list of str
-    """
-    chosen = table.chosen or ("all",) * len(table.row_model)
-    plain = [m for m, how in zip(table.row_model, chosen) if how != "adaptive"]
-    items: tuple[Any, ...] = ()
-    if method_of(bank).loosen is not None and len(set(plain)) >= MIN_MODELS:
-        found = check_scores(bank, table.select(plain))
-        items = next((f.items for f in found if f.kind == "drifted_items"), ())
-    moved = np.isin(np.arange(bank.n_items), [bank.index[d] for d in items])
-    notes = [
-        f"{plural(len(items), 'item')} drifted (doc_id {some(items)}): the new models count more "
-        "for them than those of before"
-    ]
-    return moved, notes if items else []
 
 
 def _remaining(o: Observation, stay: NDArray[np.bool_], at: NDArray[np.intp]) -> Observation:

@@ -55,9 +55,12 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
             raw[n, at] = old.raw[there[pair]]
     fresh = raw[len(keep) :, (at := [column[d] for d in new.doc_ids])]
     raw[len(keep) :, at] = np.where(np.isnan(new.raw), fresh, new.raw)
+    of_old, of_new = (t.chosen or ("",) * len(t.row_model) for t in (old, new))
+    chosen = (*(of_old[r] for r in keep), *of_new)
     return replace(
         old,
         raw=raw,
+        chosen=chosen if any(chosen) else (),
         row_model=(*(old.row_model[r] for r in keep), *new.row_model),
         row_config=(*(old.row_config[r] for r in keep), *new.row_config),
         doc_ids=ids,

@@ -52,7 +52,7 @@ def test_a_file_of_another_benchmark_is_refused_before_anything_is_asked(
     assert main(["rank", str(config), "--save_bank", str(tmp_path / "other.json")]) == 2
     assert "holds no bank of share on the items of this run" in capsys.readouterr().err
     assert main(["rank", str(config), "--save_bank", "x.json", "--bank", str(bench.bank)]) == 1
-    assert "save_bank needs a bank of method 'default', or none" in capsys.readouterr().err
+    assert "save_bank needs one of method 'default' that keeps them" in capsys.readouterr().err
     assert not server.asked
 
 

@@ -51,7 +51,7 @@ def test_the_command_line_takes_a_method_from_outside(tmp_path, capsys):
     example_table().select(["m03"]).write(more)
     updated = str(tmp_path / "u.bank.json")
     assert main(["bank", "update", bank, "--scores", more, "-o", updated]) == 1
-    assert "give them as well (--calibrated_on)" in capsys.readouterr().err
+    assert "give those it was calibrated on as well (--calibrated_on)" in capsys.readouterr().err
     both = ["--scores", more, "--calibrated_on", table, "-o", updated]
     assert main(["bank", "update", bank, *both]) == 0
     assert len(ItemBank.load(updated).models) == 12

@@ -63,14 +63,13 @@ def test_a_model_does_not_calibrate_its_own_test():
     assert without(bank, ["new"]) is bank
 
 
-def test_a_calibrated_bank_is_updated_and_paper_refused():
+def test_a_calibrated_bank_grows_where_it_keeps_its_scores():
     table = ScoreTable.from_arrays(SCORES[:8], [f"m{j}" for j in range(8)], task="t")
-    bank = grow(calibrate(table), [seen(9, np.arange(0, N, 3))])
+    bank = grow(calibrate(table, keep_scores=True), [seen(9, np.arange(0, N, 3))])
     assert bank.models[-1] == "m9"
-    with pytest.raises(BankError, match="every model of the new scores is in the bank already"):
-        grow(calibrate(table), [seen(3)])
-    with pytest.raises(BankError, match="'paper' would take chosen items for a sample"):
-        grow(calibrate(table, "paper"), [seen(9)])
+    for other in (calibrate(table), calibrate(table, "paper", keep_scores=True)):
+        with pytest.raises(BankError, match="save_bank needs one of method 'default' that keeps"):
+            grow(other, [seen(9)])
 
 
 def test_the_next_ranking_starts_better():

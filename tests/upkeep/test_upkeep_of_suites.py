@@ -59,6 +59,7 @@ def test_a_suite_is_shown_and_checked_bank_by_bank(place, tmp_path, capsys):
 
 def test_a_suite_is_updated_and_its_items_are_retired_by_task(place, tmp_path, capsys):
     making = ["calibrate", str(place / "scores"), "--method", "paper", "--exclude", "m00,m05"]
+    making += ["--keep_scores"]
     assert main([*making, "-o", str(tmp_path / "s")]) == 0
     line = ["bank", "update", tmp_path / "s", "--scores", place / "scores", "-o", tmp_path / "t"]
     line = [*map(str, line), "--retire", "two=0,3"]

@@ -10,7 +10,6 @@ from ..required import require_covariances, require_finite, require_parts
 from .calibration import fit, model_of
 from .curves import fitted_scores, item_curves
 from .policy import DefaultPolicy
-from .update import absorb, admit, anew, loosen
 
 
 def _requires(bank: ItemBank) -> None:
@@ -44,9 +43,5 @@ METHOD = Method(
     requires=_requires,
     curves=item_curves,
     fitted_scores=fitted_scores,
-    update=absorb,
     learns_from_chosen=True,
-    loosen=loosen,
-    admit=admit,
-    anew=anew,
 )

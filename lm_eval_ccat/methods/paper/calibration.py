@@ -97,13 +97,11 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
             "k": noise,
             "discrimination": float(1.0 / np.sqrt(noise)),
             "start": float(np.median(difficulty[kept])),
-            # What brings back the mean scores, so that new models can be added to them.
             "mean_range": [float(low), float(high)],
             "score_range": [floor, floor + span],
             "rescale": rescale,
         },
         report={
-            "models_per_item": _one_if_equal(overview.item_count.astype(int)),
             "abilities": dict(zip(table.models, theta.tolist())),
             "removed": {
                 table.doc_ids[i]: f"correlates {correlation[i]:+.2f} with the models' abilities"
@@ -111,10 +109,6 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
             },
         },
     )
-
-
-def _one_if_equal(counts: NDArray[np.intp]) -> int | list[int]:
-    return int(counts[0]) if (counts == counts[0]).all() else counts.tolist()
 
 
 def _extremes(table: ScoreTable) -> tuple[float, float]:

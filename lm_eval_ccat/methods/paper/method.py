@@ -9,7 +9,6 @@ from ..required import require_parts
 from .curves import fitted_scores, stretched_curves, unstretched_curves
 from .misfit import calibrated
 from .policy import PaperPolicy
-from .update import absorb
 
 
 def _requires(bank: ItemBank) -> None:
@@ -27,5 +26,4 @@ METHOD = Method(
     curves=unstretched_curves,
     test_curves=stretched_curves,
     fitted_scores=fitted_scores,
-    update=absorb,
 )
