@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 #: The two questions: the order of full runs of these items, or of items like these.
 BENCHMARK, POPULATION = "benchmark", "population"
@@ -79,6 +80,9 @@ class Belief:
     counts : ndarray of shape (n, n + n_references), optional
         Part of a gap that counts for `loss`: what a single look would need over what the looks in
         force need; 0 where they decide nothing yet.
+    apart : bool
+        Whether the pairs follow from their two models alone, so that what is believed of a pair
+        changes with one of these only.
 
     Examples
     --------
@@ -100,6 +104,7 @@ class Belief:
     close_by: float = 0.0
     references: References | None = None
     counts: Floats | None = None
+    apart: bool = False
 
     @classmethod
     def independent(
@@ -125,9 +130,9 @@ class Belief:
         v, k = np.asarray(error, dtype=np.float64) ** 2, np.asarray(n, dtype=np.float64)
         variance = v[:, None] + v
         variance.flat[:: len(v) + 1] = v
-        least, far = np.minimum(k[:, None], k), np.full(variance.shape, np.inf)
+        least, far = np.minimum(k[:, None], k), np.broadcast_to(np.inf, variance.shape)
         at = np.asarray(location, dtype=np.float64)
-        return cls(at, variance, far, least, n_items, question, score, slope)
+        return cls(at, variance, far, least, n_items, question, score, slope, apart=True)
 
     @property
     def estimate(self) -> Floats:
@@ -263,6 +268,7 @@ class Belief:
             location=self.location + shift,
             variance=np.maximum(variance, _LEAST_VARIANCE),
             evidence=None,
+            apart=False,
         )
 
     @cached_property
@@ -287,6 +293,14 @@ class Belief:
             np.concatenate(x, axis=1) for x in zip((gap, variance, self.df, self.n), more)
         )
         return a, b, c, d
+
+    def pairs_at(self, i: Places, j: Places) -> tuple[Floats, Floats, Floats, Floats]:
+        """`pairs` at some places; of hundreds of models nothing else is computed."""
+        if self.references is not None:
+            a, b, c, d = self.pairs
+            return a[i, j], b[i, j], c[i, j], d[i, j]
+        variance = np.where(i == j, 0.0, self.variance[i, j])
+        return self.location[i] - self.location[j], variance, self.df[i, j], self.n[i, j]
 
     @cached_property
     def tails(self) -> Floats:

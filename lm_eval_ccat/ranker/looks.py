@@ -175,7 +175,7 @@ class Looks:
         differs = self._differs(belief)
         # Of the flat array, which is several times faster than of the matrix.
         at = i, j = np.unravel_index(np.flatnonzero(differs), differs.shape)
-        gap, variance, df, n = (x[at] for x in belief.pairs)
+        gap, variance, df, n = belief.pairs_at(i, j)
         least = self.boundary(level, n, belief.n_items)
         size = self._evidence(np.abs(gap), variance, df, n, belief.n_items, least)
         now = np.array([np.where(gap > 0.0, size, 0.0), np.where(gap < 0.0, size, 0.0), 0.0 * gap])
@@ -184,14 +184,14 @@ class Looks:
             now[0, own] = belief.evidence[i[own], j[own]]
             now[1, own] = belief.evidence[j[own], i[own]]
         if min_difference > 0.0:
-            gap, variance, df, n = (x[at] for x in belief.on_scores.pairs)
+            gap, variance, df, n = belief.on_scores.pairs_at(i, j)
             room = np.maximum(min_difference - np.abs(gap), 0.0)
             now[2] = self._evidence(room, variance, df, n, belief.n_items, least)
             if belief.closeness is not None and belief.close_by == min_difference:
                 now[2, own] = belief.closeness[i[own], j[own]]
         seen, counts = self.seen, self.counts
         if seen is None or self.once:
-            seen = np.zeros((3, *belief.pairs[0].shape))
+            seen = np.zeros((3, *differs.shape))
         before = seen[:, i, j]
         if (now > before).any():
             seen = seen.copy()
@@ -205,14 +205,19 @@ class Looks:
         """Pairs of which something else is believed than at the last look."""
         m, r, was = len(belief.location), belief.references, self.last
         if was is None or was.references is not r or len(was.location) != m:
-            return np.ones(belief.pairs[0].shape, dtype=bool)
+            return np.ones((m, m + (0 if r is None else len(r.names))), dtype=bool)
         moved = np.zeros(m, dtype=bool)
         for of_model in ("location", "score", "slope"):
             now, then = getattr(belief, of_model), getattr(was, of_model)
             if now is not None:
                 moved |= now != then
+        of_pairs: tuple[str, ...] = ("variance", "df", "n", "evidence", "closeness")
+        if belief.apart and was.apart:
+            for name in of_pairs[:3]:
+                moved |= getattr(belief, name).diagonal() != getattr(was, name).diagonal()
+            of_pairs = of_pairs[3:]
         out = moved[:, None] | moved
-        for of_pair in ("variance", "df", "n", "evidence", "closeness"):
+        for of_pair in of_pairs:
             now, then = getattr(belief, of_pair), getattr(was, of_pair)
             if now is not None:
                 out |= now != then

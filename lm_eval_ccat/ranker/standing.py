@@ -98,7 +98,7 @@ class Judge:
         """Take a look: what is known now decides turns, until the next."""
         belief = self.belief()
         looks = self._joined()
-        n = belief.pairs[3]
+        n = belief.n if belief.references is None else belief.pairs[3]
         if looks.horizons and n.max(initial=0.0) > looks.horizons[-1]:
             n = n.copy()
             n.flat[:: n.shape[1] + 1] = 0.0
