@@ -96,11 +96,12 @@ def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _documents(bank: ItemBank, task: str, include_path: str | None) -> list[Finding]:
-    from ..harness.documents import task_documents
+    from ..harness import open_session
     from ..upkeep.check import check_documents
 
-    there = task_documents(task, include_path)
-    return check_documents(bank, there.doc_ids, there.doc_hashes, there.filters)
+    # Without a model: nothing is asked, and no code that a model wrote is run.
+    session = open_session(task, None, include_path=include_path, confirm_run_unsafe_code=True)
+    return check_documents(bank, session.doc_ids, session.doc_hashes, session.filters)
 
 
 def _print(facts: dict[str, Any], looked: bool) -> None:

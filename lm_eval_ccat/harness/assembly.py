@@ -21,7 +21,7 @@ from ..money import ASSUMED, BILLED, columns_in_words
 from ..ranker import Ranking
 from ..ranker.headline import held
 from . import internals
-from .outcome import Outcome
+from .measure import Measure
 from .session import Administered, TaskSession
 from .signature import signed
 
@@ -33,7 +33,7 @@ class TaskRun:
     Parameters
     ----------
     session : TaskSession
-    outcome : Outcome
+    outcome : Measure
     administered : dict of doc_id to Administered
         In the order of asking.
     ranking : Ranking
@@ -51,7 +51,7 @@ class TaskRun:
     """
 
     session: TaskSession
-    outcome: Outcome
+    outcome: Measure
     administered: Mapping[int, Administered]
     ranking: Ranking
     money: Mapping[str, float] | None
@@ -209,8 +209,8 @@ def _by_draws(run: TaskRun, what: str) -> dict[str, Any] | None:
     if run.complete:
         return None
     ranking = replace(run.ranking, scale=run.outcome.metric.scale)
-    found = [one[what] for one in ranking.to_dict()["models"].values() if one[what]]
-    return dict(found[0]) if found else None
+    blocks = [one[what] for one in ranking.to_dict()["models"].values() if one[what]]
+    return dict(blocks[0]) if blocks else None
 
 
 def estimand(run: TaskRun) -> str:
@@ -234,15 +234,15 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
             f"{key} = {one['estimate']:.4g} ± {one['standard_error']:.2g}"
             for key, one in block["scores"].items()
         )
-        told = f"{scores}, " if scores else ""
+        shown = f"{scores}, " if scores else ""
         return (
-            f"{task}: {told}{block['items']} of {block['items_total']} documents of "
+            f"{task}: {shown}{block['items']} of {block['items_total']} documents of "
             f"{len(block['tasks'])} tasks\n  {block['estimand']}"
         )
-    found = []
+    estimates = []
     for one in block.get("outcomes") or [block]:
         low, high = one["interval"]
-        found.append(
+        estimates.append(
             f"{one['key']} = {one['estimate']:.4g} ± {one['standard_error']:.2g} "
             f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g})"
         )
@@ -250,7 +250,7 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
     money = block.get("cost", {}).get("money")
     lines += columns_in_words(money) if money else ()
     return (
-        f"{task}: {'; '.join(found)}, "
+        f"{task}: {'; '.join(estimates)}, "
         f"{block['items']} of {block['items_total']} documents; {block['stopped_because']}."
         + "".join(f"\n  {line}" for line in lines if line)
     )
@@ -392,8 +392,8 @@ def _filters_of(
     metric: str, partial: Mapping[str, TaskRun], metrics: Mapping[str, Any], tasks: list[str]
 ) -> list[str]:
     """Filters under which a full run of the tasks would report a metric."""
-    found: dict[str, None] = {}
+    filters: dict[str, None] = {}
     for name in tasks:
         keys = [*metrics[name], *(_left_out(partial[name]) if name in partial else ())]
-        found.update({k.partition(",")[2]: None for k in keys if k.partition(",")[0] == metric})
-    return sorted(found)
+        filters.update({k.partition(",")[2]: None for k in keys if k.partition(",")[0] == metric})
+    return sorted(filters)

@@ -298,7 +298,7 @@ def _check_metric(name: str, filter: str, seen: _Seen, asked: Asked) -> MetricCh
 
 def _estimand(metric: Metric) -> str:
     capped = "" if metric.scale.cap is None else f" capped at {metric.scale.cap:g}"
-    if metric.pair_scorer is not None and metric.source in PAIR_METRICS:
+    if metric.pairs and metric.source in PAIR_METRICS:
         return (
             f"mean of sentence {metric.name}{capped} over all documents; corpus {metric.source} "
             "appears only when every document was run"

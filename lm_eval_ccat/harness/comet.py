@@ -195,10 +195,10 @@ def default_python() -> str:
     python = os.environ.get(VARIABLE)
     if python:
         return python
-    made = _python_of(environment())
-    if not made.exists():
+    environment_python = _python_of(environment())
+    if not environment_python.exists():
         raise MetricError(f"metric comet runs in an environment of its own: {RECIPE}")
-    return str(made)
+    return str(environment_python)
 
 
 def make_environment(folder: Path, python: str | None = None) -> str:
@@ -239,9 +239,9 @@ def _fitting_python() -> str:
     if sys.version_info[:2] in _PYTHONS:
         return sys.executable
     for major, minor in reversed(_PYTHONS):
-        found = shutil.which(f"python{major}.{minor}")
-        if found:
-            return found
+        path = shutil.which(f"python{major}.{minor}")
+        if path:
+            return path
     raise MetricError(
         "COMET needs numpy 1.26, which has wheels for Python 3.10 to 3.12; install one of these "
         "and name it with --python"

@@ -35,10 +35,10 @@ def main(name: str, batch_size: str, gpus: str) -> None:
     say(ready=name)
     for line in sys.stdin:
         try:
-            found = model.predict(
+            prediction = model.predict(
                 json.loads(line), batch_size=int(batch_size), gpus=int(gpus), progress_bar=False
             )
-            say(scores=[float(score) for score in found.scores])
+            say(scores=[float(score) for score in prediction.scores])
         except Exception as error:  # the next call may do
             say(error=f"{type(error).__name__}: {error}")
 

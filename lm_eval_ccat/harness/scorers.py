@@ -48,8 +48,8 @@ def scorer_of(metric: str) -> dict[str, Any] | None:
 
 def scorers(metrics: Iterable[str]) -> dict[str, dict[str, Any]]:
     """The scorers of several metrics, those without one left out."""
-    found = {metric: scorer_of(metric) for metric in metrics}
-    return {metric: scorer for metric, scorer in found.items() if scorer is not None}
+    each = {metric: scorer_of(metric) for metric in metrics}
+    return {metric: scorer for metric, scorer in each.items() if scorer is not None}
 
 
 def record_scorers() -> None:
@@ -64,7 +64,10 @@ def add_scorers(results: Any) -> None:
     for name, config in results.get("configs", {}).items():
         keys = results.get("results", {}).get(name, {})
         metrics = dict.fromkeys(key.partition(",")[0] for key in keys if "," in key)
-        found = scorers(m.removeprefix("sentence_") for m in metrics if "_stderr" not in m)
-        if found and isinstance(config, dict):
+        named = scorers(m.removeprefix("sentence_") for m in metrics if "_stderr" not in m)
+        if named and isinstance(config, dict):
             metadata = config.get("metadata")
-            config["metadata"] = {**(metadata if isinstance(metadata, Mapping) else {}), KEY: found}
+            config["metadata"] = {
+                **(metadata if isinstance(metadata, Mapping) else {}),
+                KEY: named,
+            }

@@ -79,20 +79,20 @@ class Served:
         body: Mapping[str, Any] | None = None,
     ) -> Served:
         """Read an answer's JSON, its headers, and the body of the request that it answers."""
-        said = answer if isinstance(answer, Mapping) else {}
+        content = answer if isinstance(answer, Mapping) else {}
         heard = {name.lower(): value for name, value in (headers or {}).items()}
-        usage, refused = _usage(said.get("usage"))
-        choices = [c for c in said.get("choices") or () if isinstance(c, Mapping)]
-        reasons = [c.get("finish_reason") for c in choices] or [said.get("stop_reason")]
-        identity = heard.get("x-request-id") or heard.get("request-id") or said.get("id")
+        usage, refused = _usage(content.get("usage"))
+        choices = [c for c in content.get("choices") or () if isinstance(c, Mapping)]
+        reasons = [c.get("finish_reason") for c in choices] or [content.get("stop_reason")]
+        identity = heard.get("x-request-id") or heard.get("request-id") or content.get("id")
         return cls(
             request_id=_text(identity),
-            model=_text(said.get("model")),
-            fingerprint=_text(said.get("system_fingerprint")),
+            model=_text(content.get("model")),
+            fingerprint=_text(content.get("system_fingerprint")),
             finish=tuple(str(reason) for reason in reasons if reason is not None),
             null=any(_content(choice) is None for choice in choices),
             usage=usage,
-            usd=_dollars(said.get("usage")),
+            usd=_dollars(content.get("usage")),
             refused_usage=refused,
             pause=pause_of(heard),
             sent={k: v for k, v in (body or {}).items() if k not in _ASKED},

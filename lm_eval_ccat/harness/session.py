@@ -467,7 +467,7 @@ def _loaded(
     """Tasks and groups of the harness."""
     try:
         loaded = internals.load_tasks(names, include_path, metadata)
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, OSError) as error:
         shown = ", ".join(map(repr, names))
         said = " ".join(str(error.args[0] if error.args else error).split())
         raise HarnessError(f"cannot load task {shown}: {said}") from error

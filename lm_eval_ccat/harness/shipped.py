@@ -1,9 +1,13 @@
-"""The task configurations that come with the package."""
+"""Files of tasks: those that come with the package, and those that the harness finds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from ..errors import CcatError, HarnessError
+from . import internals
 
 
 def shipped_tasks() -> Path | None:
@@ -27,5 +31,25 @@ def with_shipped_tasks(folders: Sequence[str]) -> list[str]:
     shipped = shipped_tasks()
     if shipped is None:
         return list(folders)
-    own = [folder for folder in folders if Path(folder).resolve() != shipped.resolve()]
-    return [str(shipped), *own]
+    others = [folder for folder in folders if Path(folder).resolve() != shipped.resolve()]
+    return [str(shipped), *others]
+
+
+def task_file(name: str, include_path: Any = None) -> tuple[dict[str, Any], Path]:
+    """A task's configuration, functions as text, and its YAML file; no documents are loaded.
+
+    Raises
+    ------
+    HarnessError
+        The harness knows no such task by a file.
+    """
+    folders = with_shipped_tasks([include_path] if include_path else [])
+    try:
+        manager = internals.task_manager([name], folders)
+        config = internals.static_configs(manager, name)[name]
+        path = internals.listed(manager, name).file
+    except (KeyError, OSError, CcatError):
+        raise HarnessError(f"the harness has no task {name!r} (--include_path?)") from None
+    if path is None:
+        raise HarnessError(f"task {name} has no YAML file")
+    return config, path

@@ -44,8 +44,8 @@ def signed(
 def scorer_of_run(header: Mapping[str, Any]) -> dict[str, Any] | None:
     """What computed the metric of a ranking, from its journal's header."""
     task = header.get("task") or {}
-    found = ((task.get("settings") or {}).get("scorer") or {}).get(task.get("metric"))
-    return dict(found) if found else None
+    scorer = ((task.get("settings") or {}).get("scorer") or {}).get(task.get("metric"))
+    return dict(scorer) if scorer else None
 
 
 def in_words(scorer: Mapping[str, Any]) -> str:

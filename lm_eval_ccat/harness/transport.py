@@ -279,7 +279,7 @@ class Transport:
         kind, message = "connection", ""
         async with self._slots:
             try:
-                status, said, body = await self._post(url, data, headers, limit, flag)
+                status, answer_headers, body = await self._post(url, data, headers, limit, flag)
             except ServerError:
                 raise
             except asyncio.TimeoutError:
@@ -291,8 +291,8 @@ class Transport:
         # Not from the error: aiohttp gives one that is no HTTP at all a status of its own.
         if message:
             raise ServerError(kind, message, sent=flag.sent)
-        answer = _checked(status, said, body)
-        return answer, Served.of(answer, said, payload)
+        answer = _checked(status, answer_headers, body)
+        return answer, Served.of(answer, answer_headers, payload)
 
     async def _post(
         self, url: str, data: bytes, headers: Mapping[str, str], limit: float, flag: Any
@@ -310,7 +310,7 @@ class Transport:
                 allow_redirects=False,
                 trace_request_ctx=flag,
             ) as response:
-                status, said = response.status, dict(response.headers)
+                status, answer_headers = response.status, dict(response.headers)
                 body = bytearray()
                 async for piece in response.content.iter_any():
                     body += piece
@@ -319,19 +319,19 @@ class Transport:
                             "answer", f"the answer is larger than {LARGEST_BODY >> 20} MiB"
                         )
             # Others of these would be asked again by GET, without the question.
-            if status not in (307, 308) or "Location" not in said:
+            if status not in (307, 308) or "Location" not in answer_headers:
                 break
-            target = urljoin(url, said["Location"])
+            target = urljoin(url, answer_headers["Location"])
             if _origin(target) != _origin(url):
-                there = urlsplit(target)
+                to = urlsplit(target)
                 raise ServerError(
                     "request",
                     "the server passes requests on to another origin, which would get prompts and "
-                    f"key: {there.scheme}://{there.netloc.rpartition('@')[2]} (if it is meant, "
+                    f"key: {to.scheme}://{to.netloc.rpartition('@')[2]} (if it is meant, "
                     "name it as base_url)",
                 )
             url = target
-        return status, said, bytes(body)
+        return status, answer_headers, bytes(body)
 
 
 def pooled(lm: Any) -> bool:
@@ -376,10 +376,10 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
 
 def _words(answer: Any, body: bytes) -> str:
     """What a server says of an error, on one line."""
-    said: Any = answer.get("error", answer) if isinstance(answer, dict) else None
-    if isinstance(said, dict):
-        said = said.get("message") or said.get("detail") or json.dumps(said, ensure_ascii=False)
-    return short(str(said) if said else body[: 4 * WORDS].decode(errors="replace"), WORDS)
+    words: Any = answer.get("error", answer) if isinstance(answer, dict) else None
+    if isinstance(words, dict):
+        words = words.get("message") or words.get("detail") or json.dumps(words, ensure_ascii=False)
+    return short(str(words) if words else body[: 4 * WORDS].decode(errors="replace"), WORDS)
 
 
 def _said(error: Exception) -> str:

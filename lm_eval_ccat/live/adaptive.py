@@ -18,7 +18,7 @@ from ..errors import UsageError
 from ..files import safe_name
 from ..harness import internals
 from ..harness.assembly import TaskRun
-from ..harness.outcome import Outcome, leading
+from ..harness.measure import Measure, leading
 from ..harness.session import TaskSession
 from ..methods.belief import POPULATION
 from ..ranker.references import KnownMean
@@ -176,13 +176,13 @@ class AdaptiveTaskRun:
     """A task that is loaded and checked, with its bank and options, ready to run."""
 
     session: TaskSession
-    measured: dict[str, Outcome]
+    measured: dict[str, Measure]
     options: Adaptive
     warnings: tuple[str, ...]
     known: dict[str, KnownMean] | None
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Measure:
         """The one that counts most."""
         return leading(self.measured)
 
@@ -195,7 +195,7 @@ class AdaptiveTaskRun:
         Raises
         ------
         BankMismatchError, MetricError
-            See `check_bank` and `Outcome.of`.
+            See `check_bank` and `Measure.of`.
         """
         bank, full = options.spec.bank, options.known
         measured = measure(bank, options.spec.metrics, session, only)

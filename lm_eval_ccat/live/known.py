@@ -10,7 +10,7 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..errors import ScaleError, UsageError
-from ..harness.outcome import Outcome
+from ..harness.measure import Measure
 from ..ranker.references import KnownMean, means_of_known
 from ..scores import ScoreTable
 
@@ -85,7 +85,7 @@ class KnownResults:
 
     def means(
         self,
-        measured: Mapping[str, Mapping[str, Outcome]],
+        measured: Mapping[str, Mapping[str, Measure]],
         new: Collection[str],
         weights: Mapping[str, float],
         sampled: bool = False,
@@ -94,7 +94,7 @@ class KnownResults:
 
         Parameters
         ----------
-        measured : mapping of task to (mapping of name to Outcome)
+        measured : mapping of task to (mapping of name to Measure)
         new : collection of str
             Models to be ranked.
         weights : mapping of task to float

@@ -19,7 +19,7 @@ from ..demo import register_models
 from ..errors import MetricError
 from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
-from ..harness.outcome import Outcome, leading
+from ..harness.measure import Measure, leading
 from ..harness.prices import Price, Tokens
 from ..harness.transport import Transport, pooled
 from ..runs.lines import Record
@@ -32,7 +32,7 @@ from .tasks import PlaceholderLM, open_tasks
 
 #: A document as the ranking names it: its doc_id, or (task, doc_id) where there are several tasks.
 Item = Any
-Measured = Mapping[str, Mapping[str, Outcome]]
+Measured = Mapping[str, Mapping[str, Measure]]
 #: Answers without a score after which a metric that the task declares is taken to be absent.
 PATIENCE = 10
 
@@ -160,7 +160,7 @@ class SessionModel(Model):
     Parameters
     ----------
     name, price
-    measured : mapping of task to (mapping of name to Outcome)
+    measured : mapping of task to (mapping of name to Measure)
         With one outcome of one task an item is a doc_id, else it is (task, doc_id).
     sessions : mapping of task to TaskSession
     """
@@ -348,7 +348,7 @@ class HarnessModel(SessionModel):
     ----------
     entry : ModelSpec
     spec : Spec
-    measured : mapping of task to (mapping of name to Outcome)
+    measured : mapping of task to (mapping of name to Measure)
     check : callable, optional
         Called with each open session; raises where the bank does not fit.
     shared : mapping of task to TaskSession, optional
@@ -448,7 +448,7 @@ class StoredModel(HarnessModel):
         )
 
 
-def _scores(outcomes: Mapping[str, Outcome], one: Administered) -> dict[str, tuple[float, float]]:
+def _scores(outcomes: Mapping[str, Measure], one: Administered) -> dict[str, tuple[float, float]]:
     """(raw, score) of an answer by outcome; one that failed (its judge, say) spoils no other."""
     scored: dict[str, tuple[float, float]] = {}
     refused: MetricError | None = None

@@ -12,7 +12,7 @@ from ..bank.places import located
 from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession
-from ..harness.outcome import Outcome
+from ..harness.measure import Measure
 from ..upkeep.grow import of_others
 
 Bank = ItemBank | str | Path | Mapping[str, Any]
@@ -20,7 +20,7 @@ Bank = ItemBank | str | Path | Mapping[str, Any]
 
 def measure(
     bank: Bank, metrics: Mapping[str, float], session: TaskSession, only: bool = True
-) -> dict[str, Outcome]:
+) -> dict[str, Measure]:
     """What is measured of one task, by name.
 
     Parameters
@@ -39,11 +39,11 @@ def measure(
     CcatError
         A bank, the task and a metric cannot be used together.
     """
-    found: dict[str, Outcome] = {}
+    found: dict[str, Measure] = {}
     if not bank:
         for name, weight in (metrics or {"": 1.0}).items():
             metric, _, filter = name.partition(",")
-            one = Outcome.without_bank(session, metric or None, filter or None)
+            one = Measure.without_bank(session, metric or None, filter or None)
             found[name or one.metric.name] = replace(one, weight=weight)
         return found
     banks = banks_of(bank, session.name, only)
@@ -59,7 +59,7 @@ def measure(
                 f"there is no bank of metric {name} for task {session.name}, only of "
                 f"{', '.join(banks)}; calibrate one for each metric, or rank without bank:"
             )
-        found[name] = replace(Outcome.of(own, session), weight=weight)
+        found[name] = replace(Measure.of(own, session), weight=weight)
     return found
 
 
@@ -106,8 +106,8 @@ def _names(bank: ItemBank) -> tuple[str, str]:
 
 
 def apart_from(
-    measured: Mapping[str, Outcome], models: Collection[str]
-) -> tuple[dict[str, Outcome], list[str]]:
+    measured: Mapping[str, Measure], models: Collection[str]
+) -> tuple[dict[str, Measure], list[str]]:
     """The outcomes of a task by banks that these models did not calibrate, and warnings."""
     found = {k: (o, *of_others(o.bank, models)) for k, o in measured.items()}
     said = dict.fromkeys(warning for _, _, warning in found.values() if warning)

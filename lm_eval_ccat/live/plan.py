@@ -16,7 +16,7 @@ from ..bank import ItemBank
 from ..bank.settings import check_bank
 from ..errors import UsageError
 from ..harness import TaskSession, internals
-from ..harness.outcome import Outcome, leading
+from ..harness.measure import Measure, leading
 from ..harness.prices import Tokens
 from ..harness.task_metrics import script_note
 from ..methods.belief import POPULATION
@@ -56,7 +56,7 @@ class Plan:
     Attributes
     ----------
     spec : Spec
-    measured : dict of task to (dict of name to Outcome)
+    measured : dict of task to (dict of name to Measure)
         Of every answer of the task.
     sessions : dict of task to TaskSession
         To look at documents and prompts; they need have no model.
@@ -80,7 +80,7 @@ class Plan:
     """
 
     spec: Spec
-    measured: dict[str, dict[str, Outcome]]
+    measured: dict[str, dict[str, Measure]]
     sessions: dict[str, TaskSession]
     prices: dict[str, float]
     units: dict[Item, float] | None
@@ -107,12 +107,12 @@ class Plan:
         return item if isinstance(item, tuple) else (self.outcome.task, item)
 
     @property
-    def outcomes(self) -> dict[str, Outcome]:
+    def outcomes(self) -> dict[str, Measure]:
         """Of each task the outcome that counts most."""
         return {task: leading(of) for task, of in self.measured.items()}
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Measure:
         """The first task's, the only one unless several tasks are ranked together."""
         return next(iter(self.outcomes.values()))
 
@@ -142,7 +142,7 @@ class Plan:
         return keys[0] if len(keys) == 1 else f"{WEIGHTED_MEAN} of {' and '.join(keys)}"
 
     @property
-    def _steering(self) -> list[Outcome]:
+    def _steering(self) -> list[Measure]:
         return [o for of in self.measured.values() for o in of.values() if o.weight > 0.0]
 
     @property
@@ -343,7 +343,7 @@ def make_plan(spec: Spec) -> Plan:
     if spec.weights and len(sessions) == 1:
         raise UsageError("`weights:` is of several tasks; weights of metrics stand in `metrics:`")
     names = [m.name for m in spec.models]
-    measured: dict[str, dict[str, Outcome]] = {}
+    measured: dict[str, dict[str, Measure]] = {}
     warnings: list[str] = []
     noise: dict[str, None] = {}
     for task, session in sessions.items():
@@ -386,7 +386,7 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
 
 def plan_of(
     spec: Spec,
-    measured: Mapping[str, dict[str, Outcome]],
+    measured: Mapping[str, dict[str, Measure]],
     sessions: Mapping[str, TaskSession],
     known: dict[str, KnownMean] | None = None,
     weights: Mapping[str, float] | None = None,
@@ -418,7 +418,7 @@ def plan_of(
     )  # fmt: skip
 
 
-def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list[str]:
+def check_session(outcomes: Mapping[str, Measure], session: TaskSession) -> list[str]:
     """Compare the banks of a task with the task as one model is asked it; warnings, or a refusal.
 
     Raises
@@ -440,13 +440,13 @@ def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list
     ]
 
 
-def _alone(measured: Mapping[str, Mapping[str, Outcome]]) -> Outcome | None:
+def _alone(measured: Mapping[str, Mapping[str, Measure]]) -> Measure | None:
     """The outcome, where one of one task is all: its items go by their doc_ids, in files too."""
     found = [outcome for of in measured.values() for outcome in of.values()]
     return found[0] if len(found) == 1 else None
 
 
-def facts_of_outcome(outcome: Outcome) -> Record:
+def facts_of_outcome(outcome: Measure) -> Record:
     """What a reader of a run needs to know of one outcome."""
     return {
         "metric": outcome.metric.name,

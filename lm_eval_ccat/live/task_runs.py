@@ -17,8 +17,8 @@ from ..bank import ItemBank
 from ..errors import CcatError, MetricError, UsageError
 from ..harness import internals
 from ..harness.assembly import TaskRun
+from ..harness.measure import Measure, leading
 from ..harness.model_files import save_model
-from ..harness.outcome import Outcome, leading
 from ..harness.session import Administered
 from ..masking import mask
 from ..ranker import Ranker, Ranking
@@ -164,7 +164,7 @@ def beside(run: TaskRun, draws: Mapping[int, float]) -> tuple[TaskRun, ...]:
 
 def further(
     runs: Sequence[TaskRun], draws: Mapping[str, Mapping[int, float]]
-) -> dict[str, tuple[Outcome, Ranking]]:
+) -> dict[str, tuple[Measure, Ranking]]:
     """What the answers to one task say by the scores that nobody asked for.
 
     Parameters
@@ -176,7 +176,7 @@ def further(
 
     Returns
     -------
-    dict of key to (Outcome, Ranking)
+    dict of key to (Measure, Ranking)
         Of weight 0.
     """
     drawn = [run for run in runs if len(draws.get(run.name, ())) >= LEAST]
@@ -209,7 +209,7 @@ def further(
     }
 
 
-def _unasked(run: TaskRun) -> dict[str, Outcome]:
+def _unasked(run: TaskRun) -> dict[str, Measure]:
     """Outcomes of the answers, by key, that are not among those of the run."""
     had = {(o.metric.source, o.filter) for o in (run.outcome, *(b.outcome for b in run.beside))}
     reported = dict.fromkeys(pair for one in run.administered.values() for pair in one.values)
@@ -217,7 +217,7 @@ def _unasked(run: TaskRun) -> dict[str, Outcome]:
     for metric, filter in reported:
         if (metric, filter) not in had:
             try:
-                one = Outcome.without_bank(run.session, metric, filter)
+                one = Measure.without_bank(run.session, metric, filter)
             except CcatError:  # one that has no score per document
                 continue
             of_items = ItemBank.blank(
@@ -231,7 +231,7 @@ def _unasked(run: TaskRun) -> dict[str, Outcome]:
     return found
 
 
-def _scores(outcomes: Mapping[str, Outcome], answer: Administered) -> dict[str, Any]:
+def _scores(outcomes: Mapping[str, Measure], answer: Administered) -> dict[str, Any]:
     """Scores on [0, 1]; without those that this answer does not have."""
     found = {}
     for key, outcome in outcomes.items():

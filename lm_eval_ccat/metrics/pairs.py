@@ -95,10 +95,11 @@ def _sacrebleu(base: str, tokenizer: str | None) -> Any:
 @cache
 def _tokenizer(name: str) -> Callable[[str], str]:
     """One of sacrebleu's tokenizers: a text with spaces between its tokens."""
-    found: Callable[[str], str] = _sacrebleu("bleu", name).tokenizer
-    return found
+    split: Callable[[str], str] = _sacrebleu("bleu", name).tokenizer
+    return split
 
 
+@cache
 def sentence_scorer(name: str) -> Callable[[str, Sequence[str]], float]:
     """The function (prediction, references) -> raw score of a metric that comes as pairs.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,8 +48,8 @@ class Metric:
         ter): the estimate then stands under a name of its own (`key`).
     prefix : str
         What that name begins with.
-    pair_scorer : callable, optional
-        ``(prediction, references) -> raw score`` where the harness reports pairs of texts.
+    pairs : bool
+        True where the harness reports pairs of texts, of which the score is computed here.
     skips_nan : bool
         True where the task aggregates by ``nanmean``: a document whose value is NaN has no score.
 
@@ -65,7 +65,7 @@ class Metric:
     scale: Scale
     corpus: bool = False
     prefix: str = ""
-    pair_scorer: Callable[[str, Sequence[str]], float] | None = None
+    pairs: bool = False
     skips_nan: bool = False
 
     @property
@@ -118,10 +118,9 @@ class Metric:
             If it lies outside the scale.
         """
         where = _where(self.name, task)
-        if self.pair_scorer is not None:
-            number = self.pair_scorer(
-                *order_pair(value, metric=self.name, task=task, prediction=prediction)
-            )
+        if self.pairs:
+            pair = order_pair(value, metric=self.name, task=task, prediction=prediction)
+            number = sentence_scorer(self.name)(*pair)
         else:
             number = _number(value, where)
         if math.isnan(number):
@@ -187,12 +186,11 @@ def find_metric(
     stated = _stated_scale(base, task, range, lower_is_better, declared)
     # Tasks may report a number under the name of a corpus metric.
     if base in PAIR_METRICS and not declared.hf_evaluate and declared.aggregation not in MEANS:
-        scorer = sentence_scorer(name)
-        return Metric(name, stated or PAIR_SCALES[base], True, "sentence_", scorer)
+        return _of_pairs(Metric(name, stated or PAIR_SCALES[base], True, "sentence_", True))
     if stated is None and _reports_rouge_pairs(base, task, declared):
-        return Metric(name, Scale(), True, "mean_", sentence_scorer(name))
+        return _of_pairs(Metric(name, Scale(), True, "mean_", True))
     if stated is None and reports_word_f1(base, task):
-        return Metric(name, Scale(), pair_scorer=sentence_scorer(name))
+        return Metric(name, Scale(), pairs=True)
     if tokenizer is not None:
         raise MetricError(
             f"{where} cannot be computed: the task reports {base} as a number, tokenized in its "
@@ -208,9 +206,14 @@ def find_metric(
             + _listed(name, config)
         )
     # Only with a declared scale does a metric of the task's own aggregation come this far.
-    own = declared.aggregation not in (None, *MEANS)
+    by_task = declared.aggregation not in (None, *MEANS)
     skips_nan = declared.aggregation == "nanmean"
-    return Metric(name, scale, own, "mean_" if own else "", skips_nan=skips_nan)
+    return Metric(name, scale, by_task, "mean_" if by_task else "", skips_nan=skips_nan)
+
+
+def _of_pairs(metric: Metric) -> Metric:
+    sentence_scorer(metric.name)  # a missing tokenizer is an error now, not at the first answer
+    return metric
 
 
 def known_scale(name: str, *, task: str = "") -> Scale | None:

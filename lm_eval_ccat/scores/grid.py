@@ -182,12 +182,12 @@ class Grid:
         if not all(counts):
             gone = [labels[r][0] for r, n in enumerate(counts) if not n]
             notes.append(f"no usable score of {', '.join(gone)}; left out")
-            there = [r for r, n in enumerate(counts) if n]
-            raw, labels = raw[there], [labels[r] for r in there]
-            counts = [counts[r] for r in there]
+            scored = [r for r, n in enumerate(counts) if n]
+            raw, labels = raw[scored], [labels[r] for r in scored]
+            counts = [counts[r] for r in scored]
         if say_missing:
             notes += _missing(labels, counts, raw.shape[1])
-        scale, said = choose_scale(raw, metric, wanted, str(path), stated, lower_is_better)
+        scale, scale_notes = choose_scale(raw, metric, wanted, str(path), stated, lower_is_better)
         return RawScores(
             raw,
             [model for model, _ in labels],
@@ -198,7 +198,7 @@ class Grid:
             task,
             filter,
             doc_hashes=self._hashes_of(ids),
-            warnings=(*notes, *said),
+            warnings=(*notes, *scale_notes),
             **known,
         )
 

@@ -374,10 +374,10 @@ class ScoreTable:
     @cached_property
     def rows_of(self) -> dict[str, NDArray[np.intp]]:
         """Row positions of each model."""
-        found: dict[str, list[int]] = {}
+        positions: dict[str, list[int]] = {}
         for r, model in enumerate(self.row_model):
-            found.setdefault(model, []).append(r)
-        return {m: np.array(rows, dtype=np.intp) for m, rows in found.items()}
+            positions.setdefault(model, []).append(r)
+        return {m: np.array(rows, dtype=np.intp) for m, rows in positions.items()}
 
     def model_scores(
         self, unit: bool = True, models: Part = slice(None), items: Part = slice(None)

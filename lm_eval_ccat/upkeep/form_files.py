@@ -205,7 +205,7 @@ def write_forms(forms: Forms, folder: str | Path, include_path: Any = None) -> s
     str
         Why there are no tasks; empty where there are.
     """
-    from ..harness.documents import task_file
+    from ..harness.shipped import task_file
 
     forms.save(folder)
     if not forms.task:

@@ -69,10 +69,10 @@ def test_check_by_the_documents_of_a_task(files, capsys):
         'doc_to_text: "{{q}}"\ndoc_to_target: "{{a}}"\n'
         "generation_kwargs: {until: ['\\n']}\nmetric_list: [{metric: exact_match}]\n"
     )
-    from lm_eval_ccat.harness.documents import task_documents
+    from lm_eval_ccat.harness import open_session
 
-    task = task_documents("little", str(files))
-    assert task.doc_ids == tuple(range(N)) and task.filters == ("none",)
+    task = open_session("little", None, include_path=str(files))
+    assert task.doc_ids == tuple(range(N)) and task.filters == ["none"]
     known = table()
     hashed = ScoreTable.from_arrays(
         known.raw, known.models, scale=known.scale, metric="chrf", doc_hashes=task.doc_hashes

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import Ranker
-from lm_eval_ccat.errors import HarnessError
 from lm_eval_ccat.harness.assembly import TaskRun
-from lm_eval_ccat.harness.outcome import Outcome
+from lm_eval_ccat.harness.measure import Measure
 from lm_eval_ccat.harness.protocol import Evaluation
 
 
@@ -23,7 +21,7 @@ class Drawn:
 
     def start(self, evaluation):
         self.sessions = {name: evaluation.open(name) for name in self.tasks}
-        self.outcomes = {n: Outcome.without_bank(s) for n, s in self.sessions.items()}
+        self.outcomes = {n: Measure.without_bank(s) for n, s in self.sessions.items()}
         self.rankers = {
             name: Ranker(o.bank, {"model": 1.0}, max_items=self.most, seed=self.seed)
             for name, o in self.outcomes.items()
@@ -101,10 +99,3 @@ def test_some_documents_give_an_estimate_and_the_other_tasks_run_as_ever(bench):
     assert results["n-samples"]["texts"] == {"original": N_DOCS, "effective": 12}
     assert "bleu,none" not in results["results"]["texts"]
     assert results["results"]["texts"]["sentence_bleu_stderr,none"] > 0
-
-
-def test_what_cannot_be_is_refused_before_a_request(bench):
-    lm = type("TwoProcesses", (Copyist,), {"world_size": 2})()
-    with pytest.raises(HarnessError, match="2 data-parallel processes"):
-        evaluate(bench, ["texts"], Drawn(["texts"], 12), lm)
-    assert not lm.seen

@@ -7,7 +7,6 @@ import pytest
 from lm_eval_ccat.errors import MetricError
 from lm_eval_ccat.metrics.bertscore import (
     BertScoreSettings,
-    _load,
     bertscore_f1,
     differential_bertscore,
 )
@@ -71,13 +70,6 @@ class TestBertScore:
         references = ["Rivers carry boats.", "Boats on rivers.", "A pair of words"]
         single = [bertscore_f1([t], [r], encoder)[0] for t, r in zip(texts, references)]
         assert bertscore_f1(texts, references, encoder) == pytest.approx(single, abs=1e-4)
-
-    def test_the_model_is_loaded_once_per_process(self, encoder):
-        bertscore_f1(["a"], ["b"], encoder)
-        before = _load.cache_info().misses
-        bertscore_f1(["c"], ["d"], encoder)
-        differential_bertscore("a", ["b"], ["c"], encoder)
-        assert _load.cache_info().misses == before
 
     def test_long_texts_are_cut_at_the_models_limit(self, encoder):
         long = "river boat " * 2000

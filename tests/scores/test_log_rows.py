@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_rows import sample_row
 
-from lm_eval_ccat.scores.readers.lm_eval.metric import MetricInLogs
+from lm_eval_ccat.metrics import find_metric
 from lm_eval_ccat.scores.readers.lm_eval.rows import Asked, File, Tails, read_file
 
 KEYS = st.sampled_from(
@@ -78,7 +78,7 @@ def test_a_file_with_blank_broken_and_scoreless_rows(tmp_path):
     lines[41] = json.dumps(sample_row(41, {"acc": 1.0}, doc={"inner": trap}, answer=text))
     file = tmp_path / "samples_t_2026-01-01T00-00-00.jsonl"
     file.write_text("\n".join(lines))  # the last without its line end
-    rows = read_file(File(file, ("none",)), Asked(MetricInLogs("acc", "t"), None))
+    rows = read_file(File(file, ("none",)), Asked(find_metric("acc"), "t", None))
     kept = [n for n in range(60) if n not in (5, 20, 33, 40)]
     assert rows.doc_ids == kept and list(rows.filters) == ["none"]
     assert rows.scores == [1.0 if n == 41 else n % 7 / 8 for n in kept]

@@ -64,13 +64,6 @@ class TestFkgl:
 class TestPii:
     gold = (("Ada", "first_name"), ("12 Elm Street", "street_address"), ("ada@x.org", "email"))
 
-    def test_a_perfect_answer_scores_1(self):
-        assert pii_scores(self.gold, self.gold) == {
-            "pii_score": 1.0,
-            "pii_detection": 1.0,
-            "pii_classification": 1.0,
-        }
-
     def test_containment_counts_half_and_wrong_labels_cost_classification_only(self):
         answer = [("Ada", "last_name"), ("Elm Street", "street_address"), ("ada@x.org", "email")]
         scores = pii_scores(answer, self.gold)
@@ -85,10 +78,6 @@ class TestPii:
         assert scores["pii_detection"] == pytest.approx(
             2 * precision * recall / (precision + recall)
         )
-
-    def test_each_gold_text_is_matched_once(self):
-        scores = pii_scores([("Elm", "city"), ("Street", "city")], [("12 Elm Street", "city")])
-        assert scores["pii_detection"] == pytest.approx(2 * 0.5 / 3)
 
     def test_pairs_are_those_of_the_largest_credit(self):
         # Taken in order, "Elm" would use up the only text that "Elm Street" can be paired with.
@@ -129,18 +118,6 @@ class TestPii:
         assert pii_scores([], [])["pii_score"] == 1.0
         assert pii_scores([("a", "city")], [])["pii_score"] == 0.0
         assert pii_scores([], self.gold)["pii_score"] == 0.0
-
-    @given(
-        *[
-            st.lists(
-                st.tuples(st.text("abc ", min_size=1, max_size=4), st.sampled_from("xyz")),
-                max_size=6,
-            )
-        ]
-        * 2
-    )
-    def test_scores_lie_in_the_unit_interval(self, predicted, gold):
-        assert all(0 <= value <= 1 for value in pii_scores(predicted, gold).values())
 
     def test_answers_are_read_through_bullets_tables_and_prose(self):
         answer = """Sure! Here are the entities:

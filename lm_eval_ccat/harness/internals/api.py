@@ -42,11 +42,11 @@ class ServerCall:
 def route(lm: Any, ask: Callable[[list[ServerCall], int], list[Any]]) -> None:
     """Send a model's requests through `ask`, which answers some calls for so many requests."""
     inner = unwrapped(lm)
-    own = inner.generate_until
+    stock = inner.generate_until
 
     def generate_until(requests: Sequence[Any], disable_tqdm: bool = False) -> list[Any]:
         if any(len(request.args) > 2 for request in requests):  # pictures go the harness's way
-            return list(own(requests, disable_tqdm=disable_tqdm))
+            return list(stock(requests, disable_tqdm=disable_tqdm))
         return ask(server_calls(inner, requests), len(requests))
 
     def loglikelihood_tokens(requests: Sequence[Any], **_: Any) -> list[Any]:

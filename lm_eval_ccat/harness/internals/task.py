@@ -118,8 +118,8 @@ def draws_fewshot(task: Any) -> bool:
 
 def pipelines(task: Any) -> Sequence[Any]:
     """The task's filter pipelines, or scorers, in their order."""
-    found: Sequence[Any] = attribute(task, "_filters|_scorers")
-    return found
+    stages: Sequence[Any] = attribute(task, "_filters|_scorers")
+    return stages
 
 
 def filter_names(task: Any) -> list[str]:

@@ -3,9 +3,9 @@
 from ..noting import unscored
 from .active import active_judge, announce, watch_judged_models
 from .judge import Agreement, Judge, Rating, agreement
+from .member import Usage
 from .rating import parse_rating
 from .settings import JudgeSettings
-from .usage import Usage
 
 __all__ = [
     "Agreement",

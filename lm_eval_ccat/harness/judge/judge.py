@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ...errors import HarnessError, UsageError
+from ...scores.families import family_of
 from ..noting import unscored
 from .asking import Asked, Refusal
-from .member import Member, Vote
+from .member import Member, Usage, Vote
 from .settings import JudgeSettings
-from .usage import Usage
 
 log = logging.getLogger("lm_eval.ccat")
 
@@ -161,8 +161,8 @@ class Judge:
 
     def describe(self) -> str:
         """One line for people: requests, cost, agreement."""
-        found = self.agreement()
-        return self.usage.describe() + (f"; {found.describe()}" if found else "")
+        agreed = self.agreement()
+        return self.usage.describe() + (f"; {agreed.describe()}" if agreed else "")
 
     def _rating(self, votes: Sequence[Vote]) -> Rating:
         scores = tuple(vote.score for vote in votes)
@@ -187,13 +187,13 @@ def reduced(scores: Sequence[float], how: str) -> float:
     >>> reduced([8, float("nan"), 3], "majority")
     nan
     """
-    given = [score for score in scores if not math.isnan(score)]
-    if not given:
+    rated = [score for score in scores if not math.isnan(score)]
+    if not rated:
         return math.nan
     if how in ("majority", "mode"):
-        score, votes = Counter(given).most_common(1)[0]  # of equally many the one met first
+        score, votes = Counter(rated).most_common(1)[0]  # of equally many the one met first
         return score if how == "mode" or 2 * votes > len(scores) else math.nan
-    return float(statistics.median(given) if how == "median" else statistics.fmean(given))
+    return float(statistics.median(rated) if how == "median" else statistics.fmean(rated))
 
 
 # -- how far ratings agree ------------------------------------------------------------------------
@@ -266,29 +266,6 @@ def agreement(ratings: Sequence[Sequence[float]]) -> Agreement | None:
 
 # -- is a judge one of the models it judges, or of their family? -----------------------------------
 
-#: Words of model names -> the family. A judge tends to prefer texts like its own.
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "OpenAI": ("gpt", "chatgpt", "davinci", "o1", "o3", "o4"),
-    "Anthropic": ("claude",),
-    "Google": ("gemini", "gemma", "palm", "bard"),
-    "Llama": ("llama", "vicuna", "alpaca", "tulu"),
-    "Qwen": ("qwen", "qwq", "qvq"),
-    "Mistral": ("mistral", "mixtral", "ministral", "magistral", "codestral"),
-    "DeepSeek": ("deepseek",),
-    "Phi": ("phi",),
-    "Cohere": ("command", "aya", "c4ai"),
-    "Grok": ("grok",),
-    "Nova": ("nova",),
-    "Yi": ("yi",),
-    "OLMo": ("olmo",),
-    "Falcon": ("falcon",),
-    "Granite": ("granite",),
-    "GLM": ("glm", "chatglm"),
-    "Kimi": ("kimi", "moonshot"),
-    "Nemotron": ("nemotron",),
-    "EleutherAI": ("pythia", "gptneo", "gptj", "neox"),
-}
-
 _DATE = re.compile(r"[-@:](?:20\d{2}-?\d{2}-?\d{2}|\d{4}|latest|preview)$")
 
 
@@ -304,17 +281,6 @@ def plain_name(name: str) -> str:
     return short
 
 
-def families(name: str) -> set[str]:
-    """The families of a model by its name; a distilled model may have two, an unknown one none.
-
-    >>> families("meta-llama/Llama-3.1-8B-Instruct")
-    {'Llama'}
-    """
-    words = re.findall(r"[a-z]+\d?", re.sub(r"gpt-(neo|j)", r"gpt\1", plain_name(name)))
-    stems = {*words, *(word.rstrip("0123456789") for word in words)}
-    return {label for label, members in FAMILIES.items() if stems & set(members)}
-
-
 def same_models(judge: str, judged: Iterable[str]) -> list[str]:
     """Those of the judged models that are the judge itself."""
     return [name for name in judged if plain_name(name) == plain_name(judge)]
@@ -322,7 +288,9 @@ def same_models(judge: str, judged: Iterable[str]) -> list[str]:
 
 def relatives(judge: str, judged: Iterable[str]) -> list[str]:
     """Those of the judged models that are of the judge's family, itself left out."""
-    own = families(judge)
+    family = family_of(judge)
     return [
-        name for name in judged if families(name) & own and plain_name(name) != plain_name(judge)
+        name
+        for name in judged
+        if family_of(name) == family and plain_name(name) != plain_name(judge)
     ]

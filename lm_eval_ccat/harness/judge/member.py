@@ -7,24 +7,76 @@ import json
 import math
 import secrets
 import string
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from ...errors import HarnessError, UsageError
 from ..noting import spend
+from ..prices import Tokens
 from .asking import Asked, HarnessJudge, Messages, Refusal, Reply
 from .rating import grade
 from .settings import JudgeSettings
-from .usage import Usage
 
 _REMINDER = (
     "Your reply held no rating that could be read. Reply with nothing but the rating, a number "
     "from 1 to 10, in the form Rating: [[N]]"
 )
 _OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form you were asked for."
+
+
+@dataclass
+class Usage:
+    """What a judge has been asked, and what it cost.
+
+    Attributes
+    ----------
+    calls : int
+        Requests that brought a reply, repeated ones included.
+    cached : int
+        Ratings known before.
+    unrated : int
+        Ratings that never came.
+    refused : int
+        Questions that the judge's server refused.
+    tokens : Tokens
+    usd : float or None
+        As the server says, else by the judge's price; None without either.
+    """
+
+    calls: int = 0
+    cached: int = 0
+    unrated: int = 0
+    refused: int = 0
+    tokens: Tokens = field(default_factory=lambda: Tokens(0, 0, "usage"))
+    usd: float | None = None
+
+    @classmethod
+    def total(cls, parts: Iterable[Usage]) -> Usage:
+        """The sum; its cost is known where every part's is."""
+        all_ = list(parts)
+        known = [u.usd for u in all_ if u.usd is not None]
+        return cls(
+            sum(u.calls for u in all_),
+            sum(u.cached for u in all_),
+            sum(u.unrated for u in all_),
+            sum(u.refused for u in all_),
+            sum((u.tokens for u in all_), Tokens(0, 0, "usage")),
+            sum(known) if len(known) == len(all_) else None,
+        )
+
+    def describe(self) -> str:
+        """One line for people."""
+        about = "" if self.tokens.source == "usage" else "about "
+        cost = "cost unknown (no price stated)" if self.usd is None else f"{about}${self.usd:.4f}"
+        refused = f"; {self.refused} answers refused" if self.refused else ""
+        return (
+            f"{self.calls} requests, {self.cached} answers from the cache, "
+            f"{about}{self.tokens.input:.0f} + {self.tokens.output:.0f} tokens, {cost}; "
+            f"{self.unrated} answers without a rating{refused}"
+        )
 
 
 @dataclass(frozen=True)
@@ -103,15 +155,15 @@ class Member:
         """Rate answers for the (repeat + 1)-th time, as many at once as the judge takes."""
         keys = [self._key(fields, repeat) for fields in answers]
         conversations = {key: self._conversation(fields) for key, fields in zip(keys, answers)}
-        found: dict[str, Vote] = {}
+        votes_by_key: dict[str, Vote] = {}
         for key in conversations:
             past = self._cache.get(key)
             score = None if past is None else self._grade(past)
             if past is not None and score is not None:
-                found[key] = Vote(score, past, True)
+                votes_by_key[key] = Vote(score, past, True)
         for attempt in range(self.settings.attempts):
             # The same question twice in one call is put once.
-            open_ = [key for key in conversations if key not in found]
+            open_ = [key for key in conversations if key not in votes_by_key]
             if not open_:
                 break
             last = attempt + 1 == self.settings.attempts
@@ -119,14 +171,14 @@ class Member:
             for key, reply in zip(open_, replies):
                 vote = self._vote(key, reply, last)
                 if vote is not None:
-                    found[key] = vote
+                    votes_by_key[key] = vote
                 elif isinstance(reply, Reply):
                     conversations[key] = [
                         *conversations[key],
                         {"role": "assistant", "content": reply.text},
                         {"role": "user", "content": self._reminder()},
                     ]
-        votes = [found[key] for key in keys]
+        votes = [votes_by_key[key] for key in keys]
         with self._lock:
             self.usage.cached += sum(vote.cached for vote in votes)
             self.usage.refused += sum(isinstance(v.error, Refusal) for v in votes)
@@ -185,11 +237,11 @@ class Member:
     def _conversation(self, fields: Mapping[str, str]) -> Messages:
         # A mark that the answer cannot know, so that no answer can close what it stands in.
         mark = secrets.token_hex(8)
-        given = dict(fields)
-        if "answer" in given and not _names(self._prompt, "mark"):
-            given["answer"] = f"[begin {mark}]\n{given['answer']}\n[end {mark}]"
+        filled = dict(fields)
+        if "answer" in filled and not _names(self._prompt, "mark"):
+            filled["answer"] = f"[begin {mark}]\n{filled['answer']}\n[end {mark}]"
         try:
-            content = self._prompt.substitute(given, mark=mark)
+            content = self._prompt.substitute(filled, mark=mark)
         except (KeyError, ValueError) as error:
             raise UsageError(
                 f"the prompt {self.settings.prompt} asks for {error}, which the task does not "

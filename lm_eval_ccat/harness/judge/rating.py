@@ -38,10 +38,10 @@ def grade(reply: str, pattern: str | None, grades: Mapping[str, float]) -> float
     """
     if pattern is None:
         return parse_rating(reply)
-    found = re.findall(pattern, _THOUGHT.sub(" ", reply))
-    if not found:
+    matches = re.findall(pattern, _THOUGHT.sub(" ", reply))
+    if not matches:
         return None
-    word = found[-1].strip()
+    word = matches[-1].strip()
     for name, value in grades.items():
         if word.lower() == str(name).lower():
             return float(value)
@@ -75,19 +75,19 @@ def parse_rating(reply: str) -> float | None:
     True
     """
     text = _THOUGHT.sub(" ", reply).strip()
-    found = _PATTERNS[0].findall(text)
-    if not found:
+    matches = _PATTERNS[0].findall(text)
+    if not matches:
         value = _from_json(text)
         if value is not None:
             return _within(value)
         for pattern in _PATTERNS[1:]:
-            found = pattern.findall(text)
-            if found:
+            matches = pattern.findall(text)
+            if matches:
                 break
-    if not found:
+    if not matches:
         lines = [line for line in text.splitlines() if line.strip()]
-        found = [match[1] for line in lines[-1:] if (match := _BARE.match(line))]
-    return _within(float(found[-1].replace(",", "."))) if found else None
+        matches = [match[1] for line in lines[-1:] if (match := _BARE.match(line))]
+    return _within(float(matches[-1].replace(",", "."))) if matches else None
 
 
 def _within(value: float) -> float | None:

@@ -24,11 +24,11 @@ def coded(column: Any) -> tuple[list[str], NDArray[Any]]:
 
     if not pa.types.is_dictionary(column.type):
         column = pc.cast(column, "string").dictionary_encode()
-    codes, there = flat(column.indices)
+    codes, valid = flat(column.indices)
     texts = column.dictionary
     names: list[str] = (texts if pa.types.is_string(texts.type) else pc.cast(texts, "string")
                         ).to_pylist()  # fmt: skip
-    return names, codes if there.all() else np.where(there, codes, -1)
+    return names, codes if valid.all() else np.where(valid, codes, -1)
 
 
 def distinct(values: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -40,13 +40,13 @@ def distinct(values: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if low == high:
         return numbers[:1], np.zeros(len(numbers), dtype=np.int64)
     if high - low > 4 * len(numbers):
-        found, code = np.unique(numbers, return_inverse=True)
-        return found, code.astype(np.int64)
+        values_seen, code = np.unique(numbers, return_inverse=True)
+        return values_seen, code.astype(np.int64)
     offset = numbers.astype(np.int64, copy=False) - low
-    there = np.zeros(high - low + 1, dtype=bool)
-    there[offset] = True
-    found = np.flatnonzero(there) + low
-    return found, offset if there.all() else (np.cumsum(there) - 1)[offset]
+    present = np.zeros(high - low + 1, dtype=bool)
+    present[offset] = True
+    values_seen = np.flatnonzero(present) + low
+    return values_seen, offset if present.all() else (np.cumsum(present) - 1)[offset]
 
 
 def flat(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -81,12 +81,12 @@ def numbers(file: Path, batch: Any, name: str) -> NDArray[np.float64]:
     import pyarrow.compute as pc
 
     try:
-        values, there = flat(pc.cast(batch[name], pa.float64()))
+        values, valid = flat(pc.cast(batch[name], pa.float64()))
     except pa.ArrowException as e:
         raise ScoreTableError(
             f"{file}: column {name!r} is not numeric ({str(e).splitlines()[0]})"
         ) from e
-    found = np.where(there, values, np.nan)
-    if np.isinf(found).any():
+    filled = np.where(valid, values, np.nan)
+    if np.isinf(filled).any():
         raise ScoreTableError(f"{file}: column {name!r} holds an infinite value")
-    return found
+    return filled

@@ -13,31 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...errors import ScaleError, ScoreTableError
+from ...errors import ScaleError
 from ...metrics.scale import Scale
-from .reader import Progress
-from .rows import Row, reader_of_rows
+from .rows import Row, files_at, reader_of_rows
 
 _NEEDED = {"evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation"}
 _HEAD_BYTES = 1 << 20
 
 
-def can_read(path: Path) -> bool:
-    """Whether a path holds instance-level records, or a directory has such a file in it."""
-    return next(_files(path), None) is not None
-
-
-def rows(path: Path, notes: list[str], on_progress: Progress) -> Iterator[Row]:
-    """Every instance-level record; see `reader_of_rows`."""
-    files = list(_files(path))
-    for n, file in enumerate(files):
-        yield from _rows(file, notes)
-        if on_progress is not None:
-            on_progress(n + 1, len(files))
-
-
-def _files(path: Path) -> Iterator[Path]:
-    for file in [path] if path.is_file() else sorted(path.rglob("*.jsonl")):
+def logs(path: Path) -> Iterator[Path]:
+    """The files of instance-level records at or below a path."""
+    for file in files_at(path, "*.jsonl"):
         if file.suffix == ".jsonl":
             with file.open("rb") as stream:
                 first = stream.readline(_HEAD_BYTES)
@@ -49,40 +35,38 @@ def _files(path: Path) -> Iterator[Path]:
                 yield file
 
 
-def _rows(file: Path, notes: list[str]) -> Iterator[Row]:
-    results = _results(file)
+def rows(log: Path, notes: list[str]) -> Iterator[Row]:
+    """Every instance-level record of one file; see `reader_of_rows`."""
+    results = _results(log)
     broken = 0
-    try:
-        with file.open(encoding="utf-8", errors="replace") as stream:
-            for line in stream:
-                try:
-                    record = json.loads(line)
-                    result = results.get(record.get("evaluation_result_id")) or results.get(
-                        record["evaluation_name"], {}
-                    )
-                    row = Row(
-                        str(record["model_id"]),
-                        str(record["evaluation_name"]),
-                        str(result.get("metric_id") or result.get("metric_name") or "score"),
-                        record["sample_id"],
-                        float(record["evaluation"]["score"]),
-                        doc_hash=record.get("sample_hash"),
-                        date=str(result.get("date") or ""),
-                        scale=_scale(result),
-                    )
-                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                    broken += 1
-                    continue
-                yield row
-    except OSError as e:
-        raise ScoreTableError(f"{file}: cannot be read ({e.strerror or e})") from None
+    with log.open(encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            try:
+                record = json.loads(line)
+                result = results.get(record.get("evaluation_result_id")) or results.get(
+                    record["evaluation_name"], {}
+                )
+                row = Row(
+                    str(record["model_id"]),
+                    str(record["evaluation_name"]),
+                    str(result.get("metric_id") or result.get("metric_name") or "score"),
+                    record["sample_id"],
+                    float(record["evaluation"]["score"]),
+                    doc_hash=record.get("sample_hash"),
+                    date=str(result.get("date") or ""),
+                    scale=_scale(result),
+                )
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                broken += 1
+                continue
+            yield row
     if broken:
-        notes.append(f"{file}: {broken} lines are not instance-level records and were left out")
+        notes.append(f"{log}: {broken} lines are not instance-level records and were left out")
 
 
 def _results(file: Path) -> dict[Any, dict[str, Any]]:
     """The metrics of the results files beside the records, by result's id and by name."""
-    found: dict[Any, dict[str, Any]] = {}
+    known: dict[Any, dict[str, Any]] = {}
     for beside in sorted(file.parent.glob("*.json")):
         if not file.stem.startswith(beside.stem):
             continue
@@ -91,12 +75,12 @@ def _results(file: Path) -> dict[Any, dict[str, Any]]:
             for result in content["evaluation_results"]:
                 date = result.get("evaluation_timestamp") or content.get("retrieved_timestamp")
                 facts = {**result.get("metric_config", {}), "date": date}
-                found.setdefault(result["evaluation_name"], facts)
+                known.setdefault(result["evaluation_name"], facts)
                 if result.get("evaluation_result_id"):
-                    found[result["evaluation_result_id"]] = facts
+                    known[result["evaluation_result_id"]] = facts
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
-    return found
+    return known
 
 
 def _scale(metric: dict[str, Any]) -> Scale | None:
@@ -110,5 +94,5 @@ def _scale(metric: dict[str, Any]) -> Scale | None:
 
 
 READER = reader_of_rows(
-    "every_eval_ever", "instance-level records of Every Eval Ever (.jsonl)", can_read, rows
+    "every_eval_ever", "instance-level records of Every Eval Ever (.jsonl)", logs, rows
 )

@@ -17,9 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...errors import ScoreTableError
-from .reader import Progress
-from .rows import Row, reader_of_rows
+from .rows import Row, files_at, reader_of_rows
 
 _ZSTD = 93
 _MOST_BYTES = 1 << 30  # of one unpacked member
@@ -28,23 +26,9 @@ _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
-def can_read(path: Path) -> bool:
-    """Whether a path is a log of Inspect, or a directory with one in it."""
-    return next(_logs(path), None) is not None
-
-
-def rows(path: Path, notes: list[str], on_progress: Progress) -> Iterator[Row]:
-    """Every score of logs of Inspect; see `reader_of_rows`."""
-    logs = list(_logs(path))
-    for n, log in enumerate(logs):
-        yield from _rows(log, notes)
-        if on_progress is not None:
-            on_progress(n + 1, len(logs))
-
-
-def _logs(path: Path) -> Iterator[Path]:
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    for file in files:
+def logs(path: Path) -> Iterator[Path]:
+    """The logs of Inspect at or below a path."""
+    for file in files_at(path, "*"):
         if file.suffix == ".eval" and zipfile.is_zipfile(file):
             yield file
         elif file.suffix == ".json":
@@ -53,15 +37,12 @@ def _logs(path: Path) -> Iterator[Path]:
                     yield file
 
 
-def _rows(log: Path, notes: list[str]) -> list[Row]:
-    try:
-        header, samples = _unpacked(log) if log.suffix == ".eval" else _plain(log)
-        run = header["eval"]
-        model, task, date = str(run["model"]), str(run["task"]), str(run.get("created") or "")
-        scores = [row for sample in samples for row in _scores(sample, model, task, date)]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as e:
-        reason = f"{e.args[0]!r} is missing" if isinstance(e, KeyError) else e
-        raise ScoreTableError(f"{log}: not a readable log of Inspect ({reason})") from None
+def rows(log: Path, notes: list[str]) -> list[Row]:
+    """Every score of a log; see `reader_of_rows`."""
+    header, samples = _unpacked(log) if log.suffix == ".eval" else _plain(log)
+    run = header["eval"]
+    model, task, date = str(run["model"]), str(run["task"]), str(run.get("created") or "")
+    scores = [row for sample in samples for row in _scores(sample, model, task, date)]
     if header.get("status", "started") != "success":
         notes.append(
             f"{log}: the run did not finish; documents that it did not run count as missing"
@@ -139,4 +120,4 @@ def _number(value: Any) -> float | None:
         return None
 
 
-READER = reader_of_rows("inspect_ai", "logs of Inspect (.eval)", can_read, rows)
+READER = reader_of_rows("inspect_ai", "logs of Inspect (.eval)", logs, rows)

@@ -27,31 +27,31 @@ def can_read(path: Path) -> bool:
 
 def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     """Read the journal of one run; see `Reader`."""
-    found = list(journals(path))
+    runs = list(journals(path))
     if not wanted.partial:
         raise ScoreTableError(
-            f"{found[0]}: the journal of an adaptive run, whose scores are not full results; "
+            f"{runs[0]}: the journal of an adaptive run, whose scores are not full results; "
             "`bank update` takes it"
         )
-    if len(found) > 1:
-        raise ScoreTableError(f"{path}: {len(found)} runs; name one, such as {found[0].parent}")
-    header = header_of(found[0])
+    if len(runs) > 1:
+        raise ScoreTableError(f"{path}: {len(runs)} runs; name one, such as {runs[0].parent}")
+    header = header_of(runs[0])
     task, metric, filter = (header["task"].get(k) for k in ("name", "metric", "filter"))
-    for given, have in ((wanted.task, task), (wanted.metric, metric), (wanted.filter, filter)):
-        if given is not None and given != have:
-            raise ScoreTableError(f"{path}: no scores of {given!r}; the run is of {have}")
+    for wish, have in ((wanted.task, task), (wanted.metric, metric), (wanted.filter, filter)):
+        if wish is not None and wish != have:
+            raise ScoreTableError(f"{path}: no scores of {wish!r}; the run is of {have}")
     try:
         scale = Scale.from_dict(header["report"]["scale"])
     except (KeyError, TypeError, ScaleError) as e:
-        raise ScoreTableError(f"{found[0]}: its header states no scale ({e})") from None
-    scores, drawn = _told(found[0])
+        raise ScoreTableError(f"{runs[0]}: its header states no scale ({e})") from None
+    scores, drawn = _told(runs[0])
     if not scores:
-        raise ScoreTableError(f"{found[0]}: no scores in it")
+        raise ScoreTableError(f"{runs[0]}: no scores in it")
     grid = Grid()
     models = list(dict.fromkeys(model for model, _ in scores))
     for model in models:
-        own = {item: score for (name, item), score in scores.items() if name == model}
-        grid.add(model, "", list(own), scale.restore(list(own.values())).tolist())
+        of_model = {item: score for (name, item), score in scores.items() if name == model}
+        grid.add(model, "", list(of_model), scale.restore(list(of_model.values())).tolist())
     return grid.finish(
         path,
         replace(wanted, scale=scale),
@@ -59,7 +59,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
         task=task,
         filter=filter,
         settings=dict(header["task"].get("settings") or {}),
-        sources=(str(found[0]),),
+        sources=(str(runs[0]),),
         chosen=tuple(
             "drawn" if all(pair in drawn for pair in scores if pair[0] == model) else "adaptive"
             for model in models

@@ -13,13 +13,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...errors import ScoreTableError
-from .reader import Progress
-from .rows import Row, reader_of_rows
+from .rows import Row, files_at, reader_of_rows
 
 _NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.parquet")
 _SCORES = ("metric", "metrics")
@@ -27,23 +24,9 @@ _SCORES = ("metric", "metrics")
 _TEXTS = ("doc", "full_prompt", "example")
 
 
-def can_read(path: Path) -> bool:
-    """Whether a path is a file of details, or a directory with one in it."""
-    return next(_files(path), None) is not None
-
-
-def rows(path: Path, notes: list[str], on_progress: Progress) -> Iterator[Row]:
-    """Every score of lighteval's details; see `reader_of_rows`."""
-    files = list(_files(path))
-    for n, file in enumerate(files):
-        yield from _rows(file)
-        if on_progress is not None:
-            on_progress(n + 1, len(files))
-
-
-def _files(path: Path) -> Iterator[Path]:
-    files = [path] if path.is_file() else sorted(path.rglob("details_*.parquet"))
-    yield from (file for file in files if _NAME.fullmatch(file.name))
+def logs(path: Path) -> list[Path]:
+    """The files of details at or below a path."""
+    return [file for file in files_at(path, "details_*.parquet") if _NAME.fullmatch(file.name)]
 
 
 def model_of(file: Path) -> str:
@@ -65,26 +48,22 @@ def model_of(file: Path) -> str:
     return name.removeprefix("details_").removesuffix("_private").replace("__", "/", 1)
 
 
-def _rows(file: Path) -> list[Row]:
-    import pyarrow as pa
+def rows(log: Path, notes: list[str]) -> list[Row]:
+    """Every score of one file; see `reader_of_rows`."""
     from pyarrow import parquet
 
-    try:
-        data = parquet.ParquetFile(file)
-        names = data.schema_arrow.names
-        column = next((c for c in _SCORES if c in names), None)
-        if column is None:
-            raise ValueError("no column 'metric' or 'metrics'")
-        text = next((c for c in _TEXTS if c in names), None)
-        content = data.read(columns=[column, text] if text else [column])
-        scores = content[column].to_pylist()
-        texts = content[text].to_pylist() if text else [None] * len(scores)
-    except (pa.ArrowException, OSError, ValueError) as e:
-        reason = str(e).splitlines()[0]
-        raise ScoreTableError(f"{file}: not readable details of lighteval ({reason})") from None
-    name_of = _NAME.fullmatch(file.name)
-    assert name_of is not None  # by `_files`
-    model, task, date = model_of(file), name_of["task"], name_of["date"]
+    data = parquet.ParquetFile(log)
+    names = data.schema_arrow.names
+    column = next((c for c in _SCORES if c in names), None)
+    if column is None:
+        raise ValueError("no column 'metric' or 'metrics'")
+    text = next((c for c in _TEXTS if c in names), None)
+    content = data.read(columns=[column, text] if text else [column])
+    scores = content[column].to_pylist()
+    texts = content[text].to_pylist() if text else [None] * len(scores)
+    name_of = _NAME.fullmatch(log.name)
+    assert name_of is not None  # by `logs`
+    model, task, date = model_of(log), name_of["task"], name_of["date"]
     return [
         Row(
             model,
@@ -125,6 +104,6 @@ def _hash(document: Any) -> str | None:
 READER = reader_of_rows(
     "lighteval",
     "details of lighteval and of the first Open LLM Leaderboard (details_*.parquet)",
-    can_read,
+    logs,
     rows,
 )

@@ -106,15 +106,15 @@ class Source:
 
     def parts(self, columns: Sequence[str] = _USED) -> Iterator[tuple[Key, Any]]:
         """Rows in batches, each of one outcome."""
-        there = [name for name in _NAMES if name in self.names]
+        stating = [name for name in _NAMES if name in self.names]
         alone = self.file.stem if self._of_task else None
         for batch in self._batches([n for n in self.names if n in columns] or ["score"]):
-            names, codes = zip(*(coded(batch[name]) for name in there)) if there else ((), ())
+            names, codes = zip(*(coded(batch[name]) for name in stating)) if stating else ((), ())
             for rows in _groups(codes, len(batch)):
                 at = 0 if rows is None else int(rows[0])
                 stated = {
                     n: texts[code[at]] if code[at] >= 0 else None
-                    for n, texts, code in zip(there, names, codes)
+                    for n, texts, code in zip(stating, names, codes)
                 }
                 key = tuple(stated.get(name) or None for name in _NAMES)
                 part = batch if rows is None else batch.take(rows_at(rows))
@@ -245,10 +245,10 @@ def _one(path: Path, sources: Sequence[Source], wanted: Wanted) -> RawScores:
         if stated:  # a table that does not say is of whatever is asked for
             one = one_of(path, what, getattr(wanted, what, None), map(str, stated))
             keys = [key for key in keys if key[n] == one]
-    [made] = _laid(path, sources, keys[:1], wanted)
-    if isinstance(made, CcatError):
-        raise made
-    return made
+    [raw_scores] = _laid(path, sources, keys[:1], wanted)
+    if isinstance(raw_scores, CcatError):
+        raise raw_scores
+    return raw_scores
 
 
 def _laid(
@@ -273,7 +273,7 @@ def _finished(
     """The matrix of one outcome."""
     task, metric, filter, _ = key
     name = metric or wanted.metric or "score"
-    made = outcome.grid.finish(
+    raw_scores = outcome.grid.finish(
         path,
         wanted,
         name,
@@ -284,7 +284,7 @@ def _finished(
     )
     if outcome.grid.replaced:
         _refuse_duplicate(path, sources, key, outcome)
-    return made
+    return raw_scores
 
 
 def _refuse_duplicate(path: Path, sources: Sequence[Source], key: Key, outcome: _Outcome) -> None:
@@ -292,8 +292,8 @@ def _refuse_duplicate(path: Path, sources: Sequence[Source], key: Key, outcome: 
     rows, items = list(outcome.grid.rows), list(outcome.grid.items)
     seen = np.zeros(len(rows) * len(items), dtype=bool)
     for source in sources:
-        for own, batch in source.parts():
-            if own != key:
+        for of_batch, batch in source.parts():
+            if of_batch != key:
                 continue
             row, column = outcome.cells(source, batch)
             cells, counts = np.unique(row * len(items) + column, return_counts=True)

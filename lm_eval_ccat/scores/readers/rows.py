@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 from ...errors import CcatError, ScoreTableError
 from ...metrics.scale import Scale
 from ..grid import Grid
 from .reader import Logged, Progress, RawScores, Reader, Wanted, one_of
 
-#: ``(path, notes, on_progress) -> iterable of Row``; what a reader of the scores should know is
-#: appended to `notes`.
-ReadRows = Callable[[Path, list[str], Progress], Iterable["Row"]]
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, BadZipFile)
 
 
 @dataclass(frozen=True)
@@ -49,38 +48,63 @@ class Row:
 
 
 def reader_of_rows(
-    name: str, summary: str, can_read: Callable[[Path], bool], rows: ReadRows
+    name: str,
+    summary: str,
+    logs: Callable[[Path], Iterable[Path]],
+    rows: Callable[[Path, list[str]], Iterable[Row]],
 ) -> Reader:
-    """A reader that knows nothing but how to turn a log into rows.
+    """A reader that knows nothing but how to find its logs and turn one into rows.
 
     Parameters
     ----------
-    name, summary, can_read
+    name, summary
         As `Reader` has them.
+    logs : callable
+        ``(path) -> iterable of Path``: the logs at or below a path, by names and first bytes.
     rows : callable
-        ``(path, notes, on_progress) -> iterable of Row``.
+        ``(log, notes) -> iterable of Row``; what a reader of the scores should know is appended to
+        `notes`. What it raises of damaged data becomes a `ScoreTableError` that names the log.
     """
 
+    def can_read(path: Path) -> bool:
+        return next(iter(logs(path)), None) is not None
+
+    def every(path: Path, notes: list[str], on_progress: Progress = None) -> Iterator[Row]:
+        each = list(logs(path))
+        for n, log in enumerate(each):
+            try:
+                yield from rows(log, notes)
+            except _DAMAGE as error:
+                reason = f"{error} is missing" if isinstance(error, KeyError) else error
+                raise ScoreTableError(f"{log}: not readable as {name} ({reason})") from error
+            if on_progress is not None:
+                on_progress(n + 1, len(each))
+
     def outcomes(path: Path) -> list[Logged]:
-        pairs = {(row.task, row.metric) for row in rows(path, [], None)}
+        pairs = {(row.task, row.metric) for row in every(path, [])}
         return [Logged(*pair) for pair in sorted(pairs)]
 
     def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
         notes: list[str] = []
-        return _table(path, list(rows(path, notes, on_progress)), wanted, notes)
+        return _table(path, list(every(path, notes, on_progress)), wanted, notes)
 
     def read_many(
         path: Path, some: Sequence[Logged], wanted: Wanted
     ) -> Iterator[RawScores | CcatError]:
         notes: list[str] = []
-        every = list(rows(path, notes, None))
+        all_rows = list(every(path, notes))
         for one in some:
             try:
-                yield _table(path, every, one.wanted(wanted), notes)
+                yield _table(path, all_rows, one.wanted(wanted), notes)
             except CcatError as error:
                 yield error
 
     return Reader(name, summary, can_read, read, outcomes, read_many=read_many)
+
+
+def files_at(path: Path, pattern: str) -> list[Path]:
+    """The file itself, or the files in and below a folder whose names match."""
+    return [path] if path.is_file() else sorted(p for p in path.rglob(pattern) if p.is_file())
 
 
 def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> RawScores:
@@ -98,13 +122,13 @@ def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> Raw
     for row in rows:
         runs.setdefault((row.date, row.model, row.config if several else ""), []).append(row)
     grid = Grid()
-    for (_, model, config), own in runs.items():
+    for (_, model, config), of_run in runs.items():
         grid.add(
             model,
             config,
-            [str(row.doc_id) if as_text else row.doc_id for row in own],
-            [row.score for row in own],
-            [row.doc_hash for row in own],
+            [str(row.doc_id) if as_text else row.doc_id for row in of_run],
+            [row.score for row in of_run],
+            [row.doc_hash for row in of_run],
         )
     return grid.finish(
         path,

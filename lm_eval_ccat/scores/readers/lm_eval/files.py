@@ -238,15 +238,15 @@ def tasks_of(path: Path) -> list[str]:
 def groups_of(path: Path) -> dict[str, list[str]]:
     """Groups of tasks that the newest results record, with their tasks and subgroups."""
     beside = {date: _results_beside(samples, date) for samples, _, date in _sample_files(path)}
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for date in sorted(beside):
         results = beside[date]
         if results is not None:
             recorded = _results_of(results, results.stat().st_mtime_ns).get("group_subtasks")
             if isinstance(recorded, dict):
                 # A task run by itself stands there, too, with nothing below it.
-                found |= {str(k): [str(t) for t in v] for k, v in recorded.items() if v}
-    return found
+                groups |= {str(k): [str(t) for t in v] for k, v in recorded.items() if v}
+    return groups
 
 
 def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:

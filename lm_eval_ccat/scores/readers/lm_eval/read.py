@@ -8,20 +8,23 @@ generated are its configs. Runs whose results are not of every document are no f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from ....errors import MetricError, ScoreTableError
+from ....metrics import Metric, find_metric, known_scale
+from ....metrics.declared import MEANS, read_declaration
 from ....metrics.pairs import parts_of
 from ....metrics.scripts import script_warning
+from ....metrics.table import refusal
 from ....plugins import did_you_mean
 from ...grid import Grid
 from ..reader import Logged, Progress, RawScores, Reader, Wanted
 from .files import Run, find_runs, groups_of, is_log_file, tasks_of, whole_rows
-from .metric import MetricInLogs, PlainNumber
-from .rows import Rows, read_files
+from .rows import Asked, PlainNumber, Rows, read_files
 from .settings import comparable_runs, config_labels, shared_settings
 
 _SHOWN_LINES = 3
@@ -80,9 +83,8 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     task = runs[0].task
     name, filter = _choose_metric(path, runs, wanted.metric, wanted.filter)
     config = next((run.of_task("configs") for run in runs if run.results), None)
-    metric = MetricInLogs.of(name, task, ends, lower_is_better, config)
-    scorer = metric.find()
-    unknown = isinstance(scorer, PlainNumber)
+    metric = _metric(name, task, ends, lower_is_better, config)
+    unknown = isinstance(metric, PlainNumber)
     labels = [(run.model, label) for run, label in zip(runs, config_labels(runs), strict=True)]
     grid = Grid()
     for label in labels:
@@ -91,7 +93,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     filters: dict[str, None] = {}
     troubles: dict[int, list[str]] = {}
     unusable = ""
-    each = read_files([runs[n] for n in by_date], metric, filter, on_progress)
+    each = read_files([runs[n] for n in by_date], Asked(metric, task, filter), on_progress)
     for n, rows in zip(by_date, each):
         filters |= rows.filters
         troubles[n] = _troubles(runs[n], rows, name)
@@ -109,13 +111,13 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
         warnings.append(noise)
     direction = (runs[0].of_task("higher_is_better") or {}).get(name) if unknown else None
     chosen = {label for run, label in zip(runs, labels) if run.adaptive}
-    made = grid.finish(
+    scores = grid.finish(
         path,
         wanted,
         name,
         task=task,
         filter=next(iter(filters), filter),
-        stated=None if isinstance(scorer, PlainNumber) else scorer.scale,
+        stated=None if isinstance(metric, PlainNumber) else metric.scale,
         lower_is_better=None if direction is None else not direction,
         warnings=warnings,
         say_missing=True,
@@ -123,9 +125,9 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
         sources=tuple(str(run.samples) for run in runs),
     )
     if chosen:
-        how = ["adaptive" if of in chosen else "all" for of in zip(made.models, made.configs)]
-        return replace(made, chosen=tuple(how))
-    return made
+        how = ["adaptive" if of in chosen else "all" for of in zip(scores.models, scores.configs)]
+        return replace(scores, chosen=tuple(how))
+    return scores
 
 
 def _full_runs(runs: Sequence[Run], partial: bool) -> tuple[list[Run], list[str]]:
@@ -177,6 +179,21 @@ def _choose_metric(
             f"({', '.join(filters)}); name one (--filter)"
         )
     return name, filters[0] if filter is None and filters else filter
+
+
+def _metric(
+    name: str,
+    task: str,
+    range: tuple[float, float] | None,
+    lower_is_better: bool | None,
+    config: Mapping[str, Any] | None,
+) -> Metric | PlainNumber:
+    """The metric of the logs; plain numbers where only its values can tell its scale."""
+    declared = read_declaration(config, parts_of(name)[0])
+    unknown = range is None and declared.scale is None and known_scale(name, task=task) is None
+    if unknown and refusal(name) is None and declared.aggregation in (None, *MEANS):
+        return PlainNumber(name)
+    return find_metric(name, range=range, lower_is_better=lower_is_better, task=task, config=config)
 
 
 def _targets(runs: Sequence[Run]) -> list[str]:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import MetricError, ScaleError, ScoreTableError
+from ....metrics import Metric
 from ....parallel import in_processes
 from .files import Run, is_list, open_log
-from .metric import MetricInLogs
 
 # Below this starting processes costs more than it gains.
 _WORTH_PROCESSES = 48 << 20
@@ -38,10 +38,35 @@ class File:
 
 
 @dataclass(frozen=True)
+class PlainNumber:
+    """A metric of unknown scale: numbers, taken as they are; their values will tell the scale."""
+
+    source: str
+    pairs: bool = False
+
+    def score(self, value: Any, *, task: str = "", prediction: str | None = None) -> float:
+        """Return the number of one document.
+
+        Raises
+        ------
+        MetricError
+            When it is not one number.
+        """
+        if isinstance(value, (bool, int, float)):
+            return float(value)
+        raise MetricError(
+            f"metric {self.source} of task {task} came as {type(value).__name__}, not as one "
+            "number per document; give the task a process_results that returns one, or name "
+            "another metric"
+        )
+
+
+@dataclass(frozen=True)
 class Asked:
     """Which scores are read; the filter None means those of all."""
 
-    metric: MetricInLogs
+    metric: Metric | PlainNumber
+    task: str
     filter: str | None
 
 
@@ -78,10 +103,9 @@ class _Reading:
     def __init__(self, file: File, asked: Asked) -> None:
         self.rows = Rows()
         self._file, self._asked = file, asked
-        self._metric = asked.metric.find()
+        self._metric = asked.metric
         # Pairs of texts are told apart by the answer, which stands before the filter's name.
-        pairs = bool(getattr(self._metric, "corpus", False))
-        self._tails = None if pairs else Tails(asked.metric.source)
+        self._tails = None if asked.metric.pairs else Tails(asked.metric.source)
         self._known: dict[bytes, float] = {}
         self._nameless: Counter[Any] = Counter()
 
@@ -102,7 +126,7 @@ class _Reading:
         score = self._known.get(text)
         if score is None:
             try:
-                score = self._metric.score(json.loads(text), task=self._asked.metric.task)
+                score = self._metric.score(json.loads(text), task=self._asked.task)
             except (MetricError, ScaleError):
                 return False
             if not math.isfinite(score):
@@ -136,7 +160,7 @@ class _Reading:
         try:
             score = self._metric.score(
                 row[key],
-                task=self._asked.metric.task,
+                task=self._asked.task,
                 prediction=answer if isinstance(answer, str) else None,
             )
         except ScaleError as error:
@@ -196,8 +220,7 @@ def read_file(file: File, asked: Asked) -> Rows:
 
 def read_files(
     runs: Sequence[Run],
-    metric: MetricInLogs,
-    filter: str | None,
+    asked: Asked,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Rows]:
     """Read the files of runs in order, by several processes where that pays.
@@ -205,13 +228,12 @@ def read_files(
     Parameters
     ----------
     runs : sequence of Run
-    metric : MetricInLogs
-    filter : str or None
+    asked : Asked
     on_progress : callable, optional
         Called with (bytes read, bytes in all).
     """
     files = [
-        File(run.samples, tuple(run.filters_of(metric.source) or [filter or "none"]))
+        File(run.samples, tuple(run.filters_of(asked.metric.source) or [asked.filter or "none"]))
         for run in runs
     ]
     sizes = [file.path.stat().st_size for file in files]
@@ -219,7 +241,7 @@ def read_files(
     work = sum(size * weight for size, weight in zip(sizes, packed))
     processes = None if work >= _WORTH_PROCESSES else 1
     done = 0
-    each = in_processes(read_file, files, Asked(metric, filter), processes=processes, near=True)
+    each = in_processes(read_file, files, asked, processes=processes, near=True)
     for size, rows in zip(sizes, each):
         done += size
         if on_progress is not None:
@@ -264,13 +286,13 @@ class Tails:
     """
 
     def __init__(self, key: str) -> None:
-        own = b'"' + re.escape(json.dumps(key, ensure_ascii=False)[1:-1].encode()) + b'"'
+        word = b'"' + re.escape(json.dumps(key, ensure_ascii=False)[1:-1].encode()) + b'"'
         usual = rb'(?:, "prompt_hash": "\w*", "target_hash": "\w*")?'
-        once = b"|".join([own, *(f'"{name}"'.encode() for name in _ONCE)])
+        once = b"|".join([word, *(f'"{name}"'.encode() for name in _ONCE)])
         other = rb"(?:, (?!" + once + rb")" + _TEXT + rb": (?:" + _TEXT + rb"|" + _NUMBER + rb"))*"
         named = _FILTER + rb'"([\w .:@+-]*)", "metrics": \[(?:' + _TEXT + rb"(?:, )?)*\], "
         rest = (
-            _HASH + rb'"(\w*)"' + usual + other + rb", " + own + rb": (" + _NUMBER + rb")" + other
+            _HASH + rb'"(\w*)"' + usual + other + rb", " + word + rb": (" + _NUMBER + rb")" + other
         )
         self._named = re.compile(named + rest + rb"\}[ \t\r\n]*\Z")
         self._nameless = re.compile(rb"()" + rest + rb"\}[ \t\r\n]*\Z")
@@ -289,8 +311,8 @@ class Tails:
         at, pattern = line.rfind(_FILTER), self._named
         if at < 0:
             at, pattern = line.rfind(_HASH), self._nameless
-        found = pattern.match(line, at) if at >= 0 else None
-        if found is None:
+        match = pattern.match(line, at) if at >= 0 else None
+        if match is None:
             return None
-        name = found[1].decode() if pattern is self._named else None
-        return int(first[1]), name, found[2].decode(), found[3]
+        name = match[1].decode() if pattern is self._named else None
+        return int(first[1]), name, match[2].decode(), match[3]

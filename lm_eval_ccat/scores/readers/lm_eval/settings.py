@@ -111,8 +111,8 @@ def config_labels(runs: Sequence[Run]) -> list[str]:
     by_model: dict[str, list[Run]] = {}
     for run in runs:
         by_model.setdefault(run.model, []).append(run)
-    for own in by_model.values():
-        settings = [run.generation for run in own if run.results]
+    for of_model in by_model.values():
+        settings = [run.generation for run in of_model if run.results]
         for key in sorted({key for one in settings for key in one}):
             if len({json.dumps(one.get(key), sort_keys=True) for one in settings}) > 1:
                 varied.add(key)

@@ -14,7 +14,7 @@ from .task_metrics import metric_of_task
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Measure:
     """One metric and filter of one task, with the bank that knows its items.
 
     Attributes
@@ -36,7 +36,7 @@ class Outcome:
     weight: float = 1.0
 
     @classmethod
-    def of(cls, bank: ItemBank, session: TaskSession) -> Outcome:
+    def of(cls, bank: ItemBank, session: TaskSession) -> Measure:
         """The outcome of a task that a bank is for.
 
         Raises
@@ -57,14 +57,14 @@ class Outcome:
             raise type(error)(f"{whose}, not of {session.name}: {error}") from error
 
     @classmethod
-    def _of(cls, bank: ItemBank, session: TaskSession) -> Outcome:
+    def _of(cls, bank: ItemBank, session: TaskSession) -> Measure:
         if bank.filter is not None and bank.filter not in session.filters:
             raise UsageError(
                 f"the bank is of filter {bank.filter!r}; task {session.name} has: "
                 f"{', '.join(session.filters)}"
             )
-        there = set(session.doc_ids)
-        lacking = [d for d in bank.doc_ids if d not in there]
+        known = set(session.doc_ids)
+        lacking = [d for d in bank.doc_ids if d not in known]
         if lacking:
             raise BankMismatchError(
                 f"task {session.name} lacks {len(lacking)} of the bank's {bank.n_items} documents "
@@ -76,7 +76,7 @@ class Outcome:
     @classmethod
     def without_bank(
         cls, session: TaskSession, metric: str | None = None, filter: str | None = None
-    ) -> Outcome:
+    ) -> Measure:
         """The outcome of a task that nobody calibrated: its items, and nothing known of them.
 
         Parameters
@@ -97,7 +97,7 @@ class Outcome:
                 f"task {session.name} has no filter {filter!r}; it has: "
                 f"{', '.join(session.filters)}"
             )
-        found = (
+        usable = (
             metric_of_task(session.task, metric)
             if metric is not None
             else _first_usable(session, internals.metric_names(session.task))
@@ -106,12 +106,12 @@ class Outcome:
         bank = ItemBank.blank(
             session.doc_ids,
             task=name,
-            metric=found.name,
+            metric=usable.name,
             filter=chosen,
-            scale=found.scale,
+            scale=usable.scale,
             doc_hashes=session.doc_hashes,
         )
-        return cls(name, bank, found, chosen)
+        return cls(name, bank, usable, chosen)
 
     @property
     def key(self) -> str:
@@ -159,7 +159,7 @@ class Outcome:
         return sorted({name for name, filter in one.values if filter == self.filter})
 
 
-def leading(outcomes: Mapping[str, Outcome]) -> Outcome:
+def leading(outcomes: Mapping[str, Measure]) -> Measure:
     """The outcome that counts most, the first of those that count alike."""
     return max(outcomes.values(), key=lambda outcome: outcome.weight)
 
