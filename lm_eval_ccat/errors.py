@@ -38,7 +38,7 @@ class BankError(CcatError):
 
 
 class BankMismatchError(BankError):
-    """A bank calibrated on other documents or settings than the run at hand."""
+    """A bank calibrated on other documents or settings than those of the run."""
 
 
 class HarnessError(CcatError):

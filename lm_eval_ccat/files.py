@@ -1,4 +1,4 @@
-"""Files and their names: replaced in one step, so that nobody ever reads half of one."""
+"""Files and their names: replaced in one step, so nobody ever reads half of one."""
 
 from __future__ import annotations
 

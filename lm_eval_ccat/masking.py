@@ -88,7 +88,7 @@ def _mask_logs() -> None:
 
 
 def forget() -> None:
-    """Search for nothing any more (a test, or a process that goes on with another user's run)."""
+    """Search for nothing any more (a test, or a process that continues another user's run)."""
     global _pattern
     with _lock:
         _known.clear()

@@ -63,20 +63,20 @@ def spent_in_words(content: Mapping[str, Any]) -> list[str]:
         spent = f"Spent {{}} in {content['seconds']:.0f} s."
         said += columns_in_words(columns or {**no_money(), BILLED: content["cost"]}, spent)
         if any(b.get("tokens", {}).get("estimated") for b in content["models"].values()):
-            said.append("~ tokens estimated from the length of the texts, and so is the cost.")
+            said.append("~ marks costs estimated from the lengths of the texts.")
     elif columns:
         said += columns_in_words(columns, "Spent {}, where the price is known.")
     for name, block in content["models"].items():
         if block.get("from_prior"):
             said.append(
-                f"{name}: {block['from_prior']} of {block['n_items']} answers were given before "
-                "and cost nothing now."
+                f"{name}: {block['from_prior']} of {block['n_items']} answers are earlier ones "
+                "and cost nothing."
             )
     return said
 
 
 def columns_in_words(columns: Mapping[str, float], spent: str = "Spent {}.") -> list[str]:
-    """A sum of money, and what of it no server has stated."""
+    """A sum of money, and the part of it that no server has confirmed."""
     said = [spent.format(dollars(columns[BILLED] + columns[ASSUMED]))]
     if columns[ASSUMED]:
         said.append(

@@ -49,7 +49,7 @@ COMMANDS = {
     ),
     "two budgets": ("rank good.yaml --budget_items 5 --budget_usd 1", 2, "give one of"),
     "a probe that is no forecast": ("rank good.yaml --probe", 2, "--probe goes with --dry_run"),
-    "logs of one side": ("compare t.csv", 2, "compare takes two models"),
+    "logs of one side": ("compare t.csv", 2, "compare takes two sides"),
     "no such logs": ("compare t.csv none", 1, "no such file"),
     "a live model without a task": ("compare t.csv --model hf", 2, "compared on one task"),
     "a limit of stored logs": ("compare t.csv t.csv --max_items 5", 2, "are for live models"),

@@ -145,11 +145,6 @@ def test_no_module_is_excepted_from_strict_types():
 LIGHT = [
     "import lm_eval_ccat",
     "from lm_eval_ccat import ScoreTable, ItemBank, calibrate, Ranker, simulate",
-    "from lm_eval_ccat.cli.main import main; main(['--help'])",
-    "from lm_eval_ccat.cli.main import main; main(['calibrate', '--help'])",
-    "from lm_eval_ccat.cli.main import main; main(['bank', '--help'])",
-    "from lm_eval_ccat.cli.main import main; main(['simulate', '--help'])",
-    "from lm_eval_ccat.cli.main import main; main(['rank', '--help'])",
 ]
 
 

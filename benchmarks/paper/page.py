@@ -69,9 +69,11 @@ Leaderboard). Every item costs one unit.
 arXiv:2601.13885 evaluates BioLaySumm (ROUGE-L, BERTScore, FKGL), GovReport (ROUGE-L), FLORES Turkish
 to English (BLEU, COMET), TruthfulQA (LLM judge, differential BERTScore) and Nemotron-PII (span
 score), with 21 models at four temperatures. The scores of these runs are listed in the authors'
-repository (trismik/continuous-cat, `data/scores.json`) but could not be had here, so every row of the
-paper says *no scores to be had*. With score tables named like our tasks (`ccat_govreport.parquet`,
-for instance) the same command puts ours below them.
+repository (trismik/continuous-cat, `data/scores.json`) but are not available here, so this page shows the
+paper's means, not its rows. With score tables named like our tasks (`ccat_govreport.parquet`,
+for instance) the same command puts ours below the paper's.
+
+The first table has a row per score table; the others show means over them where there are any.
 
 | figure | printed | where | {columns} |
 | --- | ---: | --- |{rule}
@@ -376,12 +378,11 @@ def page(document: Mapping[str, Any], plots: set[str]) -> str:
         )
     ]
     for one in document["tables"]:
-        table = Table(**one)
-        if table.name == "budget_sweep":
-            # Hundreds of rows: the plot shows them, the JSON holds them.
-            rows = [row for row in table.rows if not row[1]]
-            table = Table(**{**one, "rows": rows})
-        text.append(section(table, plots, "experiments/"))
+        # Of the others the means are shown: the plots show their rows, the JSON holds them.
+        rows = [row for row in one["rows"] if "no scores" not in str(row[2])]
+        if one["name"] != "main":
+            rows = [row for row in rows if not row[1]] or rows
+        text.append(section(Table(**{**one, "rows": rows}), plots, "experiments/"))
     if document["left_out"]:
         text.append("\n".join(["## Left out", "", *(f"- {t}" for t in document["left_out"]), ""]))
     return "\n".join(text)

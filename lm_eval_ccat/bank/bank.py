@@ -317,6 +317,6 @@ class ItemBank:
 
 
 _OLDER = (
-    "the bank's file is of an older format: where its method now measures how far models depart "
-    "from the bank, a vague prior stands for that; calibrate again to have it measured"
+    "an older version made the bank and did not measure how far models depart from it; a vague "
+    "prior is used instead. Calibrate again to have it measured"
 )

@@ -48,8 +48,8 @@ def compare_scorers(
             return [], []
         known, other = ("run", "bank") if then is None else ("bank", "run")
         return [], [
-            f"the {known} records what scores {metric} and the {other} does not: that it is the "
-            "same is not verified"
+            f"only the {known} records what scores {metric}, so it is not verified that the "
+            f"{other} is scored alike"
         ]
     refusals: list[str] = []
     warnings: list[str] = []

@@ -142,12 +142,13 @@ def _compare_documents(
             warnings.append(f"the bank is of task {bank.task}; its documents are the same")
         else:
             refusals.append(
-                f"it is of task {bank.task} and has no document hashes by which to tell that "
-                "the documents are the same"
+                f"it is of task {bank.task} and has no document hashes to verify that the "
+                "documents are the same"
             )
     elif not pairs and not refusals:
         warnings.append(
-            "the bank has no document hashes: that its documents are the task's is not verified"
+            "the bank has no document hashes, so it is not verified that its documents are the "
+            "task's"
         )
     unknown = len(doc_ids) - bank.n_items
     if unknown > 0 and not missing:
@@ -170,8 +171,9 @@ def compare_settings(
     """
     if not recorded:
         return [], [
-            "the bank records no evaluation settings (it was not calibrated on harness logs): "
-            "that few-shot examples, template and generation are the same is not verified"
+            "the bank records no evaluation settings (it was not calibrated on harness logs), so "
+            "it is not verified that few-shot examples, chat template and generation settings "
+            "agree"
         ]
     refusals, warnings = [], []
     # A setting in which the calibration runs differed among themselves decides nothing.
@@ -183,8 +185,8 @@ def compare_settings(
     if "fewshot_seed" in other and known["fewshot_seed"] is not None:
         if run["fewshot_seed"] is not None and run.get("num_fewshot"):
             warnings.append(
-                f"fewshot_seed is {run['fewshot_seed']}, the bank has {known['fewshot_seed']}: "
-                "other few-shot examples are drawn than for the calibration models"
+                f"fewshot_seed is {run['fewshot_seed']}, the bank has {known['fewshot_seed']}, so "
+                "the few-shot examples differ from those of the calibration models"
             )
     if "system_instruction" in other:
         refusals.append(
@@ -194,13 +196,13 @@ def compare_settings(
     if "chat_template" in other:
         now, then = ("with a", "without") if run["chat_template"] else ("without a", "with")
         warnings.append(
-            f"the run is {now} chat template, the bank's were {then}; if its models were run as "
-            "theirs should be, go on; else use --apply_chat_template alike"
+            f"the run is {now} chat template, the bank's were {then}; continue if each model was "
+            "run as it should be, else set --apply_chat_template as the bank has it"
         )
     elif run.get("chat_template") and {"chat_template_sha"} & other:
         warnings.append(
-            "the chat template is another than that of the calibration models; that is as it "
-            "should be where the model brings its own"
+            "the chat template differs from that of the calibration models, which is right if "
+            "the model has its own"
         )
     elif "fewshot_as_multiturn" in other and run.get("num_fewshot"):
         warnings.append(
@@ -238,7 +240,7 @@ def _compare_generation(
         if key in _CUTTING and a is not None and b is not None:
             refusals.append(words)
         else:
-            warnings.append(f"{words}; the calibration saw only the latter")
+            warnings.append(f"{words}, the only value that the calibration saw")
     return refusals, warnings
 
 

@@ -114,7 +114,7 @@ def broken_evidence(board: Board, row: Row) -> str:
             return f"{file} lies outside the board"
         now = sha256_of(path)
         if now != sha256:
-            return f"{file} is missing" if not now else f"{file} is not what it was (another hash)"
+            return f"{file} is missing" if not now else f"{file} was changed (its hash differs)"
     return ""
 
 

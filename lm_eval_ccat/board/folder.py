@@ -112,7 +112,7 @@ class Board:
 
     @property
     def draws_at_random(self) -> bool:
-        """Whether the banks know nothing of their items, so that nobody can guess which come."""
+        """Whether the banks know nothing about their items, so nobody can guess which are asked."""
         return all(bank.method == "sample" for bank in self.banks.values())
 
     def bank_of(self, task: str, sha256: str) -> ItemBank:
@@ -227,8 +227,8 @@ def read_rules(path: Path) -> Rules:
         return ruled(Rules(), values)
     except FileNotFoundError:
         raise RunError(
-            f"{path.parent} is no board (no board.json in it); "
-            f"begin one with `lm-eval-ccat board init {path.parent} --from LOGS`"
+            f"{path.parent} is not a board (it has no board.json); begin one with `lm-eval-ccat "
+            f"board init {path.parent} --from LOGS`"
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
         raise RunError(f"{path}: not a readable board ({error})") from None

@@ -134,7 +134,7 @@ def check_link(link: str) -> None:
     UsageError
     """
     if link and not re.match(r"https?://[^\s\"'<>]+\Z", link):
-        raise UsageError(f"link {link!r} is no address of a page (https://...)")
+        raise UsageError(f"link {link!r} is not a web address (https://...)")
 
 
 def calibrated(

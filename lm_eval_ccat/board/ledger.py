@@ -147,7 +147,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Line:
-    """A line as it stands in the file.
+    """A line of the file.
 
     Attributes
     ----------

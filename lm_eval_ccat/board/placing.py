@@ -212,8 +212,8 @@ def _of_logs(board: Board, source: Path, name: str | None, link: str) -> Added:
     """Make a run of answers that were given elsewhere, and add its models."""
     if board.draws_at_random:
         raise UsageError(
-            "the board's banks know nothing of their items, so that answers to chosen ones say "
-            "nothing of the others; ask the models live: `board place DIR MODELS.yaml`"
+            "the board's banks know nothing about the items, so answers to chosen ones say "
+            "nothing about the others; ask the models live: `board place DIR MODELS.yaml`"
         )
     tables = {
         task: found

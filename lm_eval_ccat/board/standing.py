@@ -37,7 +37,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Standing:
-    """A board as it stands.
+    """The current state of a board.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .parsing import add_json, prints_json, write_json
-from .reading import add_reading_arguments, by_task, is_folder, scores_for
+from .reading import by_task, is_folder, scores_for
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -41,9 +41,10 @@ def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument("bank", metavar="BANK", help="a bank, or the folder of a suite")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="another, to be compared with it")
     parser.add_argument("--scores", metavar="LOGS_OR_TABLE", help="new full results")
-    add_reading_arguments(parser)
     parser.add_argument(
-        "--documents_of", metavar="TASK", help="load this task in the harness, compare documents"
+        "--documents_of",
+        metavar="TASK",
+        help="load this task and compare its documents with the bank's",
     )
     parser.add_argument("--include_path", metavar="DIR", help="folder with further task files")
     add_json(parser, "what was found")
@@ -81,7 +82,7 @@ def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
         task = bank.task if is_folder(args.bank) else args.documents_of
         found += _documents(bank, str(task), args.include_path)
     if args.scores:
-        table = scores_for(bank, args.scores, args)
+        table = scores_for(bank, args.scores)
         warnings += table.warnings
         found += check_scores(bank, table)
     return {

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .parsing import add_json, prints_json, warn, write_json
-from .reading import add_reading_arguments, by_task, is_folder, scores_for
+from .reading import by_task, is_folder, scores_for
 
 EPILOG = """\
 examples:
@@ -22,6 +22,9 @@ estimate is a regression on the scores of its items, not their mean.  With few k
 adaptive test tells more with as many items.
 """
 
+#: Of the intervals of estimates.
+CONFIDENCE = 0.95
+
 
 def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``form``."""
@@ -31,22 +34,22 @@ def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument(
         "bank", metavar="BANK", help="a bank or the folder of a suite; with --score a form's folder"
     )
-    parser.add_argument("--items", type=int, default=40, metavar="N", help="of each form")
+    parser.add_argument("--items", type=int, default=40, metavar="N", help="items of each form")
     parser.add_argument(
-        "--parallel", type=int, default=1, metavar="K", help="so many forms without a common item"
+        "--parallel",
+        type=int,
+        default=1,
+        metavar="K",
+        help="number of forms, with no item in common",
     )
     parser.add_argument(
         "--scores",
         metavar="LOGS_OR_TABLE",
         help="full results of many models (default: those that the bank keeps)",
     )
-    add_reading_arguments(parser)
     parser.add_argument("--include_path", metavar="DIR", help="folder with further task files")
     parser.add_argument("-o", "--output", metavar="DIR", help="folder to write")
     parser.add_argument("--score", metavar="LOGS", help="estimate full scores from a form's logs")
-    parser.add_argument(
-        "--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)"
-    )
     add_json(parser, "the doc_ids of each form, or the estimates,")
     parser.set_defaults(func=run)
 
@@ -56,14 +59,14 @@ def run(args: argparse.Namespace) -> int:
     if args.score is not None:
         return _score(args)
     if args.output is None:
-        raise UsageError("state the folder that the form goes to (-o DIR)")
+        raise UsageError("name a folder to write the form to: -o DIR")
     from ..bank import SuiteBank
 
     suite = SuiteBank.load(args.bank)
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for task, outcome, bank in suite.banks():
         folder = f"{args.output}/{task}.{outcome}" if is_folder(args.bank) else args.output
-        table = scores_for(bank, args.scores, args) if args.scores else None
+        table = scores_for(bank, args.scores) if args.scores else None
         found[task, outcome] = _made(bank, table, folder, args)
     content: Any = {"suite": args.output, "tasks": by_task(found)}
     write_json(args.json, content if is_folder(args.bank) else next(iter(found.values())))
@@ -98,18 +101,16 @@ def _score(args: argparse.Namespace) -> int:
     """Estimate and print."""
     from ..upkeep.form_files import load_forms, score_suite
 
-    if not 0.5 <= args.confidence < 1.0:
-        raise UsageError(f"--confidence {args.confidence:g} is not in [0.5, 1)")
     if not Path(args.score).exists():
         raise UsageError(f"{args.score}: no such file or directory of scores")
-    scored = score_suite(load_forms(args.bank), args.score, args.confidence)
+    scored = score_suite(load_forms(args.bank), args.score, CONFIDENCE)
     content: list[dict[str, Any]] = [
         {
             "estimand": f"mean {f.metric} over all {f.n_items} documents of {f.task}",
             "metric": f.metric,
             "filter": f.filter,
             "scale": f.scale.describe(),
-            "confidence": args.confidence,
+            "confidence": CONFIDENCE,
             "models": models,
         }
         for f, models in scored
@@ -119,7 +120,7 @@ def _score(args: argparse.Namespace) -> int:
         return 0
     for facts in content:
         models = facts["models"]
-        print(f"{facts['estimand']}, estimated; intervals at {100 * args.confidence:g}%")
+        print(f"{facts['estimand']}, estimated; intervals at {100 * CONFIDENCE:g}%")
         width = max(map(len, models))
         for model, entries in models.items():
             for one in entries:

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from .parsing import add_exclude, names_of, warn
-from .reading import add_reading_arguments, is_folder, leave_out, scores_for
+from .reading import is_folder, leave_out, scores_for
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -18,14 +18,12 @@ examples:
   lm-eval-ccat bank update kept.bank.json --scores new_logs/ -o kept.v2.bank.json
   lm-eval-ccat bank update mmlu.banks --scores new_logs/ --retire mmlu_law=17,23 -o mmlu2.banks
 
-From a run directory or the logs of adaptive runs a bank of method "default" takes what was asked
-and accounts for how it was chosen.
-
 The bank is calibrated again on all scores: the new ones, and those it was calibrated on, which it
-keeps (calibrate --keep_scores) or --calibrated_on states.
+keeps (calibrate --keep_scores) or --calibrated_on names.  A bank of method "default" also learns
+from run directories and logs of adaptive runs; it accounts for how their items were chosen.
 
---retire takes leaked items out, and --new_version documents that a new version of the task has
-changed or dropped; new ones are learned.
+--retire removes leaked items.  --new_version removes documents that a new version of the task
+changed or dropped, and learns the new ones.
 """
 
 
@@ -52,16 +50,15 @@ def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         metavar="[TASK=]IDS",
         action="append",
         default=[],
-        help="doc_ids that the bank shall no longer have, by commas; of a suite once per task",
+        help="doc_ids to remove, by commas; for a suite, once per task",
     )
     parser.add_argument(
         "--new_version",
         action="store_true",
-        help="the scores are of a new version of the task: retire documents gone or changed, "
-        "learn new ones",
+        help="the scores are of a new version of the task: retire documents that are gone or "
+        "changed, and learn new ones",
     )
     add_exclude(parser)
-    add_reading_arguments(parser)
     parser.set_defaults(func=run)
 
 
@@ -88,8 +85,8 @@ def _updated(bank: ItemBank, retired: list[Any], args: argparse.Namespace, name:
     from ..upkeep.age import dated
     from ..upkeep.update import update
 
-    table = leave_out(scores_for(bank, args.scores, args, partial=True), names_of(args.exclude))
-    before = args.calibrated_on and scores_for(bank, args.calibrated_on, args)
+    table = leave_out(scores_for(bank, args.scores, partial=True), names_of(args.exclude))
+    before = args.calibrated_on and scores_for(bank, args.calibrated_on)
     new = dated(update(bank, table, before, retired=retired, new_version=args.new_version))
     added = len([m for m in new.models if m not in set(bank.models)])
     print(

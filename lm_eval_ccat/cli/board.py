@@ -44,16 +44,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     init = _action(
         actions, "init", _init,
-        "Begin a board, or give one new banks: estimates by banks from which these do not descend "
-        "are then shown apart.",
+        "Begin a board, or give it new banks. Estimates made with unrelated banks are then "
+        "listed separately.",
     )  # fmt: skip
     init.add_argument(
         "--from",
         dest="source",
         required=True,
         metavar="PATH",
-        help="full results that banks are calibrated on and whose models are the first rows (logs, "
-        "a table, a folder of tables), or banks (a suite's folder, one bank's file)",
+        help="full results, which calibrate the banks and are the first rows (logs, a table, a "
+        "folder of tables), or banks (a suite's folder, one bank's file)",
     )
     add_reading_arguments(init)
     init.add_argument("--method", default="default", help="of the calibration (default: default)")
@@ -63,10 +63,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="how tasks count in the average (default: equal)",
     )  # fmt: skip
     for name, what in (
-        ("max_items", "most items that a model is asked when it is placed (default: 100)"),
+        ("max_items", "maximum number of items to ask a placed model (default: 100)"),
         ("exposure", "draw each item among this many most informative ones (default: 5)"),
-        ("reserve", "hold back one of N parts of the items, another after every 20 models placed "
-                    "(default: 5; 0 holds back none)"),
+        ("reserve", (
+            "leave one of N parts of the items unused, another one after every 20 placed models "
+            "(default: 5; 0 uses all)"
+        )),
     ):  # fmt: skip
         init.add_argument(f"--{name}", type=int, metavar="N", help=what)
     add = _action(actions, "add", _add, "Add models with full results.")
@@ -82,7 +84,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="a YAML file with `models:` as `rank` takes it; the directory of a run that was made "
         "with the board's banks (DIR/suite); or logs of some of the documents",
     )
-    place.add_argument("--name", help="the model's name on the board, where it is one model")
+    place.add_argument("--name", help="the model's name on the board, if it is one model")
     place.add_argument("--yes", action="store_true", help="do not ask before money is spent")
     for action in (add, place):
         action.add_argument("--link", default="", metavar="URL", help=LINK)
@@ -92,8 +94,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     check = _action(
         actions, "check", _check,
-        "Verify every row from its journal or scores, and the chain of the ledger. Rows that an "
-        "older version computed otherwise are shown; rows that are not what they were are refused.",
+        "Verify every row from its journal or scores, and the chain of the ledger. Rows that "
+        "another version computed differently are listed; rows that were changed are refused.",
     )  # fmt: skip
     for action in (add, place, check):
         add_json(action, "the rows" if action is not check else "what is said of each row")
@@ -168,8 +170,8 @@ def _check(args: argparse.Namespace) -> int:
                 print(one)
         counts = {v: sum(one.verdict == v for one in found) for v in ("sound", "older", "refused")}
         print(
-            f"{len(found)} rows: {counts['sound']} sound, {counts['older']} made by another "
-            f"version that computed otherwise, {counts['refused']} refused. The ledger ends with "
+            f"{len(found)} rows: {counts['sound']} sound, {counts['older']} computed differently "
+            f"by another version, {counts['refused']} refused. The ledger ends with "
             f"{board.ledger.head()[:12] or 'nothing'}."
         )
     return 1 if any(one.verdict == "refused" for one in found) else 0

@@ -60,9 +60,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--rescale",
         choices=("range", "none"),
-        help="for --method paper: `range` maps the scores told to its test by the range of the "
-        "calibration scores, as the paper's experiments do (the default); `none` takes them as "
-        "given",
+        help="for --method paper: `range` (default) rescales scores by the range of the "
+        "calibration scores, as the paper's experiments do; `none` does not",
     )
     parser.add_argument(
         "--scale_items",

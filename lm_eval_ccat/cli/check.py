@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from ..wording import plural
 from .parsing import add_json, prints_json, write_json
-from .reading import range_of
 
 if TYPE_CHECKING:
     from ..harness.check import TaskCheck
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   lm-eval-ccat check truthfulqa_gen
-  lm-eval-ccat check my_task --include_path my_tasks --metric my_score --range 0,10
+  lm-eval-ccat check my_task --include_path my_tasks --metric my_score
   lm-eval-ccat check mmlu,wmt16-de-en --json
   lm-eval-ccat check hellaswag --write_variants mine
   lm_eval --model hf --model_args pretrained=gpt2 --include_path mine --tasks hellaswag_adaptive
@@ -36,10 +36,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "check",
         help="which metrics of a task can be used adaptively, before spending",
-        description=(
-            "For each metric and filter of a task: can an adaptive test use it, on which scale and "
-            "direction, and under which key will its estimate stand? If not, why, and what to do?"
-        ),
+        description="Say which metrics of a task can be used adaptively: their scale, direction, "
+        "and the key of the estimate. For the others, say why not and what to do.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -50,16 +48,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--metadata", metavar="JSON", help="passed to tasks as the harness does")
     parser.add_argument("--metric", metavar="M", help="look at this metric only")
     parser.add_argument(
-        "--range", type=range_of, metavar="LO,HI", help="scale of a metric that is not known"
-    )
-    parser.add_argument("--lower_is_better", action="store_true", help="direction of that scale")
-    parser.add_argument(
         "--download", action="store_true", help="fetch documents that are not on this machine"
     )
     parser.add_argument(
         "--probe",
         action="store_true",
-        help="score the first document's own target; runs the metric's code (models, judges)",
+        help="try the metric on the first document's target; this may load models or ask a judge",
     )
     parser.add_argument(
         "--write_variants",
@@ -86,8 +80,6 @@ def run(args: argparse.Namespace) -> int:
         names,
         include_path=folders,
         metadata=metadata,
-        range=args.range,
-        lower_is_better=True if args.lower_is_better else None,
         metric=args.metric,
         probe=args.probe,
     )
@@ -101,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         for task, reason in variants.in_full.items():
             print(f"{task} is run in full: {reason}", file=sys.stderr)
         print(
-            f"\n{len(variants.files)} files in {variants.folder}; run them by\n  lm_eval "
+            f"\nWrote {plural(len(variants.files), 'file')} to {variants.folder}. Run:\n  lm_eval "
             f"--include_path {variants.folder} --tasks {','.join(variants.names)} ...",
             file=sys.stderr if prints_json(args.json) else sys.stdout,
         )
@@ -122,7 +114,7 @@ def report(checks: list[TaskCheck]) -> str:
             lines += _wrapped(f"cannot be run adaptively: {first.reason}", "  ")
         usable = [m for m in first.metrics if m.usable]
         if usable and not first.reason:
-            rows = [("metric", "scale", "the estimate stands at")]
+            rows = [("metric", "scale", "key of the estimate")]
             rows += [(m.metric, m.words, str(m.key)) for m in usable]
             widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
             lines += [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows]
@@ -141,7 +133,7 @@ def _plain(metrics: Any, task: str) -> tuple[Any, ...]:
 
 def _title(members: list[TaskCheck]) -> str:
     known = [check.documents for check in members if check.documents is not None]
-    count = f"{sum(known)} documents" if len(known) == len(members) else "documents not at hand"
+    count = f"{sum(known)} documents" if len(known) == len(members) else "documents not downloaded"
     if len(members) == 1:
         return f"{members[0].task} ({count})"
     names = ", ".join(check.task for check in members[:3])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   lm-eval-ccat compare logs/base logs/candidate --metric exact_match --margin 0.01
-  lm-eval-ccat compare logs/ logs/ --models base,candidate --by subject
+  lm-eval-ccat compare logs/ --models base,candidate --by subject
   lm-eval-ccat compare logs/base --task gsm8k --model hf --model_args pretrained=new \\
       --margin 0.02 --max_items 500
   lm-eval-ccat compare a.parquet b.parquet --markdown comment.md --html page.html
@@ -42,9 +42,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     what = "harness logs, a score table, or what an adaptive run left"
     parser.add_argument("a", metavar="A", nargs="?", help=f"the baseline: {what}")
     parser.add_argument("b", metavar="B", nargs="?", help="the candidate: the same")
-    parser.add_argument("--models", metavar="A,B", help="which models, if a side holds several")
-    parser.add_argument("--filter", help="default: all in common")
-    parser.add_argument("--range", type=range_of, metavar="LO,HI", help="of an unknown metric")
+    parser.add_argument("--models", metavar="A,B", help="which models, if the logs hold several")
+    parser.add_argument(
+        "--filter",
+        help="filter of the task (default: all in common)",
+    )
+    parser.add_argument(
+        "--range", type=range_of, metavar="LO,HI", help="scale of a metric that is not known"
+    )
     parser.add_argument(
         "--lower_is_better", action="store_true", default=None, help="a lower score is better"
     )
@@ -59,11 +64,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--question",
         choices=("population", "benchmark"),
         default="population",
-        help="what logs decide: whether a difference holds for documents like these (default), or "
-        "for these documents; the other answer is printed beside it",
+        help="which question logs decide: about documents like these (default), or about these "
+        "documents; both answers are printed",
     )
     add_flags(parser, "compare")
-    parser.add_argument("--by", metavar="FIELD", help="compare by groups of documents as well")
+    parser.add_argument("--by", metavar="FIELD", help="also compare each group of documents")
     parser.add_argument(
         "--cluster", metavar="FIELD", help="treat documents with equal values as one cluster"
     )
@@ -129,9 +134,12 @@ def _named(args: argparse.Namespace) -> tuple[str | None, str | None]:
 def _sides(args: argparse.Namespace) -> list[Any]:
     """Baseline and candidate: what is stored, then what is live."""
     sides = [*(side for side in (args.a, args.b) if side is not None), *models_of(args)]
+    if len(sides) == 1 and all(_named(args)):
+        sides *= 2
     if len(sides) != 2:
         raise UsageError(
-            f"compare takes two models, logs (A, B) or live (--model), not {len(sides)}"
+            "compare takes two sides, logs or runs (A B) or live models (--model), or one that "
+            f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
         )
     return sides
 

@@ -24,8 +24,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "complete",
         help="top an adaptive run up to the full benchmark",
-        description="Ask models of a ranking the documents that they have not had, and score all "
-        "of them as lm_eval does.",
+        description="Ask a ranking's models the remaining documents; score all as lm_eval does.",
         epilog=EPILOG,
     )
     parser.add_argument(
@@ -37,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
         "--name", action="append", metavar="NAME", help="model to complete (default: all)"
     )
     parser.add_argument(
-        "--config", metavar="FILE", help="the run's YAML file, where credentials stand in it"
+        "--config", metavar="FILE", help="the run's YAML file, if it holds credentials"
     )
     parser.add_argument(
         "--include_path",

@@ -55,9 +55,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="N",
         help=f"documents, {LEAST} to 5000 (default: 800); fewer decide fewer pairs",
     )
-    parser.add_argument(
-        "--method", default="default", help="method of the bank: default, paper, ..."
-    )
     parser.add_argument("--quiet", action="store_true", help="plain log lines, no live table")
     parser.set_defaults(func=run)
 
@@ -79,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
     documents = collect(limit=args.documents)
     if len(documents) < LEAST:
         raise RunError(
-            f"this Python's standard library has {len(documents)} docstrings that serve, and the "
-            f"demo needs {LEAST}; it is installed without its sources: use another Python"
+            f"this Python's standard library has {len(documents)} usable docstrings, and the demo "
+            f"needs {LEAST}; it was installed without its sources: use another Python"
         )
     if len(documents) < args.documents:
         _say(f"There are {len(documents)} documents, not {args.documents}.")
@@ -99,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     _say("  " + ", ".join(f"{n} {s:.3f}" for n, s in sorted(known.items(), key=lambda x: -x[1])))
 
     bank_file = folder / "ccat_demo.bank.json"
-    _calibrate(logs, bank_file, args.method)
+    _calibrate(logs, bank_file)
     config_file = folder / "rank.yaml"
     replace_text(config_file, _config_text(bank_file.name, RANKED))
     _say(f"\nlm-eval-ccat rank {config_file}\n")
@@ -115,13 +112,13 @@ def run(args: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def _calibrate(logs: Path, bank_file: Path, method: str) -> None:
+def _calibrate(logs: Path, bank_file: Path) -> None:
     from ..methods import calibrate
     from ..scores import ScoreTable
     from ..upkeep.age import dated
 
     table = ScoreTable.read(logs, metric="rougeL", task="ccat_demo")
-    bank = dated(calibrate(table, method=method))
+    bank = dated(calibrate(table))
     bank.save(bank_file)
     _say(f"Bank {bank_file}: {int(bank.kept.sum())} of {bank.n_items} items, method {bank.method}.")
 
@@ -152,8 +149,8 @@ def _compare(content: dict[str, Any], truth: dict[str, float], documents: int) -
         block = content["models"][name]
         _say(f"  {name:<18}{truth[name]:>10.4f}{block['estimate']:>10.4f}"
              f"{block['n_items']:>8}{documents:>6}")  # fmt: skip
-    tail = (1 - content["confidence"]) / 2
-    sure = [p for p in content["pairwise"] if p["p"] > 1 - tail]
+    decided = [p for p in content["pairwise"] if p["decision"] == "decided"]
+    sure = [p for p in decided if p["p"] > 0.5]  # each pair is there either way
     wrong = [p for p in sure if truth[p["a"]] < truth[p["b"]]]
     pairs = len(order) * (len(order) - 1) // 2
     used = content["items_administered"]

@@ -207,7 +207,7 @@ def show(result: Result, target: str | None, out: TextIO) -> None:
         console.width = _UNBOUND
     print_result(console, content)
     if content["interrupted"] and result.run_dir is not None:
-        print(f"Go on with --resume; everything is kept in {result.run_dir}.", file=out)
+        print(f"Continue with --resume; all answers are kept in {result.run_dir}.", file=out)
     if not content.get("finished", True):
         in_flight = plural(len(content["in_flight"]), "document")
         print(f"Not finished; {in_flight} in flight.", file=out)

@@ -78,7 +78,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="write a commented configuration (default: models.yaml) from the flags given, or from "
         "a few questions, and end",
     )
-    parser.add_argument("--resume", action="store_true", help="go on with an unfinished run")
+    parser.add_argument("--resume", action="store_true", help="continue an unfinished run")
     parser.add_argument(
         "--retry",
         nargs="?",
@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         if models or "tasks" in flags:
             flag = "model" if models else "task"
-            raise UsageError(f"--{flag} is for a ranking without {path}; write it there")
+            raise UsageError(f"--{flag} cannot be combined with {path}; write it there")
         refuse_removed_keys(content_of(path))
         if "include_path" in flags.get("harness", {}):
             flags["harness"]["include_path"] = str(
@@ -216,16 +216,13 @@ def print_forecast(content: Mapping[str, Any]) -> None:
         print(f"  {gap:>6} of {content['metric']}: {items or 'more than are allowed'}")
     if content["overspend_at_most"] is not None:
         print(
-            f"The budget is exceeded by at most what is in flight at the end: "
+            "Requests in flight at the end may exceed the budget, by at most "
             f"{_usd(content['overspend_at_most'], '~')}."
         )
     if content["judge_cost_per_item"]:
         print(f"Every item includes {_usd(content['judge_cost_per_item'], '')} for the judge.")
     if any(m["cost_estimated"] for m in content["models"].values()):
-        print(
-            "~ token counts are guessed from the lengths of prompts and references, and times "
-            "are not known yet."
-        )
+        print("~ guessed from the lengths of prompts and references.")
     if "seconds" in content["budget"]:
         print(f"It ends after {content['budget']['seconds']:g} s at the latest.")
     seconds = [m["most_seconds_at_1s"] for m in content["models"].values()]
@@ -240,7 +237,7 @@ def print_forecast(content: Mapping[str, Any]) -> None:
     print("One document was asked of each model:")
     for name, found in content["probe"].items():
         said = visible_line(found["answer"] if found["ok"] else found["error"])
-        print(f"  {visible_line(name)}: {'answers' if found['ok'] else 'cannot'}: {said[:120]}")
+        print(f"  {visible_line(name)} {'answers' if found['ok'] else 'fails'}: {said[:120]}")
 
 
 def _usd(amount: float | None, mark: str) -> str:

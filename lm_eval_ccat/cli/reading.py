@@ -61,17 +61,14 @@ def read_scores(path: str, args: argparse.Namespace, partial: bool = False) -> S
         return ScoreTable.read(path, **reading, partial=partial, on_progress=show)
 
 
-def scores_for(
-    bank: ItemBank, path: str, args: argparse.Namespace, partial: bool = False
-) -> ScoreTable:
-    """Read scores for a bank: its own metric, task, filter and scale where none are given."""
+def scores_for(bank: ItemBank, path: str, partial: bool = False) -> ScoreTable:
+    """Read scores of a bank's metric, task and filter, on its scale."""
     from ..upkeep.scores_for import scores_for
 
     if not Path(path).exists():
         raise UsageError(f"{path}: no such file or directory of scores")
-    reading = {name: getattr(args, name) for name in _READING}
     with progress("reading logs", "MB", 1e-6) as show:
-        return scores_for(bank, path, **reading, partial=partial, on_progress=show)
+        return scores_for(bank, path, partial=partial, on_progress=show)
 
 
 def leave_out(table: ScoreTable, models: Sequence[str]) -> ScoreTable:

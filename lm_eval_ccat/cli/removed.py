@@ -32,6 +32,29 @@ REMOVED: dict[str, str] = {
     "setup": "score comet --setup",
     "simulate --batch": "python benchmarks/order.py, in the source distribution",
     "validate": "lm_eval validate",
+    "check --range": "metadata: ccat_scales: in the task's YAML file",
+    "demo --method": "calibrate --method",
+    "rank --ahead": "ahead: in the YAML file",
+    "rank --fail_on_empty": "fail_on_empty: in the YAML file",
+    "rank --looks": "looks: in the YAML file",
+    "rank --order": "order: in the YAML file",
+    "run --ahead": "rank, with ahead: in the YAML file",
+    "run --looks": "rank, with looks: in the YAML file",
+    "run --order": "rank, with order: in the YAML file",
+    "simulate --familywise": "simulate in Python, with your own Method",
+    "simulate --item_scaling": "simulate(..., item_scaling=True) in Python",
+    "simulate --holdouts": "simulate(..., holdouts=) in Python",
+    "simulate --wanted_tau": "the sweep of simulate --json",
+    **{
+        f"bank {action} --{flag}": f"bank {action}, which reads scores as the bank states"
+        for action in ("check", "form", "update")
+        for flag in ("filter", "lower_is_better", "metric", "range", "task")
+    },
+    **{f"compare --budget_{unit}": "compare --max_items" for unit in ("items", "seconds", "usd")},
+    **{
+        f"verify --{flag}": "verify RUN --full LOGS, which reads scores as the run states"
+        for flag in ("filter", "lower_is_better", "range")
+    },
 }
 
 
@@ -58,7 +81,7 @@ def refuse_removed(argv: Sequence[str]) -> None:
 
 
 def refuse_removed_keys(keys: Iterable[str]) -> None:
-    """Refuse the keys of a configuration that have left.
+    """Refuse removed keys of a configuration.
 
     Raises
     ------

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             if not path.exists():
                 raise UsageError(f"there is no run directory or file {path}")
         if args.plots is None:
-            raise UsageError(f"{paths[0]} is no run; say where its plots go with --plots DIR")
+            raise UsageError(f"{paths[0]} is not a run; name a folder for its charts: --plots DIR")
         from ..report.plots import plot_files
 
         written = plot_files(paths, args.plots, _formats(args.formats))
@@ -102,5 +102,5 @@ def _formats(text: str) -> list[str]:
     wanted = [f.strip().lower() for f in text.split(",") if f.strip()]
     for name in wanted:
         if name not in FORMATS:
-            raise UsageError(f"--formats knows svg, png and pdf, not {name!r}")
+            raise UsageError(f"--formats takes svg, png and pdf, not {name!r}")
     return wanted or ["svg"]

@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     if not ours.pop("adaptive"):
         given = [*flags, *(name for name, value in ours.items() if value is not None)]
         if given:
-            raise UsageError(f"--{given[0]} means nothing without --adaptive")
+            raise UsageError(f"--{given[0]} needs --adaptive")
         internals.set_up_logging()
         record_scorers()
         command(args)
@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     options = Adaptive.read(flags, warn=warn)
     known = options.known
     if known is None and name:
-        raise UsageError("--leaderboard_name means nothing without --leaderboard")
+        raise UsageError("--leaderboard_name needs --leaderboard")
     if known is not None:
         known.model = name or _model_name(args, file)
     options.require_files()

@@ -29,10 +29,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "score",
         help="score harness logs by a further metric (COMET, a judge, BERTScore, bleu@zh ...)",
-        description=(
-            "Scores the answers in harness logs (run with --log_samples) by a metric that the task "
-            "did not have, and writes a score table."
-        ),
+        description="Scores the answers in harness logs (run with --log_samples) by a metric that "
+        "the task did not have, and writes a score table.",
         epilog=EPILOG,
     )
     parser.add_argument(
@@ -47,8 +45,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--source_field",
         metavar="FIELD",
-        help="comet: where a document has its source text, such as translation.de "
-        "(default source_text, source or src)",
+        help="comet: the documents' field with the source text, such as translation.de (default "
+        "source_text, source or src)",
     )
     parser.add_argument(
         "--setup",
@@ -59,8 +57,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument(
         "--python",
-        help="comet: Python of the environment with unbabel-comet; with --setup one from 3.10 to "
-        "3.12 to make it with",
+        help="comet: Python of the environment that has unbabel-comet; with --setup, the Python "
+        "(3.10 to 3.12) to make it with",
     )
     parser.add_argument("--model", help="comet: model name or checkpoint")
     parser.add_argument("--batch_size", type=int, default=16, help="comet: pairs per batch")

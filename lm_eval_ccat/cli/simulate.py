@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
@@ -15,7 +12,7 @@ from .reading import add_reading_arguments, progress, read_scores
 
 if TYPE_CHECKING:
     from ..scores import ScoreTable
-    from ..simulation import Method, Simulation
+    from ..simulation import Simulation
 
 EPILOG = """\
 example:
@@ -25,7 +22,7 @@ example:
 
 Models are held out in turn, the others calibrate, and every method ranks the held-out ones at
 equal cost. Several tasks (all of the scores, or --task GROUP or A,B) are ranked by their weighted
-mean. A mean tau of 1 is the true order every time. docs/simulate.md explains each column.
+mean. A mean tau of 1 is the true order every time; docs/howto/simulate.md explains each column.
 """
 
 # Column title, key of the summary, format.
@@ -67,17 +64,6 @@ def _numbers(text: str) -> list[float]:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers") from None
 
 
-def _hold_out_sets(path: str) -> list[list[str]]:
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read as JSON ({error})") from error
-    sets = list(content.values()) if isinstance(content, dict) else content
-    if not isinstance(sets, list) or not all(isinstance(one, list) for one in sets):
-        raise UsageError(f'{path}: hold-out sets are [["model", ...], ...]')
-    return sets
-
-
 #: Keyword arguments of `simulate`: name, reader, default, what stands for the value, help.
 _OPTIONS: tuple[tuple[str, Callable[[str], Any], Any, str, str], ...] = (
     ("holdout", int, 4, "N", "models per fold"),
@@ -86,17 +72,15 @@ _OPTIONS: tuple[tuple[str, Callable[[str], Any], Any, str, str], ...] = (
     ("items_per_model", _item_count, 20.0, "N", "budget in items per model, or 'none' to let the "
      "ranker stop by itself"),
     ("confidence", float, 0.95, "C", "two-sided"),
-    ("warmup", int, None, "N", "first items of every model (default: 10; of several tasks a third "
-     "of an even share)"),
     ("prices", str, None, "FILE", 'JSON {"model": price of one unit}'),
-    ("wanted_tau", float, 0.9, "TAU", "what the advice is for"),
-    ("levels", _numbers, None, "N,N", "other budgets, in items per model, for the advice (default: "
-     "half, 2 and 4 times; with --spend fixed 10,20,50,100,200)"),
-    ("holdouts", _hold_out_sets, None, "FILE", "JSON list of hold-out sets, each a list of models, "
-     "in place of --holdout and --folds"),
+    ("levels", _numbers, None, "N,N", (
+        "further budgets for the advice, in items per model (default: half, 2 and 4 times; with "
+        "--spend fixed 10,20,50,100,200)"
+    )),
     ("calibration_models", int, None, "N", "calibrate on a seeded draw of N of the other models"),
-    ("weights", str, "documents", "W", "of several tasks: documents, equal, or a weight per task, "
-     "a=2,b=1"),
+    ("weights", str, "documents", "W", (
+        "of several tasks: documents, equal, or a weight each: a=2,b=1"
+    )),
     ("seed", int, 0, "N", "of the partitions"),
     ("processes", int, None, "N", "folds at once (default: one per core)"),
 )  # fmt: skip
@@ -131,16 +115,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         shown = "" if usual is None else " (default: %(default)s)"
         parser.add_argument(f"--{name}", type=read, default=usual, metavar=value, help=text + shown)
     parser.add_argument(
-        "--familywise",
-        action="store_true",
-        help="the confidence of the methods that rank adaptively is that of all pairs together",
-    )
-    parser.add_argument(
         "--spend",
         choices=("budget", "fixed"),
         default="budget",
-        help="'fixed' gives every method the same number of items per model at equal prices, with "
-        "no early stop and one look (default: the same budget)",
+        help="'fixed': the same number of items per model for every method, at equal prices, with "
+        "one look and no early stop (default: the same budget)",
     )
     parser.add_argument(
         "--kind",
@@ -148,11 +127,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         default="random",
         help="hold out any models, the best third with only models below it to calibrate, or "
         "whole families (default: random)",
-    )
-    parser.add_argument(
-        "--item_scaling",
-        action="store_true",
-        help="scale each item over the fold's calibration models first",
     )
     add_exclude(parser)
     add_executor(parser, "folds are replayed", "in processes of this machine", "tasks")
@@ -164,6 +138,7 @@ def run(args: argparse.Namespace) -> int:
     """Replay and print."""
     from ..cluster import executing
     from ..simulation import simulate
+    from ..simulation.run import DEFAULT_METHODS
 
     if (args.items is None) != (args.units_column is None):
         raise UsageError("--items and --units_column go together")
@@ -172,14 +147,13 @@ def run(args: argparse.Namespace) -> int:
         from ..live.values import WEIGHTS
 
         args.weights = WEIGHTS.read(args.weights, Place("weights"))
-    names = [name for name, *_ in _OPTIONS] + ["spend", "kind", "item_scaling", "units_column"]
+    names = [name for name, *_ in _OPTIONS] + ["spend", "kind", "units_column"]
     options = {name: getattr(args, name) for name in names}
+    methods = names_of(args.methods) or DEFAULT_METHODS
     with executing(args.executor, args.ray_address):
         tables = _tables(args)
         with progress(f"replaying {args.folds} folds", "folds") as show:
-            replayed = simulate(
-                tables, _methods(args), units=args.items, on_progress=show, **options
-            )
+            replayed = simulate(tables, methods, units=args.items, on_progress=show, **options)
     write_json(args.json, replayed.to_dict())
     if not prints_json(args.json):
         print("\n".join(report(replayed)))
@@ -205,22 +179,6 @@ def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
     if unknown := out - {m for t in tables.values() for m in t.models}:
         next(iter(tables.values())).select(sorted(unknown))  # which says what there is
     return {task: table.without(sorted(out & set(table.models))) for task, table in tables.items()}
-
-
-def _methods(args: argparse.Namespace) -> tuple[Method, ...]:
-    from ..simulation.methods import chosen_methods
-    from ..simulation.run import DEFAULT_METHODS
-
-    chosen = chosen_methods(names_of(args.methods) if args.methods else DEFAULT_METHODS)
-    if not args.familywise:
-        return chosen
-    if not any(m.kind == "ranker" for m in chosen):
-        raise UsageError(
-            f"--familywise has no effect on {args.methods}: none of them decides as it goes"
-        )
-    return tuple(
-        replace(m, rank={**m.rank, "familywise": True}) if m.kind == "ranker" else m for m in chosen
-    )
 
 
 def report(replayed: Simulation) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from ..errors import UsageError
 from .parsing import add_json, prints_json, write_json
-from .reading import add_reading_arguments, read_scores
+from .reading import progress
 
 EPILOG = """\
 examples:
@@ -49,7 +49,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="keep the longest sound part of a damaged journal; the damaged one stays under a new "
         "name",
     )
-    add_reading_arguments(parser)
+    parser.add_argument("--metric", help="metric; needed where the run has several")
+    parser.add_argument("--task", help="task; needed where the run has several")
     parser.add_argument(
         "--names",
         default="",
@@ -92,13 +93,18 @@ def _repair(args: argparse.Namespace) -> int:
 
 
 def _against_full_results(args: argparse.Namespace) -> int:
+    from ..scores import ScoreTable
     from ..simulation.audit import audit, describe, read_claims
 
     claims = read_claims(args.run, args.task, args.metric)
-    args.metric = args.metric or claims.metric
-    args.task = args.task or claims.task
-    args.filter = args.filter or claims.filter
-    table = read_scores(args.full, args)
+    with progress("reading logs", "MB", 1e-6) as show:
+        table = ScoreTable.read(
+            args.full,
+            args.metric or claims.metric,
+            args.task or claims.task,
+            claims.filter,
+            on_progress=show,
+        )
     found = audit(claims, table, _names(args.names))
     _show(args.json, "\n".join(describe(found)), found)
     for warning in found["warnings"]:

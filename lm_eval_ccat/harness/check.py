@@ -1,8 +1,8 @@
 """Which metrics of a task can be used adaptively, found out before anything is spent.
 
-No model is called. A task is loaded if its documents are at hand; otherwise its YAML says what it
-can. With `probe` the task also scores the target of its first document as if it were an answer,
-which runs the metrics' code.
+No model is called. A task is loaded if its documents are on this machine; otherwise its YAML is all
+that is checked. With `probe` the task also scores the target of its first document as if it were an
+answer, which runs the metrics' code.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TaskCheck:
     ----------
     task : str
     documents : int or None
-        Number of documents; None where they were not at hand.
+        Number of documents; None if they are not on this machine.
     metrics : tuple of MetricCheck
     reason : str
         Why the whole task cannot be run adaptively; "" if it can.
@@ -112,16 +112,12 @@ class Asked:
 
     Attributes
     ----------
-    range, lower_is_better
-        Scale of `metric`, or of all metrics if none is named.
     metric : str, optional
         Look at this metric only.
     probe : bool
         Let each task score the first document's own target.
     """
 
-    range: tuple[float, float] | None = None
-    lower_is_better: bool | None = None
     metric: str | None = None
     probe: bool = False
 
@@ -276,15 +272,13 @@ def _checked(seen: _Seen, asked: Asked) -> TaskCheck:
 def _check_metric(name: str, filter: str, seen: _Seen, asked: Asked) -> MetricCheck:
     if name in seen.missing:
         why = (
-            f"metric {name} of task {seen.name} could not be loaded: it is neither lm-eval's nor "
-            "to be had from HF evaluate here; install or download it, or correct its name"
+            f"metric {name} of task {seen.name} could not be loaded: neither lm-eval nor the "
+            "installed HF evaluate has it; install or download it, or correct its name"
         )
         return MetricCheck(name, filter, False, reason=why)
     try:
         metric = find_metric(
             name,
-            range=asked.range,
-            lower_is_better=asked.lower_is_better,
             task=seen.name,
             config=seen.config,
             multiple_targets=seen.several_targets,
@@ -352,7 +346,7 @@ def _probe(task: Any) -> tuple[dict[str, Any], str]:
     if internals.runs_written_code(task):
         return {}, "not probed: the task runs code that a model writes"
     if internals.output_type(task) != "generate_until":
-        return {}, "not probed: only generated answers can be made up"
+        return {}, "not probed: only generated text can be probed"
     target = internals.target(task, internals.documents(task)[0])
     answer = target[0] if isinstance(target, (list, tuple)) and target else target
     try:

@@ -107,8 +107,8 @@ class Adaptive:
             for rule in spec.rule.parts():
                 if isinstance(rule, TopDecided | RankWidth | Percentile):
                     raise UsageError(
-                        f"stop {spec.stop!r} ranks the model among full results; give these as "
-                        "leaderboard"
+                        f"stop {spec.stop!r} ranks the model among others; give their full "
+                        "results as leaderboard"
                     )
         if "usd" in spec.budget and not spec.price.known:
             raise UsageError(

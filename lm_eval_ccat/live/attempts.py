@@ -216,7 +216,7 @@ class Attempts:
             raise RunError(f"document {ask.item!r}, which the bank does not know: {reason}") from (
                 error
             )
-        logger.warning("%s cannot do document %r: %s", name, ask.item, reason)
+        logger.warning("%s failed on document %r: %s", name, ask.item, reason)
         number = {} if self.line.order.arrival else {"n": ask.number}
         pair = {"model": name, "item": ask.item}
         said = {"reason": reason, "attempts": sending.attempt, "cost": 0.0}
@@ -252,7 +252,7 @@ class Attempts:
             lane.in_a_row = lane.in_a_row + 1 if lost else 0
             if lost and lane.name not in self.book.tally.set_aside:
                 reason = "; ".join(answer.unscored)
-                logger.warning("%s cannot do document %r: %s", lane.name, answer.item, reason)
+                logger.warning("%s failed on document %r: %s", lane.name, answer.item, reason)
                 self._set_aside_if(lane, lane.in_a_row >= self.rule.in_a_row, reason)
 
     def _set_aside_if(self, lane: Lane, many: bool, reason: str) -> None:

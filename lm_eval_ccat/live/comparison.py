@@ -1,4 +1,4 @@
-"""`compare`: is a candidate better than a baseline, by results that are at hand?"""
+"""`compare`: is a candidate better than a baseline, by stored results or live?"""
 
 from __future__ import annotations
 

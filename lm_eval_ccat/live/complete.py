@@ -93,7 +93,7 @@ def complete(
     begun = RunDirectory(place).journal.exists()
     with Run(spec, place, watcher, resume=begun or of_run, asked=names) as run:
         if not of_run:  # a ranking that asks nothing itself, in which what is beyond it is kept
-            run.book.event("end", reason="every document is asked, whatever it tells")
+            run.book.event("end", reason="every document is asked")
         run.require_same()
         run.book, _ = rebuild(place)
         if not run.book.done:
@@ -128,7 +128,7 @@ def _complete(run: Run, model: SessionModel, folder: Path) -> dict[str, TaskRun]
                 "configuration: --config FILE"
             )
         there, asked = len(had) + len(fitting), len(left) - len(fitting)
-        run.observer.note(f"{name}: {there} answers are there, {asked} documents are asked.")
+        run.observer.note(f"{name}: {there} answers are on disk; asking {asked} documents.")
         run.sender.beyond(name, left)
     runs = task_runs(plan, book, model)
     model.close()

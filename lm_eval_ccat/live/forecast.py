@@ -168,10 +168,10 @@ def need_in_words(plan: Plan) -> str:
     parts = []
     for gap, (least, most) in needed_without_bank(plan).items():
         both = [str(size if n is None else n) for n in (least, most)]
-        parts.append(f"{' to '.join(dict.fromkeys(both))} where they differ by {gap}")
+        parts.append(f"{' to '.join(dict.fromkeys(both))} if they differ by {gap}")
     return (
-        f"To tell two models apart by {plan.label} it is expected to take, of {size} documents, "
-        f"{', '.join(parts)} (graded scores to right-or-wrong ones)."
+        f"Expected items of each model to decide a pair by {plan.label} (fewer for graded scores, "
+        f"more for right or wrong): {', '.join(parts)}. The task has {size}."
     )
 
 
@@ -223,7 +223,7 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
     assert target is not None
     if plan.bank.method == "sample":
         few, many = (items_for_error(target, s, size) for s in (GRADED_SCORE, RIGHT_OR_WRONG_SCORE))
-        number = f"{few} to {many} of {size} documents (graded scores to right-or-wrong ones)"
+        number = f"{few} (graded scores) to {many} (right or wrong) of {size} documents"
     else:
         least, most = plan.warmup * len(plan.measured), plan.new_ranker().item_cap
         reached = (n for n, se in enumerate(_expected_errors(plan), 1) if se <= target)
@@ -231,14 +231,12 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
         if items is not None:
             number = f"about {max(items, least)} of {size} documents"
         else:
-            more = f"more than {MOST_PLAYED}" if most > MOST_PLAYED else f"all {most} that it may"
+            more = f"more than {MOST_PLAYED}" if most > MOST_PLAYED else f"all {most} allowed"
             number = f"{more} of {size} documents"
-    goes = f"it goes on to a standard error of {target:g} (on a scale of 0 to 1)"
-    if by_default:
-        goes = f"nothing says when to stop, so {goes}"
+    goes = f"the run stops at a standard error of {target:g} (on a scale of 0 to 1)"
     goes += f", which is expected to take {number}"
     if by_default:
-        goes += f"; another: stop, max_items or a budget; all: max_items {size}"
+        goes = f"no stopping rule is set: {goes}; stop, max_items or a budget set another"
     return goes
 
 

@@ -82,7 +82,7 @@ def keep(
     observer: Observer,
     names: Mapping[str, str],
 ) -> None:
-    """Add what a ranking observed to its growing banks; a trouble with them is warned of.
+    """Add what a ranking observed to its growing banks; problems with them become warnings.
 
     The place of ``save_bank:`` is a file; a folder where there are several tasks or outcomes, or
     where it is one already. Banks of other tasks in it stay.

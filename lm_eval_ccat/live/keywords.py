@@ -41,11 +41,11 @@ class Keywords(TypedDict, total=False):
     """Models that surely differ by less are equivalent. On the metric's own scale; with several
     outcomes, on 0 to 1."""
     question: Literal["benchmark", "population"] | None
-    """Whether the order of full runs of these documents is asked for (`benchmark`), or that of
-    documents like these (`population`), of which the benchmark is a sample."""
+    """What the order is about: full runs of these documents (`benchmark`), or documents like these
+    (`population`), of which the benchmark is a sample."""
     looks: Literal["every", "one"] | None
-    """Whether verdicts hold at `every` look, because results are checked after each answer, or at
-    `one` look at a number of items fixed in advance."""
+    """`every`: verdicts hold although results are checked after each answer. `one`: they hold for a
+    single look, at a number of items fixed in advance."""
     budget: Mapping[str, Any] | None
     """One of `{items: n}`, `{usd: x}`, `{seconds: s}`. Without a budget the run ends when its goal
     is met or every item has been asked."""
@@ -85,8 +85,8 @@ class Keywords(TypedDict, total=False):
     """Maximum number of a model's items under way. Default: 16, or twice the model's slots if it
     has more than 8. 1 asks one at a time."""
     order: Literal["asked", "arrival"] | None
-    """In which order answers take effect: as they were `asked`, so that equal runs end equally, or
-    on `arrival`, for more throughput."""
+    """When answers take effect: in the order `asked`, which makes runs repeatable, or on `arrival`,
+    for more throughput."""
     memory: float | None
     """Memory that local models may hold together, in the unit of the models' `memory`. Models that
     do not fit take turns, and so do local models that do not state their memory."""
@@ -97,8 +97,8 @@ class Keywords(TypedDict, total=False):
     failures: Mapping[str, Any] | None
     """When to repeat a request and when to set a model aside, see below."""
     accept_change: bool | None
-    """Decide pairs of a model although its server named another model or fingerprint during the
-    run, and resume although the code that scores has changed."""
+    """Accept that a server changed its model or fingerprint during the run, and that the scoring
+    code changed before a resume."""
     fail_on_empty: float | None
     """Exit with 4 if a larger share of a model's answers is empty."""
     harness: Mapping[str, Any] | None

@@ -53,7 +53,7 @@ class Order:
     most : int or None
         Most asks of all models together that are not told.
     goal : bool
-        Whether the run ends when its goal is met; a model alone goes on to its limits.
+        Whether the run ends when its goal is met; a single model is asked up to its limits.
     """
 
     windows: Mapping[str, int]

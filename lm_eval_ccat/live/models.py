@@ -244,7 +244,7 @@ class SessionModel(Model):
         return earlier is not None and earlier.prompt_hash == self.sessions[task].prompt_hash(doc)
 
     def _given_before(self, items: Sequence[Item]) -> list[Answer]:
-        """Answers to these of the items that were given before, to the very same prompt."""
+        """Earlier answers to some of the items, to the very same prompt."""
         answers = []
         for item in items:
             fits, earlier = self.has_at_hand(item), self.at_hand.pop(item, None)

@@ -71,6 +71,6 @@ class ProgressBar(Observer):
         self._bar.update(n - self._bar.n)
 
     def end(self) -> None:
-        """Leave the bar as it stands."""
+        """Leave the bar unchanged."""
         self.tick()
         self._bar.close()

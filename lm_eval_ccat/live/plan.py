@@ -221,7 +221,9 @@ class Plan:
             document = documents[doc_id]
             if not isinstance(document, Mapping) or field not in document:
                 there = ", ".join(map(str, document)) if isinstance(document, Mapping) else "none"
-                raise UsageError(f"`strata:` {field!r} is no field of the documents; they: {there}")
+                raise UsageError(
+                    f"`strata:` the documents have no field {field!r}; they have: {there}"
+                )
             found.append(str(document[field]))
         return found
 
@@ -353,7 +355,7 @@ def make_plan(spec: Spec) -> Plan:
         warnings += said
         noise |= dict.fromkeys(script_note(session.task, o.metric.name) for o in found.values())
     if len(warnings) > 1:  # one for each task of a group would hide what else is said
-        warnings[1:] = [f"so it is with {len(warnings) - 1} more of the banks"]
+        warnings[1:] = [f"the same holds for {len(warnings) - 1} more banks"]
     warnings += filter(None, noise)
     weights, reported = None, {}
     if len(sessions) > 1:

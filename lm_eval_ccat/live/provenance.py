@@ -59,8 +59,8 @@ def empty_answers(tally: Tally, limit: float | None) -> tuple[list[str], bool]:
 def _lacking_scores(tally: Tally) -> list[str]:
     """What to say of models whose answers lack a score, because a judge failed."""
     return [
-        f"{len(reasons)} of {tally.answered[name]} answers of {name} lack a score and keep the "
-        f"others; last: {reasons[-1]}"
+        f"{len(reasons)} of {tally.answered[name]} answers of {name} lack the score of one "
+        f"metric; last: {reasons[-1]}"
         for name, reasons in tally.unscored.items()
     ]
 
@@ -110,8 +110,8 @@ def _cut_unlike(tally: Tally) -> list[str]:
         }
         if pairs:
             said.append(
-                f"answers were {words} unlike often: {_percentages(shares)}; no pair that differs "
-                "so is decided unless you accept that (--accept_change)"
+                f"answers were {words} at different rates: {_percentages(shares)}; no pair of "
+                "different rates is decided unless you accept that (--accept_change)"
             )
     return said
 
@@ -122,7 +122,7 @@ def _percentages(shares: Mapping[str, float]) -> str:
 
 def _refused_usage(tally: Tally) -> list[str]:
     return [
-        f"the server of {name} states tokens that cannot be right ({stated}); they are estimated "
+        f"the server of {name} reports impossible token counts ({stated}); they are estimated "
         "from the texts"
         for name, stated in tally.refused_usage.items()
     ]

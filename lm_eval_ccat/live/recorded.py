@@ -1,6 +1,6 @@
 """Recorded answers: those that models gave before (``prior:``), and how an answer is played back.
 
-A ranking asks as it would without them. Where an answer to the very same prompt is at hand, it
+A ranking asks as it would without them. Where an answer to the very same prompt exists, it
 is scored in place of a new one. So it does not matter how the documents of the earlier run were
 chosen: an answer counts when this ranking's own rule, or its own draw, comes to its document.
 """
@@ -99,7 +99,7 @@ def _of_any(
     if not found:
         raise next(iter(without.values()))
     if without and warn:
-        warn(f"{path} has no answer to {', '.join(without)}; all of it is asked")
+        warn(f"{path} has no answers to {', '.join(without)}; all its documents are asked")
     return found
 
 

@@ -43,7 +43,7 @@ class Effort:
     empty : int
         Answers without any text.
     prior : int or None
-        Answers that were given before; None where none was at hand.
+        Earlier answers; None if there were none.
     money : dict of column to float, or None
         Dollars billed, assumed and unknown; None where the price is not known.
     lost : dict of str to int
@@ -288,7 +288,7 @@ def result_of(
     seconds: float | None = None,
     fail_on_empty: float | None = None,
 ) -> Result:
-    """The result of a run as it stands.
+    """The current result of a run.
 
     Parameters
     ----------

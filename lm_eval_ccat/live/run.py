@@ -124,7 +124,7 @@ class Run:
 
     @cached_property
     def models(self) -> Sequence[SessionModel]:
-        """What is asked, none of it open yet, with earlier answers at hand.
+        """The models to ask, none of them opened yet, with their earlier answers.
 
         Raises
         ------
@@ -136,15 +136,16 @@ class Run:
             names, tasks = [model.name for model in self.spec.models], list(self.plan.measured)
             earlier = answers_at_hand(prior, names, tasks, self.plan.item, self.observer.warn)
             self.observer.note(
-                f"Earlier answers found: {in_words(earlier)}. Where the ranking comes to their "
-                "documents they are scored in place of new ones, which costs nothing."
+                f"Earlier answers found: {in_words(earlier)}. When the ranking reaches their "
+                "documents, it scores them at no cost."
             )
             for model in models:
                 model.at_hand = earlier[model.name]
         return models
 
     def _harness_models(self, plan: Plan, observer: Observer) -> Sequence[SessionModel]:
-        internals.require_backends(str(entry.model) for entry in self.asked)
+        asked = {entry.name: (str(entry.model), entry.model_args) for entry in self.asked}
+        internals.require_backends(asked, bool(plan.spec.harness.get("apply_chat_template")))
         warned: set[str] = set()
 
         def check(session: TaskSession) -> None:

@@ -305,13 +305,15 @@ class Sender:
         for lane in self.lanes.values():
             name, gate = lane.name, lane.gate
             if lane.refused_for(now) > limit:
-                self.attempts.closed(lane, "the server refused every request for its rate")
+                self.attempts.closed(
+                    lane, "the server refused every request because of its rate limit"
+                )
             elif name in self.line.away and lane.gone(now, limit):
                 self.attempts.closed(lane, gate.reason)
             elif name in self.book.tally.set_aside:
                 continue
             elif lane.silent(now):
-                gate.failed(now, now, "no answer, to a second request neither")
+                gate.failed(now, now, "no answer, not even to a second request")
                 self.attempts.put_aside(lane)
             elif lane.gone(now):
                 self.attempts.put_aside(lane)

@@ -1,7 +1,7 @@
 """`Spec`: every option of a run, declared once.
 
 The flags of ``rank``, ``run`` and ``compare``, the keys of a YAML file, keyword arguments, what
-makes a run the same run and what of it may change, the table in the documentation and the JSON
+makes a run the same run and which parts may change, the table in the documentation and the JSON
 schema are read off the fields of `Spec` (see `surfaces`). A new option is one line.
 """
 
@@ -99,18 +99,19 @@ class Spec:
         "metric's own scale; with several outcomes, on 0 to 1.", "rank run", ranker=True,
     )
     question: str = option(
-        "benchmark", choice("benchmark", "population"), "Whether the order of full runs of these "
-        "documents is asked for (`benchmark`), or that of documents like these (`population`), "
-        "of which the benchmark is a sample.", "rank run", ranker=True,
+        "benchmark", choice("benchmark", "population"),
+        "What the order is about: full runs of these documents (`benchmark`), or documents "
+        "like these (`population`), of which the benchmark is a sample.", "rank run", ranker=True,
     )
     looks: str = option(
-        "every", choice("every", "one"), "Whether verdicts hold at `every` look, because results "
-        "are checked after each answer, or at `one` look at a number of items fixed in advance.",
-        "rank run", ranker=True,
+        "every", choice("every", "one"),
+        "`every`: verdicts hold although results are checked after each answer. `one`: they "
+        "hold for a single look, at a number of items fixed in advance.",
+        ranker=True,
     )
     budget: dict[str, float] = option(
         dict, BUDGET, "One of `{items: n}`, `{usd: x}`, `{seconds: s}`. Without a budget the run "
-        "ends when its goal is met or every item has been asked.", "rank run compare", live=True,
+        "ends when its goal is met or every item has been asked.", "rank run", live=True,
     )
     max_items: int | None = option(
         None, whole(1), "Maximum number of items per model (`run`: per task). Default: the "
@@ -162,13 +163,13 @@ class Spec:
     )
     ahead: int | None = option(
         None, whole(1), "Maximum number of a model's items under way. Default: 16, or twice the "
-        "model's slots if it has more than 8. 1 asks one at a time.", "rank run",
-        live=True,
+        "model's slots if it has more than 8. 1 asks one at a time.", live=True,
     )
     order: str = option(
-        "asked", choice("asked", "arrival"), "In which order answers take effect: as they were "
-        "`asked`, so that equal runs end equally, or on `arrival`, for more throughput.",
-        "rank run", live=True,
+        "asked", choice("asked", "arrival"),
+        "When answers take effect: in the order `asked`, which makes runs repeatable, or on "
+        "`arrival`, for more throughput.",
+        live=True,
     )
     memory: float | None = option(
         None, number(0.0, open_ends=True), "Memory that local models may hold together, in the "
@@ -184,13 +185,14 @@ class Spec:
         "see below.", live=True,
     )
     accept_change: bool = option(
-        False, SWITCH, "Decide pairs of a model although its server named another model or "
-        "fingerprint during the run, and resume although the code that scores has changed.",
+        False, SWITCH,
+        "Accept that a server changed its model or fingerprint during the run, and that the "
+        "scoring code changed before a resume.",
         "rank run", live=True,
     )
     fail_on_empty: float | None = option(
         None, number(0.0, 1.0), "Exit with 4 if a larger share of a model's answers is "
-        "empty.", "rank", live=True,
+        "empty.", live=True,
     )
     harness: Values = option(
         dict, HARNESS, "Anything else that `lm_eval --config` takes, trackers and the hub "

@@ -171,8 +171,8 @@ def require_model_types(entries: Iterable[ModelSpec]) -> None:
         if entry.model not in types:
             close = difflib.get_close_matches(entry.model, types, n=3) or sorted(types)
             raise UsageError(
-                f"model {entry.name}: lm_eval has no model type {entry.model!r}; "
-                f"there is: {', '.join(close)}"
+                f"model {entry.name}: lm_eval has no model type {entry.model!r}; choose from "
+                f"{', '.join(close)}"
             )
         known = internals.known_arguments(entry.model)
         if known is None:
@@ -182,5 +182,5 @@ def require_model_types(entries: Iterable[ModelSpec]) -> None:
                 close = difflib.get_close_matches(key, known, n=2) or sorted(known)
                 raise UsageError(
                     f"model {entry.name}: {entry.model} has no argument {key!r} (model_args); "
-                    f"there is: {', '.join(close)}"
+                    f"choose from {', '.join(close)}"
                 )

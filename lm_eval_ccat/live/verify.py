@@ -160,13 +160,13 @@ def _in_words(
         said += f", ${money['billed']:.4g} billed, ${money['assumed']:.4g} assumed"
         said += f" and ${money['unknown']:.4g} unknown"
     if found.counted or found.judged:
-        head = "The result is not what the journal says"
+        head = "The journal gives another result"
         if not found.counted and found.made_by != __version__:
-            head = f"Made by {found.made_by}, judged otherwise by {__version__}"
+            head = f"Made by {found.made_by}; {__version__} comes to other verdicts"
         lines = [*found.counted, *found.judged]
         more = [f"and {len(lines) - 12} more"] if len(lines) > 12 else []
         return "\n  ".join([f"{head}:", *lines[:12], *more])
-    said += "; the result is what they say." if recorded is not None else "; no result yet."
+    said += "; they give the recorded result." if recorded is not None else "; no result yet."
     if condition.lost:
         said += "\nA crash tore the last line; --resume drops it and asks its item again."
     return said

@@ -35,7 +35,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the items drawn at random say of a model by themselves, whatever the bank is worth.
+    """What the randomly drawn items alone say about a model, without the bank.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class Policy(ABC):
 
     @abstractmethod
     def told(self, model: int, item: int, score: float) -> None:
-        """`model` scored `score`, on [0, 1], on `item`, which was asked or at hand.
+        """`model` scored `score`, on [0, 1], on `item`, which was asked or known before.
 
         Raises
         ------

@@ -14,7 +14,7 @@ from ..scores.table import ScoreTable
 
 FEW_MODELS = 8
 ENOUGH_MODELS = 20
-# Models whose best and worst lie closer than this many standard errors are hardly told apart.
+# Models whose best and worst lie closer than this many standard errors are hardly distinguishable.
 DISTINCT_ERRORS = 4.0
 NARROW_RANGE = 0.05
 EXTREME = 0.05
@@ -49,7 +49,7 @@ def table_warnings(table: ScoreTable) -> list[str]:
         warnings.append(
             f"equal scores on every item: {', '.join(f'{a} and {b}' for a, b in pairs[:3])}"
             + (f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else "")
-            + "; what is one model counts twice; merge them (--merge_duplicates)"
+            + "; if they are one model, it counts twice: merge them (--merge_duplicates)"
         )
     means = np.nan_to_num(table.overview.model_mean)
     low, high = float(means.min()), float(means.max())
@@ -63,16 +63,16 @@ def table_warnings(table: ScoreTable) -> list[str]:
         )
     elif high - low < NARROW_RANGE:
         warnings.append(
-            f"too narrow a range: the models' mean scores run from {shown} only; a model outside "
-            "that range is judged by extrapolation; add weaker and stronger models"
+            f"the models' mean scores only run from {shown}; a model outside that range is judged "
+            "by extrapolation; add weaker and stronger models"
         )
     middle = float(np.median(means))
     if min(middle, 1.0 - middle) < EXTREME:
         what = "easy" if middle > 0.5 else "hard"
         warnings.append(
             f"the benchmark is too {what} for these models (median mean score "
-            f"{float(table.scale.restore(middle)):.4g}, {table.scale.describe()}): few items tell "
-            "models apart"
+            f"{float(table.scale.restore(middle)):.4g}, {table.scale.describe()}): few items "
+            "separate the models"
         )
     return warnings
 

@@ -158,7 +158,7 @@ def bertscore_f1(
     Raises
     ------
     MetricError
-        If the library or the model is not at hand.
+        If the library or the model is not on this machine.
     """
     if len(predictions) != len(references):
         raise ValueError(f"{len(predictions)} predictions for {len(references)} references")

@@ -201,7 +201,7 @@ def audit(
     scores : mapping of int to float
         Score of every item told.
     expected : ndarray of shape (n_bank,)
-        Expected scores after all that was told; they also stand in for items of ``A`` that failed
+        Expected scores after all that was told; they also replace items of ``A`` that failed
         or are still in flight.
     variance : ndarray of shape (n_bank,)
         Predictive variance of each score after all that was told.

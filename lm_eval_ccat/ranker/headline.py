@@ -31,6 +31,8 @@ def headline(content: Mapping[str, Any]) -> str:
     >>> headline(content)
     'a is probably the best (92%); 2 of 3 may be, using 10% of the items'
     """
+    if not any(block["n_items"] for block in content["models"].values()):
+        return "nothing is ranked: no model has answered"
     return f"{_finding(content)}, using {_share(content)} of the items"
 
 
@@ -77,8 +79,11 @@ def _finding(content: Mapping[str, Any]) -> str:
             + f"; {more} more below" * bool(more)
         )
     if len(order) == 1:
-        low, high = models[order[0]]["interval"]
-        return f"{visible_name(order[0])} scores {low:.4g} to {high:.4g}"
+        (low, high), only = (
+            models[order[0]]["interval"],
+            ", the only model left" * (len(models) > 1),
+        )
+        return f"{visible_name(order[0])}{only} scores {low:.4g} to {high:.4g}"
     level = f"at {100 * content['confidence']:g}%"
     may = [m for m in order if (models[m].get("rank_range") or [1])[0] == 1]
     if len(may) == 1:

@@ -374,7 +374,7 @@ class Ranker:
         ----------
         model : str
         item : doc_id, or (task, doc_id)
-            Usually one asked for; a score that is at hand anyway may be told as well.
+            Usually one that was asked for; a score that you already have may be told as well.
         score : float, or mapping of outcome to float
             On [0, 1], higher is better. An outcome may be missing (its judge failed, say).
         cost : float, optional
@@ -657,7 +657,7 @@ class Ranker:
         return self._parts.expected(self._ledger.account(model).at)
 
     def result(self) -> Ranking:
-        """The ranking as it stands; may be called at any time.
+        """The current ranking; may be called at any time.
 
         Examples
         --------

@@ -104,7 +104,7 @@ class ModelRow:
     set_aside : str or None
         Why it was dropped before the end.
     findings : list of str
-        Where the bank does not speak for it: ends of a sentence that begins with its name.
+        Where the bank says little about it: the rest of a sentence that begins with its name.
     sample : Drawn or None
         What the items drawn at random say by themselves, beside `estimate`, which is made of bank
         and draws; for methods that have both.
@@ -354,7 +354,7 @@ class Ranking(Shown):
 
     @cached_property
     def findings(self) -> dict[str, list[str]]:
-        """Where the bank does not speak for a model."""
+        """Where the bank says little about a model."""
         return self._of(lambda m: m.findings or None)
 
     @cached_property

@@ -90,7 +90,7 @@ class Judge:
     _verdicts: tuple[object, Verdicts] | None = None
 
     def belief(self, question: str = "", score: Weighted | None = None) -> Belief:
-        """Of all models, as it stands."""
+        """The current state of all models."""
         found = (score or self.score).belief(question or self.question)
         return found if self.references is None else replace(found, references=self.references)
 

@@ -2,7 +2,7 @@
 
 Rules combine: ``a & b`` stops when both would, ``a | b`` when either does. A goal is what a
 ranking is for (all decided, a standard error); a limit is what it may take (money, items, time).
-A rule of one's own is a subclass of `StoppingRule` with `wants` and `why`.
+Your own rule is a subclass of `StoppingRule` with `wants` and `why`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class AllDecided(StoppingRule):
     Parameters
     ----------
     alone : bool, optional
-        Whether a model that has no other to be compared with goes on to its limit.
+        Whether a model without rivals is asked up to its limit.
     """
 
     alone: bool = True

@@ -64,7 +64,7 @@ class Summary:
         return self._parts.contents
 
     def ranking(self, done: bool) -> Ranking:
-        """The ranking as it stands."""
+        """The current ranking."""
         judge, contents = self._judge, self._contents
         rule, standing = self._turns.rule, judge.standing()
         goal = rule if has_goal(rule) else AllDecided()
@@ -312,7 +312,7 @@ class Summary:
             if not ledger.there.any():
                 return "no model is left"
             if self._judge.barred and not turns.rule.met(standing):
-                return "what is open may not be decided"
+                return "no open pair may be decided"
             return turns.rule.why(standing) or "no model is left"
         if any(a.n < turns.cap and a.left.any() for a in seats):
             return budget_used_up(ledger.budget, ledger.budget - ledger.committed)

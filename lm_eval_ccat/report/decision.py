@@ -98,7 +98,10 @@ def stands_beyond(result: Mapping[str, Any]) -> str | None:
     if not stands:
         return None
     n, also = len(stands) // 2, sum(stands) // 2  # each pair is there either way
-    return f"{also:,} of the {n:,} decided pairs would also be decided for items like these."
+    if also == n:
+        return "The verdicts hold for other items like these as well."
+    which = "the pair is" if n == 1 else f"{n - also:,} of {n:,} decided pairs are"
+    return f"For other items like these, {which} still open (--question population)."
 
 
 def outlook(result: Mapping[str, Any], currency: str) -> dict[str, Any] | None:

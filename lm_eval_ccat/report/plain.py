@@ -72,7 +72,7 @@ def other_answer(found: Comparison, one: Compared) -> list[str]:
     if one.question == BENCHMARK:
         return [f"  for documents like these: {in_words(found, d)}"]
     gap = difference(d.difference, d.difference, d.difference)[1]
-    return [f"  full runs of these {d.documents:,} documents: {_said(found, d.verdict)} ({gap})"]
+    return [f"  in full runs of these {d.documents:,} documents: {_said(found, d.verdict)} ({gap})"]
 
 
 def _said(found: Comparison, verdict: str) -> str:
@@ -84,7 +84,7 @@ def _said(found: Comparison, verdict: str) -> str:
         + (f" within {found.margin:g}" if found.margin else ""),
         "not worse": f"{b} is not worse than {a}{margin}",
         "worse": f"{b} is worse than {a}{margin}",
-        "not known": f"whether {b} is worse than {a}{margin} is not known",
+        "not known": f"it is not known whether {b} is worse than {a}{margin}",
     }[verdict]
 
 
@@ -94,7 +94,7 @@ def _verdict(found: Comparison) -> str:
     if len(deciding) > 1 and found.verdict in ("worse", "not known"):
         n = sum(one.overall.verdict == found.verdict for one in deciding)
         said += f" by {n} of {len(deciding)} metrics"
-    return f"{said[0].upper()}{said[1:]}." if said.startswith("whether") else f"{said}."
+    return f"{said[0].upper()}{said[1:]}." if said.startswith("it is") else f"{said}."
 
 
 def _compared(found: Comparison, one: Compared) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def read_run(path: str | Path) -> Run:
     Parameters
     ----------
     path : path
-        What `rank` wrote; the run may be going on.
+        What `rank` wrote; the run may be unfinished.
 
     Returns
     -------

@@ -254,7 +254,9 @@ def _open(content: Mapping[str, Any]) -> Iterator[str]:
         first, price = plan["rows"][0], f" ({plan['cost']})" if plan["cost"] else ""
         n = len(plan["rows"]) + len(plan["more"])
         more = " and ".join(f"{n:,} of {m}" for m, n in first["items"])
-        close = ", nearly all there are," if first["all_items"] else ""
+        if len({n for _, n in first["items"]}) == 1 < len(first["items"]):
+            more = f"{first['items'][0][1]:,} of each"
+        close = ", nearly all that remain," if first["all_items"] else ""
         own = f" ({first['cost_text']})" if first["cost_text"] else ""
         yield (
             f"{first['a']} over {first['b']} ({first['p']}): about {more} more answers{own}{close} "
@@ -263,7 +265,7 @@ def _open(content: Mapping[str, Any]) -> Iterator[str]:
         if n > 1:
             yield (
                 f"About {plan['answers']} more answers{price} would decide all {n} open "
-                "neighbours; a page (--report) and --json have each."
+                "neighbours; --report and --json list each pair."
             )
     if why := one_look(content):
         yield why
@@ -274,7 +276,7 @@ def _open(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _trust(content: Mapping[str, Any]) -> Iterator[str]:
-    """What speaks for each model's figures and against them."""
+    """How far to trust each model's figures."""
     for name, block in content["models"].items():
         audit, place = block.get("audit"), block.get("place")
         if place:
@@ -296,7 +298,9 @@ def _trust(content: Mapping[str, Any]) -> Iterator[str]:
             )
         warned = any(f" answers of {name} are empty" in w for w in content.get("warnings", ()))
         if block.get("empty_outputs") and not warned:
-            yield f"{name} gave {plural(block['empty_outputs'], 'empty answer')}, scored as given."
+            yield (
+                f"{name} gave {plural(block['empty_outputs'], 'empty answer')}, scored as they are."
+            )
     number = numbers(content)
     samples = {n: s for n in content["order"] if (s := content["models"][n].get("sample"))}
     if samples:
@@ -304,7 +308,7 @@ def _trust(content: Mapping[str, Any]) -> Iterator[str]:
             f"{n} {number(s['estimate'])} ± {number(s['standard_error'])} ({s['n']})"
             for n, s in samples.items()
         ]
-        yield f"From the random documents, whatever the bank is worth: {listed(each)}."
+        yield f"By the random documents alone, without the bank: {listed(each)}."
 
 
 def _matrix(content: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from .words import listed
 
 
 def sentences(run: Run) -> list[dict[str, str]]:
-    """What speaks for the figures and against them, as pairs of a topic and a text."""
+    """How far to trust the figures, as pairs of a topic and a text."""
     made: list[dict[str, str]] = []
 
     def say(topic: str, text: str) -> None:
@@ -53,7 +53,7 @@ def _range(run: Run, say: Any) -> None:
         say("Range", f"{m} {text}.")
     for task, bank in run.each_bank():
         if text := reach(bank, f"The bank{_of(task)}"):
-            say("Range", text + ("" if found else " Nothing in this run speaks against it."))
+            say("Range", text + ("" if found else " This run agrees with that."))
 
 
 def _sample(run: Run, say: Any) -> None:
@@ -63,7 +63,7 @@ def _sample(run: Run, say: Any) -> None:
         alone = ", ".join(
             f"{m} {s['estimate']:.3g} ± {s['standard_error']:.2g}" for m, s in drawn.items()
         )
-        say("Sample", f"The random documents, whatever the bank is worth, give {alone}.")
+        say("Sample", f"The random documents alone, without the bank, give {alone}.")
     audits = {m: a for m in run.tested if (a := run.result["models"][m].get("audit"))}
     judged = {m: a for m, a in audits.items() if a["agrees"] is not None}
     against = [m for m, a in judged.items() if not a["agrees"]]
@@ -96,7 +96,7 @@ def _bank(task: str, bank: ItemBank, say: Any) -> None:
     if not bank.models:
         say(
             "Bank",
-            "No bank was used: all models got the same random documents, and nothing rests on "
+            "No bank was used: all models got the same random documents, so nothing depends on "
             "other models.",
         )
         return

@@ -139,7 +139,7 @@ def warnings(run: Run, with_course: bool = True) -> list[dict[str, str]]:
         made.append({"kind": kind, "text": text})
 
     if not run.finished:
-        warn("Running", "This run is not finished; the page shows it as it stands.")
+        warn("Running", "This run is not finished; the page shows its state so far.")
     set_aside = {m: v["set_aside"] for m, v in run.result["models"].items() if v.get("set_aside")}
     for model, reason in set_aside.items():
         warn("Set aside", f"{model} is not in the order: {reason}")

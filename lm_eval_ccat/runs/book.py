@@ -313,8 +313,8 @@ class Book:
             ask = self.next_told
             if ask is None:
                 raise RunError(
-                    f"{self.journal} contradicts itself: after {self.told} answers told the next "
-                    f"is missing; `lm-eval-ccat verify RUN` says more"
+                    f"{self.journal} lacks the answer after the first {self.told}; see "
+                    "`lm-eval-ccat verify RUN`"
                 )
             self.tell(ask)
 

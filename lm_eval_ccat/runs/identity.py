@@ -1,4 +1,4 @@
-"""What makes a run the same run, and what of it may change while it lives.
+"""What makes a run the same run, and which parts may change while it lives.
 
 A run is its tasks, items, prompts, scoring, banks and models.  What it may spend, what things cost,
 where and how fast they run, and the version of this package may change when it is resumed, and
@@ -55,8 +55,8 @@ class Differences:
         if self.refused:
             shown = "; ".join(self.refused[:8]) + ("; ..." if len(self.refused) > 8 else "")
             raise RunError(
-                f"cannot resume {where}, it was started with something else: {shown}. "
-                "Use what it was started with, or start a new run with another --run_dir"
+                f"cannot resume {where}, which was started with other settings: {shown}. Use "
+                "those, or start a new run with another --run_dir"
             )
         return self
 

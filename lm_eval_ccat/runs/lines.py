@@ -3,7 +3,7 @@
 The seal is the SHA-256 of everything in the file up to it, so that no line can be changed, taken
 out or added without all that follow.  Journals begun by earlier versions have a checksum (CRC-32)
 of each line by itself, those of version 1 none, and say ``doc`` where later ones say ``item``; a
-resumed one goes on with seals.
+resumed one continues with seals.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Lines:
 
     def _read_one(self, line: bytes) -> Record:
         name = f"{self.where}, line {self.count + 1}"
-        remedy = "`lm-eval-ccat verify RUN` says what is sound, with --repair it keeps that"
+        remedy = "`lm-eval-ccat verify RUN` shows which part is sound; --repair keeps that part"
         try:
             record = json.loads(line)
             sequence = record.pop("seq")

@@ -76,7 +76,7 @@ def make_ranker(
 
 
 def rebuild(folder: str | Path) -> tuple[Book, Record]:
-    """A run from its directory alone, as it stands: no configuration, task or model is needed.
+    """The state of a run, from its directory alone: no configuration, task or model is needed.
 
     Returns
     -------

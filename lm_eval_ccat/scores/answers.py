@@ -134,7 +134,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
         for name, row in _filtered(run, skipped):
             answer = _answer(row, run, labels[id(run)])
             if answer is None:
-                skipped["the answer is no text"] += 1
+                skipped["the answer is not text"] += 1
             else:
                 answers[answer.model, answer.config, answer.doc_id, name] = answer
         warnings += [f"{run.samples}: {n} rows left out: {why}" for why, n in skipped.items()]

@@ -153,8 +153,8 @@ class ScoreTable:
         """
         if not isinstance(path, (str, PathLike)):
             raise ScoreTableError(
-                f"{path!r:.60} is no path; scores in memory become a table by "
-                "ScoreTable.from_arrays or ScoreTable.from_dataframe"
+                f"{path!r:.60} is not a path; for scores in memory use ScoreTable.from_arrays or "
+                "ScoreTable.from_dataframe"
             )
         path = Path(path)
         wanted = Wanted(metric, task, filter, range, lower_is_better, partial, scale)
@@ -270,8 +270,8 @@ class ScoreTable:
             raise ScoreTableError(f"{scores!r} is a path: read it with ScoreTable.read(path)")
         if scores is None:
             raise ScoreTableError(
-                "None is no table of scores: give a ScoreTable, a data frame, or a matrix with a "
-                "row per model and a column per item"
+                "None is not a table of scores: give a ScoreTable, a data frame, or a matrix "
+                "with a row per model and a column per item"
             )
         raw = _matrix(scores)
         scale, notes = choose_scale(raw, "score", Wanted(), "the matrix")
@@ -298,7 +298,7 @@ class ScoreTable:
         raw : array_like of shape (n_rows, n_items)
             Scores; NaN where missing.
         models : sequence of str
-            The model of each row; a model may own several rows, told apart by `configs`.
+            The model of each row; a model may have several rows, distinguished by `configs`.
         doc_ids : sequence, optional
             Items; default ``0 .. n_items - 1``. Columns are sorted by it.
         configs : sequence of str, optional
@@ -540,7 +540,7 @@ def _arrow_table(frame: Any) -> Any:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, AttributeError, ValueError) as e:
         raise ScoreTableError(
-            f"{type(frame).__name__} is no data frame of scores: give one of pandas, polars or "
+            f"{type(frame).__name__} is not a data frame of scores: give one of pandas, polars or "
             f"Arrow with the columns model, doc_id, score ({e})"
         ) from None
 

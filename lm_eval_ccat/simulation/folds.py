@@ -151,7 +151,7 @@ def _families(models: Sequence[str], size: int, folds: int, seed: int, least: in
 
 
 def own_sets(models: Sequence[str], holdouts: Sequence[Sequence[str]], least: int) -> list[HoldOut]:
-    """Hold-out sets of one's own, each with the models that it leaves to calibrate on."""
+    """Given hold-out sets, each with the models that are left to calibrate on."""
     sets = []
     for names in holdouts:
         unknown = set(names) - set(models)

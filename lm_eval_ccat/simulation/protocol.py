@@ -36,8 +36,6 @@ class Protocol:
         Size of each item.
     confidence : float
         Two-sided confidence of pairs and intervals.
-    warmup : int or None
-        Items of each task that every model gets before anything is compared.
     item_scaling : bool
         Whether each item's scores are scaled to [0, 1] over the fold's calibration rows first.
     spend : {"budget", "fixed"}
@@ -49,14 +47,11 @@ class Protocol:
     levels: tuple[float | None, ...]
     units: NDArray[np.float64]
     confidence: float = 0.95
-    warmup: int | None = None
     item_scaling: bool = False
     spend: str = "budget"
 
     def first_items(self, level: float | None, n_tasks: int) -> int:
         """Items of each task that every model gets first: 10 of one, a third of an even share."""
-        if self.warmup is not None:
-            return self.warmup
         if n_tasks == 1:
             return 10
         return 5 if level is None else max(2, int(level / n_tasks / 3))

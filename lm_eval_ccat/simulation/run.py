@@ -24,6 +24,8 @@ from .protocol import Fold, Prices, Protocol, prices_by_seed, spending_levels
 from .stage import replay_fold
 from .summary import advice, run_record, summarise, sweep_of
 
+#: The agreement with the true order that the advice aims at.
+WANTED_TAU = 0.9
 DEFAULT_METHODS = ("default", "paper", "random", "common", "limit", "static", "fixed")
 
 
@@ -109,9 +111,7 @@ def simulate(
     units_column: str | None = None,
     prices: Prices = None,
     weights: str | Mapping[str, float] = "documents",
-    warmup: int | None = None,
     levels: Sequence[float] | None = (),
-    wanted_tau: float = 0.9,
     holdouts: Sequence[Sequence[str]] | None = None,
     calibration_models: int | None = None,
     item_scaling: bool = False,
@@ -135,7 +135,7 @@ def simulate(
         ``**reading`` (``task``, ``filter``, ``range``, ``lower_is_better``). Several tasks are
         ranked by the weighted mean over them; models that one of them lacks are left out.
     methods : sequence of str or Method
-        Names of ``METHODS``, or methods of one's own.
+        Names of ``METHODS``, or your own methods.
     holdout : int
         Models per fold that are ranked; the others calibrate. Where no method calibrates anything
         (``sample`` and the random baselines) it may be all of them.
@@ -156,16 +156,11 @@ def simulate(
         Price of one unit of each model; default drawn log-uniformly from 0.1 to 3.2 per seed.
     weights : {"documents", "equal"} or mapping of task to float, optional
         How much each of several tasks counts.
-    warmup : int, optional
-        Items of each task that every model gets first; default 10 of one task, and a third of an
-        even share of each of several.
     levels : sequence of float, optional
         Other values of ``items_per_model`` to replay for ``sweep`` and ``advice``. None picks
         half, twice and four times ``items_per_model``.
-    wanted_tau : float
-        What the advice is for.
     holdouts : sequence of sequences of str, optional
-        Hold-out sets of one's own, in place of ``holdout`` and ``folds``.
+        Your own hold-out sets, in place of ``holdout`` and ``folds``.
     calibration_models : int, optional
         Calibrate on a seeded draw of so many of the other models, to see what few are good for.
     item_scaling : bool
@@ -239,7 +234,6 @@ def simulate(
         all_levels,
         item_units(whole.items, units, units_column),
         confidence,
-        warmup,
         item_scaling,
         spend,
     )
@@ -284,7 +278,7 @@ def simulate(
         runs=[run_record(outcome, n_items, confidence) for outcome in base],
         summary=summarise(base, n_items, confidence),
         sweep=sweep,
-        advice=advice(sweep, n_items, wanted_tau, confidence) if len(all_levels) > 1 else [],
+        advice=advice(sweep, n_items, WANTED_TAU, confidence) if len(all_levels) > 1 else [],
         settings={
             "task": "+".join(tasks) or None,
             **several,

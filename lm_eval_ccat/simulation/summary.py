@@ -244,7 +244,8 @@ def advice(
         loose = max(p["tau_se"] or 0.0 for p in sweep[method])
         if loose > UNSURE:
             said.append(
-                f"a mean tau is known to about +-{loose:.2f} only; more folds tell methods apart"
+                f"a mean tau is known to about +-{loose:.2f} only; use more folds to compare "
+                "methods"
             )
     else:
         said.append(

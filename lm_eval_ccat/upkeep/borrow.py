@@ -260,8 +260,8 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
     sets = {t.settings["dataset_path"] for t in tables if t.settings.get("dataset_path")}
     if len(sets) > 1:
         raise UsageError(
-            f"the donors are of the data sets {', '.join(sorted(sets))}: numbers of documents mean "
-            "something within one of them alone; give one full run of the new task"
+            f"the donors are of the data sets {', '.join(sorted(sets))}: document numbers do not "
+            "match across data sets; give one full run of the new task"
         )
     common = set(first.doc_ids).intersection(*(t.doc_ids for t in tables))
     at = [i for i, doc in enumerate(first.doc_ids) if doc in common]
@@ -398,5 +398,5 @@ def _warnings(
         )
     lacking = int((np.stack([np.isfinite(s).any(axis=0) for s in rows.values()]).sum(0) < 1).sum())
     if lacking:
-        found.append(f"no donor has {lacking} of the documents: they are taken for average ones")
+        found.append(f"no donor has {lacking} of the documents: they are treated as average")
     return tuple(found)

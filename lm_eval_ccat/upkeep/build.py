@@ -180,7 +180,7 @@ def outcomes_meant(
             raise UsageError(f"{path}: task {task} reports {', '.join(shown)}; name one ({flag})")
         meant += own
     if not meant:
-        raise UsageError(f"{path}: no task and metric match; there may be others, or no results")
+        raise UsageError(f"{path}: no results of these tasks and metrics")
     return meant
 
 

@@ -157,14 +157,13 @@ def trust(bank: ItemBank, replayed: dict[str, Any] | None) -> str:
         return stated
     doubts = len(bank.warnings)
     opening = (
-        "nothing in the scores speaks against this bank"
+        "no problem was found in the scores"
         if not doubts
         else f"read the {doubts} warning{'s' if doubts > 1 else ''} before relying on this bank"
     )
     if replayed is None:
         return (
-            f"{opening}; how well it ranks is not checked: `lm-eval-ccat simulate` on the same "
-            "scores says"
+            f"{opening}; its ranking is not tested; run `lm-eval-ccat simulate` on the same scores"
         )
     parts = [f"mean tau {replayed['tau']:.2f} with {replayed['items_per_model']:.0f} items a model"]
     if replayed["confident_accuracy"] is not None:
@@ -176,8 +175,8 @@ def trust(bank: ItemBank, replayed: dict[str, Any] | None) -> str:
         parts.append(f"{replayed['coverage']:.0%} of 95% intervals true")
     narrow = (replayed["z_rms"] or 0.0) > 1.5
     ending = (
-        f"; its intervals are too narrow to be relied on (the method {bank.method!r} knows "
-        "nothing of misfit)"
+        f"; do not rely on its intervals, which are too narrow (method {bank.method!r} does not "
+        "allow for misfit)"
         if narrow
         else ""
     )

@@ -10,7 +10,7 @@ What new results can show, each by a test that holds its share of false alarms:
 - *Contamination.* A score far above what a weak model should reach on an item, by the tail of the
   Beta distribution with the response model's mean and variance (of the Bernoulli one for 0/1
   scores); and a model that does better on its hardest items than its ability allows.
-- *Too easy, too hard.* Where the models at hand lie on the bank.
+- *Too easy, too hard.* Where the new models lie on the bank's scale.
 
 Many items are tested at once, so p-values are held against the false discovery rate of Benjamini
 and Hochberg, and an effect must be large as well as certain.
@@ -111,7 +111,8 @@ def check_documents(
             Finding(
                 "unverified_documents",
                 "note",
-                "no document hashes to compare: that the documents are the same is not verified",
+                "no document hashes to compare, so it is not verified that the documents are the "
+                "same",
             )
         )
     if bank.filter is not None and filters is not None and bank.filter not in filters:
@@ -248,7 +249,7 @@ def _drift(
             "drifted_items",
             "warning",
             f"{plural(len(ids), 'item')} drifted: {easier} became easier, {len(ids) - easier} "
-            f"harder than the others would have it (doc_id {some(ids)}); calibrate on models of "
+            f"harder than the other items suggest (doc_id {some(ids)}); calibrate on models of "
             "today",
             ids,
             {"shift_in_logits": {str(bank.doc_ids[i]): shift[i] for i in by_size.tolist()}},

@@ -342,8 +342,8 @@ def _doc_ids(form: Form, table: ScoreTable, name: str) -> list[Any]:
         seen = table.doc_hashes[n] if table.doc_hashes else None
         if None not in (seen, form.doc_hashes[doc_id]) and seen != form.doc_hashes[doc_id]:
             raise BankMismatchError(
-                f"document {doc_id} of task {name} is another than doc_id {form.items[doc_id]!r} "
-                "of the bank (doc_hash differs)"
+                f"document {doc_id} of task {name} is not doc_id {form.items[doc_id]!r} of the "
+                "bank (doc_hash differs)"
             )
         ids.append(form.items[doc_id])
     return ids

@@ -193,10 +193,7 @@ def make_forms(
     may = np.ones(len(ids), dtype=bool) if offered is None else np.asarray(offered, dtype=bool)
     usable = int((may & (x.var(axis=0) > _LEAST_VARIANCE)).sum())
     if n_items < 1 or parallel < 1 or n_items * parallel > usable:
-        raise UsageError(
-            f"{parallel} form(s) of {n_items} items: there are {usable} items that tell models "
-            "apart"
-        )
+        raise UsageError(f"{parallel} form(s) of {n_items} items: {usable} items separate models")
     rng = np.random.default_rng(seed)
     fold = rng.permutation(np.arange(n_models) % min(FOLDS, n_models))
     errors = [_left_out(x, may, n_items, 1, share, fold) for share in SHARES]

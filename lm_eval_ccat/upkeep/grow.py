@@ -197,8 +197,8 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
         except CcatError as error:
             what = f"{what}, and cannot do without them ({error})"
     return bank, (
-        f"{what}: what it says of them is surer than it should be; calibrate with --exclude, or "
-        "with --keep_scores, which lets rankings leave them out"
+        f"{what}: its estimates of them are too certain; calibrate with --exclude, or with "
+        "--keep_scores, which lets rankings leave them out"
     )
 
 

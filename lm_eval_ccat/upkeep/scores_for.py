@@ -10,24 +10,13 @@ from ..scores import ScoreTable
 from ..scores.item_scaling import ItemScaling
 
 
-def scores_for(
-    bank: ItemBank,
-    path: str | Path,
-    metric: str | None = None,
-    task: str | None = None,
-    filter: str | None = None,
-    range: tuple[float, float] | None = None,
-    lower_is_better: bool | None = None,
-    **how: Any,
-) -> ScoreTable:
+def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
     """Read a score table or logs as a bank needs them.
 
     Parameters
     ----------
     bank : ItemBank
     path : path-like
-    metric, task, filter, range, lower_is_better : optional
-        As `ScoreTable.read` takes them; default the bank's own.
     **how
         Further arguments of `ScoreTable.read`.
 
@@ -45,9 +34,5 @@ def scores_for(
     """
     scaling = ItemScaling.of_bank(bank.constants)
     name, scale = (bank.metric, bank.scale) if scaling is None else (scaling.metric, scaling.scale)
-    names = metric or name, task or bank.task, filter or bank.filter
-    given = range is not None or lower_is_better is not None
-    table = ScoreTable.read(
-        path, *names, range, lower_is_better, scale=None if given else scale, **how
-    )
+    table = ScoreTable.read(path, name, bank.task, bank.filter, scale=scale, **how)
     return table if scaling is None else scaling.apply(table)

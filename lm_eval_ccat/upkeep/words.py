@@ -137,7 +137,7 @@ def _difficulty(bank: ItemBank) -> str:
     expected = expit(curves.coefficients[bank.kept] @ at)
     low, quarter, high, most = np.quantile(expected, [0.0, 0.25, 0.75, 1.0])
     return (
-        f"A middling model is expected to score {low:.2f} on its hardest document and {most:.2f} "
+        f"An average model is expected to score {low:.2f} on its hardest document and {most:.2f} "
         f"on its easiest, {quarter:.2f} to {high:.2f} on the middle half (scores on 0 to 1)."
     )
 
@@ -147,7 +147,7 @@ def _settings(settings: Any) -> str:
     if not stated:
         return ""
     parts = [f"{k.replace('_', ' ')} {_short(v)}" for k, v in stated.items()]
-    return f"It holds for runs with {', '.join(parts)}; a run that differs is refused or warned of."
+    return f"It holds for runs with {', '.join(parts)}; other runs are refused, or warned about."
 
 
 def _short(value: Any) -> str:

@@ -113,7 +113,7 @@ def test_a_bank_of_format_1_opens_with_its_checksum_and_a_note(tmp_path, documen
     old = {**documents["default"], "version": 1}
     (tmp_path / "old.json").write_text(json.dumps(old))
     bank = ItemBank.load(tmp_path / "old.json")
-    assert bank.sha256 == old["sha256"] and "older format" in bank.notes[0]
+    assert bank.sha256 == old["sha256"] and "older version" in bank.notes[0]
     bank.save(tmp_path / "new.json")
     again = ItemBank.load(tmp_path / "new.json")
     assert again.sha256 == old["sha256"] and not again.notes

@@ -71,7 +71,7 @@ def test_another_benchmark_is_refused_by_name(bank, key, value, words):
     "changes, words",
     [
         ({"chat_template": False, "chat_template_sha": None}, "without a chat template"),
-        ({"chat_template_sha": "bb"}, "another than that of the calibration models"),
+        ({"chat_template_sha": "bb"}, "differs from that of the calibration models"),
         ({"fewshot_as_multiturn": False}, "fewshot_as_multiturn is False"),
         (
             {"generation_kwargs": {**SETTINGS["generation_kwargs"], "top_p": 0.9}},

@@ -294,10 +294,10 @@ def test_a_folder_of_tables_is_a_board_of_several_tasks(tmp_path, capsys):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["add", "nowhere", "logs"], "nowhere is no board"),
+        (["add", "nowhere", "logs"], "nowhere is not a board"),
         (["init", "new", "--from", "nowhere"], "nowhere: no such"),
         (["init", "BOARD", "--from", "BOARD/suite", "--reserve", "1"], "hold back every item"),
-        (["add", "BOARD", "SCORES", "--link", "javascript:alert(1)"], "is no address of a page"),
+        (["add", "BOARD", "SCORES", "--link", "javascript:alert(1)"], "is not a web address"),
     ],
 )
 def test_refusals_name_what_is_wrong(world, tmp_path, monkeypatch, capsys, arguments, said):

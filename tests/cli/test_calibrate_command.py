@@ -38,7 +38,7 @@ def test_a_table_becomes_a_bank_and_a_report(tmp_path, capsys):
     assert bank.sha256[:12] in out
     assert "59 kept of 60" in out and "doc_id 3: correlates" in out
     assert "10, from m9" in out
-    assert "nothing in the scores speaks against this bank" in out
+    assert "no problem was found in the scores" in out
     facts = json.loads((tmp_path / "report.json").read_text())
     assert facts["k"] == pytest.approx(bank.constants["k"])
     assert facts["discrimination"] == pytest.approx(bank.constants["k"] ** -0.5)
@@ -91,7 +91,7 @@ def test_models_of_equal_scores_are_merged_when_asked(tmp_path, capsys):
     line = ["calibrate", str(tmp_path / "s.parquet"), "--method", "paper", "--no_replay"]
     line += ["-o", str(tmp_path / "b.json")]
     assert main(line) == 0
-    assert "m2 and copy, m5 and other; what is one model counts twice; merge them " in (
+    assert "m2 and copy, m5 and other; if they are one model, it counts twice: " in (
         capsys.readouterr().err
     )
     assert main([*line, "--merge_duplicates"]) == 0

@@ -242,9 +242,6 @@ def test_exit_codes_and_one_line_errors(folder, capsys):
     assert "no metric nope; it has acc, f1, mcc" in " ".join(capsys.readouterr().out.split())
     assert main(["check", "no_such_task", *include]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-    with pytest.raises(SystemExit, match="2"):
-        main(["check", "t_choice", "--range", "0", *include])
-    assert "not LO,HI" in capsys.readouterr().err
 
 
 def test_a_perplexity_task_is_refused_whole(tmp_path, capsys):

@@ -59,21 +59,6 @@ def test_natural_stopping_and_models_left_out(scores, capsys):
     assert "10 models x 120 items" in (out := capsys.readouterr().out) and "no budget" in out
 
 
-def test_hold_out_sets_of_ones_own(scores, tmp_path, capsys):
-    sets = tmp_path / "h.json"
-    sets.write_text(json.dumps({"best": ["m11", "m10", "m9"], "worst": ["m0", "m1", "m2"]}))
-    out = tmp_path / "o.json"
-    code = main(
-        f"simulate --scores {scores} --methods common --holdouts {sets} --calibration_models 6 "
-        f"--json {out}".split()
-    )
-    assert code == 0 and "3 held out in each of 2 folds" in capsys.readouterr().out
-    runs = json.loads(out.read_text())["runs"]
-    assert [r["holdout"] for r in runs] == [["m11", "m10", "m9"], ["m0", "m1", "m2"]]
-    sets.write_text('["m11"]')
-    assert main(f"simulate --scores {scores} --methods common --holdouts {sets}".split()) == 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

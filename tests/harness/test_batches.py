@@ -101,7 +101,7 @@ def test_out_of_memory_halves_the_batch_and_loses_nothing(bench, weights, monkey
     monkeypatch.setattr(session.lm, "_model_call", tight)
     answers = session.administer(list(range(8)))
     assert len(answers) == 8 and session.lm.batch_size == 4
-    assert "going on with 8" in caplog.text and "going on with 4" in caplog.text
+    assert "continuing with 8" in caplog.text and "continuing with 4" in caplog.text
     monkeypatch.setattr(session.lm, "_model_call", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         session.administer([0])

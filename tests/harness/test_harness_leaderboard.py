@@ -60,7 +60,7 @@ def test_it_stops_once_the_rank_is_known_well_enough(bench, board, capsys):
     capsys.readouterr()
     assert main(["run", "--model", "copyist", "--tasks", "texts", "--adaptive", "--rank_width",
                  "3"]) == 2  # fmt: skip
-    assert "give these as leaderboard" in capsys.readouterr().err
+    assert "give their full results as leaderboard" in capsys.readouterr().err
 
 
 def test_mistakes_are_named_before_the_model_is_asked(bench, board, capsys):

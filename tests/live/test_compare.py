@@ -124,7 +124,7 @@ def test_equal_scores_are_equivalent_and_one_document_tells_nothing():
     [
         (0.9, 0.0, 0, "cand is better than base"),
         (0.3, 0.05, 5, "cand is worse than base by more than 0.05"),
-        (0.62, 0.005, 3, "whether cand is worse than base by more than 0.005 is not known"),
+        (0.62, 0.005, 3, "it is not known whether cand is worse than base by more than 0.005"),
     ],
 )
 def test_two_logs_one_line_and_an_exit_code(logs, capsys, share, margin, code, said):

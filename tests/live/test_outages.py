@@ -233,8 +233,10 @@ def test_many_empty_answers_are_loud_and_can_fail_a_run(
         return ("empty",) if model == "m01" and hash(prompt) % 2 else None
 
     with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(server.url, ["m01", "m11"], max_items=30, stop="limits")
-        assert main(["rank", str(config), "--fail_on_empty", "0.1"]) == 4
+        config = bench.config(
+            server.url, ["m01", "m11"], max_items=30, stop="limits", fail_on_empty=0.1
+        )
+        assert main(["rank", str(config)]) == 4
     captured = capsys.readouterr()
     assert (captured.out + captured.err).count("answers of m01 are empty") == 1
     assert "gave" not in captured.out  # the same in other words

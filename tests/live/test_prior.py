@@ -35,7 +35,7 @@ def test_a_ranking_takes_the_answers_of_another(
     assert sum(server.asked.values()) - asked == content["cost"] == 90
     used = {m: content["models"][m]["from_prior"] for m in PAIR}
     assert all(10 <= used[m] <= had[m] for m in PAIR)  # the warm-up at least
-    assert f"m05: {used['m05']} of" in captured.out and "given before" in captured.out
+    assert f"m05: {used['m05']} of" in captured.out and "are earlier ones" in captured.out
     # They are scored anew, and stand in the files of the harness like any other.
     [rows] = (second.with_suffix(".run") / "m05").glob("samples_*.jsonl")
     logged = [json.loads(line)["doc_id"] for line in rows.read_text().splitlines()]

@@ -22,7 +22,7 @@ def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(
         assert main(["rank", str(config), "--dry_run", "--probe"]) == 1
         out = capsys.readouterr().out
         assert sum(server.asked.values()) == 3 and not config.with_suffix(".run").exists()
-        assert "m01: answers: " in out and "m05: cannot: HTTP 401: no such key" in out
+        assert "m01 answers: " in out and "m05 fails: HTTP 401: no such key" in out
         assert "\x1b" not in out and "Nothing was asked" not in out
         config = bench.config(server.url, ["m01", "m11"])
         assert main(["rank", str(config), "--dry_run", "--probe"]) == 0
@@ -86,5 +86,5 @@ def test_without_a_bank_it_says_what_differences_take(
     config = bench.config(server.url, ["m01", "m11"], bank=None, budget={"items": 40})
     assert main(["rank", str(config)]) == 0
     said = " ".join(capsys.readouterr().err.split())
-    assert "To tell two models apart by share it is expected to take, of 120 documents" in said
-    assert "11 to 29 where they differ by 0.2" in said
+    assert "Expected items of each model to decide a pair by share" in said
+    assert "11 to 29 if they differ by 0.2" in said

@@ -68,8 +68,8 @@ def test_answers_cut_unlike_often_and_impossible_usage_are_told() -> None:
             tally.told({"op": "tell", "model": model, "item": n, "served": served})
     cut, *usage = doubts(tally)
     assert cut == (
-        "answers were cut at the token limit unlike often: 50% of those of a, 0% of those of b; "
-        "no pair that differs so is decided unless you accept that (--accept_change)"
+        "answers were cut at the token limit at different rates: 50% of those of a, 0% of those of "
+        "b; no pair of different rates is decided unless you accept that (--accept_change)"
     )
     assert len(usage) == 2 and "-1 read" in usage[0]
 

@@ -63,7 +63,7 @@ def test_strata_are_a_field_of_the_documents(
     fields = [json.loads(line)["numbers"] for line in data.read_text().splitlines()]
     config = bench.config(server.url, ["m05", "m07"], bank=None, strata="nothing")
     assert main(["rank", str(config)]) == 2
-    assert "`strata:` 'nothing' is no field of the documents; they: id, numbers" in (
+    assert "`strata:` the documents have no field 'nothing'; they have: id, numbers" in (
         capsys.readouterr().err
     )
     config = bench.config(server.url, ["m05", "m07"], bank=None, strata="numbers", name="grouped",

@@ -241,7 +241,7 @@ def test_a_judge_that_raises_costs_an_answer_only_its_own_score(
             judged = content["outcomes"]["judged"]["models"][model]
             assert judged["n_items"] == sum(d % 3 > 0 for d in answered(path, model))
             lacking = block["n_items"] - judged["n_items"]
-            told = f"{lacking} of {block['n_items']} answers of {model} lack a score and keep the"
+            told = f"{lacking} of {block['n_items']} answers of {model} lack the score of one"
             assert any(told in said for said in content["warnings"]) == (lacking > 0)
             assert (told in shown.out + shown.err) == (lacking > 0)
 

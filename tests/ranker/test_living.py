@@ -171,6 +171,6 @@ def test_a_pair_that_is_barred_is_neither_decided_nor_asked_for():
     assert ranker.done and ranker.ask() == []
     found = ranker.result()
     assert found.decisions["a", "b"] == "open" and found.pairs[0].barred and not found.goal_met
-    assert found.stopped_because == "what is open may not be decided"
+    assert found.stopped_because == "no open pair may be decided"
     ranker.bar(())
     assert drive(ranker, TELL).pairs[0].barred is False

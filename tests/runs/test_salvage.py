@@ -99,7 +99,7 @@ def test_a_result_that_is_not_what_the_journal_says_is_refused(
     content = state(run).content
     (run / "result.json").write_text(json.dumps(content))
     assert main(["verify", str(run)]) == 0
-    assert "the result is what they say" in capsys.readouterr().out
+    assert "they give the recorded result" in capsys.readouterr().out
     model = content["order"][0]
     block = content["models"][model]
     (run / "result.json").write_text(
@@ -118,7 +118,7 @@ def test_a_result_that_is_not_what_the_journal_says_is_refused(
     (run / "result.json").write_text(json.dumps(_with_estimate(state(run).content, model, 2.0)))
     assert main(["verify", str(run)]) == 3
     said = capsys.readouterr().out
-    assert "Made by 0.0.9, judged otherwise by" in said and "recorded 2.0, now" in said
+    assert "Made by 0.0.9; " in said and "recorded 2.0, now" in said
 
 
 def _with_estimate(content: dict, model: str, value: float) -> dict:

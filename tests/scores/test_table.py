@@ -275,7 +275,7 @@ def test_real_tables(shared):
         (lambda: ScoreTable.from_arrays([[0.5], [1]], ["a", "a"]), "name their configs apart"),
         (lambda: ScoreTable.from_arrays([[0.5, 1]], ["a"], [0, 0]), "appears twice"),
         (lambda: ScoreTable.from_arrays([[0.5, 1]], ["a"], [0, "x"]), "all integers or all"),
-        (lambda: ScoreTable.from_dataframe({"model": 1}), "no data frame of scores"),
+        (lambda: ScoreTable.from_dataframe({"model": 1}), "not a data frame of scores"),
         (lambda: ScoreTable.from_dataframe(pd.DataFrame({"doc_id": [1]})), "no column 'score'"),
         (lambda: ScoreTable.of(np.eye(2)).select(["x"]), "no scores of model 'x'"),
         (lambda: ScoreTable.of(np.eye(2)).write("x.txt"), r"a \.parquet or a \.csv"),

@@ -79,8 +79,8 @@ def test_missing_scores_of_a_few_models_do_no_harm():
     ("shape", "n", "error", "says"),
     [
         ((7, 20), 3, BankError, "at least 8 models, not 7"),
-        ((20, 20), 21, UsageError, "there are 20 items"),
-        ((20, 20), 0, UsageError, "there are 20 items"),
+        ((20, 20), 21, UsageError, "20 items separate models"),
+        ((20, 20), 0, UsageError, "20 items separate models"),
     ],
 )
 def test_what_cannot_be_a_form_is_refused(shape, n, error, says):

@@ -23,6 +23,11 @@ _EXTRAS = {
     "hf": ("torch", "transformers", "accelerate", "peft"),
     "api": ("aiohttp", "tenacity", "requests", "tiktoken"),
 }
+#: What does without a package, if that is possible.
+_INSTEAD = {
+    "transformers": ". For a model behind a server, tokenizer_backend=none in its model_args sends "
+    "text instead, which is enough for tasks that generate text"
+}
 #: What every model type behind a server needs; the harness finds out when a model is made.
 _API_PACKAGES = ("aiohttp", "tenacity", "requests")
 #: First parts of the names of model types that load weights; others are behind a server.
@@ -56,20 +61,29 @@ def naming_extras() -> Iterator[None]:
                 if error.name == package or f"'{package}'" in str(error):
                     raise HarnessError(
                         f"the model needs the package {package}, which is not installed; "
-                        f"pip install 'lm-eval-ccat[{extra}]'"
+                        f"pip install 'lm-eval-ccat[{extra}]'" + _INSTEAD.get(package, "")
                     ) from error
         raise
 
 
-def require_backends(models: Iterable[str]) -> None:
-    """Refuse registered model types whose packages or keys are missing; makes no model.
+def require_backends(
+    models: Mapping[str, tuple[str, Mapping[str, Any]]], chat_template: bool
+) -> None:
+    """Refuse models that could answer nothing, before one is made.
+
+    Parameters
+    ----------
+    models : mapping
+        Model type and ``model_args`` of each model.
+    chat_template : bool
+        Whether prompts are chat messages.
 
     Raises
     ------
     HarnessError
-        With the extra to install, or the variable to set.
+        With the extra to install, or the argument or variable to set.
     """
-    for model in models:
+    for name, (model, arguments) in models.items():
         with naming_extras():
             kind = _model_class(model)
             if not _is_api(kind):
@@ -77,10 +91,17 @@ def require_backends(models: Iterable[str]) -> None:
             for package in _API_PACKAGES:
                 if find_spec(package) is None:
                     raise ModuleNotFoundError(f"No module named '{package}'", name=package)
+        if model.endswith("chat-completions") and not chat_template:
+            raise HarnessError(
+                f"{name}: {model} takes chat messages; add --apply_chat_template (in YAML, "
+                "harness: {apply_chat_template: true})"
+            )
+        if arguments.get("header"):
+            continue  # sent in place of the key
         try:
             object.__new__(kind).api_key  # noqa: B018 - the harness looks in the environment
         except ValueError as error:
-            raise HarnessError(f"{model}: {error}") from None
+            raise HarnessError(f"{name}: {error}") from None
 
 
 def model_types() -> list[str]:
@@ -347,6 +368,6 @@ def halve_batch_size(lm: Any) -> bool:
     size = getattr(unwrapped(lm), "batch_size_per_gpu", 1)
     if not isinstance(size, int) or size < 2:
         return False
-    log.warning("out of memory with a batch of %d; going on with %d", size, size // 2)
+    log.warning("out of memory with a batch of %d; continuing with %d", size, size // 2)
     keep_batch_size(lm, size // 2)
     return True

@@ -222,7 +222,7 @@ def require_supported_version() -> None:
     )
     if found == "not installed" or not os.environ.get(ANY_VERSION):
         raise HarnessError(trouble)
-    log.warning("%s (going on because %s is set)", trouble, ANY_VERSION)
+    log.warning("%s (continuing because %s is set)", trouble, ANY_VERSION)
 
 
 @functools.cache

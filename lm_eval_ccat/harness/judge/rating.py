@@ -31,7 +31,7 @@ _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | 
 
 
 def grade(reply: str, pattern: str | None, grades: Mapping[str, float]) -> float | None:
-    """The rating of a reply, by a pattern of one's own or as `parse_rating` reads it.
+    """The rating of a reply, by a given pattern or as `parse_rating` reads it.
 
     >>> grade("GRADE: C. No: GRADE: P", r"GRADE: (\\w)", {"C": 10, "P": 5.5, "I": 1})
     5.5

@@ -101,7 +101,7 @@ class Field:
         member.place(item, probability, weight)
 
     def learn(self, a: int, items: Several[int], scores: Several[float]) -> None:
-        """Model `a` has scores on `items`, asked or at hand."""
+        """Model `a` has scores on `items`, asked or known before."""
         self.members[a].learn(items, scores)
         self.n_told[a] += len(items)
         self._changed.pop(a, None)
@@ -250,7 +250,7 @@ class Field:
     # -- what is known --------------------------------------------------------------------------
 
     def look(self) -> Look:
-        """The field as it stands."""
+        """The current field."""
         if self._look is None:
             self._joint.put([*self._changed], [self.members[a] for a in self._changed])
             self._changed.clear()

@@ -152,7 +152,7 @@ class Joint:
         self._of_pair: Floats = np.zeros((4, 0, 0))
 
     def add_model(self) -> None:
-        """One more model; it is nothing until it is put."""
+        """One more model, without any information so far."""
         self._draws.add_model()
         self._of_model = np.pad(self._of_model, ((0, 0), (0, 1)))
         self._of_pair = np.pad(self._of_pair, ((0, 0), (0, 1), (0, 1)))

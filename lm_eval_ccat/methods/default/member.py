@@ -185,7 +185,7 @@ class Member:
         self.sd = np.sqrt(noise)
 
     def sample(self) -> tuple[float, float, int]:
-        """Estimate of the full-benchmark mean that holds whatever the bank is worth.
+        """Estimate of the full-benchmark mean that does not depend on the bank's quality.
 
         Each draw ``k`` gives ``T_k = ( sum of the scores on all items asked before + sum of mu over
         the others + (y - mu) / p ) / N``, with ``mu`` as expected before the draw; the

@@ -198,7 +198,7 @@ class DefaultPolicy(Policy):
         return float(2.0 * stdtr(field.model.departures.df, -abs(z)))
 
     def _findings(self, field: Field, a: int, misfit: float) -> list[str]:
-        """Where the bank does not speak for a model."""
+        """Where the bank says little about a model."""
         member, found = field.members[a], []
         if member.n_told < FEWEST_TO_FIND:
             return []

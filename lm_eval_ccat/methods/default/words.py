@@ -12,7 +12,9 @@ from ..trust import FEW_MODELS
 from .departures import Departures
 from .selfcheck import Judged, coverage
 
-_CONSTANT = 0.1  # share of items that no calibration model tells apart, from which on to say so
+_CONSTANT = (
+    0.1  # share of items on which all calibration models score alike, from which a warning is due
+)
 _AT = 20  # items at which errors are quoted
 
 
@@ -35,8 +37,8 @@ def summary(
     warnings = _constant_items(table.overview)
     if judged is None:
         trust = (
-            f"no: {len(table.models)} models and {table.n_items} items are too few to leave models "
-            f"out, so its errors are guesses on the safe side; {reach}"
+            f"no: {len(table.models)} models and {table.n_items} items are too few to leave "
+            f"models out, so its errors are conservative guesses; {reach}"
         )
         return {"trust": trust, "range": reach}, (trust, *warnings)
     n = _AT if (judged.n == _AT).any() else int(judged.n.max())
@@ -86,6 +88,6 @@ def _constant_items(overview: Overview) -> tuple[str, ...]:
     if share < _CONSTANT:
         return ()
     return (
-        f"{share:.0%} of the items have the same score for every model of the calibration; what "
-        "another model scores there only draws can tell",
+        f"{share:.0%} of the items have the same score for every model of the calibration; only "
+        "random draws can show what another model scores there",
     )

@@ -116,7 +116,7 @@ def plot_progress(run: Run, past: History | None = None) -> Chart:
     run : Run
         A run directory as `read_run` reads it, with its bank.
     past : History, optional
-        The run's course, where it is at hand.
+        The run's course, if there is one.
     """
     from ..replay import history
 
