@@ -8,8 +8,8 @@ REALSumm's summaries is new, three others of the same answers are donors. The fo
 hold-out set are ranked together at 10, 20 and 50 items and looked at once. Beside the
 borrowed banks stand random items with the t-test (`random`), banks of own runs alone (`bank of 2`,
 `of 8`), and banks whose donors' documents are shuffled, all in the same way (`shuffled`, without
-own runs: with own runs such donors are refused). RMSE is relative to that of random items, a mean
-over tables with its standard error over tables.
+own runs: with own runs such donors are refused). RMSE is relative to what the mean of random items
+has in expectation over all draws, a mean over tables with its standard error over tables.
 """
 
 from __future__ import annotations
@@ -92,9 +92,11 @@ def banks(
             yield f"bank of {k}", calibrate(target.select(rest[:k]))
 
 
-def measured(figure: dict[str, float], found: Estimates, truth: Floats) -> dict[str, float]:
-    """With the squared error beside."""
-    return {**figure, "square": float(np.mean((found.mean - truth) ** 2))}
+def measured(found: Estimates, y: Floats, n: int) -> dict[str, float]:
+    """Figures, with the squared error in units of that of the mean of random items."""
+    of_random = y.var(axis=1, ddof=1).mean() * (1.0 / n - 1.0 / y.shape[1])
+    square = float(np.mean((found.mean - y.mean(axis=1)) ** 2))
+    return {**figures(found, y), "square": square / of_random}
 
 
 def main() -> None:
@@ -116,28 +118,22 @@ def main() -> None:
                 models = np.random.default_rng(fold).permutation(target.models).tolist()
                 tested, rest = models[:NEW], models[NEW:]
                 y = target.select(tested).scores
-                truth = y.mean(axis=1)
                 for draw in range(DRAWS):
                     at = np.random.default_rng([fold, draw, 7]).permutation(y.shape[1])
                     for n in (n for n in ITEMS if n <= y.shape[1] // 2):
-                        one = paired(y, at[:n])
-                        found["random", n][name].append(measured(figures(one, y), one, truth))
+                        found["random", n][name].append(measured(paired(y, at[:n]), y, n))
                 try:
                     for arm, bank in banks(new, tasks, tested, rest, own):
                         for seed in range(args.seeds):
                             for n, one in ranked(bank, y, 10 * fold + seed):
-                                row = measured(figures(one, y), one, truth)
-                                found[arm, n][name].append(row)
+                                found[arm, n][name].append(measured(one, y, n))
                 except CcatError as error:
                     print(f"{name}: {error}")
             print(name, file=sys.stderr, flush=True)
     print("bank       items   rmse / random    cover (least)  z pairs  decided  right   tau")
     for (arm, n), of in sorted(found.items(), key=lambda f: (f[0][0], f[0][1])):
         f = pd.DataFrame({name: pd.DataFrame(rows).mean() for name, rows in of.items()}).T
-        base = pd.DataFrame(
-            {name: pd.DataFrame(found["random", n][name]).mean() for name in of}
-        ).T.square
-        ratio = (f.square / base) ** 0.5
+        ratio = f.square**0.5
         worst = ratio.max()
         print(
             f"{arm:10s} {n:5d}   {ratio.mean():.2f} +- {ratio.std() / len(f) ** 0.5:.2f} "

@@ -61,9 +61,7 @@ def variant(name: str, calibrate: dict[str, Any] | None = None, **rank: Any) -> 
 
 
 ABLATIONS = [
-    variant("no discrimination", {"discrimination": False}),
     variant("no factors", {"factors": 0}),
-    variant("no inflation", {"inflation": False}),
     variant("allocate by variance", allocation="variance"),
     variant("no random draws", draws=False),
     variant("gain whatever the price", item_price=0.0),

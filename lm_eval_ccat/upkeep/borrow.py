@@ -43,6 +43,7 @@ _LEAST_SHARE = 0.5  # of the documents that a donor must have scored
 _EDGE = 0.02  # scores are clipped by so much before logits
 _SPLITS = 3  # draws of k runs of each donor
 _LEVEL = 1.5  # own runs that the donors' level counts as
+_DOUBT = 0.5  # standard deviation of what differences in difficulty are multiplied by
 _CHANCE, _SHARE_OF_USUAL = 3.0, 1.0 / 3.0  # what a donor must agree with the own runs by
 
 
@@ -116,9 +117,12 @@ class Borrowed:
     def bank(self, task: str | None = None, hash_names: bool = False) -> ItemBank:
         """The bank; parameters as `borrow` has them."""
         table = replace(self.table, task=self.table.task or task)
-        bank = make_bank(table, families=self.families, hash_names=hash_names)
-        options = {k: v for k, v in bank.provenance["options"].items() if k != "families"}
         runs = self.facts["own_runs"]
+        drawn: dict[str, Any] = {} if runs else {"draws": 1.0}
+        bank = make_bank(table, families=self.families, hash_names=hash_names, **drawn)
+        if not runs:
+            bank = _doubted(bank)
+        options = {k: v for k, v in bank.provenance["options"].items() if k != "families"}
         own = f"{plural(runs, 'run')}" if runs else "no run"
         said = f"borrowed from {', '.join(self.facts['donors'])}, with {own} of its own"
         check = {**bank.self_check, "trust": f"{said}: {trust(bank, None)}"}
@@ -162,6 +166,18 @@ def borrowed(donors: Mapping[str, ScoreTable], own: ScoreTable | None = None) ->
         "weight_of_own": round(float(weights[-1]), 3) if own is not None else 0.0,
     }
     return Borrowed(table, tuple({model: task for model, _, task in of}.values()), facts)
+
+
+def _doubted(bank: ItemBank) -> ItemBank:
+    """A bank that no run of the task has confirmed.
+
+    Rankings draw all documents, and learn from them in how far the hard ones are hard: a factor of
+    each model multiplies the differences in difficulty by ``1 + _DOUBT z``, z standard normal.
+    """
+    easy = bank.parameters["intercept"]
+    factors = [bank.parameters["loading"]] if "loading" in bank.parameters else []
+    loading = np.column_stack([_DOUBT * (easy - easy.mean()), *factors])
+    return replace(bank, parameters={**bank.parameters, "loading": loading})
 
 
 def donors_of(

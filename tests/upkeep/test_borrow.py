@@ -10,6 +10,10 @@ import pytest
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError, UsageError
+from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat.methods.default.field import Field
+from lm_eval_ccat.methods.default.policy import DefaultPolicy
+from lm_eval_ccat.methods.default.selfcheck import advance
 from lm_eval_ccat.upkeep.borrow import borrow, donors_of
 
 N_ITEMS = 150
@@ -20,13 +24,10 @@ def task(seed: int, models: int = 8, hard: np.ndarray = HARD) -> ScoreTable:
     """Scores of a task whose documents are hard by `hard`, and a little by themselves."""
     rng = np.random.default_rng(seed)
     own = hard + 0.5 * rng.normal(size=N_ITEMS)
-    raw = 1.0 / (1.0 + np.exp(own - rng.normal(size=(models, 1)) - rng.normal(size=raw_of(models))))
+    noise = rng.normal(size=(models, 1)) + rng.normal(size=(models, N_ITEMS))
+    raw = 1.0 / (1.0 + np.exp(own - noise))
     hashes = [f"{i:064x}" for i in range(N_ITEMS)]
     return ScoreTable.from_arrays(raw, [f"m{j}" for j in range(models)], doc_hashes=hashes)
-
-
-def raw_of(models: int) -> tuple[int, int]:
-    return models, N_ITEMS
 
 
 def shuffled(table: ScoreTable, seed: int = 3) -> ScoreTable:
@@ -69,6 +70,23 @@ def test_a_donor_of_other_documents_is_dropped_by_name(donors, new):
 def test_donors_that_agree_with_each_other_alone_are_refused(donors, new):
     with pytest.raises(UsageError, match="de, es, hi, uk"):
         borrow({name: shuffled(table) for name, table in donors.items()}, new.select("m0"))
+
+
+def test_a_ranking_finds_out_that_hard_documents_are_not_hard_here(donors, new):
+    """Without a run of the task: by chance alone a borrowed bank would be worth less than none."""
+    y, errors = new.scores[:4], []
+    bank = borrow({name: shuffled(table) for name, table in donors.items()})
+    for seed in range(6):
+        field = Field(model_of(bank), 4, seed=seed)
+        advance(field, y, 40)
+        assert field.sequence.n_drawn == 40
+        errors.append(field.result().estimate - y.mean(axis=1))
+    of_random = y.var(axis=1, ddof=1).mean() * (1 / 40 - 1 / N_ITEMS)
+    assert np.mean(np.square(errors)) < 1.3 * of_random
+    policy = DefaultPolicy(bank, 4)
+    policy.fields = [field]
+    misled = [any("misleads" in f for f in policy.describe(a).findings) for a in range(4)]
+    assert sum(misled) > 2
 
 
 def test_two_donors_are_too_few(donors):

@@ -18,7 +18,7 @@ from . import groups, selfcheck
 from .basis import AbilityBasis
 from .departures import VAGUE, Departures
 from .fractional import FractionalItems
-from .items import MANY, FitOptions, factors_for, fit_items
+from .items import MANY, factors_for, fit_items
 from .model import SHARE_OF_MANY, DefaultModel
 from .words import summary
 
@@ -32,9 +32,7 @@ _DIGITS = 7  # parameters are rounded: more digits are noise, and banks are text
 def fit(
     table: ScoreTable,
     *,
-    discrimination: bool = True,
     factors: int | None = None,
-    inflation: bool = True,
     draws: float | None = None,
     families: Sequence[str] | None = None,
 ) -> Fitted:
@@ -45,17 +43,14 @@ def fit(
     table : ScoreTable
         Missing scores are used as missing. Several configs of a model are averaged for the curves;
         a single score then is noisier by what configs of a model differ.
-    discrimination : bool, optional
-        Let items differ in slope and bend; else only in difficulty and noise.
     factors : int, optional
         Residual factors at most, 0 to 8; how many there are the noise edge decides. Default 2, from
         200 models on 8.
-    inflation : bool, optional
-        Widen standard errors by what leaving models out showed.
     draws : float, optional
-        Share of the items after the first ones that rankings draw at random. Default: at least
-        half, and more where a draw tells more; from 200 models on 0.2, which is more exact for
-        models like those of the bank and finds out less of models unlike all of them.
+        Share of the items after the first ten that rankings draw at random; 1 draws all items.
+        Default: at least half, and more where a draw tells more; from 200 models on 0.2, which is
+        more exact for models like those of the bank and finds out less of models unlike all of
+        them; 1 with fewer than four models, of which none can be left out.
     families : sequence of str, optional
         Of each model of the table: families are left out as a whole by the self-check. Default by
         the models' names.
@@ -79,18 +74,17 @@ def fit(
     if not 0 <= factors <= MOST_FACTORS:
         raise UsageError(f"factors {factors!r} is not in 0 to {MOST_FACTORS}")
     _require_scores(table)
-    if draws is None and len(table.models) >= MANY:
-        draws = SHARE_OF_MANY
+    if draws is None and not MIN_MODELS_TO_CHECK <= len(table.models) < MANY:
+        draws = SHARE_OF_MANY if len(table.models) >= MANY else 1.0
     if draws is not None and not 0.0 <= draws <= 1.0:
         raise UsageError(f"draws {draws!r} is not in 0 to 1")
-    options = FitOptions(discrimination=discrimination, factors=factors)
     extra = _config_noise(table)
     if groups.apply(len(table.models), table.n_items):
-        fitted = groups.fit_groups(table, options, extra)
+        fitted = groups.fit_groups(table, factors, extra)
         centre = float(table.overview.item_sum.sum() / table.overview.item_count.sum())
     else:
         scores = table.model_scores()
-        fitted, centre = fit_items(scores, options, extra), float(np.nanmean(scores))
+        fitted, centre = fit_items(scores, factors, extra), float(np.nanmean(scores))
         del scores
     items = fitted.items
     departures, judged = replace(VAGUE, centre=centre), None
@@ -99,10 +93,10 @@ def fit(
         some = table.model_scores(items=selfcheck.some_items(table.n_items))
         of = families or [family_of(m) for m in table.models]
         stops, known = selfcheck.replay(
-            some, options, extra, of, draws, bool(families), table.models
+            some, factors, extra, of, draws, bool(families), table.models
         )
         if stops:
-            departures, judged, left_out = selfcheck.departures_of(stops, known, inflation)
+            departures, judged, left_out = selfcheck.departures_of(stops, known)
             departures = replace(departures, centre=centre)
     found, warnings = summary(table, judged, departures, fitted.report)
     parameters = {

@@ -118,41 +118,17 @@ class Departures:
         v, t, level : ndarray of shape (n_models,)
             As above.
         """
-        single = self.alone(v, t)
-        M = self.shared(single, v, t, level, np.arange(len(v))[:, None])
-        M.flat[:: len(v) + 1] = single * level
+        single, (c, m, g) = self.alone(v, t), self.pair.tolist()
+        pair = c * (v[:, None] + v) + m + g * (t[:, None] - t) ** 2
+        M = single[:, None] + single
+        M = 0.5 * (M - np.clip(pair, _LEAST, M)) * np.minimum(level[:, None], level)
+        np.fill_diagonal(M, single * level)
         return positive(M, float(single.max()))
 
     def alone(self, v: Floats, t: Floats) -> Floats:
         """``V_a``; shape (n_models,)."""
         c, m, g = self.single.tolist()
         return np.asarray(c * v + m + g * (t - self.centre) ** 2 + _LEAST)
-
-    def shared(
-        self, single: Floats, v: Floats, t: Floats, level: Floats, of: int | NDArray[np.intp]
-    ) -> Floats:
-        """Rows of ``M``, but for what stands on its diagonal.
-
-        Parameters
-        ----------
-        single, v, t, level : ndarray of shape (n_models,)
-            ``V_a`` among them.
-        of : int, or ndarray of int of shape (n, 1)
-            The models of these rows.
-        """
-        c, m, g = self.pair.tolist()
-        gap = t[of] - t
-        gap *= gap
-        gap *= g
-        pair = v[of] + v
-        pair *= c
-        pair += m
-        pair += gap
-        total = single[of] + single
-        total -= np.minimum(np.maximum(pair, _LEAST), total)
-        total *= 0.5
-        total *= np.minimum(level[of], level)
-        return np.asarray(total)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""

@@ -18,16 +18,14 @@ from ..policy import Mask, largest
 from .departures import Departures, spread
 from .joint import Joint, Look, Result
 from .member import Member
-from .model import DefaultModel
+from .model import FIRST, DefaultModel
 from .posterior import solved
 from .sequence import Sequence
 
 Floats = NDArray[np.float64]
 
-#: Items before the first draw, and the least share of draws among those that follow: found by
-#: replays of real tables (with fewer first items the ability is too rough to choose by; with half
-#: draws long tests end as samples).
-FIRST, SHARE = 10, 0.5
+#: Least share of draws after the first items, found by replays: long tests end as samples.
+SHARE = 0.5
 #: Part of a draw's chance that is the same for all items: no score then counts more than twice what
 #: it would in a simple random sample, however wrong the bank is about residuals. Replays of real
 #: tables: errors of models better than the bank fall by a fifth to a third, others stay.
@@ -97,7 +95,7 @@ class Field:
         if not own and item not in sequence.where:
             sequence.append(item, probability, weight)
         if probability is not None:
-            self._joint.fell(item)
+            self._joint.draws.fell(item)
         member.place(item, probability, weight)
 
     def learn(self, a: int, items: Several[int], scores: Several[float]) -> None:
@@ -194,8 +192,8 @@ class Field:
 
     def _draw_wanted(self) -> bool | None:
         """Whether the next item is drawn by the rules alone; None where what it tells decides."""
-        n, edge = len(self.sequence) + 1, 0.0
-        if n <= FIRST:
+        n, edge = len(self.sequence) + 1 - self.model.first, 0.0
+        if n <= 0:
             return False
         if min(m.n_told for m in self.members) >= FIRST // 2:
             for a in self._changed:
@@ -204,7 +202,7 @@ class Field:
             edge = min(max((position - EDGE) / (1.0 - EDGE), 0.0), 1.0)
         own = self.model.share
         share = SHARE if own is None else own
-        if self.sequence.n_drawn < (share + (1.0 - share) * edge) * (n - FIRST):
+        if self.sequence.n_drawn < (share + (1.0 - share) * edge) * n:
             return True
         return None if own is None else False
 
@@ -252,7 +250,8 @@ class Field:
     def look(self) -> Look:
         """The current field."""
         if self._look is None:
-            self._joint.put([*self._changed], [self.members[a] for a in self._changed])
+            for a in self._changed:
+                self._joint.put(a, self.members[a])
             self._changed.clear()
             self._look = self._joint.look()
         return self._look

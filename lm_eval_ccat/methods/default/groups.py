@@ -19,7 +19,7 @@ from ...scores.table import ScoreTable
 from .basis import AbilityBasis
 from .cells import Look, Rest, above, noise_edge, signed
 from .fractional import packed, weight
-from .items import FitOptions, ItemFit, abilities_of, fit_at
+from .items import ItemFit, abilities_of, fit_at
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -40,12 +40,12 @@ def apply(n_models: int, n_items: int) -> bool:
     return n_models > FEWEST_MODELS and n_models * n_items > FEWEST_CELLS
 
 
-def fit_groups(table: ScoreTable, options: FitOptions, extra: float = 0.0) -> ItemFit:
+def fit_groups(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
     """`fit_items` for a large table; memory beside it grows with its items only."""
     return fit_at(
         abilities_of(mean_scores(table)),
         lambda basis, x: Groups(table, x, basis),
-        options,
+        factors,
         extra,
     )
 

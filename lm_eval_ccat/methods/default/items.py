@@ -40,22 +40,6 @@ _LEAST_NOISE = 1e-6
 
 
 @dataclass(frozen=True)
-class FitOptions:
-    """Parts of the response model that can be switched off, for comparison.
-
-    Attributes
-    ----------
-    discrimination : bool
-        Let items differ in slope and bend.
-    factors : int
-        Residual factors at most.
-    """
-
-    discrimination: bool = True
-    factors: int = _FACTORS
-
-
-@dataclass(frozen=True)
 class ItemFit:
     """Fitted items and what the fit says of itself."""
 
@@ -81,14 +65,15 @@ def mean_scores(scores: Floats) -> Floats:
     return np.asarray((y.sum(axis=1) - seen @ item) / n + item.mean())
 
 
-def fit_items(scores: Floats, options: FitOptions | None = None, extra: float = 0.0) -> ItemFit:
+def fit_items(scores: Floats, factors: int = _FACTORS, extra: float = 0.0) -> ItemFit:
     """Fit the response model.
 
     Parameters
     ----------
     scores : ndarray of shape (n_models, n_items)
         On [0, 1], NaN where missing.
-    options : FitOptions, optional
+    factors : int, optional
+        Residual factors at most.
     extra : float, optional
         Variance, in units of ``mu (1 - mu)``, that a single score has and the entries of `scores`,
         being means over several configs, have not.
@@ -98,7 +83,7 @@ def fit_items(scores: Floats, options: FitOptions | None = None, extra: float = 
     ItemFit
     """
     x = abilities_of(mean_scores(scores))
-    return fit_at(x, lambda basis, x: Cells(scores, basis.at(x)), options, extra)
+    return fit_at(x, lambda basis, x: Cells(scores, basis.at(x)), factors, extra)
 
 
 def abilities_of(means: Floats) -> Floats:
@@ -109,7 +94,7 @@ def abilities_of(means: Floats) -> Floats:
 def fit_at(
     x: Floats,
     data_at: Callable[[AbilityBasis, Floats], Data],
-    options: FitOptions | None = None,
+    factors: int = _FACTORS,
     extra: float = 0.0,
 ) -> ItemFit:
     """Fit the response model at known abilities.
@@ -120,19 +105,18 @@ def fit_at(
         Abilities (logits).
     data_at : callable
         Scores, given the basis and the abilities less their mean.
-    options, extra
+    factors, extra
         As `fit_items` has them.
     """
-    options = options or FitOptions()
     centre = float(x.mean())
     x = x - centre
     spread = max(float(x.std(ddof=1)), _NARROWEST)
-    bends = bends_for(len(x)) if options.discrimination and x.std() > _NARROWEST else 0
+    bends = bends_for(len(x)) if x.std() > _NARROWEST else 0
     basis = AbilityBasis.over(x, bends)
     data = data_at(basis, x)
-    curves = _fit_curves(data, options.discrimination)
+    curves = _fit_curves(data)
     c, covariance, s = curves.coefficients, curves.inverse, curves.model_noise
-    rest = data.rest(c, s, options.factors)
+    rest = data.rest(c, s, factors)
     # Degrees of freedom that the curve takes: trace of inverse Hessian x Hessian of the data.
     count = data.item_count
     used = (covariance * rest.hessian * packed(basis.size)[2]).sum(axis=1)
@@ -171,7 +155,7 @@ class _Curves:
     bend_variance: float
 
 
-def _fit_curves(data: Data, discrimination: bool) -> _Curves:
+def _fit_curves(data: Data) -> _Curves:
     n_models, n_items, p = data.n_models, data.n_items, data.size
     row, column, _ = packed(p)
     easiness = (data.item_sum + 0.5 * data.overall) / (data.item_count + 0.5)
@@ -180,7 +164,7 @@ def _fit_curves(data: Data, discrimination: bool) -> _Curves:
     c[:, 1] = 1.0
     prior_mean = np.concatenate([[c[:, 0].mean(), 1.0], np.zeros(p - 2)])
     easiness_variance = 2.0 * max(float(c[:, 0].var()), 0.1)
-    slope_variance, bend_variance = (0.25, 0.05) if discrimination else (1e-6, 1e-6)
+    slope_variance, bend_variance = 0.25, 0.05
     s, noise = np.ones(n_models), 1.0
     inverse = np.empty((n_items, len(row)))
     for step in range(ITERATIONS):
@@ -197,11 +181,10 @@ def _fit_curves(data: Data, discrimination: bool) -> _Curves:
         c = c + np.clip(multiplied(inverse, gradient), -1.0, 1.0)
         if step < 3:  # the curves have to settle before anything is learned from their spread
             continue
-        if discrimination:
-            spread = noise * inverse[:, row == column]
-            slope_variance = float(np.clip(((c[:, 1] - 1.0) ** 2 + spread[:, 1]).mean(), 1e-3, 4.0))
-            if p > 2:
-                bend_variance = float(np.clip((c[:, 2:] ** 2 + spread[:, 2:]).mean(), 1e-4, 1.0))
+        spread = noise * inverse[:, row == column]
+        slope_variance = float(np.clip(((c[:, 1] - 1.0) ** 2 + spread[:, 1]).mean(), 1e-3, 4.0))
+        if p > 2:
+            bend_variance = float(np.clip((c[:, 2:] ** 2 + spread[:, 2:]).mean(), 1e-4, 1.0))
         # What the curves were bent towards a model does not count as its fitting well.
         leverage = data.leverage(inverse) / s
         s = squares / (noise * np.maximum(total - leverage, 0.2 * total))

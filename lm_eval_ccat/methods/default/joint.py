@@ -1,21 +1,20 @@
 """What is known of the models of a ranking before and after draws are weighed against the bank.
 
-A score changes what is known of one model, and with it one row and one column of every matrix over
-pairs: `Joint` keeps these up row by row. What draws make of all of it together is `Look.result`.
+What draws make of all of it together is `Look.result`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..policy import Levers
-from .departures import UNKNOWN, Departures, positive, posterior, spread
+from .departures import UNKNOWN, Departures, posterior, spread
 from .member import NU0, Member
-from .shared import Models, SharedDraws, on_diagonal
+from .shared import SharedDraws
 
 Floats = NDArray[np.float64]
 
@@ -58,8 +57,16 @@ class Result:
 class Look:
     """The field before draws are weighed against the bank; arrays by model.
 
-    `carry` says how many draws carry the variances of residuals (the diagonal) and of their
-    differences: if two 0/1 models differ on four of fifty draws, these four tell it.
+    Attributes
+    ----------
+    t, v, level, left, q, rbar : ndarray of shape (n_models,)
+        As `Member` has them.
+    S, T, M : ndarray of shape (n_models, n_models)
+        Covariances of residuals on one item, of mean residuals on the draws, of departures a
+        priori.
+    carry : ndarray of shape (n_models, n_models)
+        How many draws carry the variances of residuals (the diagonal) and of their differences: if
+        two 0/1 models differ on four of fifty draws, these four tell it.
     """
 
     t: Floats
@@ -147,66 +154,33 @@ class Joint:
 
     def __init__(self, departures: Departures) -> None:
         self.departures = departures
-        self._draws = SharedDraws()
-        self._of_model: Floats = np.zeros((9, 0))
-        self._of_pair: Floats = np.zeros((4, 0, 0))
+        self.draws = SharedDraws()
+        self._of_model: Floats = np.zeros((7, 0))
 
     def add_model(self) -> None:
         """One more model, without any information so far."""
-        self._draws.add_model()
+        self.draws.add_model()
         self._of_model = np.pad(self._of_model, ((0, 0), (0, 1)))
-        self._of_pair = np.pad(self._of_pair, ((0, 0), (0, 1), (0, 1)))
 
-    def fell(self, item: int) -> None:
-        """An item was drawn for some model."""
-        self._draws.fell(item)
-
-    def put(self, models: Sequence[int], members: Iterable[Member]) -> None:
-        """These models stand as these members now."""
+    def put(self, a: int, m: Member) -> None:
+        """Model `a` stands as this member now."""
         d = self.departures
-        for a, m in zip(models, members):
-            m.refresh()
-            # The bank's covariance of residuals counts as so many draws beside the model's own.
-            total = NU0 + max(m.q - 1.0, 0.0)
-            bank, own = (NU0 / total) ** 0.5, (m.q / total) ** 0.5
-            sd = (d.noise * m.noise + d.floor * m.level) ** 0.5
-            self._of_model[:, a] = m.t, m.v, m.level, m.left, m.q, m.rbar, bank, own, sd * bank
-            if m.q:
-                self._draws.put(a, m.drawn, m.c, m.e, m.sd)
-        if len(models) == 1:
-            self._put_pairs(models[0], models[0])
-        elif models:
-            at = np.array(models)
-            self._put_pairs(at, at[:, None])
-
-    def _put_pairs(self, at: Models, of: Models) -> None:
-        """Bring up to date the pairs of some models, `of` being `at` as a column."""
-        d, draws = self.departures, self._draws
-        t, v, level, _, q, _, bank, own, noise = self._of_model
-        single = d.alone(v, t)
-        told = own[of] * own
-        M, carry = d.shared(single, v, t, level, of), draws.carrying(at, of)
-        T = bank[of] * bank
-        T *= d.rho
-        T *= draws.expected[at]
-        T += told * draws.found[at]
-        S = noise[of] * noise
-        S *= d.rho
-        told *= draws.own[at]
-        S += told
-        # A model is wholly like itself.
-        here = on_diagonal(at)
-        M[here] = single[at] * level[at]
-        T[here] += (1.0 - d.rho) * bank[at] ** 2 * draws.expected[at, at]
-        T[here] += np.where(q[at] > 0.0, 0.0, UNKNOWN)
-        S[here] += (1.0 - d.rho) * noise[at] ** 2
-        rows = np.array([S, T, M, carry])
-        self._of_pair[:, at] = rows
-        self._of_pair[:, :, at] = rows if isinstance(at, int) else rows.transpose(0, 2, 1)
+        m.refresh()
+        sd = (d.noise * m.noise + d.floor * m.level) ** 0.5
+        self._of_model[:, a] = m.t, m.v, m.level, m.left, m.q, m.rbar, sd
+        self.draws.put(a, m)
 
     def look(self) -> Look:
         """What is known now."""
-        t, v, level, left, q, rbar = self._of_model[:6].copy()
-        S, T, M, carry = self._of_pair.copy()
-        largest = float(np.maximum.reduce(self.departures.alone(v, t)))
-        return Look(t, v, level, left, q, rbar, S, T, positive(M, largest), carry)
+        d, sums = self.departures, self.draws.sums
+        t, v, level, left, q, rbar, sd = self._of_model.copy()
+        alike = np.full(sums.found.shape, d.rho)
+        np.fill_diagonal(alike, 1.0)  # a model is wholly like itself
+        # The bank's covariance of residuals counts as so many draws beside the models' own.
+        total = NU0 + np.maximum(q - 1.0, 0.0)
+        bank, own = np.sqrt(NU0 / total), np.sqrt(q / total)
+        told, noise = own[:, None] * own, sd * bank
+        S = alike * (noise[:, None] * noise) + told * sums.own
+        T = alike * (bank[:, None] * bank) * sums.expected + told * sums.found
+        T += np.diag(np.where(q > 0.0, 0.0, UNKNOWN))
+        return Look(t, v, level, left, q, rbar, S, T, d.prior(v, t, level), sums.carry)

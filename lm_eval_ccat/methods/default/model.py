@@ -8,6 +8,8 @@ from functools import cached_property
 from .departures import Departures, Range
 from .fractional import FractionalItems
 
+#: Items before the first draw: with fewer the ability is too rough to choose by (replays).
+FIRST = 10
 #: Share of draws with a bank of many models, found by replays: what these draws are to find, models
 #: unlike all of the bank, is rare then.
 SHARE_OF_MANY = 0.2
@@ -24,14 +26,19 @@ class DefaultModel:
     centre : float
         Ability at the items' origin, in logits.
     share : float, optional
-        Share of draws among the items that follow the first ones; else at least half, and more
-        where a draw tells more.
+        Share of draws among the items that follow the first ones, or 1 where all items are drawn;
+        else at least half, and more where a draw tells more.
     """
 
     items: FractionalItems
     departures: Departures
     centre: float = 0.0
     share: float | None = None
+
+    @property
+    def first(self) -> int:
+        """Items before the first draw."""
+        return 0 if self.share == 1.0 else FIRST
 
     @cached_property
     def range(self) -> Range:

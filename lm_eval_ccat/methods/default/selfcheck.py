@@ -20,10 +20,10 @@ from scipy.special import stdtrit
 
 from ..trust import FEW_MODELS
 from .departures import PRIOR_DF, VAGUE, Departures, fit_components, fit_noise, fit_scale
-from .field import FIRST, Field
-from .items import MANY, FitOptions, fit_items
+from .field import Field
+from .items import MANY, fit_items
 from .joint import Look, Result
-from .model import DefaultModel
+from .model import FIRST, DefaultModel
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -130,7 +130,7 @@ def some_items(n_items: int) -> Positions:
 
 def replay(
     scores: Floats,
-    options: FitOptions,
+    factors: int,
     extra: float,
     families: Sequence[str] | None = None,
     draws: float | None = None,
@@ -143,7 +143,7 @@ def replay(
     ----------
     scores : ndarray of shape (n_models, n_items)
         On [0, 1], NaN where missing; at least 4 models, and the items of `some_items`.
-    options : FitOptions
+    factors : int
     extra : float
         As `fit_items` has it.
     families, whole, names : optional
@@ -165,27 +165,28 @@ def replay(
             continue  # nearly all models are of one family: nothing is left to calibrate on
         known = np.isfinite(scores[rest]).any(axis=0)
         fitted = scores[np.ix_(rest, known)]
-        items = fit_items(fitted, options, extra).items
-        known_here = replace(VAGUE, centre=float(np.nanmean(fitted)))
-        model = DefaultModel(items, known_here, share=draws)
+        items = fit_items(fitted, factors, extra).items
+        vague = replace(VAGUE, centre=float(np.nanmean(fitted)))
+        model = DefaultModel(items, vague, share=draws)
         y = _filled(scores[np.ix_(replayed, known)], model, group)
         fields.append((group, replayed, y, Field(model, len(y), seed=group)))
     if not fields:
         return [], VAGUE
-    stops, noise = [], []
-    for group, replayed, y, field in fields:
-        for n in (c for c in CHECKPOINTS if c <= min(FIRST, y.shape[1] // 2)):
-            advance(field, y, n)
-            stops.append(_stop(field, y, group, replayed, len(scores) >= MANY))
-        noise += _noise(field, y)
-    found = fit_noise(*np.array(noise).T)
-    for group, replayed, y, field in fields:
-        here = replace(VAGUE, centre=field.model.departures.centre, noise=found[0], floor=found[1])
-        field.use(here)
-        for n in (c for c in CHECKPOINTS if FIRST < c <= y.shape[1] // 2):
-            advance(field, y, n)
-            stops.append(_stop(field, y, group, replayed, len(scores) >= MANY))
-    return stops, replace(VAGUE, noise=found[0], floor=found[1])
+    stops: list[Stop] = []
+    many, first = len(scores) >= MANY, fields[0][-1].model.first
+
+    def go_on(after: int, until: int) -> None:
+        for group, replayed, y, field in fields:
+            for n in (c for c in CHECKPOINTS if after < c <= min(until, y.shape[1] // 2)):
+                advance(field, y, n)
+                stops.append(_stop(field, y, group, replayed, many))
+
+    go_on(0, first)
+    noise, floor = fit_noise(*np.array([n for *_, y, f in fields for n in _noise(f, y)]).T)
+    for *_, field in fields:
+        field.use(replace(field.model.departures, noise=noise, floor=floor))
+    go_on(first, scores.shape[1])
+    return stops, replace(VAGUE, noise=noise, floor=floor)
 
 
 def advance(field: Field, y: Floats, n: int) -> None:
@@ -366,9 +367,7 @@ def judge(stops: list[Stop], priors: dict[int, Departures]) -> Judged:
     return Judged(model, n, error, se, df, key, pair_n, z2)
 
 
-def departures_of(
-    stops: list[Stop], known: Departures, widen: bool
-) -> tuple[Departures, Judged, LeftOut]:
+def departures_of(stops: list[Stop], known: Departures) -> tuple[Departures, Judged, LeftOut]:
     """The prior of departures, and what it would have been worth to models that it does not know.
 
     Priors are fitted without the models of a group and judged on them: where true squared errors
@@ -381,17 +380,13 @@ def departures_of(
         At least one.
     known : Departures
         Noise of residuals, and centre.
-    widen : bool
-        Else nothing is widened.
     """
     found = fit_departures(stops, known, np.empty(0, dtype=np.intp))
     of = {s.group: s.models for s in stops}
     priors = {g: fit_departures(stops, known, models) for g, models in of.items()}
     judged = judge(stops, priors)
-    if not widen:
-        return found, judged, left_out(stops, priors)
     n_models = len(np.unique(judged.model))
-    last = max((s.n for s in stops if s.n <= FIRST), default=0)
+    last = max((s.n for s in stops if s.n <= FIRST and not s.look.q.any()), default=0)
     at, pair_at = judged.n == last, judged.pair_n == last
     one = inflation(judged.model[at], judged.z2[at], n_models)
     two = inflation(judged.pair_key[pair_at], judged.pair_z2[pair_at], n_models)
@@ -401,7 +396,7 @@ def departures_of(
 
     found, priors = wider(found), {g: wider(d) for g, d in priors.items()}
     judged = judge(stops, priors)
-    at, pair_at = judged.n > FIRST, judged.pair_n > FIRST
+    at, pair_at = judged.n > last, judged.pair_n > last
     # Models of a group share their draws, and these are most of the error now: groups count.
     one = inflation(judged.model[at], judged.z2[at], len(of))
     two = inflation(judged.pair_key[pair_at], judged.pair_z2[pair_at], len(of))

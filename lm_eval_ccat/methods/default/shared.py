@@ -1,4 +1,4 @@
-"""What the draws say of all models of a ranking together, kept up model by model.
+"""What the scores say of all models of a ranking together, kept up model by model.
 
 Variances and covariances of mean residuals are sums over the draws of products of what two models
 have there. One more score changes what one model has: one row and column of each sum.
@@ -10,14 +10,14 @@ at a time (a product of matrices would add in an order that depends on their sha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .member import Member
+
 Floats = NDArray[np.float64]
-Models = int | NDArray[np.intp]
 
 # With c the weights of a model's draws in its mean residual, e the residuals from it and s the
 # standard deviations expected; 0 where a model has no score.
@@ -27,28 +27,57 @@ _BLOCK = 64  # of columns
 _ROUNDING = 1e-13  # relative, of a difference of sums of fourth powers
 
 
-class SharedDraws:
-    """Sums over draws of products of what two models have there.
+class Sums(NamedTuple):
+    """Sums over draws of products of what two models have there; shape (n_models, n_models).
 
     Attributes
     ----------
-    found, expected, own, fourth, cross : ndarray of shape (n_models, n_models)
-        Covariance of mean residuals, as the residuals have it and as the bank has it if models
-        were alike; covariance of single residuals, as they have it; and with ``x = c e`` the sums
-        of ``x_a^2 x_b^2`` and of ``x_a^3 x_b + x_a x_b^3``.
+    found, expected, own
+        Covariance of mean residuals, as the residuals have it and as the bank has it if models were
+        alike; covariance of single residuals, as they have it.
+    fourth, cross
+        With ``y = c e`` the sums of ``y_a^2 y_b^2`` and of ``y_a^3 y_b + y_a y_b^3``.
     """
+
+    found: Floats
+    expected: Floats
+    own: Floats
+    fourth: Floats
+    cross: Floats
+
+    @property
+    def carry(self) -> Floats:
+        """How many draws carry the variance of a difference of mean residuals.
+
+        ``(sum y^2)^2 / sum y^4`` with ``y`` the differences of ``c e``: if two 0/1 models differ on
+        four of fifty draws, these four tell it. On the diagonal it is that of ``c e`` itself.
+        """
+        own, even = self.found.diagonal(), self.fourth.diagonal()
+        squares = (own[:, None] + own - 2.0 * self.found) ** 2
+        quartics = even[:, None] + even
+        least = _ROUNDING * quartics + 1e-300  # of models that answered alike nothing is left
+        squares /= np.maximum(quartics + 6.0 * self.fourth - 4.0 * self.cross, least)
+        np.fill_diagonal(squares, own**2 / np.maximum(even, 1e-300))
+        return np.asarray(squares)
+
+
+class SharedDraws:
+    """Keeps the sums up, model by model."""
 
     def __init__(self) -> None:
         self._columns: dict[int, int] = {}  # of the items drawn for any model
-        self._rows: Floats = np.zeros((6, 0, 0))
-        self._sums: Floats = np.zeros((5, 0, 0))
-        self.found, self.expected, self.own, self.fourth, self.cross = self._sums
+        self._rows: Floats = np.zeros((len(_OTHER), 0, 0))
+        self._sums: Floats = np.zeros((len(_OTHER), 0, 0))
+
+    @property
+    def sums(self) -> Sums:
+        """As they stand."""
+        return Sums(*np.delete(self._sums, _AGAIN, 0))
 
     def add_model(self) -> None:
-        """One more model, without draws."""
+        """One more model, without scores."""
         self._rows = np.pad(self._rows, ((0, 0), (0, 1), (0, 0)))
         self._sums = np.pad(self._sums, ((0, 0), (0, 1), (0, 1)))
-        self.found, self.expected, self.own, self.fourth, self.cross = self._sums
 
     def fell(self, item: int) -> None:
         """An item was drawn for some model."""
@@ -56,53 +85,12 @@ class SharedDraws:
         if len(self._columns) > self._rows.shape[2]:
             self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, _BLOCK)))
 
-    def put(self, a: int, items: Sequence[int], c: Floats, e: Floats, sd: Floats) -> None:
-        """Model `a` has these draws now.
-
-        Parameters
-        ----------
-        a : int
-        items : sequence of int, length q
-            All of which `fell`; no fewer than before.
-        c, e, sd : ndarray of shape (q,)
-        """
-        at = [self._columns[i] for i in items]
-        x = c * e
-        x2 = x * x
-        self._rows[:, a, at] = (x, c * sd, np.sqrt(c) * e, x2, x2 * x, x)
+    def put(self, a: int, m: Member) -> None:
+        """Model `a` stands as this member now; its draws all `fell`, and are no fewer."""
+        at = [self._columns[i] for i in m.drawn]
+        y = m.c * m.e
+        self._rows[:, a, at] = y, m.c * m.sd, np.sqrt(m.c) * m.e, y * y, y * y * y, y
         products = np.einsum("khd,kd->kh", self._rows, self._rows[_OTHER, a])
-        products[4] += products[5]
-        self._sums[:, a] = products[:5]
-        self._sums[:, :, a] = products[:5]
-
-    def carrying(self, at: Models, of: Models) -> Floats:
-        """How many draws carry the variance of a difference of mean residuals, for some models.
-
-        ``(sum y^2)^2 / sum y^4`` with ``y`` the differences of ``c e``: if two 0/1 models differ on
-        four of fifty draws, these four tell it. On the diagonal it is that of ``c e`` itself.
-
-        Parameters
-        ----------
-        at, of : int, or ndarray of int of shape (n,) and (n, 1)
-            The models of these rows.
-
-        Returns
-        -------
-        ndarray of shape (n_models,) or (n, n_models)
-        """
-        own, even = self.found.diagonal(), self.fourth.diagonal()
-        squares = own[of] + own
-        squares -= 2.0 * self.found[at]
-        squares *= squares
-        quartics = even[of] + even
-        least = _ROUNDING * quartics + 1e-300  # of models that answered alike nothing is left
-        quartics += 6.0 * self.fourth[at]
-        quartics -= 4.0 * self.cross[at]
-        squares /= np.maximum(quartics, least)
-        squares[on_diagonal(at)] = own[at] ** 2 / np.maximum(even[at], 1e-300)
-        return np.asarray(squares)
-
-
-def on_diagonal(at: Models) -> Any:
-    """Where the rows of some models cross the diagonal."""
-    return at if isinstance(at, int) else (np.arange(len(at)), at)
+        products[_CE3] += products[_AGAIN]
+        self._sums[:, a] = products
+        self._sums[:, :, a] = products

@@ -89,10 +89,3 @@ def test_strong_models_are_not_held_down_by_what_weak_ones_guessed(table, items)
             posterior.learn(at.tolist(), scores[at].tolist())
             error.append(posterior.estimate - scores.mean())
     assert abs(np.mean(error)) < 0.025
-
-
-def test_how_likely_a_model_is_outside_the_bank(bank):
-    known = model_of(bank).range
-    middle, sd = 0.5 * (known.low + known.high), 0.01 * (known.high - known.low)
-    at = [known.outside(x, sd) for x in (known.high + 0.5, known.high, known.low, middle)]
-    assert at == pytest.approx((1.0, 0.5, 0.5, 0.0), abs=1e-3)

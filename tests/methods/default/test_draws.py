@@ -59,18 +59,6 @@ def test_the_error_falls_where_selected_items_alone_would_not_show_it():
     assert np.mean(share_dull) > 0.2  # the draws reach the items selection does not like
 
 
-def test_models_of_one_ranking_are_asked_the_same_items():
-    table = world(1)
-    bank = calibrate(table.without(["m0", "m1"]), factors=0)
-    ranker = Ranker(bank, {"m0": 1.0, "m1": 1.0}, max_items=120, stop_when_decided=False)
-    scores = {m: table.select([m]).scores[0] for m in ("m0", "m1")}
-    while not ranker.done:
-        for model, item in ranker.ask(4):
-            ranker.tell(model, item, scores[model][item])
-    a, b = ranker.result().items.values()
-    assert set(a) == set(b)
-
-
 TINY = calibrate(world(2, 12, 7))
 
 
@@ -156,12 +144,6 @@ def test_the_posterior_of_departures():
     parts = [np.linalg.inv(np.linalg.inv(s * M) + np.linalg.inv(T)) for s in SCALES]
     expected = sum(w * (p + np.outer(m - mean, m - mean)) for w, p, m in zip(weight, parts, means))
     assert covariance == pytest.approx(expected)
-
-
-def test_with_many_draws_the_bank_has_no_say():
-    far = np.array([[1.0]])
-    mean, covariance = posterior(far, np.array([[1e-6]]), np.array([0.3]))
-    assert mean[0] == pytest.approx(0.3, abs=1e-5) and covariance[0, 0] == pytest.approx(1e-6, 0.01)
 
 
 @settings(max_examples=40, deadline=None)

@@ -12,7 +12,7 @@ from scipy.special import expit
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.methods.default import cells, groups
 from lm_eval_ccat.methods.default.fractional import packed
-from lm_eval_ccat.methods.default.items import FitOptions, fit_items
+from lm_eval_ccat.methods.default.items import fit_items
 
 
 def with_holes(table: ScoreTable, share: float) -> ScoreTable:
@@ -25,8 +25,8 @@ def with_holes(table: ScoreTable, share: float) -> ScoreTable:
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_groups_of_like_ability_give_the_curves_of_single_models(binary, missing):
     table = with_holes(world(800, 150, binary=binary, second_skill=0.6), missing)
-    one = fit_items(table.model_scores(), FitOptions()).items
-    other = groups.fit_groups(table, FitOptions()).items
+    one = fit_items(table.model_scores()).items
+    other = groups.fit_groups(table, 2).items
     f = one.basis.at(np.quantile(one.abilities, np.linspace(0.02, 0.98, 25)))
     row, column, times = packed(one.basis.size)
     mu, found = expit(f @ one.coefficients.T), expit(f @ other.coefficients.T)
@@ -46,8 +46,8 @@ def test_steep_curves_leave_no_factor_of_the_groups_width():
     skill, ease = np.random.default_rng(0).normal(size=(700, 1)), np.linspace(-1, 1, 100)
     noise = 0.02 * np.random.default_rng(1).standard_normal((700, 100))
     table = ScoreTable.from_arrays(expit(2 * skill + ease + noise), [f"m{j}" for j in range(700)])
-    one = fit_items(table.model_scores(), FitOptions()).items
-    other = groups.fit_groups(table, FitOptions()).items
+    one = fit_items(table.model_scores()).items
+    other = groups.fit_groups(table, 2).items
     assert other.noise == pytest.approx(one.noise, rel=0.15)
 
 
@@ -65,8 +65,8 @@ def test_a_large_table_is_calibrated_in_groups_and_says_the_same(monkeypatch):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.5])
-@pytest.mark.parametrize("options", [FitOptions(), FitOptions(discrimination=False, factors=0)])
-def test_constant_items_equal_models_and_few_scores_of_a_model_are_no_trouble(missing, options):
+@pytest.mark.parametrize("factors", [2, 0])
+def test_constant_items_equal_models_and_few_scores_of_a_model_are_no_trouble(missing, factors):
     rng = np.random.default_rng(0)
     raw = rng.beta(2, 2, (80, 40))
     raw[:, 0], raw[:, 1] = 1.0, 0.0
@@ -75,8 +75,8 @@ def test_constant_items_equal_models_and_few_scores_of_a_model_are_no_trouble(mi
     raw[:2, :5] = rng.random((2, 5))
     raw[3, 5:] = np.nan
     table = ScoreTable.from_arrays(raw, [f"m{j}" for j in range(80)])
-    one = fit_items(table.model_scores(), options).items
-    other = groups.fit_groups(table, options).items
+    one = fit_items(table.model_scores(), factors).items
+    other = groups.fit_groups(table, factors).items
     f = one.basis.at(one.abilities)
     expected = expit(f @ one.coefficients.T)
     assert expit(f @ other.coefficients.T) == pytest.approx(expected, abs=0.05)
@@ -86,9 +86,9 @@ def test_constant_items_equal_models_and_few_scores_of_a_model_are_no_trouble(mi
 
 def test_blocks_of_items_give_the_fit_of_all_at_once(monkeypatch):
     scores = with_holes(world(24, 300), 0.1).model_scores()
-    whole = fit_items(scores, FitOptions()).items
+    whole = fit_items(scores).items
     monkeypatch.setattr(cells, "_BLOCK", 24 * 37)
-    parts = fit_items(scores, FitOptions()).items
+    parts = fit_items(scores).items
     for name in ("coefficients", "covariance", "noise", "loadings", "log_noise"):
         assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-9, abs=1e-10)
 
@@ -112,7 +112,7 @@ def test_beside_a_large_table_a_fit_takes_less_memory_than_the_table(monkeypatch
     monkeypatch.setattr(groups, "_GROUP_CELLS", 0)
     tracemalloc.start()
     try:
-        groups.fit_groups(table, FitOptions(factors=1))
+        groups.fit_groups(table, 1)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -17,7 +17,7 @@ def test_a_fit_ends_at_an_ability_and_not_between_two():
     mu = 1 / (1 + np.exp(-(skill - ease) * rng.lognormal(0, 0.8, 120)))
     scores = rng.beta(0.5 * mu + 1e-3, 0.5 * (1 - mu) + 1e-3)
     table = ScoreTable.from_arrays(scores, [f"m{i}" for i in range(20)])
-    bank = calibrate(table.select([f"m{i}" for i in range(18)]), inflation=False)
+    bank = calibrate(table.select([f"m{i}" for i in range(18)]))
     model = model_of(bank)
     for j in (18, 19, 0, 5, 10):
         posterior = ScorePosterior(model.items)

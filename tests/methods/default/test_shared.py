@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -29,18 +31,14 @@ def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
             items = order[:q]
             now = rng.random(q), rng.normal(size=q), rng.random(q)
             c[a, items], e[a, items], sd[a, items] = now
-            shared.put(a, items, *now)
-    x = c * e
-    assert shared.found == pytest.approx(x @ x.T)
-    assert shared.expected == pytest.approx((c * sd) @ (c * sd).T)
-    assert shared.own == pytest.approx((np.sqrt(c) * e) @ (np.sqrt(c) * e).T)
+            shared.put(a, SimpleNamespace(drawn=items, **dict(zip(("c", "e", "sd"), now))))
+    x, sums = c * e, shared.sums
+    assert sums.found == pytest.approx(x @ x.T)
+    assert sums.expected == pytest.approx((c * sd) @ (c * sd).T)
+    assert sums.own == pytest.approx((np.sqrt(c) * e) @ (np.sqrt(c) * e).T)
     gaps = x[:, None] - x
     gaps[range(n_models), range(n_models)] = x
-    carried = (gaps**2).sum(axis=2) ** 2 / (gaps**4).sum(axis=2)
-    every = np.arange(n_models)
-    assert shared.carrying(every, every[:, None]) == pytest.approx(carried)
-    for a in range(n_models):
-        assert (shared.carrying(a, a) == shared.carrying(every, every[:, None])[a]).all()
+    assert sums.carry == pytest.approx((gaps**2).sum(axis=2) ** 2 / (gaps**4).sum(axis=2))
 
 
 def test_a_model_without_draws_is_known_by_the_others():
