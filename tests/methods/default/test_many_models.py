@@ -55,11 +55,11 @@ def test_their_bank_says_so_and_keeps_it(tmp_path):
 def test_the_share_of_draws_is_an_option():
     """Of all draws, if it is 1: what no model left out has confirmed chooses no item."""
     for bank in (calibrate(world(20, 60), draws=1.0), calibrate(world(3, 60))):
-        ranker = Ranker(bank, {"m": 1.0, "n": 1.0}, max_items=8, stop_when_decided=False)
+        ranker = Ranker(bank, {"m": 1.0, "n": 1.0}, max_items=12, stop_when_decided=False)
         while not ranker.done:
             for model, item in ranker.ask():
                 ranker.tell(model, item, 0.5)
-        assert [len(draws) for draws in ranker.result().draws.values()] == [8, 8]
+        assert [len(draws) for draws in ranker.result().draws.values()] == [12, 12]
     with pytest.raises(CcatError, match="draws"):
         calibrate(world(20, 60), draws=1.5)
 
