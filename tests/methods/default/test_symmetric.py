@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat.methods.default import symmetric
+from lm_eval_ccat.methods.default import items
 from lm_eval_ccat.methods.default.fractional import packed
 
 
@@ -20,9 +20,9 @@ def test_inverses_and_products_are_those_of_numpy(seed, p, precision):
     row, column, _ = packed(p)
     stored, vectors = whole[:, row, column], rng.normal(size=(9, p))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(symmetric, "_BLOCK", 4)
-        found = symmetric.inverted(stored, p)
+        patch.setattr(items, "_TOGETHER", 4)
+        found = items.inverted(stored, p)
     assert found == pytest.approx(np.linalg.inv(whole)[:, row, column], rel=1e-8, abs=1e-12)
     expected = np.einsum("npq,nq->np", whole, vectors)
-    assert symmetric.multiplied(stored, vectors) == pytest.approx(expected)
+    assert items.multiplied(stored, vectors) == pytest.approx(expected)
     assert (stored == whole[:, row, column]).all()
