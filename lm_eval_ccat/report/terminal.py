@@ -13,7 +13,8 @@ from ..visible import visible_values
 from ..wording import plural
 from .decision import outlook, stands_beyond
 from .parts import parts
-from .tables import ModelCells, model_cells, numbers
+from .tables import ModelCells, model_cells
+from .trust import audited, samples
 from .words import listed, one_look, probability
 
 if TYPE_CHECKING:
@@ -278,15 +279,9 @@ def _open(content: Mapping[str, Any]) -> Iterator[str]:
 def _trust(content: Mapping[str, Any]) -> Iterator[str]:
     """How far to trust each model's figures."""
     for name, block in content["models"].items():
-        audit, place = block.get("audit"), block.get("place")
-        if place:
+        if place := block.get("place"):
             yield f"{name}: {place['in_words']}."
-        if audit and audit["estimate"] is not None:
-            verdict = "agrees with" if audit["agrees"] else "contradicts"
-            yield (
-                f"{name}: the {audit['n']} documents drawn at random give {audit['estimate']:.4g} "
-                f"(standard error {audit['standard_error']:.2g}), which {verdict} the estimate."
-            )
+        yield from audited(name, block.get("audit"))
         yield from (f"{name} {finding}." for finding in block.get("findings", ()))
         if block["set_aside"]:
             yield f"{name} was set aside: {block['set_aside']}"
@@ -301,14 +296,7 @@ def _trust(content: Mapping[str, Any]) -> Iterator[str]:
             yield (
                 f"{name} gave {plural(block['empty_outputs'], 'empty answer')}, scored as they are."
             )
-    number = numbers(content)
-    samples = {n: s for n in content["order"] if (s := content["models"][n].get("sample"))}
-    if samples:
-        each = [
-            f"{n} {number(s['estimate'])} ± {number(s['standard_error'])} ({s['n']})"
-            for n, s in samples.items()
-        ]
-        yield f"By the random documents alone, without the bank: {listed(each)}."
+    yield from samples(content)
 
 
 def _matrix(content: Mapping[str, Any]) -> Iterator[str]:

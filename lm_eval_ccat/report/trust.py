@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..bank import ItemBank
 from ..upkeep.words import origin, reach, tried
 from .decision import pairs_decided
 from .run import Run
+from .tables import numbers
 from .words import listed
 
 
@@ -20,7 +22,11 @@ def sentences(run: Run) -> list[dict[str, str]]:
 
     _pairs(run, say)
     _range(run, say)
-    _sample(run, say)
+    for m in run.tested:
+        for text in audited(m, run.result["models"][m].get("audit")):
+            say("Sample", text)
+    for text in samples(run.result):
+        say("Sample", text)
     for task, bank in run.each_bank():
         _bank(task, bank, say)
     if run.failures:
@@ -56,35 +62,31 @@ def _range(run: Run, say: Any) -> None:
             say("Range", text + ("" if found else " This run agrees with that."))
 
 
-def _sample(run: Run, say: Any) -> None:
-    models = run.result["models"]
-    drawn = {m: s for m in run.tested if (s := models[m].get("sample"))}
-    if drawn:
-        alone = ", ".join(
-            f"{m} {s['estimate']:.3g} ± {s['standard_error']:.2g}" for m, s in drawn.items()
-        )
-        say("Sample", f"The random documents alone, without the bank, give {alone}.")
-    audits = {m: a for m in run.tested if (a := run.result["models"][m].get("audit"))}
-    judged = {m: a for m, a in audits.items() if a["agrees"] is not None}
-    against = [m for m, a in judged.items() if not a["agrees"]]
-    unlike = [m for m, a in audits.items() if not a["fits_the_bank"]]
-    if judged and not against:
-        each = "every model" if len(judged) == len(run.tested) else listed(list(judged))
-        say(
-            "Sample",
-            f"Documents drawn at random give {each} a score that agrees with its estimate.",
-        )
-    for m in against:
-        say(
-            "Sample",
-            f"Documents drawn at random contradict the estimate of {m}: {judged[m]['estimate']:.4g}"
-            f" against {run.result['models'][m]['estimate']:.4g}. Trust the random documents.",
-        )
-    if unlike:
-        say(
-            "Sample",
-            f"{listed(unlike)} answer{'s' if len(unlike) == 1 else ''} unlike the models of the "
-            "bank; the estimate is less certain than its interval says.",
+def samples(content: Mapping[str, Any]) -> Iterator[str]:
+    """What the random documents of a result say by themselves, of all models in one sentence."""
+    number, models = numbers(content), content["models"]
+    each = [
+        f"{m} {number(s['estimate'])} ± {number(s['standard_error'])} ({s['n']})"
+        for m in content["order"]
+        if (s := models[m].get("sample"))
+    ]
+    if each:
+        yield f"By the random documents alone, without the bank: {listed(each)}."
+
+
+def audited(name: str, audit: Mapping[str, Any] | None) -> Iterator[str]:
+    """What the audit's documents, drawn at random, say of a model."""
+    if not audit or audit["estimate"] is None:
+        return
+    verdict = "agrees with" if audit["agrees"] else "contradicts"
+    yield (
+        f"{name}: the {audit['n']} documents drawn at random give {audit['estimate']:.4g} "
+        f"(standard error {audit['standard_error']:.2g}), which {verdict} the estimate."
+    )
+    if not audit["fits_the_bank"]:
+        yield (
+            f"{name} answers unlike the models of the bank; the estimate is less certain than its "
+            "interval says."
         )
 
 

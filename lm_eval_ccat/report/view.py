@@ -9,7 +9,7 @@ from .. import __version__
 from ..harness.signature import in_words, scorer_of_run
 from ..money import dollars, spent_in_words
 from ..ranker.headline import headline, held, question
-from .axes import Axis, axis, decimals_for
+from .axes import Axis, axis
 from .decision import chain, outlook, pairs_decided, rank_rows, stands_beyond
 from .parts import parts
 from .provenance import banks_of, command, configuration
@@ -64,7 +64,6 @@ def view(run: Run) -> dict[str, Any]:
         "coloured": COLOURED,
         "spending": spending(run),
         "currency": run.currency,
-        "audits": audits(run),
         "banks": banks_of(run),
         "signature": run.result["signature"],
         "command": command(run),
@@ -171,29 +170,6 @@ def warnings(run: Run, with_course: bool = True) -> list[dict[str, str]]:
                 "This version's method gives other figures for the same answers than the run "
                 "reported. The page shows what the run reported; its course is left out.",
             )
-    return made
-
-
-def audits(run: Run) -> list[dict[str, Any]]:
-    """What the randomly drawn documents of each model say, where the run had an audit."""
-    found = {m: v["audit"] for m, v in run.result["models"].items() if v.get("audit")}
-    made = []
-    for m in run.models:
-        if m not in found:
-            continue
-        a = found[m]
-        known = a["estimate"] is not None
-        decimals = decimals_for(a["standard_error"]) if known else 0
-        made.append(
-            {
-                "name": m,
-                "drawn": a["n"],
-                "estimate": f"{a['estimate']:.{decimals}f}" if known else None,
-                "ends": [f"{v:.{decimals}f}" for v in a["interval"]] if known else None,
-                "agrees": a["agrees"],
-                "fits": a["fits_the_bank"],
-            }
-        )
     return made
 
 

@@ -153,21 +153,6 @@ def test_wandb_offline_gets_the_estimate_marked(common, banks, capfd, monkeypatc
     assert b"texts/bleu" not in log.read_bytes()
 
 
-def test_mlflow_gets_the_estimates(common, banks, monkeypatch, capsys):
-    mlflow = pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    mlflow.set_tracking_uri((banks / "store").as_uri())
-    bank = ["--bank", banks / "texts.bank.json", "--output_path", banks / "out"]
-    flags = [*common, "--tasks", "texts", "--adaptive", "--max_items", "10", *bank]
-    assert main(["run", *map(str, flags), "--mlflow_args", "project=ccat,name=first"]) == 0
-    [run] = mlflow.search_runs(experiment_names=["ccat"], output_format="list")
-    block = outputs(banks / "out")[0]["adaptive"]["texts"]
-    assert run.data.metrics["estimate/texts"] == pytest.approx(block["estimate"])
-    assert run.data.metrics["n_items/texts"] == 10
-    assert main(["run", *map(str, flags), "--mlflow_args", "project"]) == 2
-    assert "not of the form key=value" in capsys.readouterr().err
-
-
 def test_a_directory_of_banks_and_a_budget_for_all_tasks(common, banks, capsys):
     arguments = ["--tasks", "texts", "choices", "sums", "--adaptive", "--bank", banks]
     out = banks / "out"

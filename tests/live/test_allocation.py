@@ -26,28 +26,7 @@ def drive(ranker: Ranker, models: list[str], per_turn: dict[str, int], rng) -> d
     return {m: len(v) for m, v in ranker.result().items.items()}
 
 
-def test_an_expensive_model_does_not_eat_the_budget_of_a_cheap_one(bench: Bench) -> None:
-    bank = ItemBank.load(bench.bank)
-    prices = {"cheap": 1.0, "dear": 30.0}
-    items = drive(
-        Ranker(bank, prices, budget=700.0, warmup=5, stop="limits", max_items=100),
-        list(prices), {"cheap": 1, "dear": 8}, np.random.default_rng(0),
-    )  # fmt: skip
-    # Alone the dear model would take 23 items and leave nothing.
-    assert items["cheap"] > 1.4 * items["dear"]
-
-
-def test_a_budget_that_is_large_enough_for_all_holds_nobody_back(bench: Bench) -> None:
-    bank = ItemBank.load(bench.bank)
-    ranker = Ranker(
-        bank, {"cheap": 1.0, "dear": 30.0}, budget=700.0, warmup=5, max_items=20,
-        stop="limits",
-    )  # fmt: skip
-    assert len(ranker.ask(20, model="dear")) == 20
-    assert len(ranker.ask(20, model="cheap")) == 20
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("budget", [20.0, 90.0, 400.0, None])
 @pytest.mark.parametrize("bank", ["bank.json", "default.bank.json"])
 def test_asking_each_model_in_turn_always_comes_to_an_end(

@@ -44,24 +44,6 @@ def test_an_outage_loses_neither_model_nor_document(bench: Bench, slots: int) ->
     assert len(during) <= 2 * slots + 8
 
 
-def test_retry_after_is_obeyed_whole(bench: Bench) -> None:
-    asked: list[float] = []
-
-    def mood(model: str, prompt: str, before: int) -> tuple | None:
-        if model == "m05":
-            asked.append(time.monotonic())
-            if len(asked) == 3:
-                return ("say", 429, '{"error": "slow down"}', {"Retry-After": "2"})
-        return None
-
-    failures = {"backoff": 0.01, "max_backoff": 0.02}
-    with CompletionsServer(bench.outputs, mood=mood) as server:
-        config = bench.config(server.url, THREE, max_items=12, failures=failures)
-        assert main(["rank", str(config)]) in (0, 3)
-    assert asked[3] - asked[2] >= 2.0
-    assert not content_of(config)["models"]["m05"]["failed"]
-
-
 def test_nothing_is_spent_on_comparing_a_model_with_nobody(bench: Bench) -> None:
     def mood(model: str, prompt: str, before: int) -> tuple | None:
         return ("status", 401) if model == "m01" else None
