@@ -89,11 +89,13 @@ class Line:
         self.over: str | None = None
         self._waiting: dict[str, deque[Ask]] = {model: deque() for model in order.windows}
         self._new: list[tuple[Ask, int]] = []
+        self._started = False
 
     def start(self) -> None:
         """Ask the first items; after a kill, those that have no answer yet are sent first."""
         for ask in self.book.unanswered:
             self._waiting[ask.model].append(ask)
+        self._started = True
         self._advance()
 
     # -- what a sender calls ---------------------------------------------------------------
@@ -149,7 +151,8 @@ class Line:
         self._write_new()
         self.book.event("drop", model=model, reason=reason, away=back)
         self._waiting[model].clear()
-        self._advance()
+        if self._started:  # else nothing is asked before it is known who takes part
+            self._advance()
 
     def take_up(self, model: str) -> None:
         """A model is back: the Ranker asks it again, at the end of the line, as it sees fit."""

@@ -31,9 +31,25 @@ def headline(content: Mapping[str, Any]) -> str:
     >>> headline(content)
     'a is probably the best (92%); 2 of 3 may be, using 10% of the items'
     """
+    if said := _no_ranking(content):
+        return said
     if not any(block["n_items"] for block in content["models"].values()):
         return "nothing is ranked: no model has answered"
     return f"{_finding(content)}, using {_share(content)} of the items"
+
+
+def _no_ranking(content: Mapping[str, Any]) -> str:
+    """What there is to say where of several models at most one was asked."""
+    models = content["models"]
+    aside = [one["set_aside"] for one in models.values() if one.get("set_aside")]
+    unseen = [one for one in models.values() if not (one.get("known") or one["n_items"])]
+    if not aside or len(models) - len(unseen) > 1 or len(models) < 2:
+        return ""
+    loaded = all(str(why).startswith("cannot be loaded") for why in aside)
+    return (
+        f"No ranking: {len(aside)} of {len(models)} models could not be "
+        f"{'loaded' if loaded else 'asked'}"
+    )
 
 
 def question(content: Mapping[str, Any]) -> str:

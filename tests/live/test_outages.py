@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+import yaml
 from bench import Bench, content_of
 from loopback import CompletionsServer
 
@@ -242,3 +243,21 @@ def test_without_bank_or_file_the_order_is_right(
     assert content["order"] == ["m11", "m05", "m01"] and "method:sample" in content["signature"]
     out = capsys.readouterr()
     assert "No bank: every model gets the same random documents" in out.err
+
+
+def test_models_that_cannot_be_loaded_cost_the_last_one_nothing(
+    bench: Bench, capsys: pytest.CaptureFixture
+) -> None:
+    with CompletionsServer(bench.outputs) as server:
+        config = bench.config(server.url, THREE, memory=2)
+        content = yaml.safe_load(config.read_text())
+        for entry in (content["models"][0], content["models"][2]):
+            entry.update(
+                model="hf", memory=1, model_args={"pretrained": str(bench.folder / "nowhere")}
+            )
+        config.write_text(yaml.safe_dump(content))
+        assert main(["rank", str(config)]) == 4
+        assert not server.asked
+    printed = capsys.readouterr()
+    assert "No ranking: 2 of 3 models could not be loaded" in printed.out
+    assert printed.err.count("m01 is set aside") == 1

@@ -475,7 +475,9 @@ class Night:
             if _is_billed(kind)
         )
         for pair, n in asked.items():
-            if n > (pair in done) + lost[pair] + cut[pair[0]]:
+            # What the disk refused, or a power cut took, is nowhere: a batch at most.
+            gone = self.fired["full disk"] + self.fired["torn write"]
+            if n > (pair in done) + lost[pair] + cut[pair[0]] + gone:
                 self._trouble(where, f"{pair} was billed {n} times: {lost[pair]} are written down")
 
     def _look_at_the_servers(self, where: str, content: Any) -> None:

@@ -128,6 +128,8 @@ def _generation(
     def read(answer: Any) -> list[Any]:
         texts = list(lm.parse_generations(outputs=answer, contexts=prompts))
         for prompt, text in zip(prompts, texts):
+            if not isinstance(text, str | None):
+                raise TypeError(f"its text is no text but {type(text).__name__}")
             if text is not None:
                 lm.cache_hook.add_partial("generate_until", (prompt, settings), text)
         nothing = resolve("lm_eval.models.api_models:LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER?") or ""
