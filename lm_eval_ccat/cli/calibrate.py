@@ -21,9 +21,8 @@ example:
   lm-eval-ccat calibrate harness_logs/ --task mmlu --metric acc -o mmlu.banks
   lm-eval-ccat calibrate two_runs/ --task en-uk --borrow other_pairs/ --metric chrf -o uk.bank.json
 
-Of several tasks (all of a table that holds several, a group such as mmlu, a,b, or 'mmlu_*') the
-result is a suite: a folder with a bank per task and metric.  Every command takes it as it takes a
-bank.
+Several tasks (a table with several, a group such as mmlu, a,b, or 'mmlu_*') make a suite: a folder
+with a bank per task and metric.  Every command that takes a bank takes a suite.
 """
 
 
@@ -102,7 +101,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--output",
         required=True,
         metavar="BANK",
-        help="file to write; of several tasks a folder",
+        help="file to write; a folder for several tasks",
     )
     parser.set_defaults(func=run)
 

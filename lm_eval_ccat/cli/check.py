@@ -25,8 +25,8 @@ examples:
   lm-eval-ccat check hellaswag --write_variants mine
   lm_eval --model hf --model_args pretrained=gpt2 --include_path mine --tasks hellaswag_adaptive
 
-No model is called, and nothing is fetched without --download: a task whose documents are not on
-this machine is judged by its YAML.  Exit codes: 0 every task has a metric that can be used (the
+No model is called, and nothing is fetched without --download: of a task whose documents are not on
+this machine only the YAML is checked.  Exit codes: 0 every task has a metric that can be used (the
 one named by --metric, if given), 3 some task has none, 2 no such task, 1 error.
 """
 

@@ -78,7 +78,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--junit", metavar="FILE", help="write a test report for CI")
     parser.add_argument("--html", metavar="FILE", help="write a page")
     live = parser.add_argument_group(
-        "live models", "asked random documents of --task until the answer is known"
+        "live models", "are asked random documents of --task until the answer is known"
     )
     add_models(live)
     live.add_argument("--run_dir", metavar="DIR", help="where the answers are kept")

@@ -13,9 +13,8 @@ example:
   lm-eval-ccat complete models.run --name best   all documents of the winner
   lm-eval-ccat complete logs                     of the models in the output of `run --adaptive`
 
-The documents that a model has had are not asked again. What is written to RUN_DIR/full (of a
-folder logs: logs.run/full) is what lm_eval gives from the same answers. An interrupted command
-goes on where it was.
+No document is asked twice. RUN_DIR/full (for a folder of logs: logs.run/full) then holds what
+lm_eval gives for the same answers. If interrupted, run the command again to continue.
 """
 
 

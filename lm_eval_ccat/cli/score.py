@@ -15,10 +15,10 @@ examples:
   lm-eval-ccat score comet --setup
   lm-eval-ccat score comet logs/ --task ccat_flores200_tur_eng -o comet.parquet
 
-  # a judge's ratings of answers that are already there
+  # a judge's ratings of logged answers
   lm-eval-ccat score judge logs/ --task ccat_truthfulqa_gen --judge judge.yaml -o judge.parquet
 
-  # the table then serves as any other
+  # use the table like any other
   lm-eval-ccat calibrate comet.parquet --metric comet -o flores.comet.bank.json
 """
 _OPTIONS = ("task", "filter", "source_field", "judge", "model", "python", "batch_size", "gpus")

@@ -19,7 +19,7 @@ examples:
 
 Nothing is run. Verdicts, estimates and costs are recomputed from the journal and the bank.
 
-exit codes: 0 sound, 1 damaged or contradictory, 2 usage, 3 another version judged otherwise
+exit codes: 0 sound, 1 damaged or contradictory, 2 usage, 3 another version comes to other verdicts
 """
 
 

@@ -222,9 +222,7 @@ def estimand(run: TaskRun) -> str:
     which = (
         f"all {total} documents" if known == total else f"the bank's {known} of {total} documents"
     )
-    return (
-        f"estimate of the {what} over {which} of {name}, from {len(run.administered)} chosen ones"
-    )
+    return f"estimate of the {what} over {which} of {name}, from {len(run.administered)} of them"
 
 
 def in_words(block: Mapping[str, Any], task: str) -> str:

@@ -49,7 +49,7 @@ class Verification:
 
     @property
     def exit_code(self) -> int:
-        """0: sound; 1: damaged or contradictory; 3: another version judged otherwise."""
+        """0: sound; 1: damaged or contradictory; 3: another version comes to other verdicts."""
         if self.journal.damage is not None or self.counted:
             return DAMAGED
         if self.judged:

@@ -356,8 +356,8 @@ def _function(text: str) -> dict[str, str]:
 
 
 _YAML = """\
-# A fixed form of {task}. Its own score is that of these documents alone:
-# `lm-eval-ccat bank form FORM --score LOGS` makes the estimate of the whole task of it.
+# A fixed form of {task}. lm_eval prints the score of these documents alone;
+# `lm-eval-ccat bank form FORM --score LOGS` estimates the score of the whole task.
 include: {base}
 task: {name}
 process_docs: !function {module}.process_docs
