@@ -154,7 +154,7 @@ def test_options_of_a_wrong_type_are_refused_by_name(options, says):
 
 def test_a_horizon_is_raised_with_the_limit_and_part_of_the_level_was_kept_for_it():
     twins = np.clip(SCORES[1] + np.array([[0.05], [-0.05]]) * (-1.0) ** np.arange(80), 0.0, 1.0)
-    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=20)
+    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=20, seed=1)
     found = drive(ranker, of(twins))
     assert found.verdicts.looks.horizons == (20,) and found.level_spent == pytest.approx(0.9)
     ranker.change(max_items=40)

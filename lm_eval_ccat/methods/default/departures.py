@@ -45,6 +45,7 @@ _LEAST = 1e-12
 UNKNOWN = 1e6  # variance of a mean residual without draws
 _LEAST_EIGENVALUE = 1e-3  # of M, relative to its largest variance
 USUAL = (2.0, 0.0, 0.0)
+LEAST_SCALE = 1.4  # ``c`` with many models, of which replays show 0.6 to 1.1
 
 
 @dataclass(frozen=True)
@@ -257,8 +258,8 @@ def fit_scale(records: Floats, n_models: int) -> Floats:
     """``c, 0, 0`` where many models calibrate; parameters as `fit_components` has them.
 
     What many models do not show is no reason to doubt the next one: as more is seen of it, it
-    departs less. ``c`` is no less than usual, for a few odd models make it, which a sample of
-    them may lack. Models beyond all of the bank still have their level.
+    departs less. ``c`` is no less than `LEAST_SCALE`, for a few odd models make it, which a sample
+    of them may lack. Models beyond all of the bank still have their level.
     """
     _, at, count = np.unique(records[:, 0], return_inverse=True, return_counts=True)
     weight = np.append(n_models / len(count) / count[at], 2.0)
@@ -266,7 +267,7 @@ def fit_scale(records: Floats, n_models: int) -> Floats:
         (1.0 + 2.0 / n_models) * records[:, 1] / np.maximum(records[:, 5] * records[:, 2], _LEAST)
     )
     c = float(weight @ np.append(ratio, USUAL[0])) / float(weight.sum())
-    return np.array([max(c, USUAL[0]), 0.0, 0.0])
+    return np.array([max(c, LEAST_SCALE), 0.0, 0.0])
 
 
 def fit_noise(said: Floats, found: Floats) -> tuple[float, float]:

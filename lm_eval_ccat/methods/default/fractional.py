@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import exp, log
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, log_expit, logit
 
 from .basis import AbilityBasis
 from .beyond import Beyond
@@ -32,6 +33,7 @@ SMALLEST_WEIGHT = 2.5e-3  # mu (1 - mu) is not let below this: no item is ever f
 _MANY = 300
 _BANDWIDTH = 0.4  # of the noise of models at an ability, in standard deviations of ability
 FAR_SHARE, FAR_WIDTH = 0.4, 4.0  # of new models that are of another league; how far
+_GRID = 41  # abilities of a `Profile`
 _PRIOR_MODELS = 0.5  # that many models of usual noise stand beside the near ones
 
 
@@ -61,6 +63,24 @@ def packed(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
     """The stored entries of a symmetric matrix of size `n`: row, column, how often they count."""
     row, column = np.triu_indices(n)
     return row, column, np.where(row == column, 1.0, 2.0)
+
+
+class Profile(NamedTuple):
+    """Abilities on a grid, and what scores of models of each are like.
+
+    Attributes
+    ----------
+    x, mean, prior : ndarray of shape (n_grid,)
+        Abilities, mean expected scores over all items, log prior.
+    right, wrong : ndarray of shape (n_items, n_grid)
+        Log likelihood of a score of 1, and of 0.
+    """
+
+    x: Floats
+    mean: Floats
+    prior: Floats
+    right: Floats
+    wrong: Floats
 
 
 @dataclass(frozen=True)
@@ -189,6 +209,24 @@ class FractionalItems:
         low, high = float(self.abilities.min()), float(self.abilities.max())
         c, basis = self.coefficients, self.basis
         return Beyond(c, basis, low, -1.0), Beyond(c, basis, high, 1.0)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What scores say of abilities far from each other, factors averaged out."""
+        low, high = float(self.abilities.min()), float(self.abilities.max())
+        x = np.linspace(low - self.spread, high + self.spread, _GRID)
+        q = self.n_dimensions - 1
+        shrink = 1.0 / np.sqrt(1.0 + np.pi / 8.0 * (self.loadings**2).sum(axis=1))
+        mean, right, wrong = np.empty(_GRID), *np.empty((2, _GRID, self.n_items))
+        for g, one in enumerate(x.tolist()):
+            mu, _, kappa, _ = self.curves([one] + [0.0] * q, self.rows, self.noise)
+            eta = shrink * logit(np.clip(mu, 1e-9, 1.0 - 1e-9))
+            mean[g] = expit(eta).mean()
+            right[g], wrong[g] = log_expit(eta) / kappa, log_expit(-eta) / kappa
+        near, far = self.prior_sd, FAR_WIDTH * self.prior_sd
+        prior = (1.0 - FAR_SHARE) / near * np.exp(-0.5 * (x / near) ** 2)
+        prior += FAR_SHARE / far * np.exp(-0.5 * (x / far) ** 2)
+        return Profile(x, mean, np.log(prior), right.T.copy(), wrong.T.copy())
 
     def model_noise(self, x: float) -> float:
         """``s(x)``: noise of models of ability near `x` relative to the usual one."""

@@ -154,8 +154,9 @@ class Member:
         self.position = self._model.range.position(float(p.z[0]))
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
         known, sd = self._model.range, float(p.covariance[0, 0]) ** 0.5
-        self._unsure = OUTSIDE * known.outside(float(p.z[0]), sd)
-        self.v = p.open_after(self._chosen) + self._unsure
+        left = p.open_after(self._chosen)
+        self._unsure = OUTSIDE * known.outside(float(p.z[0]), sd) + max(p.elsewhere - left, 0.0)
+        self.v = left + self._unsure
         self.q = len(self.drawn)
         if self.q:
             self._measure()

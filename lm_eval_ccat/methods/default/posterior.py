@@ -65,6 +65,7 @@ class ScorePosterior:
         self._slopes = np.empty((items.n_dimensions, items.n_items))
         self._slopes[1:] = items.loadings.T
         self._slope: float | None = None
+        self._profile = items.profile.prior.copy()
         self.z = np.zeros(items.n_dimensions)
         self.covariance = np.diag(1.0 / self._prior)
         self._predict()
@@ -99,6 +100,8 @@ class ScorePosterior:
         self._rows = np.concatenate([self._rows, self.items.rows.take(at, 1)], 1)
         self._unseen[at] = 0.0
         self._score[at] = scores
+        profile, y = self.items.profile, np.array(scores)
+        self._profile += y.dot(profile.right[at]) + (1.0 - y).dot(profile.wrong[at])
         self._fit()
         self._predict()
 
@@ -139,6 +142,18 @@ class ScorePosterior:
         at = np.array(items, dtype=np.intp)
         along = self._gradient / max(self.n_items - len(self.seen), 1)
         return float(along.dot(solved(self._told_by(at) + np.diag(self._prior), along)))
+
+    @property
+    def elsewhere(self) -> float:
+        """Mean squared distance of mean expected scores from that at the mode, over all abilities.
+
+        The covariance is that of the mode alone: where scores fit a model of another ability nearly
+        as well (one that guesses and was lucky), it knows nothing of it.
+        """
+        profile = self.items.profile
+        weight = np.exp(self._profile - self._profile.max())
+        off = profile.mean - np.interp(self.z[0], profile.x, profile.mean)
+        return float(weight.dot(off * off) / weight.sum())
 
     def predictive_variances(self) -> Floats:
         """Variance that the score of each item is expected to have; shape (n_items,)."""

@@ -96,7 +96,7 @@ def groups(
     whole : bool, optional
         Or where that leaves half of the models in.
     names : sequence of str, optional
-        Of the models: tasks of one suite then replay the same ones of hundreds.
+        Of the models: tasks of one suite then replay the same ones of many.
     """
     order = np.argsort(-mean, kind="stable")
     n = len(order)
@@ -111,10 +111,10 @@ def groups(
             min(sets, key=len).extend(part)
     found = [np.array(sorted(s, key=lambda i: -mean[i]), dtype=np.intp) for s in sets if s]
     fifth = max(n // 5, 1)
-    if n - fifth >= 4 and n < MANY:
+    if n - fifth >= 4 and n <= _MOST_REPLAYED:
         found += [order[:fifth], order[-fifth:]]
     most = max(_MOST_REPLAYED // len(found), 2)
-    if n >= MANY:  # the best and the weakest of hundreds would be a sixth of those replayed
+    if n > _MOST_REPLAYED:  # the best and the weakest would be a sixth of those replayed
         called = names if names is not None else [*map(str, range(n))]
         some = sorted(range(n), key=lambda i: crc32(called[i].encode()))[:_MOST_REPLAYED]
         return [(g, g[np.isin(g, some)]) for g in found]

@@ -26,3 +26,31 @@ def test_a_fit_ends_at_an_ability_and_not_between_two():
             before = posterior.z.copy()
             posterior._fit()
             assert posterior.z == pytest.approx(before, abs=1e-3)
+
+
+def test_what_other_abilities_leave_open_is_their_sum():
+    """Half of the models guess, half know."""
+    rng = np.random.default_rng(1)
+    chance = np.where(np.arange(80)[:, None] < 40, 0.25, rng.uniform(0.6, 0.95, (80, 1)))
+    raw = (rng.random((80, 60)) < chance).astype(float)
+    items = model_of(
+        calibrate(ScoreTable.from_arrays(raw, [*map(str, range(80))]), factors=0)
+    ).items
+    seen, y = list(range(6)), np.array([1, 1, 0, 1, 0, 1.0])
+    posterior = ScorePosterior(items)
+    posterior.learn(seen, y.tolist())
+    # By the sum over a fine grid: prior of two normals, likelihood of each item's curve.
+    low, high = items.abilities.min(), items.abilities.max()
+    x = np.linspace(low - items.spread, high + items.spread, 2001)
+    near = items.prior_sd
+    weight = 0.6 / near * np.exp(-0.5 * (x / near) ** 2)
+    weight += 0.1 / near * np.exp(-0.5 * (x / (4.0 * near)) ** 2)
+    mean = np.empty(len(x))
+    for g, at in enumerate(x.tolist()):
+        mu, _, kappa, _ = items.curves([at], items.rows, items.noise)
+        mean[g] = mu.mean()
+        fit = y * np.log(mu[seen]) + (1.0 - y) * np.log(1.0 - mu[seen])
+        weight[g] *= np.exp((fit / kappa[seen]).sum())
+    off = mean - items.expected(posterior.z).mean()
+    want = weight @ off**2 / weight.sum()
+    assert posterior.elsewhere == pytest.approx(want, rel=0.1)
