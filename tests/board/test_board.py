@@ -47,7 +47,7 @@ def test_newcomers_stand_where_their_full_results_would(world, board):
     assert [one.row.model for one in found.placed] == sorted(
         (one.row.model for one in found.placed), key=truth.__getitem__, reverse=True
     )
-    assert found.headline == "m10 is the best of 8."
+    assert found.headline == "2 models may be the best of 8."  # six calibration models
     for one in found.placed:
         row = one.row
         assert row.low <= truth[row.model] <= row.high
@@ -228,7 +228,8 @@ def test_an_interrupted_place_goes_on(world, board, monkeypatch):
 def test_banks_of_one_lineage_are_compared(world, board, tmp_path):
     bank = board.banks[TASK]
     more = ScoreTable.read(world.scores(tmp_path / "more.parquet", ["m09", "m11"]))
-    SuiteBank({TASK: update(bank, more)}).save(tmp_path / "updated")
+    old = ScoreTable.read(world.scores(tmp_path / "old.parquet", list(bank.models)))
+    SuiteBank({TASK: update(bank, more, old)}).save(tmp_path / "updated")
     init(board.path, tmp_path / "updated")
     now = Board(board.path)
     assert not standing(now).apart and {v for v in verdicts(now).values()} == {"sound"}
