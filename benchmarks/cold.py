@@ -6,8 +6,8 @@
 ten systems each, without the four that are ranked; by chrF and BLEU. `metrics`: one metric of
 REALSumm's summaries is new, three others of the same answers are donors. The four new systems of a
 hold-out set are ranked together at 10, 20 and 50 items and looked at once. Beside the
-borrowed banks stand random items with the t-test (`random`), banks of own runs alone (`bank of 2`,
-`of 8`), and banks whose donors' documents are shuffled, all in the same way (`shuffled`, without
+borrowed banks stand random items with the t-test (`random`), banks of own runs alone (`bank of 2`
+to `of 8`), and banks whose donors' documents are shuffled, all in the same way (`shuffled`, without
 own runs: with own runs such donors are refused). RMSE is relative to what the mean of random items
 has in expectation over all draws, a mean over tables with its standard error over tables.
 """
@@ -87,7 +87,7 @@ def banks(
         yield f"borrow {k}", borrow(donors, target.select(rest[:k]) if k else None)
     if 0 in own:
         yield "shuffled", borrow({name: shuffled(table) for name, table in donors.items()})
-    for k in (2, 8):
+    for k in (2, 4, 6, 8):
         if len(rest) >= k:
             yield f"bank of {k}", calibrate(target.select(rest[:k]))
 
