@@ -21,9 +21,9 @@ from lm_eval_ccat.live.spec import Spec
 OTHER_PAGES = sorted(
     p.relative_to(DOCS).as_posix()
     for p in DOCS.rglob("*.md")
-    if p.name != "tutorial.md" and any(b.language not in SHOWN for b in blocks(p))
+    if p.name not in ("index.md", "tutorial.md") and any(b.language not in SHOWN for b in blocks(p))
 )
-#: The tutorial and these run by default; the others take minutes together.
+#: The tutorial, the home page and these run by default; the others take minutes together.
 QUICK = {"howto/python.md"}
 
 
