@@ -46,6 +46,22 @@ def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(
     assert all({"request_id", "model", "fingerprint", "sent"} <= set(one) for one in served)
 
 
+def test_answers_cut_short_of_one_model_decide_nothing_unless_that_is_accepted(
+    bench: Bench,
+) -> None:
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("truncate",) if model == "m11" else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        config = bench.config(server.url, THREE, max_items=30)
+        for accepted in (False, True):
+            content = rank(config, accept_change=accepted).content
+            assert any("100% of those of m11" in warning for warning in content["warnings"])
+            decisions = {(p["a"], p["b"]): p["decision"] for p in content["pairwise"]}
+            assert ("decided" in {d for p, d in decisions.items() if "m11" in p}) is accepted
+            assert decisions.get(("m05", "m01"), decisions.get(("m01", "m05"))) == "decided"
+
+
 def test_a_run_of_one_model_tells_it_too(bench: Bench, capsys: pytest.CaptureFixture) -> None:
     with CompletionsServer(bench.outputs, says=swapped) as server:
         arguments = {"model": "m11", "base_url": server.url, "tokenizer_backend": "none"}
