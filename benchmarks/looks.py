@@ -238,7 +238,7 @@ def field_of(tables: Any, data: Path, fold: int, method: str) -> Field:
     order = np.random.default_rng([fold, 5]).permutation(len(common))
     banks, scores = {}, {}
     for (file, metric), table in zip(tables, read):
-        unit = np.array(table.unit)
+        unit = np.array(table.scores)
         whole = np.flatnonzero(np.isfinite(unit).all(axis=0))[: N_ITEMS // len(tables)]
         y = unit[[table.models.index(m) for m in common]][:, whole]
         rest = np.sort(order[HELD:])

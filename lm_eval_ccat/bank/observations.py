@@ -59,7 +59,7 @@ class Observation:
         if p is not None and (len(p) != n or not (np.isnan(p) | ((p > 0.0) & (p <= 1.0))).all()):
             raise ValueError(f"{where}: a probability is not in (0, 1]")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values; items are left out where they are all of the bank in its order."""
         p = self.probabilities
         return {

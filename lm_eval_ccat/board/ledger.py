@@ -130,7 +130,7 @@ class Row:
         """Documents of the benchmark that was run, of all tasks."""
         return sum(one.documents for one in self.tasks.values())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values."""
         return asdict(self)
 

@@ -106,7 +106,7 @@ def shown_items(rows: Iterable[Row]) -> dict[str, dict[Any, int]]:
 # -- files ----------------------------------------------------------------------------------------
 
 
-def _content(board: Board, found: Standing) -> dict[str, Any]:
+def _content(board: Board, found: Standing) -> dict[str, object]:
     return {
         "format": FORMAT,
         "version": VERSION,

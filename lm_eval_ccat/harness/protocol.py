@@ -124,7 +124,7 @@ class Evaluation:
             log_samples=self.arguments["log_samples"],
         )
 
-    def conduct(self, selector: Selector) -> dict[str, Any]:
+    def conduct(self, selector: Selector) -> dict[str, object]:
         """Make the four calls; the harness's results."""
         selector.start(self)
         while items := selector.next():
@@ -132,7 +132,7 @@ class Evaluation:
         return self.results(selector.finish())
 
 
-def install(evaluate: Callable[[Evaluation], dict[str, Any] | None]) -> None:
+def install(evaluate: Callable[[Evaluation], Mapping[str, object] | None]) -> None:
     """Have the harness's evaluations pass by a function; doing so again changes nothing.
 
     Parameters

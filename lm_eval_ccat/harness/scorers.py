@@ -21,7 +21,7 @@ from .judge.active import VARIABLE, active_judge
 KEY = "ccat_scorer"
 
 
-def scorer_of(metric: str) -> dict[str, Any] | None:
+def scorer_of(metric: str) -> dict[str, object] | None:
     """What a metric is computed by, as this process is set up; None where its name says it all.
 
     Examples
@@ -46,7 +46,7 @@ def scorer_of(metric: str) -> dict[str, Any] | None:
     return None
 
 
-def scorers(metrics: Iterable[str]) -> dict[str, dict[str, Any]]:
+def scorers(metrics: Iterable[str]) -> dict[str, dict[str, object]]:
     """The scorers of several metrics, those without one left out."""
     each = {metric: scorer_of(metric) for metric in metrics}
     return {metric: scorer for metric, scorer in each.items() if scorer is not None}

@@ -98,7 +98,7 @@ class Served:
             sent={k: v for k, v in (body or {}).items() if k not in _ASKED},
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """What of it is worth keeping, as JSON values; no key for what the server did not say."""
         kept = {k: v for k, v in asdict(self).items() if k not in ("usage", "pause") and v}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()}

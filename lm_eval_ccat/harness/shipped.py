@@ -35,7 +35,7 @@ def with_shipped_tasks(folders: Sequence[str]) -> list[str]:
     return [str(shipped), *others]
 
 
-def task_file(name: str, include_path: Any = None) -> tuple[dict[str, Any], Path]:
+def task_file(name: str, include_path: Any = None) -> tuple[dict[str, object], Path]:
     """A task's configuration, functions as text, and its YAML file; no documents are loaded.
 
     Raises

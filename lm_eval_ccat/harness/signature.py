@@ -41,7 +41,7 @@ def signed(
     return "|".join(parts)
 
 
-def scorer_of_run(header: Mapping[str, Any]) -> dict[str, Any] | None:
+def scorer_of_run(header: Mapping[str, Any]) -> dict[str, object] | None:
     """What computed the metric of a ranking, from its journal's header."""
     task = header.get("task") or {}
     scorer = ((task.get("settings") or {}).get("scorer") or {}).get(task.get("metric"))

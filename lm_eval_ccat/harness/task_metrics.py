@@ -15,7 +15,7 @@ from . import internals
 _LOOKED_AT = 20  # documents
 
 
-def metric_config(task: Any) -> dict[str, Any]:
+def metric_config(task: Any) -> dict[str, object]:
     """A task's configuration, with the aggregations and scoring that a task class keeps in code.
 
     Parameters

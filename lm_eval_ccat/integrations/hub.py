@@ -143,7 +143,7 @@ def _parts(name: str) -> tuple[str, str | None]:
 
 
 @contextmanager
-def _hub(failure: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+def _hub(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
     """The hub's library and where data sets lie; what it refuses becomes `failure` and why."""
     try:
         import huggingface_hub

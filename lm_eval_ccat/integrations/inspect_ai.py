@@ -163,7 +163,7 @@ class AdaptiveStopping:
             ranker.impose([(MODEL, id, drawn)])
         return None
 
-    async def complete_sample(self, id: str | int, epoch: int, scores: dict[str, Any]) -> None:
+    async def complete_sample(self, id: str | int, epoch: int, scores: dict[str, object]) -> None:
         """Take in the scores of one epoch of a sample; the mean over its epochs is its score."""
         ranker = self._running()
         self._ended[id] += 1
@@ -177,7 +177,7 @@ class AdaptiveStopping:
         else:
             ranker.fail(MODEL, id, "no score")
 
-    async def complete_task(self) -> dict[str, Any]:
+    async def complete_task(self) -> dict[str, object]:
         """The estimate of the full mean, for the log."""
         found = self.result()
         low, high = found.interval(MODEL)

@@ -32,7 +32,7 @@ log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user s
 
 
 #: As `lm_eval.simple_evaluate` returns them.
-Results = dict[str, Any]
+Results = dict[str, object]
 
 
 @dataclass
@@ -42,7 +42,7 @@ class _Call:
     options: Adaptive
     num_fewshot: int | None = None
     observer: Observer | None = None
-    blocks: dict[str, Any] = field(default_factory=dict)
+    blocks: dict[str, object] = field(default_factory=dict)
 
 
 _CURRENT: ContextVar[_Call | None] = ContextVar("adaptive_call", default=None)

@@ -113,7 +113,7 @@ class RayModel(HarnessModel):
         for warning in warnings:
             self._warn(warning)
 
-    def _find_place(self) -> dict[str, Any]:
+    def _find_place(self) -> dict[str, object]:
         """Reserve what the actor asks for, and wait for it as long as a model may be away."""
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy

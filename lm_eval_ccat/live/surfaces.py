@@ -117,7 +117,7 @@ class Keywords(TypedDict, total=False):
 
 
 #: What a starting configuration shows of the options that are not set, with an example.
-STARTER: dict[str, Any] = {
+STARTER: dict[str, object] = {
     "tasks": "gsm8k", "bank": "my_task.bank.json", "metrics": ["exact_match"],
     "budget": {"items": 200}, "max_items": 100, "min_difference": 0.01, "confidence": 0.95,
     "stop": "top 3", "harness": {"num_fewshot": 0},
@@ -186,7 +186,7 @@ def add_flags(parser: Any, command: str) -> None:
 
 
 def _add_flag(parser: Any, flags: list[str], dest: str, kind: Kind, help: str) -> None:
-    about: dict[str, Any] = {"metavar": kind.shown, "type": kind.typed}
+    about: dict[str, object] = {"metavar": kind.shown, "type": kind.typed}
     if kind.switch:
         about = {"action": "store_const", "const": True}
     elif kind.many:

@@ -160,7 +160,7 @@ class Scale:
         """Map a standard error in [0, 1] units to raw units."""
         return np.asarray(se, dtype=np.float64) * self.span
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values from which `from_dict` rebuilds the scale."""
         return {
             "low": self.low,

@@ -18,7 +18,7 @@ _NUMBER = (int, float, np.integer, np.floating)
 _WHOLE = (int, np.integer)
 
 
-def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
+def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, object]:
     """The options of a method that are given; what it does not take is an error."""
     given = {k: v for k, v in options.items() if v is not None}
     method.check_options(given, method.policy_options)

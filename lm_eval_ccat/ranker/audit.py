@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +78,7 @@ class AuditResult:
         """False where the model's scores are far from what the bank expects of any model."""
         return not self.misfit_p < MISFIT_P
 
-    def to_dict(self, scale: Scale) -> dict[str, Any]:
+    def to_dict(self, scale: Scale) -> dict[str, object]:
         """JSON values, scores on the metric's own scale."""
         known = self.agrees is not None
         return {

@@ -106,7 +106,7 @@ class Difference:
             low, high, float(verdicts.better[1, 0]), verdict, more,
         )  # fmt: skip
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values."""
         return asdict(self)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 _SHOWN = 6  # models of a long tie that are named in words
 
@@ -60,7 +59,7 @@ class Place:
             words.append(f"tied with {', '.join(near)}" + (f" and {more:,} more" if more else ""))
         return ", ".join(words)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values."""
         return {
             "rank": self.rank,

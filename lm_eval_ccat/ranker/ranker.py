@@ -174,7 +174,7 @@ class Ranker:
         usual = 10 if len(contents.tasks) == 1 else 5
         ahead = usual if warmup is None else whole(warmup, "warmup", 0)
         near = float(min_difference) / contents.scale.span
-        given: dict[str, dict[str, Any]] = {}
+        given: dict[str, dict[str, object]] = {}
 
         def policy_of(outcome: Outcome, leader: Outcome, n_models: int) -> Policy:
             chosen = method_of(outcome.bank)

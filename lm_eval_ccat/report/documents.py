@@ -23,7 +23,7 @@ def documents(
     models: Sequence[str],
     expected: Mapping[str, NDArray[np.float64]] | None,
     most: int | None = None,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """The documents that were put to a model, those that weighed most in the decisions first.
 
     Parameters
@@ -56,7 +56,7 @@ def documents(
     made = []
     for doc in chosen:
         prompt, target = _both(run, doc) if doc in run.sources else ("", "")
-        entry: dict[str, Any] = {
+        entry: dict[str, object] = {
             "id": visible(item_text(doc)),
             "s": round(spread[doc], 4),
             "w": round(100.0 * weight[doc], 3),

@@ -45,7 +45,7 @@ def parts(result: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"columns": columns, "rows": rows, "only": {kind for kind, _, _ in found} == {"metric"}}
 
 
-def _cell(block: Mapping[str, Any], model: str) -> dict[str, Any] | None:
+def _cell(block: Mapping[str, Any], model: str) -> dict[str, object] | None:
     one = block["models"].get(model)
     if one is None or not one["n_items"]:
         return None

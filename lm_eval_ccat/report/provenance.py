@@ -34,12 +34,12 @@ SELF_CHECK_WORDS = {
 }
 
 
-def banks_of(run: Run) -> list[dict[str, Any]]:
+def banks_of(run: Run) -> list[dict[str, object]]:
     """Provenance and self-check of the bank, or of each of several; [] where they are gone."""
     return [_bank_facts(task, bank) for task, bank in run.each_bank()]
 
 
-def _bank_facts(task: str, bank: ItemBank) -> dict[str, Any]:
+def _bank_facts(task: str, bank: ItemBank) -> dict[str, object]:
     return {
         "task": task,
         "hash": bank.short_hash,

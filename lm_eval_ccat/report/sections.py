@@ -22,7 +22,7 @@ def _always(content: Mapping[str, Any]) -> bool:
     return True
 
 
-def _nothing(run: Run) -> dict[str, Any]:
+def _nothing(run: Run) -> dict[str, object]:
     return {}
 
 
@@ -48,7 +48,7 @@ class Section:
     name: str
     title: str
     text: str = ""
-    content: Callable[[Run], dict[str, Any]] = _nothing
+    content: Callable[[Run], dict[str, object]] = _nothing
     shown: Callable[[Mapping[str, Any]], bool] = _always
 
 
@@ -68,7 +68,7 @@ _OWN = (
 SECTIONS = Plugins("report section", Section, lambda: {s.name: s for s in _OWN})
 
 
-def sections_of(run: Run, content: Mapping[str, Any]) -> list[tuple[Section, dict[str, Any]]]:
+def sections_of(run: Run, content: Mapping[str, Any]) -> list[tuple[Section, dict[str, object]]]:
     """The sections that a run has, each with its own content, in the page's order."""
     found = [SECTIONS.get(name) for name in SECTIONS.names()]
     return [(section, section.content(run)) for section in found if section.shown(content)]

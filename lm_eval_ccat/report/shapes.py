@@ -48,7 +48,7 @@ def band(xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> st
     return f"M{there}L{back}Z"
 
 
-def ticks(scale: Axis, down: bool = False) -> list[dict[str, Any]]:
+def ticks(scale: Axis, down: bool = False) -> list[dict[str, object]]:
     """Ticks of an axis with their place; `down` for a vertical axis, whose 0 is at the top."""
     return [
         {"at": round(100.0 - scale.place(t), 3) if down else scale.place(t), "label": label}

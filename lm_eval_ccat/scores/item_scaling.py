@@ -137,7 +137,7 @@ class ItemScaling:
     def _position(self) -> dict[Any, int]:
         return {doc_id: n for n, doc_id in enumerate(self.doc_ids)}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values, as a bank of scaled scores keeps them among its constants."""
         return {
             "metric": self.metric,

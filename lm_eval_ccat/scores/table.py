@@ -356,11 +356,6 @@ class ScoreTable:
         """Scores on [0, 1], higher is better; shape (n_rows, n_items), NaN where missing."""
         return self.scale.normalise(self.raw)
 
-    @property
-    def unit(self) -> Floats:
-        """The older name of `scores`."""
-        return self.scores
-
     @cached_property
     def models(self) -> tuple[str, ...]:
         """Model names in order of first appearance."""

@@ -169,7 +169,7 @@ class Stage:
             budget = level * sum(prices.values()) * float(units.mean())
         run = self._begun(method, seed, level, budget)
         if method.drives_ranker:
-            own: dict[str, Any] = {"budget": budget}
+            own: dict[str, object] = {"budget": budget}
             if method.kind == "fixed":
                 kept = sum(int(b.kept.sum()) for b in self.banks[method.bank_key].values())
                 most = kept if length is None else max(length, 1)
@@ -331,7 +331,7 @@ class Stage:
 
     def _begun(
         self, method: Method, seed: int, level: float | None = None, budget: float | None = None
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Which run an outcome is of, and since when it goes on."""
         return {
             "method": method.name,

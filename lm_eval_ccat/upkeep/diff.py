@@ -43,7 +43,7 @@ class BankDiff:
         moved = any(p["largest_change"] for p in self.parameters.values())
         return not (self.fields or any(self.lists.values()) or moved)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values."""
         return {
             "same": self.same,
@@ -88,9 +88,9 @@ class SuiteDiff:
         """Whether nothing differs."""
         return not (self.added or self.removed) and all(d.same for d in self.banks.values())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values."""
-        tasks: dict[str, dict[str, Any]] = {}
+        tasks: dict[str, dict[str, object]] = {}
         for (task, outcome), one in self.banks.items():
             tasks.setdefault(task, {})[outcome] = one.to_dict()
         return {
@@ -193,8 +193,8 @@ def _parameters(
     return out
 
 
-def _flat(value: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    out: dict[str, Any] = {}
+def _flat(value: Mapping[str, Any], prefix: str) -> dict[str, object]:
+    out: dict[str, object] = {}
     for key, item in value.items():
         name = f"{prefix}.{key}"
         if isinstance(item, Mapping) and item:

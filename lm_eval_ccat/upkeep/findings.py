@@ -31,9 +31,9 @@ class Finding:
     level: str
     message: str
     items: tuple[Any, ...] = ()
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, object] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values."""
         return {
             "kind": self.kind,

@@ -149,7 +149,7 @@ def test_known_models_count_where_they_have_every_task(
     table = ScoreTable.read(tmp_path / "known.parquet")
     lines = ["model,task,doc_id,metric,score"]
     for name in NAMES:
-        for model, row in zip(table.models, table.unit):
+        for model, row in zip(table.models, table.scores):
             if model == table.models[0] and name == "third":
                 continue  # one lacks a task
             lines += [f"{model},{name},{i},share,{x}" for i, x in enumerate(row)]
@@ -160,7 +160,7 @@ def test_known_models_count_where_they_have_every_task(
     content = json.loads(capsys.readouterr().out)
     known = {m for m, block in content["models"].items() if block["known"]}
     assert known == set(table.models[1:])
-    truth = dict(zip(table.models, table.unit.mean(axis=1)))
+    truth = dict(zip(table.models, table.scores.mean(axis=1)))
     for model in known:  # thrice the same scores
         assert content["models"][model]["estimate"] == pytest.approx(truth[model])
     assert content["models"]["m11"]["place"]["models"] == len(MODELS) + len(known)

@@ -93,8 +93,8 @@ def table_of(name: str, data: Path | None) -> tuple[ScoreTable, dict[str, Any]]:
     else:
         assert data is not None
         found = ScoreTable.read(data / f"{file}.parquet", metric=metric)
-        whole = np.isfinite(found.unit).all(axis=0)
-        unit = np.array(found.unit)[:, np.flatnonzero(whole)[:N_ITEMS]]
+        whole = np.isfinite(found.scores).all(axis=0)
+        unit = np.array(found.scores)[:, np.flatnonzero(whole)[:N_ITEMS]]
         order = np.argsort(unit.mean(axis=1), kind="stable")
         unit = unit[order]
         tested = np.array([0.35, 0.5, 0.6, 0.9]) * (len(unit) - 1)

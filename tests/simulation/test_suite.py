@@ -34,7 +34,7 @@ def test_the_truth_is_the_weighted_mean_and_the_budget_holds(weights):
     )
     shares = [50 / 140, 90 / 140] if weights == "documents" else [0.5, 0.5]
     assert list(found.settings["weights"].values()) == pytest.approx(shares)
-    mean = sum(w * np.mean(t.unit, axis=1) for w, t in zip(shares, given.values()))
+    mean = sum(w * np.mean(t.scores, axis=1) for w, t in zip(shares, given.values()))
     truth = dict(zip(given["a"].models, mean))
     for one in found.outcomes:
         assert one.cost <= one.budget * (1 + 1e-9) or one.method == "random"
@@ -80,7 +80,7 @@ def test_what_cannot_be_replayed_is_refused(change, says):
 def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
     lines = ["model,task,doc_id,metric,score"]
     for task, table in tables().items():
-        for model, row in zip(table.models, table.unit):
+        for model, row in zip(table.models, table.scores):
             lines += [f"{model},{task},{i},acc,{x}" for i, x in enumerate(row)]
     (tmp_path / "s.csv").write_text("\n".join(lines))
     arguments = ["simulate", "--scores", str(tmp_path / "s.csv"), "--folds", "2"]
@@ -98,8 +98,8 @@ def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
 def test_weights_of_ones_own_make_the_order():
     """Who is best in one task is worst in the other; all items are asked."""
     one = tables(n_models=6)["a"]
-    several = {"a": one, "b": ScoreTable.from_arrays(1.0 - one.unit, one.models, metric="acc")}
-    best_first = tuple(one.models[i] for i in np.argsort(-one.unit.mean(axis=1)))
+    several = {"a": one, "b": ScoreTable.from_arrays(1.0 - one.scores, one.models, metric="acc")}
+    best_first = tuple(one.models[i] for i in np.argsort(-one.scores.mean(axis=1)))
     how = dict(holdout=6, folds=1, items_per_model=100, prices=PRICES, processes=1)
     for share, order in ((0.9, best_first), (0.1, best_first[::-1])):
         weights = {"a": share, "b": 1.0 - share}

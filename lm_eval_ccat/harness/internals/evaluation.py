@@ -90,14 +90,14 @@ def stock_simple_evaluate(**arguments: Any) -> Any:
 
 def bind_evaluate(
     function: Evaluate, arguments: Iterable[Any], named: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """All arguments of a call of `evaluate` by name, defaults included."""
     bound = inspect.signature(function).bind(*arguments, **named)
     bound.apply_defaults()
     return dict(bound.arguments)
 
 
-def split_task_dict(task_dict: Mapping[Any, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_task_dict(task_dict: Mapping[Any, Any]) -> tuple[dict[str, object], dict[str, object]]:
     """(groups, tasks) of what `evaluate` is given, in its new or its old form."""
     if "tasks" in task_dict:
         return dict(task_dict.get("groups") or {}), dict(task_dict["tasks"])
@@ -151,7 +151,7 @@ def new_accumulator() -> Any:
     return resolve("lm_eval.evaluator_utils:EvalAcc|_EvalAcc")()
 
 
-def to_results(accumulator: Any, lm: Any, log_samples: bool) -> dict[str, Any]:
+def to_results(accumulator: Any, lm: Any, log_samples: bool) -> dict[str, object]:
     """The harness-shaped results of an accumulator."""
     samples = None
     if log_samples:
@@ -218,6 +218,6 @@ def set_up_logging() -> None:
     hush()
 
 
-def config_file(path: str) -> dict[str, Any]:
+def config_file(path: str) -> dict[str, object]:
     """A YAML file given to the harness's ``--config``."""
     return dict(resolve("lm_eval.config.evaluate_config:EvaluatorConfig").load_yaml_config(path))

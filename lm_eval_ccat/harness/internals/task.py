@@ -127,7 +127,7 @@ def filter_names(task: Any) -> list[str]:
     return [str(pipeline.name) for pipeline in pipelines(task)]
 
 
-def aggregations(task: Any) -> dict[str, Any]:
+def aggregations(task: Any) -> dict[str, object]:
     """How the task aggregates each metric it declares."""
     return dict(task.aggregation())
 
@@ -153,7 +153,7 @@ def scores_by_itself(task: Any) -> bool:
     return not stock or callable(task.get_config("process_results"))
 
 
-def metric_functions(task: Any) -> dict[str, Any]:
+def metric_functions(task: Any) -> dict[str, object]:
     """What computes each metric of the stock scoring; None where it could not be loaded."""
     functions = getattr(task, "_metric_fn_list", None)
     if functions is not None:
@@ -192,11 +192,11 @@ def apply_filters(task: Any, instances: Sequence[Any]) -> None:
 
 def sample_row(
     task: Any, doc_id: int, document: Any, group: Sequence[Any], filter: str, doc_hash: str
-) -> tuple[dict[str, Any], Mapping[str, Any]]:
+) -> tuple[dict[str, object], Mapping[str, Any]]:
     """The row that the harness logs for a document under one filter, and what the task reports."""
     filtered = [instance.filtered_resps[filter] for instance in group]
     [pipeline] = [p for p in pipelines(task) if p.name == filter]
-    repeated: dict[str, Any] = {}
+    repeated: dict[str, object] = {}
     if hasattr(pipeline, "score_instances"):
         documents = {doc_id: list(group)}
         scored = task._try_process_results(documents, filter) or pipeline.score_instances(documents)

@@ -161,7 +161,7 @@ class HarnessJudge:
             "runs, or raise `retries`"
         )
 
-    def _body(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def _body(self, payload: Mapping[str, Any]) -> dict[str, object]:
         settings, body = self._settings, dict(payload)
         if settings.temperature is None or "temperature" in self._refused:
             body.pop("temperature", None)
@@ -193,7 +193,7 @@ class HarnessJudge:
         return False
 
 
-def _model_of(settings: JudgeSettings) -> tuple[str, dict[str, Any]]:
+def _model_of(settings: JudgeSettings) -> tuple[str, dict[str, object]]:
     """Type and arguments of the harness's model that a judge's settings ask for."""
     if settings.base_url is None:
         return str(settings.lm), dict(settings.lm_args)

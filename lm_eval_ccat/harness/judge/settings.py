@@ -16,7 +16,7 @@ from .rating import HIGHEST, LOWEST
 
 REDUCERS = ("mean", "median", "majority", "mode")
 #: Rubrics that come with the package, and how their grades are read.
-SHIPPED_PROMPTS: dict[str, dict[str, Any]] = {
+SHIPPED_PROMPTS: dict[str, dict[str, object]] = {
     "truthfulness": {},
     "correctness": {
         "grade_pattern": r"GRADE\s*:\s*([CPI])\b",
@@ -96,12 +96,12 @@ class JudgeSettings:
     base_url: str | None = None
     api_key_env: str | None = None
     lm: str | None = None
-    lm_args: dict[str, Any] = field(default_factory=dict)
+    lm_args: dict[str, object] = field(default_factory=dict)
     apply_chat_template: bool = False
     prompt: Path = SHIPPED_PROMPT
     temperature: float | None = 0.0
     max_tokens: int | None = 512
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, object] = field(default_factory=dict)
     timeout: float = 60.0
     retries: int = 4
     attempts: int = 3

@@ -8,6 +8,7 @@ add is bend, and shrinking them to nothing leaves the ordinary two-parameter cur
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import mul
@@ -112,7 +113,7 @@ class AbilityBasis:
         *first, but_one, last = self.knots.tolist()
         return first, last, but_one, *self.line.tolist(), self.turn.T.tolist()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values."""
         return {
             "knots": self.knots.tolist(),
@@ -121,7 +122,7 @@ class AbilityBasis:
         }
 
     @classmethod
-    def from_dict(cls, d: dict[str, Any]) -> AbilityBasis:
+    def from_dict(cls, d: Mapping[str, object]) -> AbilityBasis:
         """The inverse of `to_dict`.
 
         Raises

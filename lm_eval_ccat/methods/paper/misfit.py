@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +90,7 @@ def calibrated(table: ScoreTable, *, rescale: str = "range") -> Fitted:
     return replace(fitted, constants={**fitted.constants, "misfit": found})
 
 
-def measured(table: ScoreTable, rescale: str) -> dict[str, Any] | None:
+def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     """The misfit of models left out, as a bank keeps it; None where there are too few models.
 
     The factor of single models makes 90% intervals hold for 90% of them: a model that is unlike all

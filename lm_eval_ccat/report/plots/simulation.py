@@ -22,7 +22,7 @@ FIRST = ("default", "paper", "common", "static", "limit", "fixed", "random")
 BAND = 0.95
 
 
-def read_simulation(path: str | Path) -> dict[str, Any]:
+def read_simulation(path: str | Path) -> dict[str, object]:
     """Read a file of ``simulate --json``.
 
     Raises
@@ -39,7 +39,7 @@ def read_simulation(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def curves(contents: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def curves(contents: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, object]]]:
     """Each method's summaries, by items per model; several replays are pooled into one curve."""
     points: dict[str, list[dict[str, Any]]] = {}
     for one in contents:

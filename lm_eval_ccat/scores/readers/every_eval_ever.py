@@ -9,7 +9,7 @@ and where its scores lie. Schemas: https://github.com/evaleval/every_eval_ever, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +64,9 @@ def rows(log: Path, notes: list[str]) -> Iterator[Row]:
         notes.append(f"{log}: {broken} lines are not instance-level records and were left out")
 
 
-def _results(file: Path) -> dict[Any, dict[str, Any]]:
+def _results(file: Path) -> dict[Any, dict[str, object]]:
     """The metrics of the results files beside the records, by result's id and by name."""
-    known: dict[Any, dict[str, Any]] = {}
+    known: dict[Any, dict[str, object]] = {}
     for beside in sorted(file.parent.glob("*.json")):
         if not file.stem.startswith(beside.stem):
             continue
@@ -83,7 +83,7 @@ def _results(file: Path) -> dict[Any, dict[str, Any]]:
     return known
 
 
-def _scale(metric: dict[str, Any]) -> Scale | None:
+def _scale(metric: Mapping[str, object]) -> Scale | None:
     low, high = metric.get("min_score"), metric.get("max_score")
     if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
         return None

@@ -80,7 +80,7 @@ def rows(log: Path, notes: list[str]) -> list[Row]:
     ]
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object(value: Any) -> dict[str, object]:
     if isinstance(value, str):
         try:
             value = ast.literal_eval(value)

@@ -365,7 +365,7 @@ def write(scores: RawScores, path: Path) -> None:
         return pa.array([value]).take(pa.array(np.zeros(n, dtype=np.int64)))
 
     scale = scores.scale
-    columns: dict[str, Any] = {
+    columns: dict[str, object] = {
         "model": pa.array(scores.models).take(pa.array(r)),
         "config": pa.array(scores.configs).take(pa.array(r)),
         "doc_id": pa.array(scores.doc_ids).take(pa.array(i)),

@@ -70,7 +70,7 @@ class RawScores:
     task: str | None = None
     filter: str | None = None
     doc_hashes: Sequence[str | None] | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()

@@ -218,7 +218,7 @@ def test_items_alike_for_all_of_the_bank_may_differ_for_a_new_model():
 def test_the_sample_of_a_model_outlives_what_was_given_back():
     """An item given back, and one asked again later, count where they were asked."""
     table = world(7)
-    bank, y = calibrate(table.without(["m3"])), table.select(["m3"]).unit[0]
+    bank, y = calibrate(table.without(["m3"])), table.select(["m3"]).scores[0]
     ranker = Ranker(bank, {"m3": 1.0}, max_items=40, stop_when_decided=False)
     n = 0
     while not ranker.done:

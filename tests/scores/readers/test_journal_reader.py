@@ -45,11 +45,13 @@ def test_only_who_asks_for_partial_runs_gets_the_scores(tmp_path):
 
 
 def test_bank_update_takes_a_run_directory_and_dates_the_bank(tmp_path, capsys):
-    bank = calibrate(example_table().without(["m02", "m09"]), "default")
-    bank.save(tmp_path / "b.bank.json")
+    known = example_table().without(["m02", "m09"])
+    known.write(tmp_path / "known.parquet")
+    calibrate(known, "default").save(tmp_path / "b.bank.json")
     run = write_journal(tmp_path / "run", ["m02", "m09"], docs=range(0, 40, 3))
     out = tmp_path / "new.bank.json"
     arguments = ["bank", "update", str(tmp_path / "b.bank.json"), "--scores", str(run)]
+    arguments += ["--calibrated_on", str(tmp_path / "known.parquet")]
     assert main([*arguments, "-o", str(out)]) == 0
     new = ItemBank.load(out)
     assert {"m02", "m09"} <= set(new.models) and new.made

@@ -59,7 +59,7 @@ class Run:
         return entry.get(self.task) if isinstance(entry, dict) else None
 
     @property
-    def generation(self) -> dict[str, Any]:
+    def generation(self) -> dict[str, object]:
         """Generation settings of the task in this run; empty where the task generates nothing."""
         config = self.of_task("configs")
         settings = config.get("generation_kwargs") if isinstance(config, dict) else None
@@ -188,7 +188,7 @@ def _results_beside(samples: Path, date: str) -> Path | None:
     return None
 
 
-def read_results(path: Path) -> dict[str, Any]:
+def read_results(path: Path) -> dict[str, object]:
     """Read one results file.
 
     Raises
@@ -209,7 +209,7 @@ def read_results(path: Path) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _results_of(path: Path, changed: int) -> dict[str, Any]:
+def _results_of(path: Path, changed: int) -> dict[str, object]:
     """As `read_results`, once: every task of a run has its samples beside the same file."""
     return read_results(path)
 
@@ -291,7 +291,7 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
     runs, warnings = [], []
     alone: list[Path] = []
     for samples, _, date in chosen:
-        results: dict[str, Any] = {}
+        results: dict[str, object] = {}
         beside = _results_beside(samples, date)
         if beside is None:
             alone.append(samples)

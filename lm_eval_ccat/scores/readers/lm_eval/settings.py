@@ -125,7 +125,7 @@ def config_labels(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def shared_settings(runs: Sequence[Run]) -> dict[str, Any]:
+def shared_settings(runs: Sequence[Run]) -> dict[str, object]:
     """Return the settings all runs have in common.
 
     A setting in which they differ is left out, and named under ``"differing"``. For
