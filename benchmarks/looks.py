@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -197,7 +197,7 @@ def near(field: Field, rng: np.random.Generator, **options: Any) -> Seen:
 
 
 def failing(field: Field, rng: np.random.Generator, **options: Any) -> Seen:
-    """Answers that fail, at random or the more the lower the score."""
+    """Answers that fail, at random or the more the lower the score; of equal models only one's."""
     seen: Seen = defaultdict(list)
     task = next(iter(field.scores))
     for part in FAILED:
@@ -207,16 +207,25 @@ def failing(field: Field, rng: np.random.Generator, **options: Any) -> Seen:
             ranker = played(field, fails=fails, max_items=AT, stop="limits").ranker
             result, truth = ranker.result(), field.means
             for row in result.models:
-                j = int(row.name[1:])
-                low, high = row.interval
-                seen[f"{at}: covered"].append(low <= truth[j] <= high)
+                j, plain = int(row.name[1:]), replace(row.estimate, lean=0.0)
+                for what, (low, high) in (
+                    ("covered", row.interval),
+                    ("covered if failures were random", plain.interval(result.confidence)),
+                    ("within the bound", row.bound or row.interval),
+                ):
+                    seen[f"{at}: {what}"].append(low <= truth[j] <= high)
                 seen[f"{at}: error"].append(row.estimate.mean - truth[j])
-                if row.bound:
-                    seen[f"{at}: within the bound"].append(row.bound[0] <= truth[j] <= row.bound[1])
+                low, high = plain.interval(result.confidence)
+                more = (row.interval[1] - row.interval[0]) / max(high - low, 1e-9)
+                seen[f"{at}: width against that"].append(more)
             pair = field.of(0, 1).equal(rng)
             fails = {task: failures(pair.scores[task], part, by_score, rng)}
+            fails[task][1] = False
             equal = played(pair, fails=fails, **options)
             seen[f"{at}: equal called different"].append(equal.decided)
+            real = field.of(2, 3)
+            fails = {task: failures(real.scores[task], part, by_score, rng)}
+            seen[f"{at}: real decided"].append(played(real, fails=fails, **options).sign != 0)
     return seen
 
 
@@ -259,7 +268,7 @@ def line(what: str, cells: list[list[float]]) -> str:
     every = [float(v) for cell in cells for v in cell]
     if not every:
         return f"  {what}: none"
-    if "items" in what or "error" in what:
+    if any(word in what for word in ("items", "error", "width")):
         return f"  {what}: {np.mean(every):.4g} of {len(every)}"
     n, p = len(every), float(np.mean(every))
     away = [sum(cell) - p * len(cell) for cell in cells]

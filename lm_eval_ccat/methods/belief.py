@@ -77,6 +77,8 @@ class Belief:
     close_by : float
         The difference that `closeness` is about.
     references : References, optional
+    lean : ndarray of shape (n,), optional
+        By how much a mean score may be too high (below 0: too low) because some answers failed.
     counts : ndarray of shape (n, n + n_references), optional
         Part of a gap that counts for `loss`: what a single look would need over what the looks in
         force need; 0 where they decide nothing yet.
@@ -103,6 +105,7 @@ class Belief:
     closeness: Floats | None = None
     close_by: float = 0.0
     references: References | None = None
+    lean: Floats | None = None
     counts: Floats | None = None
     apart: bool = False
 
@@ -192,6 +195,7 @@ class Belief:
             slope=None if self.slope is None else self.slope[at],
             evidence=None if self.evidence is None else self.evidence[pairs],
             closeness=None if self.closeness is None else self.closeness[pairs],
+            lean=None if self.lean is None else self.lean[at],
             counts=None,
         )
 
@@ -301,6 +305,32 @@ class Belief:
             return a[i, j], b[i, j], c[i, j], d[i, j]
         variance = np.where(i == j, 0.0, self.variance[i, j])
         return self.location[i] - self.location[j], variance, self.df[i, j], self.n[i, j]
+
+    @cached_property
+    def slack(self) -> tuple[Floats, Floats] | None:
+        """How much lower and higher the gaps of `pairs` may be because some answers failed.
+
+        On the diagonal stand the models themselves; None where no failure says anything.
+        """
+        if self.lean is None or not self.lean.any():
+            return None
+        m, shape = len(self.location), self.pairs[0].shape
+        down, up = np.maximum(self.lean, 0.0), np.maximum(-self.lean, 0.0)
+        if self.slope is not None:
+            down, up = (x / np.maximum(self.slope, 1e-12) for x in (down, up))
+        low, high = (np.repeat(x[:, None], shape[1], axis=1) for x in (down, up))
+        others = ~np.eye(m, dtype=bool)
+        low[:, :m] += up * others
+        high[:, :m] += down * others
+        return low, high
+
+    @cached_property
+    def surely(self) -> Floats:
+        """What of the size of a gap failures cannot explain; at least 0."""
+        gap = self.pairs[0]
+        if self.slack is None:
+            return np.abs(gap)
+        return np.asarray(np.maximum(np.abs(gap) - np.where(gap > 0.0, *self.slack), 0.0))
 
     @cached_property
     def tails(self) -> Floats:

@@ -177,18 +177,27 @@ class Looks:
         at = i, j = np.unravel_index(np.flatnonzero(differs), differs.shape)
         gap, variance, df, n = belief.pairs_at(i, j)
         least = self.boundary(level, n, belief.n_items)
-        size = self._evidence(np.abs(gap), variance, df, n, belief.n_items, least)
+        slack, sure = None, np.abs(gap)
+        if belief.slack is not None:  # of what failures may explain
+            slack, sure = np.maximum(*(x[at] for x in belief.on_scores.slack)), belief.surely[at]
+        size = self._evidence(sure, variance, df, n, belief.n_items, least)
         now = np.array([np.where(gap > 0.0, size, 0.0), np.where(gap < 0.0, size, 0.0), 0.0 * gap])
         own = j < m
         if belief.evidence is not None and not self.once:
-            now[0, own] = belief.evidence[i[own], j[own]]
-            now[1, own] = belief.evidence[j[own], i[own]]
+            # Where failures may explain a part of the gap, what they cannot has to be enough, too.
+            least_of = np.inf if slack is None else np.where(slack[own] > 0.0, now[:2, own], np.inf)
+            both = np.array([belief.evidence[i[own], j[own]], belief.evidence[j[own], i[own]]])
+            now[:2, own] = np.minimum(both, least_of)
         if min_difference > 0.0:
             gap, variance, df, n = belief.on_scores.pairs_at(i, j)
-            room = np.maximum(min_difference - np.abs(gap), 0.0)
+            room = min_difference - np.abs(gap) - (0.0 if slack is None else slack)
+            room = np.maximum(room, 0.0)
             now[2] = self._evidence(room, variance, df, n, belief.n_items, least)
             if belief.closeness is not None and belief.close_by == min_difference:
-                now[2, own] = belief.closeness[i[own], j[own]]
+                least_of = (
+                    np.inf if slack is None else np.where(slack[own] > 0.0, now[2, own], np.inf)
+                )
+                now[2, own] = np.minimum(belief.closeness[i[own], j[own]], least_of)
         seen, counts = self.seen, self.counts
         if seen is None or self.once:
             seen = np.zeros((3, *differs.shape))
@@ -207,7 +216,7 @@ class Looks:
         if was is None or was.references is not r or len(was.location) != m:
             return np.ones((m, m + (0 if r is None else len(r.names))), dtype=bool)
         moved = np.zeros(m, dtype=bool)
-        for of_model in ("location", "score", "slope"):
+        for of_model in ("location", "score", "slope", "lean"):
             now, then = getattr(belief, of_model), getattr(was, of_model)
             if now is not None:
                 moved |= now != then

@@ -13,6 +13,7 @@ from ..errors import ScaleError, UsageError
 from ..methods.belief import Belief, Floats
 from ..methods.policy import Policy
 from .contents import Contents
+from .failures import lean
 
 #: Answers that the prior of a correlation of outcomes counts for; see `Parts.correlation`.
 _PRIOR_ANSWERS = 5.0
@@ -27,12 +28,15 @@ class Part:
     policy : Policy
     scores : list of dict of int to float
         What each model was scored, by position in the bank, in the order told.
+    failed : list of list of int
+        What each model failed on.
     """
 
     def __init__(self, outcome: Outcome, policy: Policy, n_models: int) -> None:
         self.outcome = outcome
         self.policy = policy
         self.scores: list[dict[int, float]] = [{} for _ in range(n_models)]
+        self.failed: list[list[int]] = [[] for _ in range(n_models)]
         self._beliefs: dict[str, tuple[int, Belief]] = {}
 
     @property
@@ -46,6 +50,19 @@ class Part:
         if kept is None or kept[0] != version:
             kept = self._beliefs[question] = version, self.policy.belief(question)
         return kept[1]
+
+    def fail(self, model: int, item: int) -> None:
+        """It will have no score."""
+        self.policy.failed(model, item)
+        self.failed[model].append(item)
+
+    def lean(self, model: int) -> float:
+        """What its failures may hide; see `lean`."""
+        if not self.failed[model]:
+            return 0.0
+        expected, scores = self.policy.expected(model), self.scores[model]
+        left = 1.0 - len(scores) / self.outcome.bank.n_items
+        return left * lean(expected, scores, self.failed[model])
 
 
 class Parts:
@@ -102,6 +119,7 @@ class Parts:
             for part in parts:
                 part.policy.add_model()
                 part.scores.append({})
+                part.failed.append([])
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         """`item` was asked."""
@@ -123,7 +141,7 @@ class Parts:
         self.changes[t] += 1
         for part in parts:
             if part.outcome.bank.kept[i]:
-                part.policy.failed(model, i)
+                part.fail(model, i)
 
     def told(self, model: int, item: int, scores: list[float | None]) -> None:
         """Take in one answer's scores, as `read` gives them."""
@@ -136,7 +154,7 @@ class Parts:
                 part.policy.told(model, i, score)
                 part.scores[model][i] = score
             elif part.outcome.bank.kept[i]:
-                part.policy.failed(model, i)
+                part.fail(model, i)
 
     def read(self, model: str, item: int, given: Any) -> list[float | None]:
         """Scores of one answer by outcome, checked; None for an outcome that it lacks.

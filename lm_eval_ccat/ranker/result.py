@@ -45,6 +45,8 @@ class Estimate:
         Estimate and standard error.
     df, n, n_items : float
         Degrees of freedom of the error; items behind it, and items of the benchmark.
+    lean : float
+        By how much it may be too high (below 0: too low) because some answers failed.
     looks : Looks
         By which intervals hold.
     own : callable, optional
@@ -56,17 +58,20 @@ class Estimate:
     df: float = np.inf
     n: float = np.inf
     n_items: float = np.inf
+    lean: float = 0.0
     looks: Looks = field(default=Looks(once=True), compare=False)
     own: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Two-sided interval, cut to [0, 1]."""
         if self.own is not None:
-            return self.own(confidence)
-        n = min((self.n, *self.looks.horizons))  # a model alone may get beyond what a pair can
-        at = np.array([self.df]), np.array([n]), self.n_items
-        half = float(self.looks.reach(1.0 - confidence, *at)[0]) * self.error if self.error else 0.0
-        return max(0.0, self.mean - half), min(1.0, self.mean + half)
+            low, high = self.own(confidence)
+        else:
+            n = min((self.n, *self.looks.horizons))  # a model alone may get beyond what a pair can
+            at = np.array([self.df]), np.array([n]), self.n_items
+            half = self.error and float(self.looks.reach(1.0 - confidence, *at)[0]) * self.error
+            low, high = self.mean - half, self.mean + half
+        return max(0.0, low - max(self.lean, 0.0)), min(1.0, high + max(-self.lean, 0.0))
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ class Summary:
                     rank=rank.get(name),
                     rank_range=ranges.get(name),
                     p_top=p_top.get(name, {}),
-                    bound=self._bound(account, score, interval),
+                    bound=self._bound(account, score, replace(estimate, lean=0.0), v.confidence),
                     cost=sum(account.spent_on[t] for t in score.tasks),
                     set_aside=account.dropped,
                     findings=score.findings(j),
@@ -228,21 +228,22 @@ class Summary:
         }
 
     def _bound(
-        self, account: Account, score: Weighted, interval: tuple[float, float]
+        self, account: Account, score: Weighted, estimate: Estimate, confidence: float
     ) -> tuple[float, float] | None:
-        """The interval if every failed item had scored 0, or 1."""
+        """The interval if every failed item had scored 0, or 1, and so all that it stands for."""
         down = up = 0.0
         for t, where, weight in zip(score.tasks, self._slices(score), score.weights):
             failed = [i - where.start for i in account.failed if where.start <= i < where.stop]
             if failed:
                 part = max(self._parts.of_task[t], key=lambda p: p.outcome.weight)
                 expected = part.policy.expected(account.at)[failed]
-                n = where.stop - where.start
-                down += weight * float(expected.sum()) / n
-                up += weight * float((1.0 - expected).sum()) / n
+                asked = len(failed) + len(part.scores[account.at])
+                down += weight * float(expected.sum()) / asked
+                up += weight * float((1.0 - expected).sum()) / asked
         if not (down or up):
             return None
-        return max(interval[0] - down, 0.0), min(interval[1] + up, 1.0)
+        low, high = estimate.interval(confidence)
+        return max(low - down, 0.0), min(high + up, 1.0)
 
     def _pairs(self, v: Verdicts, whole: bool) -> list[PairRow]:
         judge, m = self._judge, len(v.tested)
@@ -362,6 +363,7 @@ def _estimate(belief: Belief, j: int, looks: Looks, about: Description | None) -
         float(belief.df[j, j]),
         float(belief.n[j, j]),
         belief.n_items,
+        0.0 if belief.lean is None else float(belief.lean[j]),
         looks,
         about.interval if about else None,
     )

@@ -53,6 +53,8 @@ class OpenPair:
         Of these items, at what each model's items cost so far.
     all_items : bool
         Whether nothing short of nine tenths of the benchmark would do.
+    one_look : bool
+        Whether the pair would be decided now if this were the only look.
     """
 
     a: str
@@ -61,6 +63,7 @@ class OpenPair:
     items: dict[str, int]
     cost: float
     all_items: bool
+    one_look: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -233,6 +236,8 @@ class Verdicts:
             half = self.looks.reach(level, df, n, b.n_items) * np.sqrt(variance)
         half[variance == 0.0] = 0.0
         low, high = gap - half, gap + half
+        if b.slack is not None:
+            low, high = low - b.slack[0], high + b.slack[1]
         low[self.sign > 0] = np.maximum(low[self.sign > 0], 0.0)
         high[self.sign < 0] = np.minimum(high[self.sign < 0], 0.0)
         for x in (low, high):
@@ -241,9 +246,12 @@ class Verdicts:
 
     def needed(self) -> Floats:
         """P(better) that a pair would have to show now to be decided; shape (n_tested, n_rows)."""
-        _, _, df, n = self.belief.pairs
+        gap, variance, df, n = self.belief.pairs
         level = (1.0 - self.confidence) / self._family[1]
         c = self.looks.reach(level, df, n, self.belief.n_items)
+        if self.belief.slack is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                c = c + np.nan_to_num((np.abs(gap) - self.belief.surely) / np.sqrt(variance))
         return 1.0 - tail(np.minimum(c, 1e6), np.ones(c.shape), df)
 
     @property
@@ -416,7 +424,7 @@ class Verdicts:
             Of one item, by tested model.
         """
         b, m, out = self.belief, len(self.belief.location), []
-        gap, variance, df, n = b.pairs
+        _, variance, df, n = b.pairs
         # Evidence of a method's own grows about as the mixture's does.
         own = b.evidence is not None and not self.looks.once
         looks = Looks() if own else self.looks
@@ -429,7 +437,7 @@ class Verdicts:
             now, then = 1.0 / n[i, j] - 1.0 / b.n_items, 1.0 / grid - 1.0 / b.n_items
             v = variance[i, j] * then / max(now, 1e-300)
             far = np.full(len(grid), np.inf if own else df[i, j])
-            tails = tail(np.full(len(grid), max(abs(gap[i, j]), 1e-6)), v, far)
+            tails = tail(np.full(len(grid), max(b.surely[i, j], 1e-6)), v, far)
             enough = (looks.log_p(tails, grid, b.n_items) <= level) | (v <= 0.0)
             least = float(grid[int(np.argmax(enough))]) if enough.any() else float(n_items)
             had = {self.names[k]: int(b.n[k, k]) for k in (i, j) if k < m}
@@ -438,7 +446,8 @@ class Verdicts:
             every = max(had[name] + more[name] for name in had) > 0.9 * n_items
             a, c = self.rows[at : at + 2].tolist()
             p = float(self.better[a, c] if a < m else 1.0 - self.better[c, a])
-            out.append(OpenPair(self.names[a], self.names[c], p, more, price, every))
+            once = bool(b.tails[i, j] < 0.5 * (1.0 - self.confidence))
+            out.append(OpenPair(self.names[a], self.names[c], p, more, price, every, once))
         return sorted(out, key=lambda o: (o.all_items, o.cost, sum(o.items.values())))
 
 

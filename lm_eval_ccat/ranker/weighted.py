@@ -78,6 +78,10 @@ class Weighted:
         return [p for t in self._terms for p in t.parts]
 
     @property
+    def _weighed(self) -> list[tuple[Part, float]]:
+        return [(p, float(w)) for t in self._terms for p, w in zip(t.parts, t.weights)]
+
+    @property
     def weights(self) -> list[float]:
         """Of each of the tasks."""
         return [float(t.weights.sum()) for t in self._terms]
@@ -101,7 +105,12 @@ class Weighted:
         # Changes are only ever added to: their sum says whether there is any.
         key = question, sum(self._parts.changes)
         if self._belief is None or self._belief[0] != key:
-            self._belief = key, self._summed(question)
+            found = self._summed(question)
+            if any(any(p.failed) for p in self.parts):
+                of = range(len(found.location))
+                each = [w * np.array([p.lean(j) for j in of]) for p, w in self._weighed]
+                found = replace(found, lean=np.sum(each, axis=0))
+            self._belief = key, found
         return self._belief[1]
 
     def _summed(self, question: str) -> Belief:

@@ -80,6 +80,7 @@ def render(run: Run, most_documents: int | None = None, refresh: float | None = 
         "confidence": run.result["confidence"],
         # Row by row in the order; -1 on the diagonal, and between two models with full results.
         "p": [[_per_cent(run.pairwise.get((a, b))) for b in order] for a in order],
+        "decided": ["".join("01"[(a, b) in run.decided] for b in order) for a in order],
         "drawn": len(order) > MATRIX_AS_TABLE,
         "higher": run.scale.higher_is_better,
         "docs": documents(run, models, content["expected"], most_documents),

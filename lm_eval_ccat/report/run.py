@@ -147,6 +147,12 @@ class Run:
         """``P(a better than b)`` of each ordered pair; not of two models with full results."""
         return {(p["a"], p["b"]): float(p["p"]) for p in self.result["pairwise"]}
 
+    @cached_property
+    def decided(self) -> frozenset[tuple[str, str]]:
+        """Pairs that the run decided, in either order of the two."""
+        pairs = [(p["a"], p["b"]) for p in self.result["pairwise"] if p["decision"] == "decided"]
+        return frozenset(pairs) | {(b, a) for a, b in pairs}
+
     @property
     def has_curves(self) -> bool:
         """Whether every model has an ability, on the curves of the bank's items."""

@@ -208,7 +208,6 @@ def matrix(run: Run) -> list[dict[str, Any]]:
     order = run.result["order"]
     if len(order) > MATRIX_AS_TABLE:
         return []
-    tail = (1.0 - run.result["confidence"]) / 2.0
     rows = []
     for i, a in enumerate(order):
         cells: list[dict[str, Any] | None] = []
@@ -221,7 +220,7 @@ def matrix(run: Run) -> list[dict[str, Any]]:
                 {
                     "text": whole_percent(p),
                     "step": min(10, round(10 * p)),
-                    "decided": not tail <= p <= 1.0 - tail,
+                    "decided": (a, b) in run.decided,
                     "words": f"P({a} better than {b}) = {probability(p)}",
                 }
             )

@@ -25,8 +25,7 @@ def probability(p: float) -> str:
 
 def one_look(result: Any) -> str | None:
     """Why a pair is open though one look would decide it, where there is such a pair."""
-    tail = (1.0 - result["confidence"]) / 2.0
-    if all(tail <= pair["p"] <= 1.0 - tail for pair in result.get("open_pairs") or ()):
+    if not any(pair.get("one_look") for pair in result.get("open_pairs") or ()):
         return None
     return (
         "These percentages hold for one look. Because results are checked repeatedly, a pair needs "

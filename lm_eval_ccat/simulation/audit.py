@@ -42,8 +42,8 @@ class Claims:
         P(a better than b).
     needed : dict of (str, str) to float
         What P(a better) would have to be for the pair to be decided, at whatever look.
-    open : frozenset of (str, str)
-        Pairs that the run's own rule, which holds at every look, left open.
+    decided, open : frozenset of (str, str)
+        Pairs that the run's own rule, which holds at every look, decided and left open.
     steers : bool
         Whether the ranking is by it; others were reported beside it.
     weighted : bool
@@ -60,6 +60,7 @@ class Claims:
     order: list[str] = field(default_factory=list)
     pairs: dict[tuple[str, str], float] = field(default_factory=dict)
     needed: dict[tuple[str, str], float] = field(default_factory=dict)
+    decided: frozenset[tuple[str, str]] = frozenset()
     open: frozenset[tuple[str, str]] = frozenset()
     weighted: bool = False
     steers: bool = True
@@ -196,9 +197,8 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         order=list(content["order"]),
         pairs={(p["a"], p["b"]): float(p["p"]) for p in content["pairwise"]},
         needed={(p["a"], p["b"]): float(p.get("needed", 0.5)) for p in content["pairwise"]},
-        open=frozenset(
-            (p["a"], p["b"]) for p in content["pairwise"] if p.get("decision") == "open"
-        ),
+        decided=_decided(content, "decided"),
+        open=_decided(content, "open"),
         weighted=weighted,
     )
     inherited = {key: content[key] for key in ("confidence", "items_of_benchmark")}
@@ -210,6 +210,10 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         replace(c, steers=not several and terms[0].endswith(f" x {c.task}/{c.metric}"))
         for c in parts_of
     ]
+
+
+def _decided(content: Mapping[str, Any], decision: str) -> frozenset[tuple[str, str]]:
+    return frozenset((p["a"], p["b"]) for p in content["pairwise"] if p.get("decision") == decision)
 
 
 def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:
@@ -325,8 +329,7 @@ def audit(
 def _judge_pair(claims: Claims, pair: tuple[str, str], means: Any, tied: bool) -> dict[str, Any]:
     """What was claimed of two models, and whether it held."""
     (a, b), p = pair, claims.pairs[pair]
-    tail = (1.0 - claims.confidence) / 2.0
-    sure = not tail <= p <= 1.0 - tail
+    sure = pair in claims.decided
     return {
         "a": a,
         "b": b,

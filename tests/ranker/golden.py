@@ -188,6 +188,8 @@ def figures(ranking: Ranking) -> dict[str, Any]:
         part.pop("signature"), part.pop("looks")
         for model in part["models"].values():
             model.pop("items"), model.pop("draws")
+        for pair in part["open_pairs"]:
+            pair.pop("one_look")
     return json.loads(json.dumps(out))
 
 

@@ -149,3 +149,25 @@ def test_its_table_is_headed_by_the_order_if_there_is_one(found):
     assert found._grid().title == found.in_words() != ""
     nobody = replace(found, models=(), pairs=(), order=[], ties=[])
     assert nobody._grid().title == "no model was ranked" and nobody.decided
+
+
+@pytest.mark.parametrize("looks", ["every", "one"])
+@pytest.mark.parametrize("method", ["default", "paper", "sample", "finite"])
+def test_a_higher_confidence_never_narrows_an_interval(method, looks):
+    finite = {"guarantee": "finite"} if method == "finite" else {}
+    bank = bank_of("sample" if finite else method)
+    ranker = Ranker(bank, dict.fromkeys("ab", 1.0), max_items=30, looks=looks, **finite)
+    scores = of(draw([-0.3, 0.3], 80, 5))
+    while not ranker.done:
+        for n, (model, item) in enumerate(ranker.ask(5)):
+            ranker.fail(model, item, "no") if n == 4 else ranker.tell(
+                model, item, scores(model, item)
+            )
+    ranking = ranker.result()
+    levels = [0.51, 0.8, 0.9, 0.949, 0.95, 0.951, 0.96, 0.99, 0.999, 0.999999]
+    for interval in (
+        lambda c: ranking.interval("a", c),
+        lambda c: ranking.difference("a", "b", c)[1:],
+    ):
+        low, high = zip(*map(interval, levels))
+        assert list(low) == sorted(low, reverse=True) and list(high) == sorted(high)

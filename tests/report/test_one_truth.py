@@ -126,8 +126,11 @@ def test_the_page_says_what_the_result_says(run, past, content, html) -> None:
         assert content["spending"]["cost_text"] in html
     [data] = re.findall(r'id="data">(.*?)</script>', html)
     page = json.loads(data)
+    decisions = {frozenset((p["a"], p["b"])): p["decision"] for p in result["pairwise"]}
     for i, a in enumerate(result["order"]):
         for j, b in enumerate(result["order"]):
+            said = decisions.get(frozenset((a, b)))
+            assert (page["decided"][i][j] == "1") is (said == "decided")
             if (a, b) in run.pairwise:
                 assert page["p"][i][j] == pytest.approx(100 * run.pairwise[a, b], abs=0.005)
 
@@ -214,7 +217,7 @@ def test_rank_ranges_and_open_pairs_are_the_result_s(run, html) -> None:
         (p["a"], p["b"], p["items"]) for p in result["open_pairs"]
     ]
     if found:
-        sure = any(not 0.025 <= p["p"] <= 0.975 for p in result["open_pairs"])
+        sure = any(p["one_look"] for p in result["open_pairs"])
         assert ("needs stronger evidence to be decided" in html) is sure
 
 

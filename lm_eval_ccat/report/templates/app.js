@@ -157,13 +157,11 @@
 
   // -- pairs ---------------------------------------------------------------------------------
   const order = data.order;
-  const tail = (1 - data.confidence) / 2;
   const sayPair = (i, j) => {
     const p = data.p[i][j];
     if (p < 0) return ["not asked: both have full results", null];
     const shown = p > 99.9 ? ">99.9" : p < 0.1 ? "<0.1" : String(+p.toFixed(1));
-    const open = p / 100 >= tail && p / 100 <= 1 - tail;
-    return [shown, open];
+    return [shown, data.decided[i][j] === "0"];
   };
   const compare = $("compare");
   if (compare && order.length > 1) {
@@ -209,7 +207,7 @@
         const p = data.p[i][j] / 100;
         ctx.fillStyle = colours[Math.round(10 * p)];
         ctx.fillRect(j * cell, i * cell, cell - gap, cell - gap);
-        if (cell > 8 && (p < tail || p > 1 - tail)) {
+        if (cell > 8 && data.decided[i][j] === "1") {
           ctx.strokeStyle = ink;
           ctx.lineWidth = 0.6;
           ctx.strokeRect(j * cell + 1, i * cell + 1, cell - 3, cell - 3);
