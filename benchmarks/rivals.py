@@ -28,7 +28,6 @@ clustered by score table.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import sys
@@ -44,6 +43,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
 import pandas as pd
+import sources as made_by
 from numpy.typing import NDArray
 from quality_data import DATASETS, SHARED, load
 from scipy.special import expit, logit
@@ -404,16 +404,6 @@ def show(found: dict[str, dict[tuple[str, int], dict[str, float]]], kind: str) -
                 print(f"   {f.tau.mean():.3f}")
 
 
-def sources() -> str:
-    """Hash of the files that made the figures: the method's and this one."""
-    root = Path(__file__).resolve().parents[1]
-    found = [
-        *sorted((root / "lm_eval_ccat" / "methods" / "default").glob("*.py")),
-        Path(__file__),
-    ]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in found)).hexdigest()[:12]
-
-
 def rounded(found: Any) -> Any:
     """Five decimals, and null for what is not a number."""
     if isinstance(found, dict):
@@ -446,7 +436,11 @@ def main() -> None:
         said = "python benchmarks/rivals.py " + " ".join(
             x for x in sys.argv[1:] if x != "--out" and x != str(args.out)
         )
-        out = {"command": said.strip(), "sources": sources(), "found": rounded(kept)}
+        out = {
+            "command": said.strip(),
+            "sources": made_by.sources("benchmarks/rivals.py"),
+            "found": rounded(kept),
+        }
         args.out.write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
 
 

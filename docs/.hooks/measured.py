@@ -1,10 +1,10 @@
 """Keeps measured figures, and writes them into the pages that show them.
 
     python benchmarks/ranking_quality.py --sections fixed --kinds random --out found.json
-    python docs/.hooks/measured.py found.json COMMIT "THE COMMAND AS RUN" [PART]
+    python docs/.hooks/measured.py found.json "THE COMMAND AS RUN" [PART]
 
-keeps the figures of the sections and folds that were run in docs/measured, with the commit at which
-they were made, and writes the tables and the chart. What was not run stays as it was.
+keeps the figures of the sections and folds that were run in docs/measured, with the hash of the
+sources that made them, and writes the tables and the chart. What was not run stays as it was.
 PART is another name for them. `--fill` alone writes the pages anew.
 """
 
@@ -60,8 +60,8 @@ def quality(part: str) -> str:
         return _rivals(json.loads((MEASURED.parent / f"{part}.json").read_text(encoding="utf-8")))
     made = measured["made"][part]
     by = (
-        f"Made by `{made['command']}` at commit {made['commit']}. A method without a model of "
-        "its own states no error."
+        f"Made by `{made['command']}` with sources of hash {made['sources']}. A method without a "
+        "model of its own states no error."
     )
     parts = []
     for key, methods in measured["tables"].items():
@@ -179,10 +179,11 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(r) + " |" for r in [head, ["---"] * len(head), *rows])
 
 
-def keep(path: Path, commit: str, command: str, instead: str | None = None) -> None:
+def keep(path: Path, command: str, instead: str | None = None) -> None:
     """Keep the figures of a run of the benchmark for the pages, as the part `instead` if given."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from quality_tables import difference, outside, pooled
+    from sources import sources
 
     found = json.loads(path.read_text(encoding="utf-8"))
     measured = json.loads(MEASURED.read_text(encoding="utf-8"))
@@ -190,7 +191,8 @@ def keep(path: Path, commit: str, command: str, instead: str | None = None) -> N
         for key, methods in tables.items() if section != "left_out" else ():
             part, name = _named(section, key)
             part = instead or part
-            measured["made"][part] = {"command": command, "commit": commit}
+            of_script = sources("benchmarks/ranking_quality.py")
+            measured["made"][part] = {"command": command, "sources": of_script}
             first = next(iter(methods.values()))
             kept = measured["tables"][f"{part}, {name}"] = {}
             for method, by_table in methods.items():

@@ -1,0 +1,31 @@
+"""Two tables of the pages, made anew from small score tables, are as they were kept."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+from benchmarks import remade
+from benchmarks.sources import ROOT, sources
+
+
+@pytest.mark.parametrize("page", ["limits", "experiments"])
+def test_a_table_is_made_as_it_was(page):
+    """Where a change of figures is meant: `python benchmarks/remade.py --write`, and the pages."""
+    was = json.loads(remade.KEPT.read_text(encoding="utf-8"))[page]
+    assert not remade.different(was, getattr(remade, page)())
+    assert remade.different(was, [was]) and remade.different([0.5], [0.51])
+
+
+def test_a_page_says_that_the_code_has_changed_since():
+    found = importlib.util.spec_from_file_location("changed", ROOT / "docs/.hooks/changed.py")
+    changed = importlib.util.module_from_spec(found)
+    found.loader.exec_module(changed)
+    page = "Made by `python benchmarks/looks.py --folds 0,11` with sources of hash {}; ± is."
+    now = sources("benchmarks/looks.py")
+    assert changed.on_page_markdown(page.format(now)) == page.format(now)
+    since = changed.on_page_markdown(page.format("0" * 12))
+    assert since == page.format("0" * 12 + " (the code has changed since)")
+    assert "changed since" in changed.on_page_markdown((ROOT / "docs/limits.md").read_text())
