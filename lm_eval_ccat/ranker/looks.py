@@ -178,8 +178,8 @@ class Looks:
         gap, variance, df, n = belief.pairs_at(i, j)
         least = self.boundary(level, n, belief.n_items)
         slack, sure = None, np.abs(gap)
-        if belief.slack is not None:  # of what failures may explain
-            slack, sure = np.maximum(*(x[at] for x in belief.on_scores.slack)), belief.surely[at]
+        if belief.slack is not None and (of := belief.on_scores.slack) is not None:
+            slack, sure = np.maximum(of[0][at], of[1][at]), belief.surely[at]
         size = self._evidence(sure, variance, df, n, belief.n_items, least)
         now = np.array([np.where(gap > 0.0, size, 0.0), np.where(gap < 0.0, size, 0.0), 0.0 * gap])
         own = j < m

@@ -229,12 +229,6 @@ def test_a_method_that_draws_by_itself_draws_no_more_and_shows_what_its_draws_sa
     assert run(world()[0], usual, audit=0.4, n=40).to_dict()["models"]["m"]["sample"] is None
 
 
-def test_draws_that_all_say_the_same_agree_with_it():
-    even = [Draw(d.item, d.asked, 10 - len(d.asked), 0.5 * (10 - len(d.asked)), 0.5) for d in DRAWS]
-    found = audit(even, dict.fromkeys(SCORES, 0.5), np.full(10, 0.5), np.full(10, 0.02), 0.5, 0.95)
-    assert found.standard_error == 0.0 and found.interval == (0.5, 0.5) and found.agrees
-
-
 def test_an_interval_beyond_the_scale_ends_with_it():
     ends = []
     for level in (0.02, 0.98):

@@ -121,6 +121,7 @@ def test_mistakes_are_named(bank, call, error, says):
         {"confidence": 0.2},
         {"budget": 0.0},
         {"max_items": 0},
+        {"exposure": 0},
         {"units": [1.0, 2.0]},
         {"units": np.zeros(60)},
         {"nonsense": 3},

@@ -5,11 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.ranker import (
     AllDecided,
     Budget,
@@ -21,7 +19,6 @@ from lm_eval_ccat.ranker import (
     TopDecided,
     Unlimited,
 )
-from lm_eval_ccat.ranker.stopping import has_goal
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN
 
 CASES = settings(max_examples=40, deadline=None)
@@ -127,42 +124,6 @@ def test_rules_combine_as_their_signs_say(seed, n, among_known):
     assert (a | limit | Time(11)).limits() == (limit, Time(11)) and (a & limit).limits() == ()
 
 
-def test_why_in_words():
-    s = standing(1, 3)
-    s.verdicts.adjacent = np.array([DECIDED, EQUIVALENT])
-    assert AllDecided().why(s) == "every adjacent pair is decided or equivalent"
-    s.verdicts.adjacent = np.array([DECIDED, DECIDED])
-    assert AllDecided().why(s) == "every adjacent pair is decided"
-    assert AllDecided().why(standing(1, 2, True)) == "the place of every model is decided"
-    assert AllDecided().why(standing(1, 1)) == ""
-    assert TargetError(0.02).why(s) == "every standard error is at most 0.02"
-    assert TargetError(0.02).why(standing(1, 1)) == "the target is reached"
-    assert TopDecided(1).why(s) == "the best model is decided"
-    assert TopDecided(2).why(s) == "the best 2 are decided"
-    assert RankWidth(1).why(s) == "every rank is known to 1 rank"
-    assert RankWidth(2).why(s) == "every rank is known to 2 ranks"
-    assert Percentile(2.5).why(s) == "every percentile is known to 2.5"
-    assert MaxItems(9).why(s) == "the limit of 9 items per model is reached"
-    assert Time(3.0).why(s) == "the budget of 3 seconds is used up"
-    assert Budget(7.5).why(s) == "the budget is used up (0.5 of 7.5 left)"
-    assert Budget(7.0000988).why(s) == "the budget is used up (0.0000988 of 7.0001 left)"
-    assert Budget(7.0 * (1 - 1e-12)).why(s) == "the budget is used up (0 of 7 left)"
-    assert Budget(7.0 * (1 + 1e-10)).why(s) == "the budget is used up (0 of 7 left)"
-    assert Budget(7.0 * (1 + 1e-8)).why(s) == "the budget is used up (7e-08 of 7 left)"
-    assert Unlimited().why(s) == ""
-
-
-def test_goals_and_limits():
-    goals = (AllDecided(), TargetError(0.1), TopDecided(1), RankWidth(1), Percentile(1.0))
-    limits = (Unlimited(), Budget(1.0), MaxItems(1), Time(1.0))
-    for rule in goals:
-        assert has_goal(rule) and rule.limits() == () and rule.parts() == (rule,)
-    for rule in limits:
-        assert not has_goal(rule) and rule.limits() == (rule,)
-        assert has_goal(rule | AllDecided()) and has_goal(rule & AllDecided())
-    assert not has_goal(limits[0] | limits[1])
-
-
 def test_why_names_the_rules_that_stopped_it():
     s = standing(1, 2)
     s.items = np.array([3, 5])
@@ -177,22 +138,3 @@ def test_why_names_the_rules_that_stopped_it():
     assert reached.why(s) == "every adjacent pair is decided"
     both = TargetError(0.5) & RankWidth(9)
     assert both.why(s) == "every standard error is at most 0.5 and every rank is known to 9 ranks"
-
-
-@pytest.mark.parametrize(
-    ("rule", "least", "refused"),
-    [
-        (TargetError, 1e-9, (0.0, -1.0, True, "x", float("nan"))),
-        (TopDecided, 1, (0, 1.5, True, "x")),
-        (RankWidth, 1, (0, 1.5, True)),
-        (Percentile, 1e-9, (0.0, -1.0, True)),
-        (Budget, 1e-9, (0.0, -1.0, True, float("nan"))),
-        (MaxItems, 1, (0, 1.5, True)),
-        (Time, 1e-9, (0.0, -1.0, True)),
-    ],
-)
-def test_the_least_that_may_be_asked_for(rule, least, refused):
-    rule(least), rule(np.asarray(least)[()])
-    for value in refused:
-        with pytest.raises(UsageError, match=r"is not a (whole )?number above 0"):
-            rule(value)
