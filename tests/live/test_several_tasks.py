@@ -228,7 +228,7 @@ def test_a_ranked_model_that_calibrated_the_banks_is_told_of_once(
     given = replace(given, models=(replace(given.models[0], name=known), *given.models[1:]))
     first, rest = make_plan(given).warnings
     assert f"the bank of first was calibrated on {known} too" in first
-    assert rest == "so it is with 2 more of the banks"
+    assert rest == "the same holds for 2 more banks"
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,10 @@ def test_earlier_answers_to_some_of_the_tasks_are_taken(
     path = config(suite, server, tasks=["first", "second"], budget={"items": 60})
     assert main(["rank", str(path), "--prior", earlier, "--quiet"]) in (0, 3)
     assert sum(block["from_prior"] for block in content_of(path)["models"].values()) > 0
-    assert f"{earlier} has no answer to second; all of it is asked" in capsys.readouterr().err
+    assert (
+        f"{earlier} has no answers to second; all its documents are asked"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_is_observed_of_several_tasks_is_kept_in_a_folder_that_grows(
