@@ -74,7 +74,7 @@ def test_another_judge_is_refused_and_its_sampling_warned_of(change, refused, wa
 
 def test_a_scorer_that_only_one_side_records_is_warned_of():
     [warning] = compare_scorers(None, {"comet": {"checkpoint": "x"}}, "comet")[1]
-    assert "the bank does not" in warning
+    assert "only the run records what scores comet" in warning
     signed = [
         {"bleu": {"sacrebleu": text}}
         for text in ("case:lc|version:2.5", "case:lc|version:2.6", "case:mixed|version:2.5")

@@ -161,7 +161,7 @@ def test_ctrl_c_ends_within_seconds_with_a_partial_ranking_that_can_go_on(
         assert main(["rank", str(config)]) == 4
         assert time.monotonic() - pressed[0] < 25  # requests hang for 30
         out = capsys.readouterr().out
-        assert "interrupted" in out and "Go on with --resume" in out
+        assert "interrupted" in out and "Continue with --resume" in out
         assert content_of(config)["items_administered"] >= 30
         hanging.clear()
         before = set(server.answered)

@@ -31,8 +31,10 @@ def test_a_directory_of_format_1_opens_as_it_was_left(method: str, tmp_path: Pat
         mine = now["models"][model]
         for key in ("items", "failed", "cost", "set_aside"):
             assert mine[key] == block[key], (model, key)
-        for key in ("estimate", "standard_error", "ability") if method == "paper" else ():
+        for key in ("estimate", "ability") if method == "paper" else ():
             assert mine[key] == pytest.approx(block[key], abs=1e-9), (model, key)
+        if method == "paper":  # its errors have since been widened by the misfit of its model
+            assert mine["standard_error"] > block["standard_error"], model
         assert (mine["audit"] is None) == (block["audit"] is None)
         if block["audit"]:  # its draws follow from the seed, though format 1 did not record them
             assert mine["audit"]["n"] == block["audit"]["n"] > 0

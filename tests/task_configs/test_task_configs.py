@@ -310,6 +310,7 @@ def test_scores_scaled_by_item_calibrate_and_run_live(place, logs, model_args, m
         "task": SCALED,
         "bank": "s.json",
         "budget": {"items": 2 * N},
+        "looks": "one",
         "harness": {"include_path": str(CONFIGS)},
         "models": [
             {"name": name, "model": "ccat-forgetful", "model_args": model_args(name)}
