@@ -10,7 +10,7 @@ import math
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -100,7 +100,8 @@ class Served:
 
     def to_dict(self) -> dict[str, object]:
         """What of it is worth keeping, as JSON values; no key for what the server did not say."""
-        kept = {k: v for k, v in asdict(self).items() if k not in ("usage", "pause") and v}
+        # vars, not asdict: that would copy the request's settings item by item, for each answer.
+        kept = {k: v for k, v in vars(self).items() if k not in ("usage", "pause") and v}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()}
 
 
