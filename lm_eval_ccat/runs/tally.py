@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any
+
+import numpy as np
 
 from ..money import ASSUMED, BILLED, UNKNOWN, no_money, sum_of
 from .lines import Record
@@ -119,15 +119,14 @@ class Tally:
             for name, ends in self.finished.items()
             if self.answered[name] >= FEWEST
         }
-        if not any(k for k, _ in counts.values()):
+        shares = [k / n for k, n in counts.values()]
+        if not shares or max(shares) - min(shares) < UNLIKE:  # as after nearly every answer
             return set()
-        found = set()
-        for (a, (k, n)), (b, (j, m)) in combinations(counts.items(), 2):
-            share, gap = (k + j) / (n + m), abs(k / n - j / m)
-            error = math.sqrt(share * (1.0 - share) * (1.0 / n + 1.0 / m))
-            if gap >= max(UNLIKE, SURE * error):
-                found.add((a, b))
-        return found
+        names, (k, n) = list(counts), np.array(list(counts.values()), dtype=float).T
+        both = (k[:, None] + k) / (n[:, None] + n)
+        error = np.sqrt(both * (1.0 - both) * (1.0 / n[:, None] + 1.0 / n))
+        far = np.abs((k / n)[:, None] - k / n) >= np.maximum(UNLIKE, SURE * error)
+        return {(names[a], names[b]) for a, b in np.argwhere(np.triu(far, 1)).tolist()}
 
     def elapsed_at(self, now: float) -> float:
         """Seconds of running up to now."""

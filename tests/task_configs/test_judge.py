@@ -167,7 +167,10 @@ def test_a_judge_does_not_judge_itself_unless_told(caplog):
 
 def test_names_and_families():
     assert same_models("Qwen/Qwen2.5-7B", ["qwen2.5-7b", "qwen2.5-72b"]) == ["qwen2.5-7b"]
-    assert relatives("openai/gpt-4o", ["gpt-4", "GPT-4o", "claude-3"]) == ["gpt-4"]
+    assert relatives("openai/gpt-4o", ["gpt-4", "o1", "GPT-4o", "claude-3"]) == ["gpt-4", "o1"]
+    assert relatives("Qwen3", ["DeepSeek-R1-Distill-Qwen-7B", "gemma"]) == [
+        "DeepSeek-R1-Distill-Qwen-7B"
+    ]
     assert relatives("my-model", ["another-model"]) == []
 
 

@@ -103,8 +103,8 @@ def task_manager(
     index = attribute(own, _INDEX)
     missing = [n for n in names if not (_is_whole(index, n) or Path(n).is_file())]
     unknown = [n for n in missing if n not in index and _is_a_name(n)]
-    files = _stock_files(unknown, list(index)) if unknown or missing else {}
-    if files is None or len(files) < len(missing):
+    files = _stock_files(unknown, index) if unknown else {}
+    if files is None or len(unknown) < len(missing):
         return make(include_path=include_path, metadata=about)
     index.update({name: _entry(file) for name, file in files.items()})
     return own
@@ -124,7 +124,7 @@ def require_tasks(names: Sequence[str], include_path: Any = None) -> None:
         index = attribute(make(include_path=include_path, include_defaults=False), _INDEX)
     unknown = [n for n in names if n not in index and _is_a_name(n) and not Path(n).exists()]
     if unknown:
-        _stock_files(unknown, list(index))
+        _stock_files(unknown, index)
 
 
 def _is_whole(index: Mapping[str, Any], name: Any) -> bool:
@@ -140,10 +140,11 @@ def _is_a_name(text: str) -> bool:
     return not any(sign in text for sign in "*?[]/\\") and not text.endswith((".yaml", ".yml"))
 
 
-def _stock_files(names: Sequence[str], others: Sequence[str]) -> dict[str, Path] | None:
+def _stock_files(names: Sequence[str], others: Mapping[str, Any]) -> dict[str, Path] | None:
     """The harness's own files of tasks, and of groups with their members, each in one file.
 
-    None where a name may be a tag's, or stands in several files: only the whole index tells.
+    None where a name may be a tag's, stands in several files, or is that of a group in the index
+    `others` some of whose members are not: only the whole index tells.
 
     Raises
     ------
@@ -169,9 +170,9 @@ def _stock_files(names: Sequence[str], others: Sequence[str]) -> dict[str, Path]
     alone: dict[str, Path] = {}
     wanted = list(names)
     while wanted:
-        if (name := wanted.pop()) in alone or name in others:
+        if (name := wanted.pop()) in alone or _is_whole(others, name):
             continue
-        at = files.get(name, [])
+        at = [] if name in others else files.get(name, [])
         if len(at) != 1 or at[0].suffix != ".yaml":
             return None
         alone[name] = at[0]
