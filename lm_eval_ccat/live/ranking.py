@@ -79,7 +79,7 @@ def rank(
 
     >>> from lm_eval_ccat import rank
     >>> models = [{"name": name, "model": "dummy"} for name in ("a", "b")]
-    >>> result = rank(task="my_task.yaml", models=models, max_items=20)
+    >>> result = rank(task="my_task.yaml", models=models, stop="limits", max_items=20)
     >>> sorted(result.ranking.order), result.ranking.items["a"] == result.ranking.items["b"]
     (['a', 'b'], True)
     """

@@ -191,9 +191,9 @@ class Result(Shown):
     --------
     >>> from lm_eval_ccat import rank
     >>> models = [{"name": name, "model": "dummy"} for name in ("a", "b")]
-    >>> result = rank(task="my_task.yaml", models=models, max_items=20)
-    >>> result.content["items_administered"], result.exit_code
-    (40, 3)
+    >>> result = rank(task="my_task.yaml", models=models, stop="limits", max_items=20)
+    >>> result.content["items_administered"], result.exit_code in (0, 3)
+    (40, True)
     >>> list(result.to_dataframe().columns[:4])
     ['rank', 'model', 'estimate', 'standard_error']
     """
