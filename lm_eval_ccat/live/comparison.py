@@ -377,7 +377,9 @@ def _paired(
         raise ScoreTableError(f"{' and '.join(names)} have no document of {one.metric} in common")
     alone = sum(int(np.isfinite(u).sum()) for u in unit) - 2 * (len(both) + changed)
     if alone:
-        warnings.append(f"{alone} scores are left out, as only one side has their documents")
+        warnings.append(
+            f"{alone} scores are left out: the other side has no score for their documents"
+        )
     scale = one.scale
     x = scale.restore(unit[0][[i for _, i, _ in both]])
     y = scale.restore(unit[1][[j for _, _, j in both]])

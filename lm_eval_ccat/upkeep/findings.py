@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-#: ``problem``: do not use the bank as it is; ``warning``: mind it; ``note``: good to know.
-LEVELS = ("problem", "warning", "note")
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -19,6 +16,7 @@ class Finding:
         A word to test for: ``changed_documents``, ``missing_documents``, ``drifted_items``,
         ``negative_items``, ``contamination``, ``too_easy``, ``too_hard``, ...
     level : {"problem", "warning", "note"}
+        Do not use the bank as it is; mind it; good to know.
     message : str
         One line: what was found and what to do.
     items : tuple of doc_id

@@ -165,7 +165,7 @@ def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, capsys):
     assert list(first["groups"]) == SUBJECTS
     assert first["documents"] == 270 == sum(g["documents"] for g in first["groups"].values())
     assert first["clusters"] == 27
-    assert "60 scores are left out, as only one side has" in said.err
+    assert "60 scores are left out: the other side has no score" in said.err
     assert [line.split()[0] for line in said.out.splitlines()[1:4]] == SUBJECTS
     # A group that is worse is shown, and fails nothing.
     report = tmp_path / "r.xml"
