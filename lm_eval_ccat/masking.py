@@ -7,15 +7,20 @@ configuration is read, and everything that is written or printed is searched for
 
 from __future__ import annotations
 
+import base64
+import binascii
+import contextlib
+import html
 import json
 import logging
 import os
 import re
+import shlex
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote
 
 from .files import replace_bytes
 
@@ -26,13 +31,13 @@ SHORTEST = 6
 #: `tokenizer`, `tokenized_requests`, `max_tokens` and `keywords` are ordinary settings.
 _NAME = re.compile(
     r"(?:^|_)(?:token|key|secret|passwd|password|passphrase|apikey|auth|authorization|"
-    r"credentials?|bearer|cookie|headers?)(?:_|$)"
+    r"credentials?|bearer|cookie|headers?)(?:_|$)|(?:^|_)(?:pwd|pat|pass)$"
 )
 _HARMLESS = re.compile(r"(?:^|_)(?:eos|bos|pad|unk)_token$|^(?:content_type|accept.*|user_agent)$")
 _USERINFO = re.compile(r"(?<=://)([^/@\s]+)(?=@)")
 _QUERY = re.compile(r"[?&]([\w-]+)=([^&#\s]+)")
 _SCHEME = re.compile(r"^(?:bearer|basic|token|digest)\s+", re.IGNORECASE)
-_PAIR = re.compile(r"([\w-]+)=([^,\s]+)")
+_PAIR = re.compile(r"([\w-]+)=(\"[^\"]*\"|'[^']*'|[^,\s]+)")
 
 _lock = threading.Lock()
 _known: set[str] = set()
@@ -99,7 +104,12 @@ def _compile() -> None:
     global _pattern
     forms = set(_known)
     for value in _known:
-        forms |= {json.dumps(value)[1:-1], repr(value)[1:-1], quote(value, safe="")}
+        once = json.dumps(value)[1:-1]
+        forms |= {
+            once, json.dumps(once)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1],
+            repr(value)[1:-1], quote(value, safe=""), quote(value, safe="/"), quote_plus(value),
+            html.escape(value), shlex.quote(value).strip("'"),
+        }  # fmt: skip
     # The longest first: of "key" and "key-2" the whole is masked.
     _pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
 
@@ -157,12 +167,18 @@ def _secrets(value: Any, named: bool = False) -> Iterable[str]:
         if named:
             yield value
             yield _SCHEME.sub("", value)
+            if value.lower().startswith("basic "):
+                with contextlib.suppress(binascii.Error, UnicodeDecodeError):
+                    user = base64.b64decode(value[6:], validate=True).decode()
+                    yield from (user, *user.split(":", 1)[1:])
         for user in _USERINFO.findall(value):
             yield user
             yield from (unquote(part) for part in user.split(":", 1)[1:])
+            if ":" in user:  # as a server sees it, and may say it again
+                yield base64.b64encode(unquote(user).encode()).decode()
         for name, inner in (*_QUERY.findall(value), *_PAIR.findall(value)):
             if is_secret_name(name):
-                yield inner
+                yield from (inner, unquote(inner), inner.strip("\"'"))
         if value[:1] in "{[":  # --model_args and --metadata take JSON too
             try:
                 yield from _secrets(json.loads(value), named)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import logging
+import shlex
+from urllib.parse import quote_plus
 
 import pytest
 from hypothesis import given
@@ -35,12 +39,28 @@ def nothing_remembered():
 @pytest.mark.parametrize(
     ("configuration", "key"),
     [
-        *(({name: KEY}, KEY) for name in ("api_key", "api-key", "apiKey", "bearer", "credentials")),
+        *(
+            ({name: KEY}, KEY)
+            for name in ("api_key", "apiKey", "bearer", "credentials", "db-pwd", "pat", "pass")
+        ),
         ({"headers": {"Authorization": f"Bearer {KEY}"}}, KEY),
         ({"model_args": {"client": [{"auth": {"user": "me", "value": KEY}}]}}, KEY),
         ({"harness": {"metadata": {"password": 12345678}}}, "12345678"),
         ({"base_url": f"https://me:{PLAIN}@host/v1"}, PLAIN),
         ({"base_url": f"https://{PLAIN}@host/v1"}, PLAIN),
+        (
+            {"base_url": f"https://me:{PLAIN}@host/v1"},
+            base64.b64encode(f"me:{PLAIN}".encode()).decode(),
+        ),
+        (
+            {
+                "headers": {
+                    "Authorization": "Basic " + base64.b64encode(b"me:" + PLAIN.encode()).decode()
+                }
+            },
+            PLAIN,
+        ),
+        (["rank", "--model_args", f'model=m,api_key="{PLAIN}, 2"'], f"{PLAIN}, 2"),
         ({"base_url": f"https://host/v1?key={PLAIN}&n=3"}, PLAIN),
         (["rank", "--model_args", f"model=m,api-key={PLAIN},n=3"], PLAIN),
         (["run", "--metadata", json.dumps({"token": KEY})], KEY),
@@ -48,7 +68,9 @@ def nothing_remembered():
 )
 def test_a_key_is_masked_however_it_is_given(configuration, key, tmp_path) -> None:
     remember(configuration)
-    echoes = (key, f"401: no such key {key}!", json.dumps({"m": key}), repr([key]))
+    body = json.dumps({"m": key})
+    echoes = (key, f"401: no such key {key}!", body, repr([key]), json.dumps({"error": body}))
+    echoes += (html.escape(key), quote_plus(key), shlex.quote(key))
     for text in echoes:
         assert key not in mask_text(text) and MASK in mask_text(text), text
     assert mask_values({"reason": (key, 3, None)}) == {"reason": (MASK, 3, None)}
@@ -76,7 +98,7 @@ def test_ordinary_settings_and_short_values_elsewhere_stay() -> None:
     }  # fmt: skip
     remember([plain, {"token": "x"}])
     assert mask(plain) == plain and mask_text(repr(plain)) == repr(plain)
-    assert not is_secret_name("monkey")
+    assert not any(map(is_secret_name, ("monkey", "pass_at_1", "pass@k", "patience", "pattern")))
     assert mask({"token": "x", "text": "xylophone"}) == {"token": MASK, "text": "xylophone"}
 
 

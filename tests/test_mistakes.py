@@ -59,6 +59,11 @@ COMMANDS = {
     "no run to report": ("report nowhere", 2, "no run directory or file nowhere"),
 }  # fmt: skip
 
+#: A page that stands for 10^9 values.
+ALIASES = "\n".join(
+    ["a0: &a0 [x]", *(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 10}]" for n in range(1, 10))]
+)
+
 #: A configuration, and what `rank` says of it; the exit code is 2.
 YAML = {
     "no models": ("task: t", "`models:` is missing"),
@@ -75,6 +80,7 @@ YAML = {
     "two names of one key": (f"task: t\ntasks: [u]\n{TWO}", "give one of them"),
     "a stopping rule made up": (f"task: t\nstop: when done\n{TWO}", "decided, top K, se X"),
     "no YAML": ("task: [", "is not valid YAML"),
+    "aliases of aliases": (ALIASES, "stand for more than 1,000,000 values"),
     "no keys": ("- task", "must hold keys such as task:"),
 }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 import threading
 import warnings
@@ -11,11 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..masking import mask_text
+from ..visible import visible
+
 #: Handlers of the rankings that run now, and how things were before the first of them: logging,
 #: bars and standard output are the process's, and rankings in several threads may overlap.
 _RUNNING: list[list[logging.Handler]] = []
 _BEFORE = contextlib.ExitStack()
 _LOCK = threading.Lock()
+_FORMAT = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
 
 
 @contextlib.contextmanager
@@ -34,11 +39,8 @@ def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterato
     ours: list[logging.Handler] = [_Telling(warn)]
     if log_file is not None:
         with contextlib.suppress(OSError):  # a log that cannot be written must not stop the run
-            ours.append(logging.FileHandler(log_file, encoding="utf-8"))
+            ours.append(_LogFile(log_file, encoding="utf-8"))
             ours[-1].setLevel(logging.INFO)
-            ours[-1].setFormatter(
-                logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
-            )
     root = logging.getLogger()
     with _LOCK:
         if not _RUNNING:
@@ -83,6 +85,19 @@ def _quiet() -> Iterator[None]:
         root.setLevel(level)
         harness.handlers[:], harness.propagate = kept[:2]
         harness.setLevel(kept[2])
+
+
+class _LogFile(logging.FileHandler):
+    """The owner's alone from the moment that it exists, and safe to print on a terminal."""
+
+    def _open(self) -> Any:
+        def opener(path: str, flags: int) -> int:
+            return os.open(path, flags, 0o600)
+
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(mask_text(_FORMAT.format(record))).replace("\r", "␍")
 
 
 class _Telling(logging.Handler):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import ScoreTableError, UsageError
 from ..runs.lines import Record
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval.files import find_runs, open_log
+from ..scores.readers.lm_eval.files import find_runs, whole_rows
 from ..scores.readers.reader import Logged
 from ..scores.readers.registry import reader_of
 from ..simulation.audit import Claims, all_claims
@@ -207,14 +207,9 @@ class DocumentFields:
 
     def _read_logs(self, path: Path, task: str) -> None:
         for run in find_runs(path, task)[0]:
-            with open_log(run.samples) as stream:
-                for line in stream:
-                    try:
-                        row = json.loads(line)
-                    except ValueError:
-                        continue  # the reader of the scores has said so
-                    if isinstance(row, dict) and isinstance(row.get("doc"), dict):
-                        self.of_doc.setdefault(row.get("doc_id"), row["doc"])
+            for row in whole_rows(run.samples):  # the reader of the scores speaks of damage
+                if row is not None and isinstance(row.get("doc"), dict):
+                    self.of_doc.setdefault(row.get("doc_id"), row["doc"])
 
     def of(self, field: str, ids: Sequence[Any]) -> NDArray[Any]:
         """The value of a field for some documents, as text.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -320,6 +321,21 @@ class Spec:
 Config = Spec | Mapping[str, Any] | str | Path
 
 
+#: Values of the largest configuration: a page of YAML can stand for 10^10 of them.
+_MOST_VALUES = 1_000_000
+
+
+def _size(value: Any, sizes: dict[int, float]) -> float:
+    """How many values there are in all, each alias counted as what it stands for."""
+    if not isinstance(value, (dict, list)):
+        return 1
+    if id(value) not in sizes:
+        sizes[id(value)] = math.inf  # until it is known: an alias may stand within what it names
+        each = value.values() if isinstance(value, dict) else value
+        sizes[id(value)] = 1 + sum(_size(one, sizes) for one in each)
+    return sizes[id(value)]
+
+
 def content_of(file: Path) -> Values:
     """The keys of a YAML file.
 
@@ -342,6 +358,11 @@ def content_of(file: Path) -> Values:
         raise UsageError(f"cannot read the configuration {file}: {error}") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{file} is not valid YAML: {error}") from error
+    if _size(content, {}) > _MOST_VALUES:
+        raise UsageError(
+            f"{file}: its aliases (*name) stand for more than {_MOST_VALUES:,} values; write out "
+            "what they stand for"
+        )
     if not isinstance(content, dict):
         raise UsageError(f"{file} must hold keys such as task:, bank: and models: at the top level")
     if content.get("format") in ("lm-eval-ccat/bank", "lm-eval-ccat/suite"):

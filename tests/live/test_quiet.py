@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 from tqdm import std
@@ -31,3 +33,11 @@ def test_rankings_that_overlap_leave_everything_as_it_was() -> None:
     assert told == ["still heard"] and sys.stdout is sys.stderr
     second.__exit__(None, None, None)
     assert state() == before
+
+
+def test_the_log_is_its_owners_alone_and_safe_to_print(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    with quiet_harness(log, lambda text: None):
+        assert os.name != "posix" or log.stat().st_mode & 0o077 == 0
+        logging.getLogger("any").warning("title \x1b]0;gone\x07 and \rover")
+    assert "title ␛]0;gone␇ and ␍over" in log.read_text("utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -268,3 +269,19 @@ def test_models_are_named_as_their_runs_name_them(tmp_path, folders, changes, mo
     for day, folder in enumerate(folders, start=1):
         write_run(tmp_path, folder, rows_of([1, 0]), day=day, **changes)
     assert ScoreTable.read(tmp_path).models == models
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory(tmp_path, packed):
+    write_run(tmp_path, "a", rows_of([1, 0]))
+    (samples,) = tmp_path.rglob("samples_*.jsonl")
+    with gzip.open(f"{samples}.gz", "wb") if packed else samples.open("ab") as stream:
+        for _ in range(300):
+            stream.write(bytes(1 << 20))
+    if packed:
+        samples.unlink()
+    tracemalloc.start()
+    with pytest.raises(ScoreTableError, match=rf"{samples.name}.*a line of more than 134,217,728"):
+        ScoreTable.read(tmp_path)
+    assert tracemalloc.get_traced_memory()[1] < 300 << 20
+    tracemalloc.stop()

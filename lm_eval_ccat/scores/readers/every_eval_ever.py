@@ -15,6 +15,7 @@ from typing import Any
 
 from ...errors import ScaleError
 from ...metrics.scale import Scale
+from .bounded import json_value, lines
 from .rows import Row, files_at, reader_of_rows
 
 _NEEDED = {"evaluation_id", "model_id", "evaluation_name", "sample_id", "evaluation"}
@@ -39,10 +40,10 @@ def rows(log: Path, notes: list[str]) -> Iterator[Row]:
     """Every instance-level record of one file; see `reader_of_rows`."""
     results = _results(log)
     broken = 0
-    with log.open(encoding="utf-8", errors="replace") as stream:
-        for line in stream:
+    with log.open("rb") as stream:
+        for line in lines(stream, log):
             try:
-                record = json.loads(line)
+                record = json.loads(line.decode("utf-8", "replace"))
                 result = results.get(record.get("evaluation_result_id")) or results.get(
                     record["evaluation_name"], {}
                 )
@@ -71,7 +72,7 @@ def _results(file: Path) -> dict[Any, dict[str, object]]:
         if not file.stem.startswith(beside.stem):
             continue
         try:
-            content = json.loads(beside.read_text(encoding="utf-8"))
+            content = json_value(beside)
             for result in content["evaluation_results"]:
                 date = result.get("evaluation_timestamp") or content.get("retrieved_timestamp")
                 facts = {**result.get("metric_config", {}), "date": date}

@@ -9,10 +9,10 @@ Layout: helm's ``benchmark/runner.py`` and ``benchmark/metrics/statistic.py``
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from .bounded import json_value
 from .rows import Row, files_at, reader_of_rows
 
 _STATS, _SPEC = "per_instance_stats.json", "run_spec.json"
@@ -42,9 +42,9 @@ def task_of(name: str) -> str:
 
 def rows(log: Path, notes: list[str]) -> Iterator[Row]:
     """Every score of a run of HELM; see `reader_of_rows`."""
-    spec = json.loads(log.with_name(_SPEC).read_text(encoding="utf-8"))
+    spec = json_value(log.with_name(_SPEC))
     model, task = str(spec["adapter_spec"]["model"]), task_of(str(spec["name"]))
-    for one in json.loads(log.read_text(encoding="utf-8")):
+    for one in json_value(log):
         if one.get("perturbation"):
             continue
         config = f"trial={one.get('train_trial_index', 0)}"

@@ -13,14 +13,14 @@ import json
 import re
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from .bounded import MAX_LINE, MAX_VALUE, json_value
 from .rows import Row, files_at, reader_of_rows
 
 _ZSTD = 93
-_MOST_BYTES = 1 << 30  # of one unpacked member
 _JSON_HEAD = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"')
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -50,27 +50,34 @@ def rows(log: Path, notes: list[str]) -> list[Row]:
     return scores
 
 
-def _plain(log: Path) -> tuple[dict[str, Any], list[Any]]:
-    content = json.loads(log.read_text(encoding="utf-8"))
+def _plain(log: Path) -> tuple[dict[str, Any], Iterable[Any]]:
+    content = json_value(log)
     return content, content.get("samples") or []
 
 
-def _unpacked(log: Path) -> tuple[dict[str, Any], list[Any]]:
+def _unpacked(log: Path) -> tuple[dict[str, Any], Iterable[Any]]:
     with zipfile.ZipFile(log) as archive:
         names = set(archive.namelist())
         # A run that was cut off has only what it started with.
         head = "header.json" if "header.json" in names else "_journal/start.json"
-        header = json.loads(_member(archive, head))
+        header = json.loads(_member(archive, head, MAX_LINE))
         if "summaries.json" in names:
-            return header, json.loads(_member(archive, "summaries.json"))
-        samples = sorted(n for n in names if n.startswith("samples/") and n.endswith(".json"))
-        return header, [json.loads(_member(archive, name)) for name in samples]
+            return header, json.loads(_member(archive, "summaries.json", MAX_VALUE))
+    samples = sorted(n for n in names if n.startswith("samples/") and n.endswith(".json"))
+    return header, _members(log, samples)
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+def _members(log: Path, names: Iterable[str]) -> Iterator[Any]:
+    """One at a time: what all of them unpack to is no matter."""
+    with zipfile.ZipFile(log) as archive:
+        for name in names:
+            yield json.loads(_member(archive, name, MAX_LINE))
+
+
+def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     info = archive.getinfo(name)
-    if info.file_size > _MOST_BYTES:
-        raise ValueError(f"{name} has {info.file_size:,} bytes")
+    if info.file_size > most:
+        raise ValueError(f"{name} has {info.file_size:,} bytes, more than {most:,}")
     if info.compress_type != _ZSTD:
         return archive.read(info)
     import pyarrow as pa

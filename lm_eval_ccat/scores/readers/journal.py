@@ -15,6 +15,7 @@ from typing import Any
 from ...errors import ScaleError, ScoreTableError
 from ...metrics.scale import Scale
 from ..grid import Grid
+from .bounded import lines
 from .reader import Logged, Progress, RawScores, Reader, Wanted
 
 _NAME = "journal.jsonl"
@@ -85,10 +86,10 @@ def journals(path: Path) -> Iterator[Path]:
 
 def records(journal: Path) -> Iterator[dict[str, Any]]:
     """The lines of a journal that can be read."""
-    with journal.open(encoding="utf-8", errors="replace") as stream:
-        for line in stream:
+    with journal.open("rb") as stream:
+        for line in lines(stream, journal):
             try:
-                record = json.loads(line)
+                record = json.loads(line.decode("utf-8", "replace"))
             except (ValueError, RecursionError):
                 continue  # torn by a crash; `verify` says more
             if isinstance(record, dict):

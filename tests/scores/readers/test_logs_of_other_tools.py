@@ -70,7 +70,7 @@ def test_values_epochs_and_unfinished_runs_of_inspect(tmp_path, ending):
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     from lm_eval_ccat.scores.readers import inspect_ai
 
-    monkeypatch.setattr(inspect_ai, "_MOST_BYTES", 10)
+    monkeypatch.setattr(inspect_ai, "MAX_LINE", 10)
     shutil.copy(DATA / "sums_1.eval", tmp_path)
     with pytest.raises(ScoreTableError, match=r"header\.json has [\d,]+ bytes"):
         ScoreTable.read(tmp_path)

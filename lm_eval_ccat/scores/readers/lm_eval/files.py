@@ -10,7 +10,6 @@ Leaderboard published sample files that end in ``.json`` (data sets
 from __future__ import annotations
 
 import functools
-import gzip
 import json
 import re
 import zlib
@@ -21,6 +20,7 @@ from typing import Any
 
 from ....errors import ScoreTableError
 from ....wording import some
+from ..bounded import json_value, lines, open_log
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
@@ -122,11 +122,6 @@ def is_log_file(path: Path) -> bool:
     return bool(_SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name))
 
 
-def open_log(path: Path) -> Any:
-    """Open a plain or gzip-compressed log for reading bytes."""
-    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
-
-
 def is_list(path: Path) -> bool:
     """Whether a sample file is one JSON list; such files end in ``.json``."""
     if path.suffix != ".json":
@@ -142,7 +137,7 @@ def whole_rows(path: Path) -> Iterator[dict[str, Any] | None]:
     """
     try:
         with open_log(path) as stream:
-            for line in json.load(stream) if is_list(path) else stream:
+            for line in json_value(path) if is_list(path) else lines(stream, path):
                 try:
                     row = line if isinstance(line, dict) else json.loads(line)
                 except (ValueError, TypeError, RecursionError):
@@ -197,8 +192,7 @@ def read_results(path: Path) -> dict[str, object]:
         When it is not JSON, or not an object.
     """
     try:
-        with open_log(path) as stream:
-            value = json.load(stream)
+        value = json_value(path)
     except (OSError, EOFError, ValueError, RecursionError) as error:
         raise ScoreTableError(f"{path}: cannot be read as a results file ({error})") from error
     if not isinstance(value, dict):

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from typing import Any
 from ....errors import MetricError, ScaleError, ScoreTableError
 from ....metrics import Metric
 from ....parallel import in_processes
-from .files import Run, is_list, open_log
+from ..bounded import json_value, lines, open_log
+from .files import Run, is_list
 
 # Below this starting processes costs more than it gains.
 _WORTH_PROCESSES = 48 << 20
@@ -208,9 +209,10 @@ def read_file(file: File, asked: Asked) -> Rows:
     reading, number = _Reading(file, asked), 0
     try:
         with open_log(file.path) as stream:
-            whole = json.load(stream) if is_list(file.path) else None
-            lines = stream if whole is None else (json.dumps(row).encode() for row in whole)
-            for number, line in enumerate(lines, start=1):
+            each: Iterable[bytes] = lines(stream, file.path)
+            if is_list(file.path):
+                each = (json.dumps(row).encode() for row in json_value(file.path))
+            for number, line in enumerate(each, start=1):
                 reading.take(number, line)
     except (OSError, EOFError, ValueError, RecursionError) as error:
         # A truncated or damaged .gz; what came before is good.
