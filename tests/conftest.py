@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -32,6 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
         option.hypothesis_seed = "20"
 
 
+#: Files and folders whose tests share what takes long to make, the longest first.
+TOGETHER = ("tests/docs/test_docs.py", "tests/task_configs/")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
     """With ``-n auto`` half as many workers again as processors: live runs wait for servers."""
@@ -40,8 +45,28 @@ def pytest_xdist_auto_num_workers() -> int | None:
     return 3 * (os.cpu_count() or 1) // 2
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One worker runs all tests of a file: what they share is made once, not by each worker."""
+    if config.option.dist != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::")[0]
+            return next((place for place in TOGETHER if file.startswith(place)), file)
+
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A third of each property's examples; ``--hypothesis-profile=random`` draws them all."""
+    """What takes longest comes first. Of each property a third of the examples is drawn;
+    ``--hypothesis-profile=random`` draws them all.
+    """
+    for place in reversed(TOGETHER):
+        items.sort(key=lambda i: not i.nodeid.startswith(place))
     if config.option.hypothesis_profile == "random":
         return
     for test in {getattr(i.obj, "__func__", i.obj) for i in items if hasattr(i, "obj")}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,15 @@ from lm_eval_ccat.demo.summarisers import CALIBRATING, RANKED, SUMMARISERS
 
 @pytest.fixture(scope="module")
 def documents() -> list[Document]:
-    return collect()
-
-
-def test_every_python_has_enough_documents(documents: list[Document]) -> None:
-    assert len(documents) >= 500
-    assert len({d.body for d in documents}) == len(documents)
-    assert all(4 <= len(d.summary.split()) <= 20 for d in documents)
+    """A hundred; the tutorial's demo looks through the whole standard library."""
+    return collect(Path(email.__file__).parent)
 
 
 def test_systems_really_differ(documents: list[Document]) -> None:
     assert len(SUMMARISERS) >= 12 and len(CALIBRATING) >= 8 and len(RANKED) >= 4
     assert not set(CALIBRATING) & set(RANKED)
-    documents = documents[::5]
+    assert len({d.body for d in documents}) == len(documents) > 50
+    assert all(4 <= len(d.summary.split()) <= 20 for d in documents)
     answers = {
         name: tuple(summarise(d.name, d.body) for d in documents)
         for name, summarise in SUMMARISERS.items()
@@ -34,10 +31,10 @@ def test_systems_really_differ(documents: list[Document]) -> None:
     assert len(set(answers.values())) == len(SUMMARISERS)
     means = sorted(
         sum(
-            process_results({"summary": d.summary}, [a])["rougeL"] for d, a in zip(documents, given)
+            process_results({"summary": d.summary}, [a])["rougeL"] for d, a in zip(documents, texts)
         )
         / len(documents)
-        for given in answers.values()
+        for texts in answers.values()
     )
     assert means[-1] > 2.5 * means[0]
 

@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 from pages import DOCS, run_page
 
 
@@ -27,19 +26,10 @@ HALF = {"demo --dir demo --quiet": "demo --dir demo --quiet --documents 400"}
 
 
 @pytest.fixture(scope="session")
-def tutorial(tmp_path_factory, environment, request) -> tuple[Path, str]:
-    """The folder after the tutorial, and what its commands printed; run once for all workers."""
-    alone = not hasattr(request.config, "workerinput")
-    base = tmp_path_factory.getbasetemp()
-    folder = (base if alone else base.parent) / "tutorial"
-    printed = folder.with_suffix(".out")
-    with FileLock(f"{folder}.lock"):
-        if not printed.is_file():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            said = run_page(DOCS / "tutorial.md", folder, environment, HALF)
-            printed.write_text(said, encoding="utf-8")
-    return folder, printed.read_text(encoding="utf-8")
+def tutorial(tmp_path_factory, environment) -> tuple[Path, str]:
+    """The folder after the tutorial, and what its commands printed."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    return folder, run_page(DOCS / "tutorial.md", folder, environment, HALF)
 
 
 @pytest.fixture

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import re
+import shlex
 import subprocess
-import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from lm_eval_ccat.cli.main import main
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 _FENCE = re.compile(
@@ -16,6 +23,7 @@ _FENCE = re.compile(
 )
 #: Shown, not run: output, and what the code itself prints.
 SHOWN = {"text", "json"}
+PROGRAM = "lm-eval-ccat "
 
 
 @dataclass(frozen=True)
@@ -47,47 +55,62 @@ def blocks(page: Path) -> list[Block]:
 def run_page(page: Path, folder: Path, environment: dict[str, str], replace: dict[str, str]) -> str:
     """Run a page's blocks in a folder, as a reader would; what they printed.
 
-    Python blocks of a page share names: those that follow one another run in one process, which
-    runs the earlier ones again, silently.
+    Python blocks of a page share names.
     """
     printed: list[str] = []
-    python: list[str] = []
-    ran = 0
-    todo = [b for b in blocks(page) if b.title is not None or b.language not in SHOWN]
-    for block, after in zip(todo, [*todo[1:], None]):
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in (b for b in blocks(page) if b.title is not None or b.language not in SHOWN):
         code = block.code
         for old, new in replace.items():
             code = code.replace(old, new)
         if block.title is not None:
             (folder / block.title).write_text(code, encoding="utf-8")
         elif block.language == "bash":
-            printed.append(
-                _run(["bash", "-euo", "pipefail", "-c", code], page, block, folder, environment)
-            )
+            code_of_exit, out, error = run_commands(code, folder, environment)
+            where = f"{page.name}:{block.line} ended with {code_of_exit}"
+            assert code_of_exit in block.exits, f"{where}\n{code}\n{out[-3000:]}\n{error[-3000:]}"
+            printed.append(out)
         elif block.language == "python":
-            python.append(code)
-            if after is not None and after.title is None and after.language == "python":
-                continue
-            earlier = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n"
-            before = "".join(
-                f"    {line}\n" if line else "\n" for line in "\n".join(python[:ran]).splitlines()
-            )
-            script = "\n".join([earlier + (before or "    pass\n"), *python[ran:]])
-            printed.append(_run([sys.executable, "-c", script], page, block, folder, environment))
-            ran = len(python)
+            printed.append(run_python(code, folder, names))
         else:
             raise AssertionError(f"{page.name}:{block.line}: who runs {block.language!r}?")
     return "\n".join(printed)
 
 
-def _run(
-    command: list[str], page: Path, block: Block, folder: Path, environment: dict[str, str]
-) -> str:
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode in block.exits, (
-        f"{page.name}:{block.line} ended with {done.returncode}\n{block.code}\n"
-        f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    )
-    return done.stdout
+@contextlib.contextmanager
+def inside(folder: Path) -> Iterator[io.StringIO]:
+    """With a folder as the working directory and what is printed in the stream."""
+    before, out = os.getcwd(), io.StringIO()
+    os.chdir(folder)
+    try:
+        with contextlib.redirect_stdout(out):
+            yield out
+    finally:
+        os.chdir(before)
+
+
+def run_python(code: str, folder: Path, names: dict[str, Any]) -> str:
+    """Run Python in this process, which has the imports behind it; what it printed."""
+    with inside(folder) as out:
+        exec(code, names)
+    return out.getvalue()
+
+
+def run_commands(code: str, folder: Path, environment: dict[str, str]) -> tuple[int, str, str]:
+    """Exit code, output and errors of shell commands.
+
+    Our own command runs in this process, which saves the seconds of its imports; where anything
+    else stands among the commands, a shell runs them all.
+    """
+    lines = code.replace("\\\n", " ").strip().splitlines()
+    if any(re.search(r"[|<>;&$*]", x) or not x.startswith(PROGRAM) for x in lines):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", code],
+            cwd=folder, env=environment, capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+    status, error = 0, io.StringIO()
+    with inside(folder) as out, contextlib.redirect_stderr(error):
+        while lines and status == 0:
+            status = main(shlex.split(lines.pop(0).removeprefix(PROGRAM)))
+    return status, out.getvalue(), error.getvalue()

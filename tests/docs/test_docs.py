@@ -11,7 +11,7 @@ import sys
 
 import pytest
 import yaml
-from pages import DOCS, SHOWN, blocks, run_page
+from pages import DOCS, SHOWN, blocks, run_commands, run_page, run_python
 
 from lm_eval_ccat.cli.main import COMMANDS, RAW, main
 from lm_eval_ccat.demo.summarisers import RANKED
@@ -137,22 +137,14 @@ def test_every_block_of_the_page_runs(page, folder, environment, server):
     run_page(DOCS / page, folder, environment, {"localhost:8000": server})
 
 
-def test_the_notebook_runs_as_printed(folder, environment):
+def test_the_notebook_runs_as_printed(folder):
     cells = json.loads((DOCS / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
     code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
     demo, *rest = code
     assert demo == f"!{blocks(DOCS / 'tutorial.md')[0].code.strip()}"  # the tutorial has run it
     assert not any(line.startswith(("!", "%")) for cell in rest for line in cell.splitlines())
-    done = subprocess.run(
-        [sys.executable, "-c", "\n\n".join(rest)],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count(" right") >= 8 and "wrong" not in done.stdout, done.stdout
+    printed = run_python("\n\n".join(rest), folder, {"__name__": "__main__"})
+    assert printed.count(" right") >= 8 and "wrong" not in printed, printed
 
 
 def test_the_front_door_runs_as_printed(folder, environment):
@@ -181,15 +173,8 @@ def test_the_front_door_runs_as_printed(folder, environment):
     for code in (rank.code, compare.code, *inline):
         for old, new in replace.items():
             code = code.replace(old, new)
-        done = subprocess.run(
-            ["bash", "-euc", code],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode in (0, 3, 5) and done.stdout, f"{code}\n{done.stderr}"
+        status, printed, errors = run_commands(code, folder, environment)
+        assert status in (0, 3, 5) and printed, f"{code}\n{errors}"
 
 
 def test_the_script_of_the_action_runs_as_printed(folder, environment):
