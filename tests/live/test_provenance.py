@@ -102,3 +102,16 @@ def test_requests_that_were_sent_otherwise_than_those_of_the_bank_are_told() -> 
         "the bank was calibrated on other requests: chat was asked with temperature 1 in place of "
         "0 and without its stop sequences"
     ]
+
+
+def test_an_answer_whose_content_is_a_list_is_a_failed_document_in_words(bench: Bench) -> None:
+    listed = json.dumps({"choices": [{"index": 0, "text": [{"type": "text", "text": "4"}]}]})
+
+    def mood(model: str, prompt: str, before: int) -> tuple | None:
+        return ("say", 200, listed) if model == "m11" and prompt.endswith(" 7.") else None
+
+    with CompletionsServer(bench.outputs, mood=mood) as server:
+        run = bench.folder / "rank.run"
+        rank(bench.config(server.url, THREE, stop="limits"), run_dir=run)
+    (failed,) = [one for one in map(json.loads, open(run / "journal.jsonl")) if one["op"] == "fail"]
+    assert failed["model"] == "m11" and "its text is no text but list" in str(failed)
