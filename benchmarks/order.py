@@ -5,8 +5,9 @@ from a table of scores after a random latency (lognormal, sigma 1). A seed draws
 and items. Printed, with standard errors over the seeds:
 
 - results: how many different results runs with 1, 4 and 8 slots and different latencies end with;
-- cost in trouble: answers that are paid, relative to a calm run, with one model 20 times slower,
-  away (503) for a while, or hanging from the start;
+- trouble: answers that are paid, relative to a calm run, with one model 20 times slower, away
+  (503) for a while, or hanging from the start; and the wall time, relative to what it may be: that
+  of the slow model's requests alone, the outage or the patience with silence plus a calm run;
 - wall time relative to `order: arrival`, and items told and answers paid relative to those of
   asking one at a time, with 8 slots.
 
@@ -16,6 +17,7 @@ and items. Printed, with standard errors over the seeds:
 from __future__ import annotations
 
 import argparse
+import heapq
 import logging
 import os
 import threading
@@ -119,6 +121,17 @@ def ranked(
     return what, told, sum(model.answered for model in models), seconds
 
 
+def lasting(items: int, slots: int) -> float:
+    """Median latencies that a model needs by itself for so many items, as it gets them done."""
+    rng, ends = np.random.default_rng(0), []
+    for _ in range(400):
+        free = [0.0] * slots
+        for one in rng.lognormal(0.0, 1.0, items):
+            heapq.heapreplace(free, free[0] + one)
+        ends.append(max(free))
+    return float(np.mean(ends))
+
+
 def shown(values: Sequence[float]) -> str:
     """Mean and standard error."""
     x = np.array(values)
@@ -140,21 +153,26 @@ def main() -> None:
     print(f"{len(runs)} runs with 1, 4 and 8 slots: {len(different)} result(s)", flush=True)
     ratios: dict[str, list[float]] = {}
     for seed in range(1, args.seeds + 1):
-        _, told, paid, seconds = ranked(args, seed, 1)
         troubles: dict[str, dict[str, Any]] = {
             "20 times slower": {"slow": 20.0},
             "away (503) for 1 s": {"trouble": refused(1.0)},
             "hanging": {"trouble": hangs},
         }
+        _, _, calm, calm_seconds = ranked(args, seed, 2, slots=4)
         for name, how in troubles.items():
-            cost = ranked(args, seed, 2, slots=4, **how)[2]
-            calm = ranked(args, seed, 2, slots=4)[2]
+            what, _, cost, seconds = ranked(args, seed, 2, slots=4, **how)
+            alone = 20.0 * args.latency * lasting(len(what[3]["c"]), 4)
+            may = {"20 times slower": alone, "hanging": lane.SILENCE + calm_seconds}
             ratios.setdefault(f"paid, {name}, of a calm run's", []).append(cost / calm)
+            ratios.setdefault(f"wall time, {name}, of what it may be", []).append(
+                seconds / may.get(name, 1.0 + calm_seconds)
+            )
+        _, told, paid, seconds = ranked(args, seed, 1)
         arrival = ranked(args, seed, 1, order="arrival")
         ratios.setdefault("wall time, of that in order of arrival", []).append(seconds / arrival[3])
-        alone = ranked(args, seed, 1, ahead=1)
-        ratios.setdefault("items told, of those asked one at a time", []).append(told / alone[1])
-        ratios.setdefault("answers paid, of those asked one at a time", []).append(paid / alone[2])
+        single = ranked(args, seed, 1, ahead=1)
+        ratios.setdefault("items told, of those asked one at a time", []).append(told / single[1])
+        ratios.setdefault("answers paid, of those asked one at a time", []).append(paid / single[2])
     for name, values in ratios.items():
         print(f"{name:52} {shown(values)}   largest {max(values):.2f}", flush=True)
 

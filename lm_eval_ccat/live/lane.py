@@ -73,6 +73,8 @@ class Lane:
         Documents given up without a success between them.
     refused : float or None
         Since when the server has refused every request for its rate.
+    hangs : bool
+        Whether it was put aside because it takes requests and answers none.
     opened : bool
         Whether the model is loaded or connected.
     waited : int
@@ -88,6 +90,7 @@ class Lane:
     more: deque[Ask] = field(default_factory=deque)
     in_a_row: int = 0
     refused: float | None = None
+    hangs: bool = False
     opened: bool = False
     waited: int = 0
     _heard: float | None = None
@@ -135,7 +138,7 @@ class Lane:
 
     def answered(self, sending: Sending, now: float) -> None:
         """A call has brought answers."""
-        self._heard, self.refused = now, None
+        self._heard, self.refused, self.hangs = now, None, False
         self._latencies.append(now - sending.sent)
         self.pace.answered(now)
         self.gate.succeeded(now, sending.sent)

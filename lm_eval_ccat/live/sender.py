@@ -310,10 +310,13 @@ class Sender:
                 )
             elif name in self.line.away and lane.gone(now, limit):
                 self.attempts.closed(lane, gate.reason)
+            elif name in self.line.away and lane.hangs and self._idle():
+                self.attempts.set_aside(lane, gate.reason)
             elif name in self.book.tally.set_aside:
                 continue
             elif lane.silent(now):
                 gate.failed(now, now, "no answer, not even to a second request")
+                lane.hangs = True
                 self.attempts.put_aside(lane)
             elif lane.gone(now):
                 self.attempts.put_aside(lane)
@@ -326,6 +329,11 @@ class Sender:
         if len(under_way) == 1 and not waits and now >= lane.second_at(under_way[0]):
             logger.info("%s, item %r holds up the others and is sent again", lane.name, head.item)
             self._send(lane, Sending([head], under_way[0].attempt, second=True))
+
+    def _idle(self) -> bool:
+        """Whether nobody has anything to do who is not away."""
+        present = (lane for name, lane in self.lanes.items() if name not in self.line.away)
+        return not any(lane.wire or self.line.has_next(lane.name) for lane in present)
 
     def _pause(self, now: float) -> float:
         """Seconds until something is to be done that no answer brings about."""
@@ -403,7 +411,8 @@ class Sender:
     def _collect_for(self, seconds: float) -> None:
         """Take in what is under way, and send nothing more."""
         end = clock() + seconds
-        while any(lane.wire for lane in self.lanes.values()) and (left := end - clock()) > 0:
+        lanes = [lane for lane in self.lanes.values() if not lane.hangs]
+        while any(lane.wire for lane in lanes) and (left := end - clock()) > 0:
             self._collect(min(left, POLL))
 
     def _abandon(self, why: str) -> None:
