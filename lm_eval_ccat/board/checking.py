@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..errors import CcatError
+from ..errors import CcatError, RunError
 from ..scores import ScoreTable
 from .folder import Board
 from .full import average
@@ -47,7 +47,7 @@ class Checked:
         )
 
 
-def check(board: Board | str | Path) -> list[Checked]:
+def check(board: Board | str | Path, head: str = "") -> list[Checked]:
     """Verify every row of a board.
 
     The chain of the ledger, the hashes of journals and scores, and the figures: estimates are
@@ -56,6 +56,9 @@ def check(board: Board | str | Path) -> list[Checked]:
     Parameters
     ----------
     board : Board or path
+    head : str, optional
+        What the ledger ended with when it was published (or at least 12 characters of it): whoever
+        wrote the ledger anew, or took its last rows out, is found.
 
     Returns
     -------
@@ -65,7 +68,7 @@ def check(board: Board | str | Path) -> list[Checked]:
     Raises
     ------
     RunError
-        There is no board, or its ledger cannot be read at all.
+        There is no board, its ledger cannot be read at all, or it has no row that ends with `head`.
 
     Examples
     --------
@@ -85,7 +88,13 @@ def check(board: Board | str | Path) -> list[Checked]:
     board = board if isinstance(board, Board) else Board(board)
     rebuilt: dict[str, Any] = {}
     found = []
-    for line in board.ledger.lines():
+    lines = board.ledger.lines()
+    if head and not any(line.link.startswith(head) for line in lines):
+        raise RunError(
+            f"{board.ledger.path}: no row ends with {head[:12]}: rows that were published were "
+            "changed or taken out since; restore the file from git"
+        )
+    for line in lines:
         row, reason, verdict = line.row, line.damage, REFUSED
         if row is not None and not reason:
             reason = broken_evidence(board, row)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..bank import ItemBank, SuiteBank
-from ..errors import RunError, ScoreTableError, UsageError
+from ..bank import SuiteBank
+from ..errors import RunError, UsageError
 from ..scores import ScoreTable
 from ..scores.readers.registry import reader_of
 from ..upkeep.build import build
@@ -86,7 +86,7 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
     """
     board = board if isinstance(board, Board) else Board(board)
     check_link(link)
-    tables = {t: found for t, b in board.banks.items() if (found := table_of(Path(source), t, b))}
+    tables = tables_of(board, Path(source))
     if not tables:
         raise UsageError(
             f"{source}: no results of the board's tasks ({', '.join(board.banks)}) by its metrics"
@@ -149,44 +149,32 @@ def calibrated(
     """
     names = [name.strip() for name in (task or "*").split(",") if name.strip()]
     metrics = [m.strip() for m in metric.split(",")] if metric else None
-    banks: dict[str, dict[str, ItemBank]] = {}
-    files = score_files(source)
-    for file in files:
-        unnamed = all(o.task is None for o in reader_of(file).outcomes(file))
-        suite = build(file, method, tasks=["*"] if unnamed else names, metrics=metrics, **reading)
-        for found, outcomes in suite.items():
-            name = found
-            if unnamed:
-                name = file.stem if len(files) > 1 else task or found
-            banks[name] = {k: replace(bank, task=name) for k, bank in outcomes.items()}
-    return SuiteBank(banks)
+    unnamed = {o.task for o in reader_of(source).outcomes(source)} == {None}
+    suite = build(source, method, tasks=["*"] if unnamed else names, metrics=metrics, **reading)
+    return SuiteBank(
+        {
+            (name := task or found if unnamed else found): {
+                k: replace(bank, task=name) for k, bank in outcomes.items()
+            }
+            for found, outcomes in suite.items()
+        }
+    )
 
 
-def score_files(source: Path) -> list[Path]:
-    """The path itself; of a folder of tables each table.
+def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, ScoreTable]:
+    """Scores of the board's tasks, of those that the source holds.
 
     Raises
     ------
-    ScoreTableError
-        There is no such path.
+    CcatError
+        The source cannot be read, or is on another scale.
     """
-    if not source.exists():
-        raise ScoreTableError(f"{source}: no such file or directory of scores")
-    tables = sorted([*source.glob("*.parquet"), *source.glob("*.csv")]) if source.is_dir() else []
-    return tables or [source]
-
-
-def table_of(source: Path, task: str, bank: ItemBank, partial: bool = False) -> ScoreTable | None:
-    """Scores of one of the board's tasks; None where the source holds none."""
-    files = score_files(source)
-    for file in files:
-        for outcome in reader_of(file).outcomes(file):
-            alone = outcome.task is None and (len(files) == 1 or file.stem == task)
-            if (outcome.task == task or alone) and outcome.metric in bank.metric:
-                return replace(
-                    scores_for(replace(bank, task=task), file, partial=partial), task=task
-                )
-    return None
+    there = reader_of(source).outcomes(source)
+    return {
+        task: replace(scores_for(replace(bank, task=task), source, partial=partial), task=task)
+        for task, bank in board.banks.items()
+        if any(o.task in (task, None) and o.metric in bank.metric for o in there)
+    }
 
 
 def _scores(

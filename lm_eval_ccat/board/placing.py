@@ -21,7 +21,7 @@ from ..runs.directory import RunDirectory
 from ..runs.rebuild import load_banks
 from ..scores import ScoreTable
 from .folder import Board, offered
-from .full import THERE, Added, check_link, table_of
+from .full import THERE, Added, check_link, tables_of
 from .journals import JOURNAL, figures_of, tasks_of
 from .ledger import sha256_of
 from .standing import standing
@@ -215,11 +215,7 @@ def _of_logs(board: Board, source: Path, name: str | None, link: str) -> Added:
             "the board's banks know nothing about the items, so answers to chosen ones say "
             "nothing about the others; ask the models live: `board place DIR MODELS.yaml`"
         )
-    tables = {
-        task: found
-        for task, bank in board.banks.items()
-        if (found := table_of(source, task, bank, partial=True)) is not None
-    }
+    tables = tables_of(board, source, partial=True)
     if set(tables) != set(board.banks):
         lacking = next(task for task in board.banks if task not in tables)
         raise UsageError(f"{source}: no results on {lacking}")

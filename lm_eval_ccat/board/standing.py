@@ -44,7 +44,7 @@ class Standing:
     placed : list of Placed
         Best first; of equal scores full results first.
     apart : list of (Row, str)
-        The latest row of each model that cannot be compared, and why.
+        The latest row of each model that cannot be compared, and why; not where a later one can.
     history : dict of str to list of Row
         Every row of each model, oldest first.
     """
@@ -102,6 +102,7 @@ def standing(board: Board, refused: Collection[int] = ()) -> Standing:
             apart[row.model] = (row, reason)
         else:
             comparable.append(row)
+            apart.pop(row.model, None)
     # Full results count before any estimate of the same model; else the latest row.
     now = {**latest(comparable), **latest(comparable, FULL)}
     return Standing(_in_order(board, list(now.values())), list(apart.values()), history)

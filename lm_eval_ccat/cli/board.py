@@ -97,6 +97,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "Verify every row from its journal or scores, and the chain of the ledger. Rows that "
         "another version computed differently are listed; rows that were changed are refused.",
     )  # fmt: skip
+    check.add_argument(
+        "--head", default="", metavar="HASH",
+        help="what the ledger ended with when it was published (`ledger_head` in the site's "
+        "board.json): rows up to there must stand",
+    )  # fmt: skip
     for action in (add, place, check):
         add_json(action, "the rows" if action is not check else "what is said of each row")
 
@@ -162,7 +167,7 @@ def _check(args: argparse.Namespace) -> int:
     from ..board import Board, check
 
     board = Board(args.board)
-    found = check(board)
+    found = check(board, args.head)
     write_json(args.json, {"rows": [asdict(one) for one in found], "head": board.ledger.head()})
     if not prints_json(args.json):
         for one in found:

@@ -191,7 +191,7 @@ def model_of(bank: ItemBank) -> DefaultModel:
         raise BankError("the parts of the bank's response model do not fit one another")
     if share is not None and not 0.0 <= share <= 1.0:
         raise BankError(f"the bank's share of draws, {share!r}, is not in 0 to 1")
-    return DefaultModel(items, departures, centre, share)
+    return DefaultModel(items, departures, centre, share, bank.kept)
 
 
 def _config_noise(table: ScoreTable) -> float:

@@ -60,7 +60,7 @@ class Field:
         draws: bool = True,
     ) -> None:
         self.model = model
-        self.sequence = Sequence(model.items.n_items, seed)
+        self.sequence = Sequence(model.items.n_items, seed, model.kept)
         self.members: list[Member] = []
         self._item_price, self._draws = item_price, draws
         self.n_told = np.zeros(0, dtype=np.intp)  # scores of each model

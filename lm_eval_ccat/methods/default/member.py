@@ -97,8 +97,9 @@ class Member:
             return
         if probability is not None:
             mu = self.posterior.mu
-            rest = float(mu @ self.unasked)
-            self._steps[item] = Step(len(self._log), rest, float(mu[item]), probability)
+            rest, left, kept = float(mu @ self.unasked), self.unasked, self._model.kept
+            part = 1.0 if kept is None else float((left & kept).sum() / left.sum())
+            self._steps[item] = Step(len(self._log), rest, float(mu[item]), part * probability)
             self._draws[:, item] = weight, 1.0 / probability
         self._rank[item] = len(self.asked)
         self.asked.append(item)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .departures import Departures, Range
 from .fractional import FractionalItems
 
@@ -28,12 +31,15 @@ class DefaultModel:
     share : float, optional
         Share of draws among the items that follow the first ones, or 1 where all items are drawn;
         else at least half, and more where a draw tells more.
+    kept : ndarray of bool, shape (n_items,), optional
+        Items that may be asked (default: all); what is drawn among them stands for the others.
     """
 
     items: FractionalItems
     departures: Departures
     centre: float = 0.0
     share: float | None = None
+    kept: NDArray[np.bool_] | None = None
 
     @property
     def first(self) -> int:

@@ -34,6 +34,8 @@ class Sequence:
     ----------
     n_items : int
     seed : int
+    kept : ndarray of bool, shape (n_items,), optional
+        Items that may be in the sequence; default all.
 
     Attributes
     ----------
@@ -45,13 +47,13 @@ class Sequence:
     where : dict of int to int
         The place of each item.
     left : ndarray of bool, shape (n_items,)
-        Items not in the sequence.
+        Items that may be in the sequence and are not.
     n_drawn : int
     """
 
-    def __init__(self, n_items: int, seed: int) -> None:
+    def __init__(self, n_items: int, seed: int, kept: NDArray[np.bool_] | None = None) -> None:
         self._seed = seed
-        self.left = np.ones(n_items, dtype=bool)
+        self.left = np.ones(n_items, dtype=bool) if kept is None else kept.copy()
         self.items: list[int] = []
         self.probabilities: list[float | None] = []
         self.weights: list[float] = []

@@ -237,7 +237,8 @@ class _Outcome:
 
 def _one(path: Path, sources: Sequence[Source], wanted: Wanted) -> RawScores:
     """The one outcome that is wanted."""
-    keys = [key for source in sources for key in source.keys()]
+    of = [source.keys() for source in sources]
+    keys = [key for some in of for key in some]
     if not keys:
         raise ScoreTableError(f"{path}: no scores")
     for n, what in enumerate(_NAMES):
@@ -245,6 +246,7 @@ def _one(path: Path, sources: Sequence[Source], wanted: Wanted) -> RawScores:
         if stated:  # a table that does not say is of whatever is asked for
             one = one_of(path, what, getattr(wanted, what, None), map(str, stated))
             keys = [key for key in keys if key[n] == one]
+    sources = [source for source, some in zip(sources, of) if keys[0] in some]
     [raw_scores] = _laid(path, sources, keys[:1], wanted)
     if isinstance(raw_scores, CcatError):
         raise raw_scores

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -85,6 +86,22 @@ def test_the_estimate_from_draws_is_unbiased_whatever_rule_chose(scores, rule):
         return sum(q * expectation([*path, (int(i), float(q))]) for i, q in zip(left, p))
 
     assert expectation([]) == pytest.approx(sum(scores) / n, abs=1e-9)
+
+
+def test_what_is_drawn_stands_for_the_items_that_are_held_back():
+    """Over all ways of holding two of seven items back, and over all draws, exactly."""
+    scores, found = np.array([0.1, 0.9, 0.4, 0.7, 0.2, 0.0, 1.0]), []
+    for back in combinations(range(7), 2):
+        kept = ~np.isin(np.arange(7), back)
+        field = Field(model_of(replace(TINY, kept=kept)), 1)
+        assert (field.sequence.left == kept).all()
+        p = np.where(kept, field.sizes(), 0.0)
+        for item in np.flatnonzero(kept).tolist():
+            one = Field(field.model, 1)
+            one.place(0, item, probability := float(p[item] / p.sum()))
+            one.learn(0, [item], [scores[item]])
+            found.append(probability * one.members[0].sample()[0])
+    assert sum(found) / 21 == pytest.approx(scores.mean(), abs=1e-9)
 
 
 @settings(max_examples=30, deadline=None)
