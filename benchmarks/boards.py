@@ -113,6 +113,7 @@ def together(args: argparse.Namespace) -> None:
                     stop="limits",
                     max_items=args.each * len(banks),
                     weights="equal",
+                    exposure=args.exposure,
                 )
                 result = drive(ranker, {t: x.select(some) for t, x in tables.items()}).result()
                 at += [(result.estimates[m], *result.interval(m)) for m in some]
@@ -153,6 +154,7 @@ def main() -> None:
     parser.add_argument("--calibrate", default="40,400", help="with --together")
     parser.add_argument("--each", type=int, default=8, help="items a task, with --together")
     parser.add_argument("--folds", type=int, default=1, help="with --together")
+    parser.add_argument("--exposure", type=int, default=1, help="with --together")
     args = parser.parse_args()
     if args.together:
         return together(args)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..wording import plural
 from . import bank_check, bank_form, bank_update
+from .calibrate import add_borrow, say_of_bank
 from .parsing import WIDTH, add_json, names_of, prints_json, write_json
 from .reading import by_task, is_folder
 
@@ -78,6 +79,7 @@ def _add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--task", default="*", metavar="A,B*", help="tasks, patterns or groups")
     parser.add_argument("--metric", default="*", metavar="A,B*", help="metrics; default all")
     parser.add_argument("--method", default="default", help="response model")
+    add_borrow(parser)
     parser.add_argument("--hash_names", action="store_true", help="hide the models' names")
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder to write")
     parser.set_defaults(func=build)
@@ -125,7 +127,6 @@ def build(args: argparse.Namespace) -> int:
     """Calibrate everything that matches."""
     from ..integrations.hub import logs_of
     from ..upkeep.build import build as built
-    from .calibrate import say_of_bank
 
     with logs_of(args.leaderboard) as folder:
         suite = built(
@@ -133,6 +134,7 @@ def build(args: argparse.Namespace) -> int:
             args.method,
             tasks=names_of(args.task),
             metrics=names_of(args.metric),
+            borrow=args.borrow,
             on_bank=say_of_bank,
             hash_names=args.hash_names,
         )

@@ -42,14 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="a directory of harness outputs (run with --log_samples), or a .parquet or .csv "
         "table; may be left out with --borrow",
     )
-    parser.add_argument(
-        "--borrow",
-        nargs="+",
-        default=(),
-        metavar="BANK_OR_SCORES",
-        help="for a task that few or no models have run: borrow the items' parameters from at "
-        "least three tasks on the same documents (logs, tables, or banks made with --keep_scores)",
-    )
+    add_borrow(parser)
     add_reading_arguments(parser)
     parser.add_argument(
         "--method",
@@ -106,6 +99,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(func=run)
 
 
+def add_borrow(parser: argparse.ArgumentParser) -> None:
+    """Add ``--borrow``."""
+    parser.add_argument(
+        "--borrow",
+        nargs="+",
+        default=(),
+        metavar="BANK_OR_SCORES",
+        help="for a task that few or no models have run: borrow the items' parameters from at "
+        "least three tasks on the same documents (logs, tables, or banks made with --keep_scores)",
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     """Calibrate, save, report."""
     from ..cluster import executing
@@ -114,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     if args.scores is None and not args.borrow:
         raise UsageError("no scores: name logs or a table, or tasks to --borrow from")
     with executing(args.executor, args.ray_address):
-        one = args.borrow or names_one_task(args.scores, args.task)
+        one = args.scores is None or names_one_task(args.scores, args.task)
         return _one(args) if one else _suite(args)
 
 
@@ -125,13 +130,25 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _one(args: argparse.Namespace) -> int:
+    from ..upkeep.borrow import lent
     from ..upkeep.calibrate import in_lines, make_bank, replay, report
 
-    table = _scores(args) if args.scores is not None else None
-    if table is None or args.borrow:
-        table, bank = _borrow(args, table)
+    own = _scores(args) if args.scores is not None else None
+    if own is None or args.borrow:
+        table, bank = lent(
+            args.borrow,
+            own,
+            args.metric,
+            args.filter,
+            task=args.task,
+            method=args.method,
+            exclude=names_of(args.exclude),
+            range=args.range,
+            lower_is_better=args.lower_is_better,
+            **_options(args),
+        )
     else:
-        bank = make_bank(table, args.method, **_options(args))
+        table, bank = own, make_bank(own, args.method, **_options(args))
     bank.save(args.output)
     replayed = None
     if not args.no_replay and not args.scale_items:
@@ -154,28 +171,6 @@ def _scores(args: argparse.Namespace) -> ScoreTable:
 
     table = leave_out(read_scores(args.scores, args), names_of(args.exclude))
     return without_twins(table) if args.merge_duplicates else table
-
-
-def _borrow(args: argparse.Namespace, own: ScoreTable | None) -> tuple[ScoreTable, ItemBank]:
-    """The bank of tasks on the same documents, and the scores that it was calibrated on."""
-    from ..upkeep.borrow import borrowed, donors_of
-
-    if args.method != "default" or args.scale_items or args.keep_scores:
-        raise UsageError(
-            "--borrow makes a bank of method 'default' without scores: leave out --method, "
-            "--scale_items and --keep_scores"
-        )
-    donors = donors_of(
-        args.borrow,
-        args.metric,
-        args.filter,
-        task=args.task or (None if own is None else own.task),
-        exclude=names_of(args.exclude),
-        range=args.range,
-        lower_is_better=args.lower_is_better,
-    )
-    found = borrowed(donors, own)
-    return found.table, found.bank(args.task, args.hash_names)
 
 
 def _suite(args: argparse.Namespace) -> int:
@@ -202,6 +197,7 @@ def _suite(args: argparse.Namespace) -> int:
         merge_duplicates=args.merge_duplicates,
         range=args.range,
         lower_is_better=args.lower_is_better,
+        borrow=args.borrow,
         on_bank=show,
         **_options(args),
     )

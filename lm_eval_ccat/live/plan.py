@@ -376,14 +376,14 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
             "`lm-eval-ccat calibrate --borrow`"
         )
     from ..scores import ScoreTable
-    from ..upkeep.borrow import borrow, donors_of
+    from ..upkeep.borrow import lent
 
     name, _, filtered = next(iter(spec.metrics), "").partition(",")
     metric, filter = name or None, filtered or None
     own = donors.own and ScoreTable.read(donors.own, metric, tasks[0], filter)
-    lent = donors_of(donors.paths, metric, filter, task=tasks[0])
+    _, bank = lent(donors.paths, own or None, metric, filter, task=tasks[0])
     # Of the same scores the same bank, whatever the day: a run is known by its bank.
-    return replace(borrow(lent, own or None, task=tasks[0]), made=None)
+    return replace(bank, made=None)
 
 
 def plan_of(

@@ -29,10 +29,11 @@ from scipy.special import expit, logit
 from ..bank import ItemBank, SuiteBank
 from ..bank.suite import is_suite
 from ..errors import ScoreTableError, UsageError
+from ..methods.sample.borrowed import EASE
 from ..scores import ScoreTable
 from ..wording import plural
-from .build import tables_of
 from .calibrate import make_bank, trust, without_twins
+from .tasks import tables_of
 from .union import table_of
 
 Floats = NDArray[np.float64]
@@ -43,7 +44,6 @@ _LEAST_SHARE = 0.5  # of the documents that a donor must have scored
 _EDGE = 0.02  # scores are clipped by so much before logits
 _SPLITS = 3  # draws of k runs of each donor
 _LEVEL = 1.5  # own runs that the donors' level counts as
-_DOUBT = 0.5  # standard deviation of what differences in difficulty are multiplied by
 _CHANCE, _SHARE_OF_USUAL = 3.0, 1.0 / 3.0  # what a donor must agree with the own runs by
 
 
@@ -54,7 +54,7 @@ def borrow(
     task: str | None = None,
     hash_names: bool = False,
 ) -> ItemBank:
-    """Calibrate a bank of method "default" on tasks that share a new task's documents.
+    """Make a bank of tasks that share a new task's documents.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def borrow(
         within one data set.
     own : ScoreTable, optional
         Full runs of the new task. Without any the documents are those that all donors share, and
-        a donor that misleads is noticed by the ranking alone.
+        the bank is of method "sample"; else it is of method "default".
     task : str, optional
         Name of the new task, where no run says it.
     hash_names : bool, optional
@@ -118,14 +118,18 @@ class Borrowed:
         """The bank; parameters as `borrow` has them."""
         table = replace(self.table, task=self.table.task or task)
         runs = self.facts["own_runs"]
-        drawn: dict[str, Any] = {} if runs else {"draws": 1.0}
-        bank = make_bank(table, families=self.families, hash_names=hash_names, **drawn)
-        if not runs:
-            bank = _doubted(bank)
-        options = {k: v for k, v in bank.provenance["options"].items() if k != "families"}
-        own = f"{plural(runs, 'run')}" if runs else "no run"
+        if runs:
+            bank = make_bank(table, families=self.families, hash_names=hash_names)
+            opinion = trust(bank, None)
+        else:
+            bank = make_bank(table, "sample")
+            ease = np.asarray(np.nanmean(table.scores, axis=0).round(7))
+            bank = replace(bank, parameters={EASE: ease}, warnings=table.warnings)
+            opinion = "models are ranked by random documents alone"
+        options = {k: v for k, v in bank.provenance.get("options", {}).items() if k != "families"}
+        own = plural(runs, "run") if runs else "no run"
         said = f"borrowed from {', '.join(self.facts['donors'])}, with {own} of its own"
-        check = {**bank.self_check, "trust": f"{said}: {trust(bank, None)}"}
+        check = {**bank.self_check, "trust": f"{said}: {opinion}"}
         provenance = {**bank.provenance, "options": options, "borrowed": self.facts}
         return replace(bank, provenance=provenance, self_check=check)
 
@@ -166,18 +170,6 @@ def borrowed(donors: Mapping[str, ScoreTable], own: ScoreTable | None = None) ->
         "weight_of_own": round(float(weights[-1]), 3) if own is not None else 0.0,
     }
     return Borrowed(table, tuple({model: task for model, _, task in of}.values()), facts)
-
-
-def _doubted(bank: ItemBank) -> ItemBank:
-    """A bank that no run of the task has confirmed.
-
-    Rankings draw all documents, and learn from them in how far the hard ones are hard: a factor of
-    each model multiplies the differences in difficulty by ``1 + _DOUBT z``, z standard normal.
-    """
-    easy = bank.parameters["intercept"]
-    factors = [bank.parameters["loading"]] if "loading" in bank.parameters else []
-    loading = np.column_stack([_DOUBT * (easy - easy.mean()), *factors])
-    return replace(bank, parameters={**bank.parameters, "loading": loading})
 
 
 def donors_of(
@@ -225,6 +217,48 @@ def donors_of(
             name = name if name not in donors else f"{path}: {name}"
             donors[name] = without_twins(table.without(out))
     return donors
+
+
+def lent(
+    paths: Sequence[str | Path],
+    own: ScoreTable | None = None,
+    metric: str | None = None,
+    filter: str | None = None,
+    *,
+    task: str | None = None,
+    method: str = "default",
+    hash_names: bool = False,
+    exclude: Sequence[str] = (),
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+    **options: Any,
+) -> tuple[ScoreTable, ItemBank]:
+    """`borrow` from files, and the scores that the bank was calibrated on.
+
+    Parameters are those of `donors_of` and `borrow`.
+
+    Raises
+    ------
+    UsageError
+        A method or an option of a calibration that borrowed banks do not have, besides.
+    """
+    if method != "default" or any(options.values()):
+        raise UsageError(
+            "--borrow makes a bank of method 'default' without scores: leave out --method, "
+            "--rescale, --scale_items and --keep_scores"
+        )
+    task = task or (None if own is None else own.task)
+    donors = donors_of(
+        paths,
+        metric,
+        filter,
+        task=task,
+        exclude=exclude,
+        range=range,
+        lower_is_better=lower_is_better,
+    )
+    found = borrowed(donors, own)
+    return found.table, found.bank(task, hash_names)
 
 
 def _tables(
@@ -409,8 +443,9 @@ def _warnings(
     ]
     if own is None:
         found.append(
-            f"borrowed from {len(rows)} other tasks, with no run of its own: only the documents "
-            "drawn at random can show that a donor misleads; one or two full runs are worth most"
+            f"borrowed from {len(rows)} other tasks, with no run of its own: rankings draw all "
+            "documents at random, and the estimates alone use what was borrowed, in so far as the "
+            "draws bear it out; one or two full runs are worth most"
         )
     lacking = int((np.stack([np.isfinite(s).any(axis=0) for s in rows.values()]).sum(0) < 1).sum())
     if lacking:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,9 @@ from ..parallel import in_processes
 from ..scores import ScoreTable
 from ..scores.readers.reader import Logged
 from ..scores.readers.registry import reader_of
+from .borrow import lent
 from .calibrate import make_bank, report, without_twins
-from .tasks import tasks_meant
+from .tasks import outcomes_meant
 
 Facts = dict[str, Any]
 
@@ -32,6 +31,7 @@ def build(
     merge_duplicates: bool = False,
     range: tuple[float, float] | None = None,
     lower_is_better: bool | None = None,
+    borrow: Sequence[str | Path] = (),
     processes: int | None = None,
     on_bank: Callable[[Logged, ItemBank | str, Facts], None] | None = None,
     **options: Any,
@@ -58,6 +58,9 @@ def build(
         Whether models of equal scores count once.
     range, lower_is_better : optional
         As `ScoreTable.read` takes them.
+    borrow : sequence of path, optional
+        Scores or banks of other tasks on the same documents, for tasks that few models have run
+        (`lm_eval_ccat.upkeep.borrow`).
     processes : int, optional
         Default one per core that this process may use.
     on_bank : callable, optional
@@ -83,7 +86,8 @@ def build(
     read = {}
     if reader_of(path).read_many is not None:  # once for all, else each where it is calibrated
         read = dict(zip(wanted, ScoreTable.read_many(path, wanted, *how)))
-    asked = _Asked(path, method, tuple(exclude), merge_duplicates, how, options, read)
+    lenders = tuple(map(str, borrow))
+    asked = _Asked(path, method, tuple(exclude), merge_duplicates, how, options, read, lenders)
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
     for outcome, (made, facts) in zip(wanted, in_processes(_made, wanted, asked, processes)):
@@ -109,6 +113,7 @@ class _Asked:
     how: tuple[tuple[float, float] | None, bool | None]
     options: dict[str, Any]
     read: dict[Logged, ScoreTable | CcatError]
+    borrow: tuple[str, ...]
 
 
 def _made(outcome: Logged, asked: _Asked) -> tuple[ItemBank | str, Facts]:
@@ -122,66 +127,27 @@ def _made(outcome: Logged, asked: _Asked) -> tuple[ItemBank | str, Facts]:
         table = table.without([m for m in asked.exclude if m in table.models])
         if asked.merge_duplicates:
             table = without_twins(table)
-        bank = make_bank(table, asked.method, **asked.options)
-    except UsageError:
-        raise
+        if asked.borrow:
+            low_high, lower = asked.how
+            table, bank = lent(
+                asked.borrow,
+                table,
+                outcome.metric,
+                outcome.filter,
+                task=outcome.task,
+                method=asked.method,
+                exclude=asked.exclude,
+                range=low_high,
+                lower_is_better=lower,
+                **asked.options,
+            )
+        else:
+            bank = make_bank(table, asked.method, **asked.options)
     except CcatError as error:
+        if isinstance(error, UsageError) and not asked.borrow:
+            raise
         return str(error), {}
     return bank, report(table, bank)
-
-
-def tables_of(
-    path: str | Path,
-    tasks: Sequence[str],
-    metrics: Sequence[str] | None = None,
-    filter: str | None = None,
-    range: tuple[float, float] | None = None,
-    lower_is_better: bool | None = None,
-) -> dict[str, ScoreTable]:
-    """Scores of several tasks, one outcome of each.
-
-    Raises
-    ------
-    UsageError
-        A task reports none or several of the metrics.
-    """
-    meant = outcomes_meant(Path(path), tasks, metrics, filter)
-    names = [outcome.task or "task" for outcome in meant]
-    twice = [name for name, n in Counter(names).items() if n > 1]
-    if twice:
-        raise UsageError(f"{path}: task {twice[0]} reports several of the metrics; name one")
-    tables: dict[str, ScoreTable] = {}
-    for name, table in zip(names, ScoreTable.read_many(path, meant, range, lower_is_better)):
-        if isinstance(table, CcatError):
-            raise table
-        tables[name] = table
-    return tables
-
-
-def outcomes_meant(
-    path: Path, tasks: Sequence[str], metrics: Sequence[str] | None, filter: str | None
-) -> list[Logged]:
-    """The outcomes that some names mean; see `build`."""
-    every = reader_of(path).outcomes(path)
-    names = [o.task or "" for o in every] if list(tasks) == ["*"] else tasks_meant(path, tasks)
-    meant: list[Logged] = []
-    for task in dict.fromkeys(names):
-        own = [
-            o
-            for o in every
-            if (o.task or "") == task
-            and (metrics is None or any(fnmatchcase(o.metric, m) for m in metrics))
-        ]
-        own = [o for o in own if o.filter == filter] or own
-        if metrics is None and len(own) > 1:
-            kinds = list(dict.fromkeys(o.metric for o in own))
-            flag, shown = ("--metric", kinds) if len(kinds) > 1 else (
-                "--filter", [str(o.filter) for o in own])  # fmt: skip
-            raise UsageError(f"{path}: task {task} reports {', '.join(shown)}; name one ({flag})")
-        meant += own
-    if not meant:
-        raise UsageError(f"{path}: no results of these tasks and metrics")
-    return meant
 
 
 def _name(outcome: Logged, among: Sequence[Logged]) -> str:

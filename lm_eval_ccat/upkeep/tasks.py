@@ -1,13 +1,16 @@
-"""Which tasks of some logs are meant: by name, by pattern, or as a group."""
+"""Which tasks of some logs are meant: by name, by pattern, or as a group; and their scores."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ..errors import CcatError, UsageError
+from ..scores import ScoreTable
+from ..scores.readers.reader import Logged
 from ..scores.readers.registry import reader_of
 
 
@@ -48,6 +51,60 @@ def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
             members = _present(path, name, _of_harness(path, name, there), there)
         found |= dict.fromkeys(members)
     return list(found)
+
+
+def tables_of(
+    path: str | Path,
+    tasks: Sequence[str],
+    metrics: Sequence[str] | None = None,
+    filter: str | None = None,
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+) -> dict[str, ScoreTable]:
+    """Scores of several tasks, one outcome of each.
+
+    Raises
+    ------
+    UsageError
+        A task reports none or several of the metrics.
+    """
+    meant = outcomes_meant(Path(path), tasks, metrics, filter)
+    names = [outcome.task or "task" for outcome in meant]
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise UsageError(f"{path}: task {twice[0]} reports several of the metrics; name one")
+    tables: dict[str, ScoreTable] = {}
+    for name, table in zip(names, ScoreTable.read_many(path, meant, range, lower_is_better)):
+        if isinstance(table, CcatError):
+            raise table
+        tables[name] = table
+    return tables
+
+
+def outcomes_meant(
+    path: Path, tasks: Sequence[str], metrics: Sequence[str] | None, filter: str | None
+) -> list[Logged]:
+    """The outcomes that some names mean; see `build.build`."""
+    every = reader_of(path).outcomes(path)
+    names = [o.task or "" for o in every] if list(tasks) == ["*"] else tasks_meant(path, tasks)
+    meant: list[Logged] = []
+    for task in dict.fromkeys(names):
+        own = [
+            o
+            for o in every
+            if (o.task or "") == task
+            and (metrics is None or any(fnmatchcase(o.metric, m) for m in metrics))
+        ]
+        own = [o for o in own if o.filter == filter] or own
+        if metrics is None and len(own) > 1:
+            kinds = list(dict.fromkeys(o.metric for o in own))
+            flag, shown = ("--metric", kinds) if len(kinds) > 1 else (
+                "--filter", [str(o.filter) for o in own])  # fmt: skip
+            raise UsageError(f"{path}: task {task} reports {', '.join(shown)}; name one ({flag})")
+        meant += own
+    if not meant:
+        raise UsageError(f"{path}: no results of these tasks and metrics")
+    return meant
 
 
 def names_one_task(path: str | Path, text: str | None) -> bool:

@@ -33,9 +33,6 @@ FEWEST_TO_FIND = 10
 FEW, SHARE_PER_LOOK = 50, 5
 #: A departure that fewer than this share of new models shows is worth a word.
 UNLIKE = 0.01
-#: Of a bank that no run of its task has confirmed, standard deviations by which differences in
-#: difficulty are smaller than was borrowed, from which on they are no difficulties of this task.
-NOT_HARD = 1.2
 #: Power of an item's price that the gain of a chosen item is divided by: between buying the most
 #: informative item and buying the cheapest.
 ITEM_PRICE = 0.5
@@ -209,12 +206,6 @@ class DefaultPolicy(Policy):
             found.append(
                 "is judged by a bank that does not say how far models depart from it, so its "
                 "interval is wide; calibrate the bank again"
-            )
-        borrowed = self._bank.provenance.get("borrowed") or {}
-        if borrowed.get("own_runs") == 0 and member.posterior.z[1] < -NOT_HARD:
-            found.append(
-                f"finds documents that are hard in {', '.join(borrowed['donors'])} hardly harder "
-                "than others: what was borrowed misleads, and its estimate rests on the draws"
             )
         if abs(member.position) > 1.0:
             side = "better" if member.position > 0 else "worse"

@@ -15,6 +15,7 @@ from .. import mixture
 from ..belief import BENCHMARK, Belief
 from ..policy import Choice, Description, Floats, Mask, Policy
 from .betting import betting_interval
+from .borrowed import Slope, ease_of, slope_of
 from .ease import groups_by_ease
 from .effects import Effects
 from .pairs import Pairs, SharedSequence, strata_of
@@ -87,6 +88,8 @@ class SamplePolicy(Policy):
         nulls = np.array([0.0, -min_difference]) if self._finite else None
         self.pairs = Pairs(n_models, self.sequence, bank.n_items, nulls)
         self.effects = Effects(n_models, bank.n_items)
+        self._ease, self._slope = ease_of(bank), Slope()
+        self._lenders = ", ".join((bank.provenance.get("borrowed") or {}).get("donors", ()))
         self._asked = np.zeros(n_models, dtype=np.intp)
         self._forget()
 
@@ -95,6 +98,7 @@ class SamplePolicy(Policy):
         # Of pairs, as seen as a benchmark (True) and as a sample of a population.
         self._known = {w: np.zeros((4, n_models, n_models)) for w in (True, False)}
         self._stale = {w: set(range(n_models)) for w in (True, False)}
+        self._learned = -1  # scores that the slope has seen
 
     # -- what happened ------------------------------------------------------------------------
 
@@ -197,9 +201,22 @@ class SamplePolicy(Policy):
         every_one = 1.0 / max(seen, 1)
         left = every_one - (1.0 / size if whole else 0.0)
         variance = np.maximum(one * left + apart * (1.0 / np.maximum(n, 1) - every_one), 0.0)
+        if self._ease is not None:
+            slope, drawn = self._borrowed(), np.isfinite(self.effects.scores).any(axis=0)
+            off = float(self._ease @ drawn) / max(seen, 1)
+            means = np.where(full, means, np.clip(means - slope.value * off, 0.0, 1.0))
+            variance += slope.variance * off**2
+            variance -= slope.explained * one * (every_one - 1.0 / size)
         if whole:
             variance[full] = 0.0
         return means, np.where(self.effects.counts > 0, variance, 0.25)
+
+    def _borrowed(self) -> Slope:
+        """What the scores so far say of the ease of items in other tasks."""
+        n = int(self.effects.counts.sum())
+        if self._ease is not None and n != self._learned:
+            self._learned, self._slope = n, slope_of(self.effects.scores, self._ease)
+        return self._slope
 
     def expected(self, model: int) -> Floats:
         return self.effects.expected(model)
@@ -216,9 +233,14 @@ class SamplePolicy(Policy):
             values = self.pairs.scores[model, own]
             return betting_interval(values, len(self.sequence.order), 1.0 - confidence)
 
+        findings = (
+            f"finds documents that are hard in {self._lenders} hardly harder than others: what was "
+            "borrowed misleads, and is left out",
+        )
         return Description(
             float(logit(p)),
             math.sqrt(variance) / (p * (1.0 - p)),
+            findings if self._borrowed().misleads else (),
             interval=interval if self._finite else None,
         )
 
