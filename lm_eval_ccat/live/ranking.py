@@ -149,7 +149,12 @@ def _before(plan: Plan, observer: Observer) -> None:
         observer.note(need_in_words(plan))
     if not plan.spec.budget:
         end = "the limit" if plan.spec.max_items else "the last item"
-        observer.note(f"The run ends when every pair is decided, or at {end}: {at_most(plan)}.")
+        alone = len(plan.spec.models) == 1 and not plan.known and plan.spec.target_se is None
+        goals = {"decided": "when every pair is decided, or ", "limits": ""}
+        goal = (
+            "" if alone else goals.get(plan.spec.stop, f"when `stop: {plan.spec.stop}` is met, or ")
+        )
+        observer.note(f"The run ends {goal}at {end}: {at_most(plan)}.")
     most = most_money(plan)
     if most is None or most < ASKED_FROM:
         return

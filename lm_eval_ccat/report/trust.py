@@ -66,7 +66,7 @@ def samples(content: Mapping[str, Any]) -> Iterator[str]:
     """What the random documents of a result say by themselves, of all models in one sentence."""
     number, models = numbers(content), content["models"]
     each = [
-        f"{m} {number(s['estimate'])} ± {number(s['standard_error'])} ({s['n']})"
+        f"{m} {number(s['estimate'])} ± {number(s['standard_error'])} (from {s['n']})"
         for m in content["order"]
         if (s := models[m].get("sample"))
     ]

@@ -109,7 +109,14 @@ def test_a_result_that_is_not_what_the_journal_says_is_refused(
     assert f"{model}: cost: recorded 0.001, now" in capsys.readouterr().out
     (run / "result.json").write_text(json.dumps(_with_estimate(content, model, 2.0)))
     assert main(["verify", str(run)]) == 1
-    header, _, rest = (run / "journal.jsonl").read_bytes().partition(b"\n")
+    (run / "result.json").write_text(json.dumps(content))
+    whole = (run / "journal.jsonl").read_bytes()
+    (run / "journal.jsonl").write_bytes(b"".join(whole.splitlines(True)[:-1]))
+    capsys.readouterr()
+    assert main(["verify", str(run)]) == 1
+    n = content["last_line"]
+    assert f"lines of the journal: recorded {n}, now {n - 1}" in capsys.readouterr().out
+    header, _, rest = whole.partition(b"\n")
     older = header.replace(b'"lm_eval_ccat": "0.1.0"', b'"lm_eval_ccat": "0.0.9"')
     assert older != header
     (run / "journal.jsonl").write_bytes(older + b"\n" + rest.split(b'"sha256"')[0])

@@ -15,6 +15,7 @@ from scipy.special import stdtr
 
 from ...bank import ItemBank
 from ...errors import UsageError
+from ...wording import plural
 from ..belief import BENCHMARK, POPULATION, Belief
 from ..policy import Choice, Description, Drawn, Floats, Levers, Mask, Policy
 from .calibration import model_of
@@ -210,7 +211,7 @@ class DefaultPolicy(Policy):
         if abs(member.position) > 1.0:
             side = "better" if member.position > 0 else "worse"
             rests = (
-                f"its estimate rests on the {member.q} items drawn at random"
+                f"its estimate rests on {plural(member.q, 'item')} drawn at random"
                 if member.q
                 else "its estimate is an extrapolation, for no item was drawn at random yet"
             )
