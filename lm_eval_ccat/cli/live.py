@@ -129,7 +129,7 @@ class Display(Observer):
         items = sum(len(v) for v in ranking.items.values())
         parts = [ranking.in_words(), f"{items} items", *self._spending(ranking)]
         if waiting:
-            parts.append(f"{sum(waiting.values())} in flight")
+            parts.append(f"{sum(waiting.values())} unanswered")
         return "; ".join(parts)
 
     def _spending(self, ranking: Ranking) -> list[str]:
@@ -209,8 +209,8 @@ def show(result: Result, target: str | None, out: TextIO) -> None:
     if content["interrupted"] and result.run_dir is not None:
         print(f"Continue with --resume; all answers are kept in {result.run_dir}.", file=out)
     if not content.get("finished", True):
-        in_flight = plural(len(content["in_flight"]), "document")
-        print(f"Not finished; {in_flight} in flight.", file=out)
+        asked = plural(len(content["in_flight"]), "document")
+        print(f"Not finished; {asked} unanswered.", file=out)
 
 
 def _span(ranking: Ranking) -> tuple[float, float]:
