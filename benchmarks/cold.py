@@ -1,17 +1,18 @@
 """Borrowed banks: what tasks on the same documents are worth to one that few models have run.
 
-    python benchmarks/cold.py --data FOLDER [--kind metrics] [--sets 2] [--own 0,1,2]
+    python benchmarks/cold.py --data FOLDER [--kind metrics | passed] [--sets 2] [--own 0,1,2]
 
 `pairs`: each of the five language pairs of WMT24 in turn is new and the four others are donors, of
 ten systems each, without the four that are ranked; by chrF and BLEU. `metrics`: one score of the
 same answers is new and the others are donors: human recall and five metrics of REALSumm's
-summaries, BLEU, chrF, ROUGE-L and TER of two WMT24 pairs. The four new systems of a
-hold-out set are ranked together at 10, 20 and 50 items and looked at once. Beside the
-borrowed banks stand random items with the t-test (`random`) and by the method `sample`, banks of
-own runs alone (`bank of 2` to `of 8`), and banks whose donors' documents are shuffled, all in the
-same way (`shuffled`, without own runs: with own runs such donors are refused). RMSE is relative to
-what the mean of random items has in expectation over all draws, a mean over tables with its
-standard error over tables; `to sample` is the same relative to `sample` on the same draws.
+summaries, BLEU, chrF, ROUGE-L and TER of two WMT24 pairs. `passed`: the five pairs by whether chrF
+exceeds the median of all systems and documents of the pair, 0 or 1. The four new systems of a hold-
+out set are ranked together at 10, 20 and 50 items and looked at once. Beside the borrowed banks
+stand random items with the t-test (`random`) and by the method `sample`, banks of own runs alone
+(`bank of 2` to `of 8`), and banks whose donors' documents are shuffled, all in the same way
+(`shuffled`, without own runs: with own runs such donors are refused). RMSE is relative to what the
+mean of random items has in expectation over all draws, a mean over tables with its standard error
+over tables; `to sample` is the same relative to `sample` on the same draws.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ ITEMS, NEW, DONORS, DRAWS = (10, 20, 50), 4, 10, 20
 
 def groups(kind: str, data: Path) -> Iterator[tuple[str, dict[str, ScoreTable]]]:
     """Tasks that can lend to one another."""
-    if kind == "pairs":
+    if kind == "passed":
+        read = {p: ScoreTable.read(data / f"wmt24_{p}.parquet", "chrf") for p in PAIRS}
+        yield "passed", {p: passed(table) for p, table in read.items()}
+    elif kind == "pairs":
         for metric in OF_PAIRS:
             yield metric, {p: ScoreTable.read(data / f"wmt24_{p}.parquet", metric) for p in PAIRS}
     else:
@@ -59,6 +63,12 @@ def groups(kind: str, data: Path) -> Iterator[tuple[str, dict[str, ScoreTable]]]
         for name in ("realsumm_abs", "wmt24_en-de", "wmt24_en-es"):
             metrics = SUMMARIES if name == "realsumm_abs" else ("chrf", "bleu", "rougeL", "ter")
             yield name, {m: of_any_metric(data / f"{name}.parquet", m) for m in metrics}
+
+
+def passed(table: ScoreTable) -> ScoreTable:
+    """1 for a score above the median of all of its table, else 0."""
+    raw = (table.raw > np.nanmedian(table.raw)).astype(float)
+    return ScoreTable.from_arrays(raw, table.row_model, table.doc_ids, metric="passed")
 
 
 def of_any_metric(file: Path, metric: str) -> ScoreTable:
@@ -140,7 +150,7 @@ def measured(found: Estimates, y: Floats, n: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of score tables")
-    parser.add_argument("--kind", choices=("pairs", "metrics"), default="pairs")
+    parser.add_argument("--kind", choices=("pairs", "metrics", "passed"), default="pairs")
     parser.add_argument("--sets", type=int, default=2)
     parser.add_argument("--own", default="0,1,2")
     parser.add_argument("--alone", default="2,4,6,8", help="own runs of banks that do not borrow")

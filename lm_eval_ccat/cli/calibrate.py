@@ -135,18 +135,10 @@ def _one(args: argparse.Namespace) -> int:
 
     own = _scores(args) if args.scores is not None else None
     if own is None or args.borrow:
-        table, bank = lent(
-            args.borrow,
-            own,
-            args.metric,
-            args.filter,
-            task=args.task,
-            method=args.method,
-            exclude=names_of(args.exclude),
-            range=args.range,
-            lower_is_better=args.lower_is_better,
-            **_options(args),
-        )
+        named = ("metric", "filter", "range", "lower_is_better")
+        reading = {**{k: getattr(args, k) for k in named}, "exclude": names_of(args.exclude)}
+        made_by = {"method": args.method, **_options(args)}
+        table, bank = lent(args.borrow, own, args.task, reading=reading, **made_by)
     else:
         table, bank = own, make_bank(own, args.method, **_options(args))
     bank.save(args.output)

@@ -381,7 +381,8 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
     name, _, filtered = next(iter(spec.metrics), "").partition(",")
     metric, filter = name or None, filtered or None
     own = donors.own and ScoreTable.read(donors.own, metric, tasks[0], filter)
-    _, bank = lent(donors.paths, own or None, metric, filter, task=tasks[0])
+    reading = {"metric": metric, "filter": filter}
+    _, bank = lent(donors.paths, own or None, tasks[0], reading=reading)
     # Of the same scores the same bank, whatever the day: a run is known by its bank.
     return replace(bank, made=None)
 

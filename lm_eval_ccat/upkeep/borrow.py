@@ -29,7 +29,7 @@ from scipy.special import expit, logit
 from ..bank import ItemBank, SuiteBank
 from ..bank.suite import is_suite
 from ..errors import ScoreTableError, UsageError
-from ..methods.sample.borrowed import EASE
+from ..methods.sample.ease import EASE
 from ..scores import ScoreTable
 from ..wording import plural
 from .calibrate import make_bank, trust, without_twins
@@ -222,25 +222,28 @@ def donors_of(
 def lent(
     paths: Sequence[str | Path],
     own: ScoreTable | None = None,
-    metric: str | None = None,
-    filter: str | None = None,
-    *,
     task: str | None = None,
+    *,
+    reading: Mapping[str, Any],
     method: str = "default",
     hash_names: bool = False,
-    exclude: Sequence[str] = (),
-    range: tuple[float, float] | None = None,
-    lower_is_better: bool | None = None,
     **options: Any,
 ) -> tuple[ScoreTable, ItemBank]:
-    """`borrow` from files, and the scores that the bank was calibrated on.
+    """`borrow` from files, and the scores that the bank was made of.
 
-    Parameters are those of `donors_of` and `borrow`.
+    Parameters
+    ----------
+    paths, task
+        As `donors_of` has them, and its others are `reading`.
+    own, hash_names
+        As `borrow` has them.
+    method, **options
+        Of a calibration; borrowed banks have none.
 
     Raises
     ------
     UsageError
-        A method or an option of a calibration that borrowed banks do not have, besides.
+        A method or an option.
     """
     if method != "default" or any(options.values()):
         raise UsageError(
@@ -248,16 +251,7 @@ def lent(
             "--rescale, --scale_items and --keep_scores"
         )
     task = task or (None if own is None else own.task)
-    donors = donors_of(
-        paths,
-        metric,
-        filter,
-        task=task,
-        exclude=exclude,
-        range=range,
-        lower_is_better=lower_is_better,
-    )
-    found = borrowed(donors, own)
+    found = borrowed(donors_of(paths, task=task, **reading), own)
     return found.table, found.bank(task, hash_names)
 
 

@@ -128,19 +128,14 @@ def _made(outcome: Logged, asked: _Asked) -> tuple[ItemBank | str, Facts]:
         if asked.merge_duplicates:
             table = without_twins(table)
         if asked.borrow:
-            low_high, lower = asked.how
-            table, bank = lent(
-                asked.borrow,
-                table,
-                outcome.metric,
-                outcome.filter,
-                task=outcome.task,
-                method=asked.method,
-                exclude=asked.exclude,
-                range=low_high,
-                lower_is_better=lower,
-                **asked.options,
-            )
+            reading: dict[str, Any] = {
+                "metric": outcome.metric,
+                "filter": outcome.filter,
+                "exclude": asked.exclude,
+            }
+            reading |= zip(("range", "lower_is_better"), asked.how)
+            made_by = {"method": asked.method, **asked.options}
+            table, bank = lent(asked.borrow, table, outcome.task, reading=reading, **made_by)
         else:
             bank = make_bank(table, asked.method, **asked.options)
     except CcatError as error:

@@ -1,9 +1,9 @@
 """A bank that grows: what rankings observed, kept, until a response model can be made of it.
 
 A ranking without a bank leaves answers of its models on random items. They are kept in a bank of
-the method "sample", which next time draws within groups of items that were about as hard for the
-models seen. Once `MODELS` models have answered, and every item has `ANSWERS` answers, the method
-"default" is calibrated on them, again each time that something is added.
+the method "sample", whose estimates next time allow for how easy items were for the models seen.
+Once `MODELS` models have answered, and every item has `ANSWERS` answers, the method "default" is
+calibrated on them, again each time that something is added.
 """
 
 from __future__ import annotations

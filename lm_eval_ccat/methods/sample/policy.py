@@ -15,8 +15,7 @@ from .. import mixture
 from ..belief import BENCHMARK, Belief
 from ..policy import Choice, Description, Floats, Mask, Policy
 from .betting import betting_interval
-from .borrowed import Slope, ease_of, slope_of
-from .ease import groups_by_ease
+from .ease import Slope, ease_of, slope_of
 from .effects import Effects
 from .pairs import Pairs, SharedSequence, strata_of
 from .sums import LEAST
@@ -39,7 +38,7 @@ class SamplePolicy(Policy):
     Parameters
     ----------
     bank : ItemBank
-        Its items; parameters are not used.
+        Its items, and how easy they are elsewhere (`ease`), which moves means but no verdict.
     n_models : int
     seed : int, optional
         Of the sequence.
@@ -48,9 +47,7 @@ class SamplePolicy(Policy):
         for any number of items and needs more of them.
     strata : sequence or mapping of doc_id to label, optional
         A group for every item (in bank order), known before any score; each group is then drawn
-        from in proportion to its size, which helps where groups differ in their differences. By
-        default groups of items that were about as hard for the models that the bank has answers
-        of, if it has any.
+        from in proportion to its size, which helps where groups differ in their differences.
     min_difference : float, optional
         On [0, 1]: what betting has to refute for two models to be equivalent. The ranker's own.
 
@@ -81,8 +78,6 @@ class SamplePolicy(Policy):
         self._finite, self._close_by = guarantee == "finite", min_difference
         items = np.flatnonzero(bank.kept)
         labels = _labels(bank, strata)
-        if labels is None and not self._finite:
-            labels = groups_by_ease(bank)
         stratum = strata_of(labels, items, SMALLEST_STRATUM)
         self.sequence = SharedSequence(items, stratum, seed)
         nulls = np.array([0.0, -min_difference]) if self._finite else None
@@ -212,7 +207,7 @@ class SamplePolicy(Policy):
         return means, np.where(self.effects.counts > 0, variance, 0.25)
 
     def _borrowed(self) -> Slope:
-        """What the scores so far say of the ease of items in other tasks."""
+        """What the scores so far say of the ease of items elsewhere."""
         n = int(self.effects.counts.sum())
         if self._ease is not None and n != self._learned:
             self._learned, self._slope = n, slope_of(self.effects.scores, self._ease)
@@ -234,13 +229,13 @@ class SamplePolicy(Policy):
             return betting_interval(values, len(self.sequence.order), 1.0 - confidence)
 
         findings = (
-            f"finds documents that are hard in {self._lenders} hardly harder than others: what was "
-            "borrowed misleads, and is left out",
+            f"finds documents that are hard in {self._lenders} hardly harder than others: that "
+            "misleads, and is left out",
         )
         return Description(
             float(logit(p)),
             math.sqrt(variance) / (p * (1.0 - p)),
-            findings if self._borrowed().misleads else (),
+            findings if self._lenders and self._borrowed().misleads else (),
             interval=interval if self._finite else None,
         )
 
