@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_eval_ccat.simulation.outcome import Outcome
+from lm_eval_ccat.simulation.replays import Replay
 from lm_eval_ccat.simulation.summary import coverage
 
 Key = tuple[str, str]
@@ -17,7 +17,7 @@ class Results:
     """Outcomes by section and dataset-metric."""
 
     def __init__(self) -> None:
-        self.outcomes: dict[str, dict[Key, list[Outcome]]] = {}
+        self.outcomes: dict[str, dict[Key, list[Replay]]] = {}
         self.notes: dict[str, list[str]] = {}
         self.tables: dict[str, Any] = {}
 
@@ -26,7 +26,7 @@ class Results:
         section: str,
         dataset: str,
         metric: str,
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[Replay],
         notes: Sequence[str] = (),
     ) -> None:
         self.outcomes.setdefault(section, {})[dataset, metric] = list(outcomes)
@@ -35,9 +35,9 @@ class Results:
 
     def pick(
         self, section: str, dataset: str = "", metric: str = "", level: float | None = None
-    ) -> dict[str, list[tuple[Any, Outcome]]]:
+    ) -> dict[str, list[tuple[Any, Replay]]]:
         """Outcomes by method, each with a key that says which fold it is of."""
-        chosen: dict[str, list[tuple[Any, Outcome]]] = {}
+        chosen: dict[str, list[tuple[Any, Replay]]] = {}
         for key, outcomes in self.outcomes.get(section, {}).items():
             if dataset and key != (dataset, metric):
                 continue
@@ -60,7 +60,7 @@ class Results:
         return found
 
 
-def figures(own: Sequence[Outcome]) -> dict[str, Any]:
+def figures(own: Sequence[Replay]) -> dict[str, Any]:
     """What the runs of one method come to, pooled."""
     taus = [o.tau for o in own if o.tau is not None]
     errors = np.concatenate([o.errors for o in own])
@@ -88,12 +88,12 @@ def figures(own: Sequence[Outcome]) -> dict[str, Any]:
     return out
 
 
-def _z(o: Outcome) -> Any:
+def _z(o: Replay) -> Any:
     """Errors in standard errors; a model whose every item was run has neither."""
     return np.where(np.abs(o.errors) < 1e-9, 0.0, o.errors / np.maximum(o.standard_errors, 1e-9))
 
 
-def paired(own: Sequence[tuple[Any, Outcome]], paper: Sequence[Any] | None) -> dict[str, Any]:
+def paired(own: Sequence[tuple[Any, Replay]], paper: Sequence[Any] | None) -> dict[str, Any]:
     """Mean difference of tau to the method "paper" on the same folds, and its standard error."""
     if not paper:
         return {}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_eval_ccat.simulation.outcome import Outcome, quantiles
+from lm_eval_ccat.simulation.replays import Replay, quantiles
 from lm_eval_ccat.simulation.summary import coverage
 from lm_eval_ccat.simulation.truth import z_scores
 
@@ -44,7 +44,7 @@ NATURAL = [
 ]
 
 
-def table_figures(own: Sequence[Outcome], n_items: int) -> dict[str, float]:
+def table_figures(own: Sequence[Replay], n_items: int) -> dict[str, float]:
     """What one method's runs on one score table come to; squares where roots are pooled later."""
     errors = np.concatenate([o.errors for o in own])
     out = {

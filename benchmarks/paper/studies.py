@@ -16,8 +16,8 @@ import numpy as np
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.simulation.benchmark import item_units
 from lm_eval_ccat.simulation.methods import Method
-from lm_eval_ccat.simulation.outcome import Outcome
 from lm_eval_ccat.simulation.protocol import drawn_prices
+from lm_eval_ccat.simulation.replays import Replay
 
 from .conformance import discrimination
 from .design import BASELINES, Design
@@ -58,7 +58,7 @@ def replay(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
     }
 
 
-def _fixed_length(adaptive: Sequence[Outcome], fixed: Sequence[Outcome]) -> dict[str, Any]:
+def _fixed_length(adaptive: Sequence[Replay], fixed: Sequence[Replay]) -> dict[str, Any]:
     pairs = list(zip(adaptive, fixed))
     tau, long = of_runs(adaptive)["tau"], of_runs(fixed)["tau"]
     return {
@@ -75,7 +75,7 @@ def _costs(
     design: Design,
     units: Any,
     sets: Sequence[Sequence[str]],
-    runs: Sequence[Outcome],
+    runs: Sequence[Replay],
 ) -> dict[str, Any]:
     """Cost of calibration, of full runs and of adaptive ones, and when calibration has paid."""
     size = item_units(table.doc_ids, units).sum()
@@ -129,7 +129,7 @@ def families(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]:
         return {}
     rng = np.random.default_rng(3)
     drawn = rng.permutation(len(trios))[: design.folds]
-    outcomes: list[Outcome] = []
+    outcomes: list[Replay] = []
     sets = []
     for number, n in enumerate(sorted(drawn)):
         held = [members[f][int(rng.integers(len(members[f])))] for f in trios[n]]
@@ -195,7 +195,7 @@ def information(table: ScoreTable, design: Design, units: Any) -> dict[str, Any]
     }  # fmt: skip
 
 
-def jaccard(a: Outcome, b: Outcome) -> float:
+def jaccard(a: Replay, b: Replay) -> float:
     """Overlap of the items two runs administered, mean over models."""
     shares = []
     for model, items in a.items_of.items():
@@ -204,15 +204,15 @@ def jaccard(a: Outcome, b: Outcome) -> float:
     return float(np.mean(shares))
 
 
-def by_method(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+def by_method(outcomes: Sequence[Replay]) -> dict[str, list[Replay]]:
     """The runs of each method, in the order in which the methods first occur."""
-    runs: dict[str, list[Outcome]] = {}
+    runs: dict[str, list[Replay]] = {}
     for outcome in outcomes:
         runs.setdefault(outcome.method, []).append(outcome)
     return runs
 
 
-def of_runs(runs: Sequence[Outcome]) -> dict[str, Any]:
+def of_runs(runs: Sequence[Replay]) -> dict[str, Any]:
     """Summarise the runs of one method.
 
     Returns
@@ -242,7 +242,7 @@ def of_runs(runs: Sequence[Outcome]) -> dict[str, Any]:
     return summary
 
 
-def tie_scores(run: Outcome) -> tuple[float, float, float]:
+def tie_scores(run: Replay) -> tuple[float, float, float]:
     """Precision, recall and F1 of the ties of one run.
 
     As the authors' code has it: recall is 1 where nothing is truly tied; precision is 1 where

@@ -199,7 +199,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "intervals of differences are covered by normal quantiles",
-        "lm_eval_ccat/simulation/outcome",
+        "lm_eval_ccat/simulation/replays",
         "np.where(np.isinf(df), ndtri(p), stdtrit(finite, p))",
         "np.where(finite > 0.0, ndtri(p), stdtrit(finite, p))",
         ("tests/simulation/test_simulate.py::test_pairs_are_covered_by_students_quantiles",),
@@ -401,8 +401,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the course of a run stops at its last answer",
         "lm_eval_ccat/report/replay",
-        "_look(ranker, run, found, book.seen, book.known)\n    found.expected",
-        "found.expected",
+        "_look(ranker, run, past, book.seen, book.known)\n    past.expected",
+        "past.expected",
         ("tests/report/test_one_truth.py", "tests/report/test_suites.py"),
     ),
     Bug(

@@ -107,7 +107,7 @@ class TaskCheck:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckOptions:
     """What the user says of the metrics.
 
     Attributes
@@ -155,7 +155,7 @@ def check_tasks(
     include_path, metadata
         As the harness takes them.
     **asked
-        Of `Asked`.
+        Of `CheckOptions`.
 
     Raises
     ------
@@ -168,22 +168,22 @@ def check_tasks(
     troubles: dict[str, str] = {}
     for name in internals.expand_names(manager, names):
         try:
-            found = internals.static_configs(manager, name)
+            of_name = internals.static_configs(manager, name)
         except KeyError:
             raise UsageError(
                 f"no task, group, tag or file {name!r}; `lm_eval ls tasks` lists them, "
                 "--include_path adds a folder"
             ) from None
-        configs.update(found)
+        configs.update(of_name)
         tasks, trouble = _load(manager, name)
-        if tasks is None and len(found) > 1:
-            for task in found:
+        if tasks is None and len(of_name) > 1:
+            for task in of_name:
                 some, troubles[task] = _load(manager, task)
                 loaded.update(some or {})
         else:
             loaded.update(tasks or {})
-            troubles.update(dict.fromkeys(found, trouble))
-    what = Asked(**asked)
+            troubles.update(dict.fromkeys(of_name, trouble))
+    what = CheckOptions(**asked)
     return [
         _checked(_loaded(loaded[name], what.probe), what)
         if name in loaded
@@ -193,7 +193,7 @@ def check_tasks(
 
 
 def check_config(
-    name: str, config: Mapping[str, Any], asked: Asked = Asked(), trouble: str = ""
+    name: str, config: Mapping[str, Any], asked: CheckOptions = CheckOptions(), trouble: str = ""
 ) -> TaskCheck:
     """Check a task by its configuration alone, as its YAML has it.
 
@@ -201,7 +201,7 @@ def check_config(
     ----------
     name : str
     config : mapping
-    asked : Asked, optional
+    asked : CheckOptions, optional
     trouble : str, optional
         Why the task was not loaded.
     """
@@ -249,7 +249,7 @@ def _loaded(task: Any, probe: bool) -> _Seen:
     return seen
 
 
-def _checked(seen: _Seen, asked: Asked) -> TaskCheck:
+def _checked(seen: _Seen, asked: CheckOptions) -> TaskCheck:
     # A metric that is wanted may be named with its tokenizer.
     names = seen.metrics
     if asked.metric is not None:
@@ -269,7 +269,7 @@ def _checked(seen: _Seen, asked: Asked) -> TaskCheck:
     return TaskCheck(seen.name, seen.documents, tuple(checks), why, tuple(notes))
 
 
-def _check_metric(name: str, filter: str, seen: _Seen, asked: Asked) -> MetricCheck:
+def _check_metric(name: str, filter: str, seen: _Seen, asked: CheckOptions) -> MetricCheck:
     if name in seen.missing:
         why = (
             f"metric {name} of task {seen.name} could not be loaded: neither lm-eval nor the "

@@ -469,8 +469,8 @@ def _loaded(
         loaded = internals.load_tasks(names, include_path, metadata)
     except (KeyError, ValueError, OSError) as error:
         shown = ", ".join(map(repr, names))
-        said = " ".join(str(error.args[0] if error.args else error).split())
-        raise HarnessError(f"cannot load task {shown}: {said}") from error
+        answer = " ".join(str(error.args[0] if error.args else error).split())
+        raise HarnessError(f"cannot load task {shown}: {answer}") from error
     return loaded["tasks"], loaded["groups"]
 
 

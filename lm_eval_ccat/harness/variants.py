@@ -93,14 +93,14 @@ def _written(variants: Variants, manager: Any, name: str) -> list[str]:
         inner = member if isinstance(member, dict) else {}
         child = inner.get("task", member) if not inner.get("group") else member
         try:
-            found = _written(variants, manager, child) if isinstance(child, str) else None
+            written = _written(variants, manager, child) if isinstance(child, str) else None
         except KeyError:
-            found = None
-        if found is None:
+            written = None
+        if written is None:
             variants.in_full[f"{name}::{child}"] = "it is written out inside its group"
             members.append(member)
         else:
-            members += [{**inner, "task": n} if inner else n for n in found]
+            members += [{**inner, "task": n} if inner else n for n in written]
     kept = {k: v for k, v in one.config.items() if k not in ("group", "task", "include", "tag")}
     content = {"group": name + SUFFIX, **kept, "task": members}
     _write(variants, name, yaml.safe_dump(content, sort_keys=False))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .live_page import LivePage, watch
     from .page import write_report
-    from .run import Run, read_run
+    from .run import StoredRun, read_run
 
-__all__ = ["LivePage", "Run", "read_run", "watch", "write_report"]
+__all__ = ["LivePage", "StoredRun", "read_run", "watch", "write_report"]
 
 _HOME = {
     "LivePage": "live_page",
-    "Run": "run",
+    "StoredRun": "run",
     "read_run": "run",
     "watch": "live_page",
     "write_report": "page",

@@ -61,12 +61,12 @@ class Chart:
         self._parts: list[str] = []
 
     def _add(self, tag: str, content: str = "", **attributes: object) -> None:
-        given = "".join(
+        pairs = "".join(
             f' {key.replace("_", "-")}="{escape(_number(value))}"'
             for key, value in attributes.items()
             if value is not None
         )
-        self._parts.append(f"<{tag}{given}>{content}</{tag}>" if content else f"<{tag}{given}/>")
+        self._parts.append(f"<{tag}{pairs}>{content}</{tag}>" if content else f"<{tag}{pairs}/>")
 
     def text(
         self, x: float, y: float, words: object, anchor: str | None = None, colour: str = INK,

@@ -112,8 +112,8 @@ def outlook(result: Mapping[str, Any], currency: str) -> dict[str, Any] | None:
     dict or None
         None where nothing is open, and for results of versions that do not say.
     """
-    found = result.get("open_pairs")
-    if not found:
+    pairs = result.get("open_pairs")
+    if not pairs:
         return None
     rows = [
         {
@@ -126,12 +126,12 @@ def outlook(result: Mapping[str, Any], currency: str) -> dict[str, Any] | None:
             "cost_text": dollars(p["cost"]) if currency == "usd" else "",
             "all_items": p["all_items"],
         }
-        for p in found
+        for p in pairs
     ]
     # A model's further items serve all of its pairs.
     most: dict[str, int] = {}
     price: dict[str, float] = {}
-    for p in found:
+    for p in pairs:
         for m, n in p["items"].items():
             if n > most.get(m, 0):
                 most[m] = n

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..visible import visible
-from .run import Answer, Run
+from .run import StoredAnswer, StoredRun
 from .text import item_text, shorten
 from .weights import document_weights
 
@@ -19,7 +19,7 @@ LIMITS = (20_000, 8_000, 4_000, 2_000, 1_000, 500, 250, 120)
 
 
 def documents(
-    run: Run,
+    run: StoredRun,
     models: Sequence[str],
     expected: Mapping[str, NDArray[np.float64]] | None,
     most: int | None = None,
@@ -28,7 +28,7 @@ def documents(
 
     Parameters
     ----------
-    run : Run
+    run : StoredRun
     models : sequence of str
         Models in the order of the page; answers refer to them by position.
     expected : mapping of str to ndarray, optional
@@ -43,7 +43,7 @@ def documents(
         smallest score, [0, 1]), ``w`` share of the evidence (per cent), ``a`` answers
         ``[model, raw, score, expected, text, left off]``.
     """
-    by_doc: dict[Any, list[Answer]] = {}
+    by_doc: dict[Any, list[StoredAnswer]] = {}
     for answer in run.answers:
         by_doc.setdefault(answer.doc, []).append(answer)
     position = {m: j for j, m in enumerate(models)}
@@ -53,7 +53,7 @@ def documents(
     texts = [a.output for d in chosen for a in by_doc[d]]
     texts += [s for d in chosen if d in run.sources for s in _both(run, d)]
     limit = text_limit([len(t) for t in texts])
-    made = []
+    entries = []
     for doc in chosen:
         prompt, target = _both(run, doc) if doc in run.sources else ("", "")
         entry: dict[str, object] = {
@@ -75,8 +75,8 @@ def documents(
             entry["p"] = list(_text(prompt, limit))
         if target:
             entry["t"] = list(_text(target, limit))
-        made.append(entry)
-    return made
+        entries.append(entry)
+    return entries
 
 
 def text_limit(lengths: Sequence[int], budget: int = TEXT_BUDGET) -> int:
@@ -94,12 +94,12 @@ def text_limit(lengths: Sequence[int], budget: int = TEXT_BUDGET) -> int:
     return LIMITS[-1]
 
 
-def _both(run: Run, doc: Any) -> tuple[str, str]:
+def _both(run: StoredRun, doc: Any) -> tuple[str, str]:
     source = run.sources[doc]
     return source.prompt, source.target
 
 
-def _spread(answers: Sequence[Answer]) -> float:
+def _spread(answers: Sequence[StoredAnswer]) -> float:
     scores = [a.score for a in answers]
     return max(scores) - min(scores)
 
@@ -110,7 +110,7 @@ def _text(text: str, limit: int) -> tuple[str, int]:
 
 
 def _expected(
-    run: Run, expected: Mapping[str, NDArray[np.float64]] | None, answer: Answer
+    run: StoredRun, expected: Mapping[str, NDArray[np.float64]] | None, answer: StoredAnswer
 ) -> float | None:
     if run.banks is None or expected is None:
         return None

@@ -16,7 +16,7 @@ from ..files import replace_text
 from ..masking import mask_text
 from ..visible import visible, visible_line
 from .documents import documents
-from .run import Run, read_run
+from .run import StoredRun, read_run
 from .sections import sections_of
 from .text import script_json
 from .view import MATRIX_AS_TABLE, view
@@ -24,7 +24,7 @@ from .words import date
 
 
 def write_report(
-    run_dir: Run | str | Path,
+    run_dir: StoredRun | str | Path,
     output: str | Path | None = None,
     most_documents: int | None = None,
     refresh: float | None = None,
@@ -33,7 +33,7 @@ def write_report(
 
     Parameters
     ----------
-    run_dir : path or Run
+    run_dir : path or StoredRun
         The directory that `rank` wrote, or what was read there.
     output : path, optional
         The page; ``report.html`` in the run directory by default. Replaced in one step.
@@ -57,7 +57,7 @@ def write_report(
     >>> write_report("runs/my_task")  # doctest: +SKIP
     PosixPath('runs/my_task/report.html')
     """
-    run = run_dir if isinstance(run_dir, Run) else read_run(run_dir)
+    run = run_dir if isinstance(run_dir, StoredRun) else read_run(run_dir)
     target = Path(output) if output is not None else run.path / "report.html"
     text = mask_text(render(run, most_documents, refresh))
     try:
@@ -68,7 +68,7 @@ def write_report(
     return target
 
 
-def render(run: Run, most_documents: int | None = None, refresh: float | None = None) -> str:
+def render(run: StoredRun, most_documents: int | None = None, refresh: float | None = None) -> str:
     """The page of a run as HTML text; `refresh` is of use while the run goes on."""
     content = view(run)
     models = run.models
@@ -102,7 +102,7 @@ def render(run: Run, most_documents: int | None = None, refresh: float | None = 
     return str(environment().get_template("page.html.j2").render(**content))
 
 
-def _sections(run: Run, content: dict[str, Any]) -> list[dict[str, Any]]:
+def _sections(run: StoredRun, content: dict[str, Any]) -> list[dict[str, Any]]:
     """Name, title and, of sections from elsewhere, the HTML of what the page shows."""
     from markupsafe import Markup
 
@@ -111,15 +111,17 @@ def _sections(run: Run, content: dict[str, Any]) -> list[dict[str, Any]]:
             "name": section.name,
             "title": section.title,
             # Every value in it was escaped as the template was rendered.
-            "html": Markup(environment().from_string(section.text).render(**content, **own))
+            "html": Markup(
+                environment().from_string(section.text).render(**content, **content_of_section)
+            )
             if section.text
             else None,
         }
-        for section, own in sections_of(run, content)
+        for section, content_of_section in sections_of(run, content)
     ]
 
 
-def _figure(run: Run) -> dict[str, Any]:
+def _figure(run: StoredRun) -> dict[str, Any]:
     """The drawing for a paper, and what its file is called."""
     from markupsafe import Markup
 

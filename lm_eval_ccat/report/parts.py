@@ -20,12 +20,12 @@ def parts(result: Mapping[str, Any]) -> dict[str, Any] | None:
         cell per column: ``estimate``, ``error`` and ``rank`` as texts, ``value``, or None for a
         model that was not asked); None for a ranking by one metric of one task.
     """
-    found = [
+    blocks = [
         (kind, name, block)
         for kind, key in (("task", "tasks"), ("metric", "outcomes"), ("metric", "further"))
         for name, block in (result.get(key) or {}).items()
     ]
-    if not found:
+    if not blocks:
         return None
     weights = result.get("weights") or {}
     columns = [
@@ -35,14 +35,14 @@ def parts(result: Mapping[str, Any]) -> dict[str, Any] | None:
             "weight": f"{block.get('weight', weights.get(name, 0.0)):.3g}",
             "ranking": block["ranking"],
         }
-        for kind, name, block in found
+        for kind, name, block in blocks
     ]
     rows = [
-        {"name": m, "cells": [_cell(block, m) for _, _, block in found]} for m in result["models"]
+        {"name": m, "cells": [_cell(block, m) for _, _, block in blocks]} for m in result["models"]
     ]
     place = {m: n for n, m in enumerate(result["order"])}
     rows.sort(key=lambda row: place.get(row["name"], len(place)))
-    return {"columns": columns, "rows": rows, "only": {kind for kind, _, _ in found} == {"metric"}}
+    return {"columns": columns, "rows": rows, "only": {kind for kind, _, _ in blocks} == {"metric"}}
 
 
 def _cell(block: Mapping[str, Any], model: str) -> dict[str, object] | None:

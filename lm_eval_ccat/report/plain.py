@@ -17,33 +17,33 @@ if TYPE_CHECKING:
     from ..ranker.difference import Difference
 
 
-def comparison_page(found: Comparison) -> str:
+def comparison_page(comparison: Comparison) -> str:
     """The page of what `compare` found.
 
     Parameters
     ----------
-    found : Comparison
+    comparison : Comparison
 
     Returns
     -------
     str
         HTML that loads nothing.
     """
-    margin = f"margin {found.margin:g}, " if found.margin else ""
+    margin = f"margin {comparison.margin:g}, " if comparison.margin else ""
     return _page(
-        title=f"{found.candidate} against {found.baseline}",
-        headline=_verdict(found),
+        title=f"{comparison.candidate} against {comparison.baseline}",
+        headline=_verdict(comparison),
         notes=[
             f"Candidate minus baseline on the documents that both have; {margin}confidence "
-            f"{100 * found.confidence:g}%, two-sided.",
-            *(note for note in found.notes if note not in found.warnings),
+            f"{100 * comparison.confidence:g}%, two-sided.",
+            *(note for note in comparison.notes if note not in comparison.warnings),
         ],
-        warnings=list(found.warnings),
-        tables=[_compared(found, one) for one in found.outcomes],
+        warnings=list(comparison.warnings),
+        tables=[_compared(comparison, one) for one in comparison.outcomes],
     )
 
 
-def in_words(found: Comparison, d: Difference) -> str:
+def in_words(comparison: Comparison, d: Difference) -> str:
     """The answer as a sentence.
 
     Examples
@@ -51,7 +51,7 @@ def in_words(found: Comparison, d: Difference) -> str:
     "b is worse than a by more than 0.01: -0.034 [-0.051, -0.017] ..."
     """
     more = "" if d.more_documents is None else f"; about {d.more_documents:,} more would decide"
-    return f"{_said(found, d.verdict)}: {figures(d)}{more}"
+    return f"{_sentence(comparison, d.verdict)}: {figures(d)}{more}"
 
 
 def figures(d: Difference) -> str:
@@ -64,48 +64,52 @@ def figures(d: Difference) -> str:
     )
 
 
-def other_answer(found: Comparison, one: Compared) -> list[str]:
+def other_answer(comparison: Comparison, one: Compared) -> list[str]:
     """The answer to the question that does not decide, where it is known."""
     d = one.beside
     if d is None:
         return []
     if one.question == BENCHMARK:
-        return [f"  for documents like these: {in_words(found, d)}"]
+        return [f"  for documents like these: {in_words(comparison, d)}"]
     gap = difference(d.difference, d.difference, d.difference)[1]
-    return [f"  in full runs of these {d.documents:,} documents: {_said(found, d.verdict)} ({gap})"]
+    sentence = _sentence(comparison, d.verdict)
+    return [f"  in full runs of these {d.documents:,} documents: {sentence} ({gap})"]
 
 
-def _said(found: Comparison, verdict: str) -> str:
-    a, b = found.baseline, found.candidate
-    margin = f" by more than {found.margin:g}" if found.margin else ""
+def _sentence(comparison: Comparison, verdict: str) -> str:
+    a, b = comparison.baseline, comparison.candidate
+    margin = f" by more than {comparison.margin:g}" if comparison.margin else ""
     return {
         "better": f"{b} is better than {a}",
         "equivalent": f"{b} is equivalent to {a}"
-        + (f" within {found.margin:g}" if found.margin else ""),
+        + (f" within {comparison.margin:g}" if comparison.margin else ""),
         "not worse": f"{b} is not worse than {a}{margin}",
         "worse": f"{b} is worse than {a}{margin}",
         "not known": f"it is not known whether {b} is worse than {a}{margin}",
     }[verdict]
 
 
-def _verdict(found: Comparison) -> str:
-    said = _said(found, found.verdict)
-    deciding = [one for one in found.outcomes if one.decisive]
-    if len(deciding) > 1 and found.verdict in ("worse", "not known"):
-        n = sum(one.overall.verdict == found.verdict for one in deciding)
-        said += f" by {n} of {len(deciding)} metrics"
-    return f"{said[0].upper()}{said[1:]}." if said.startswith("it is") else f"{said}."
+def _verdict(comparison: Comparison) -> str:
+    sentence = _sentence(comparison, comparison.verdict)
+    deciding = [one for one in comparison.outcomes if one.decisive]
+    if len(deciding) > 1 and comparison.verdict in ("worse", "not known"):
+        n = sum(one.overall.verdict == comparison.verdict for one in deciding)
+        sentence += f" by {n} of {len(deciding)} metrics"
+    return (
+        f"{sentence[0].upper()}{sentence[1:]}." if sentence.startswith("it is") else f"{sentence}."
+    )
 
 
-def _compared(found: Comparison, one: Compared) -> dict[str, Any]:
+def _compared(comparison: Comparison, one: Compared) -> dict[str, Any]:
     lines = [("all documents", one.overall), *one.groups.items()]
-    margin = found.margin
+    margin = comparison.margin
     ends = [v for _, d in lines for v in (d.low, d.high)]
     places = axis([*ends, 0.0, -margin, margin], 6)
     left, right = places.place(-margin), places.place(margin)
     return {
         "title": one.name,
-        "said": ". ".join([in_words(found, one.overall), *other_answer(found, one)]) + ".",
+        "said": ". ".join([in_words(comparison, one.overall), *other_answer(comparison, one)])
+        + ".",
         "before": ["Documents"],
         "after": ["Baseline", "Candidate", "Difference", "P(better)", "n", "Verdict"],
         "ticks": ticks(places),

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..runs.rebuild import banks_at
-from .run import Run
+from .run import StoredRun
 from .words import plain
 
 #: What the figures of a bank's self-check are; others are shown under their own name.
@@ -34,7 +34,7 @@ SELF_CHECK_WORDS = {
 }
 
 
-def banks_of(run: Run) -> list[dict[str, object]]:
+def banks_of(run: StoredRun) -> list[dict[str, object]]:
     """Provenance and self-check of the bank, or of each of several; [] where they are gone."""
     return [_bank_facts(task, bank) for task, bank in run.each_bank()]
 
@@ -59,7 +59,7 @@ def _bank_facts(task: str, bank: ItemBank) -> dict[str, object]:
     }
 
 
-def command(run: Run) -> str:
+def command(run: StoredRun) -> str:
     """The command that the run was started with, or one that does the same."""
     argv = run.header.get("command")
     if isinstance(argv, list):
@@ -68,7 +68,7 @@ def command(run: Run) -> str:
     return f"lm-eval-ccat rank config.yaml --bank {bank} --run_dir again"
 
 
-def configuration(run: Run) -> str:
+def configuration(run: StoredRun) -> str:
     """The run's configuration as a file for `rank`; what was not stated is left out."""
     import yaml
 

@@ -17,7 +17,7 @@ from ..runs.lines import Record
 from ..runs.rebuild import make_ranker
 
 if TYPE_CHECKING:
-    from .run import Run
+    from .run import StoredRun
 
 #: Looks at a run, and at how many models in all: of many models a few looks show as much.
 CHECKPOINTS = 60
@@ -65,72 +65,72 @@ class _Watched(Book):
     """A book that looks at its Ranker before answers of some numbers."""
 
     def __init__(
-        self, run: Run, ranker: Ranker, found: History, moments: set[int], known: set[str]
+        self, run: StoredRun, ranker: Ranker, past: History, moments: set[int], known: set[str]
     ) -> None:
         super().__init__(ranker, MemoryJournal())
         self.seen, self.known = 0, known
-        self._run, self._found = run, found
+        self._run, self._past = run, past
         self._moments = moments
 
     def _told(self, record: Record, model: str, item: Item) -> None:
         if record["op"] == "tell":
             if self.seen in self._moments:
-                _look(self.ranker, self._run, self._found, self.seen, self.known)
+                _look(self.ranker, self._run, self._past, self.seen, self.known)
             self.seen += 1
             self.known.add(model)
         super()._told(record, model, item)
 
 
-def history(run: Run, checkpoints: int | None = None) -> History:
+def history(run: StoredRun, checkpoints: int | None = None) -> History:
     """Replay a run and look at it at evenly spaced moments.
 
     Parameters
     ----------
-    run : Run
+    run : StoredRun
         With a bank.
     checkpoints : int, optional
         At most this many moments; by default 60, and fewer where there are hundreds of models.
     """
     most = min(CHECKPOINTS, max(12, _ESTIMATES // len(run.models)))
     checkpoints = checkpoints or most
-    found = History()
+    past = History()
     total = len(run.answers)
     if not total:
-        return found
+        return past
     first = min(total, len(run.tested))
     moments = set(np.unique(np.linspace(first, total, checkpoints).round().astype(int)).tolist())
     ranker = make_ranker(run.banks, run.header["ranker"])
     # Full results are there from the beginning.
-    book = _Watched(run, ranker, found, moments, set(run.models) - set(run.tested))
+    book = _Watched(run, ranker, past, moments, set(run.models) - set(run.tested))
     book.replay(run.records)
     book.settle()
     # The last look is at the end of the journal: what came after the last answer counts too.
-    _look(ranker, run, found, book.seen, book.known)
-    found.expected = {model: ranker.expected(model) for model in run.tested}
-    return found
+    _look(ranker, run, past, book.seen, book.known)
+    past.expected = {model: ranker.expected(model) for model in run.tested}
+    return past
 
 
-def _look(ranker: Ranker, run: Run, found: History, n: int, told: set[str]) -> None:
+def _look(ranker: Ranker, run: StoredRun, past: History, n: int, answered: set[str]) -> None:
     now, scale = ranker.brief(), run.scale
-    found.items.append(n)
-    found.cost.append(ranker.spent)
-    found.undecided.append(sum(len(group) - 1 for group in now.ties))
+    past.items.append(n)
+    past.cost.append(ranker.spent)
+    past.undecided.append(sum(len(group) - 1 for group in now.ties))
     place = {model: n for n, model in enumerate(now.order, start=1)}
     half = []
     for model in run.models:
-        seen = model in told
+        seen = model in answered
         low, high = sorted(float(scale.restore(end)) for end in now.intervals[model])
         value = float(scale.restore(now.estimates[model]))
         if seen and model in place:
             half.append((high - low) / 2.0)
-        for found_of, figure in ((found.estimates, value), (found.low, low), (found.high, high)):
+        for found_of, figure in ((past.estimates, value), (past.low, low), (past.high, high)):
             found_of.setdefault(model, []).append(figure if seen else math.nan)
-        found.ranks.setdefault(model, []).append(place.get(model, 0) if seen else 0)
-    found.half_width.append(median(half))
-    found.ties = [list(group) for group in now.ties]
+        past.ranks.setdefault(model, []).append(place.get(model, 0) if seen else 0)
+    past.half_width.append(median(half))
+    past.ties = [list(group) for group in now.ties]
 
 
-def course(run: Run) -> History | None:
+def course(run: StoredRun) -> History | None:
     """How the ranking came about, where it can be shown.
 
     Returns
@@ -142,10 +142,10 @@ def course(run: Run) -> History | None:
     """
     if run.banks is None or not run.answers:
         return None
-    found = history(run)
+    past = history(run)
     models = run.result["models"]
     close = all(
         math.isnan(seen[-1]) or math.isclose(seen[-1], models[m]["estimate"], rel_tol=1e-6)
-        for m, seen in found.estimates.items()
+        for m, seen in past.estimates.items()
     )
-    return found if close and found.ties == run.result["ties"] else None
+    return past if close and past.ties == run.result["ties"] else None

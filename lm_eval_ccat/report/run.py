@@ -19,7 +19,7 @@ from .information import has_information
 
 
 @dataclass(frozen=True)
-class Answer:
+class StoredAnswer:
     """One document put to one model; ``doc`` is its id, in runs of several tasks (task, id);
     ``score`` is on [0, 1], ``raw`` on the metric's own scale."""
 
@@ -43,7 +43,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Source:
+class Texts:
     """A document's prompt and target, as the harness's samples files have them."""
 
     prompt: str
@@ -51,7 +51,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Run:
+class StoredRun:
     """A finished or running ranking, read from its directory.
 
     Attributes
@@ -61,7 +61,7 @@ class Run:
         The journal's first record: configuration, task, versions.
     result : dict
         ``result.json``; while the run goes on, the same rebuilt from the journal.
-    answers : list of Answer
+    answers : list of StoredAnswer
         In the order in which they were told.
     failures : list of Failure
     bank : ItemBank or None
@@ -82,7 +82,7 @@ class Run:
     path: Path
     header: dict[str, Any]
     result: dict[str, Any]
-    answers: list[Answer]
+    answers: list[StoredAnswer]
     failures: list[Failure]
     bank: ItemBank | None
     finished: bool
@@ -160,12 +160,12 @@ class Run:
         return None not in abilities and has_information(self.bank)
 
     @cached_property
-    def sources(self) -> dict[Any, Source]:
+    def sources(self) -> dict[Any, Texts]:
         """Prompt and target of each item that the harness's samples files hold."""
         return dict(_read_sources(self.path, self.facts.get("outcomes") or {}))
 
 
-def read_run(path: str | Path) -> Run:
+def read_run(path: str | Path) -> StoredRun:
     """Read a run directory.
 
     Parameters
@@ -175,7 +175,7 @@ def read_run(path: str | Path) -> Run:
 
     Returns
     -------
-    Run
+    StoredRun
 
     Raises
     ------
@@ -209,15 +209,15 @@ def read_run(path: str | Path) -> Run:
 
         result = state(folder.path).content
     banks = _banks(folder.path, header)
-    told = {m: {_hashable(i) for i in of["items"]} for m, of in result["models"].items()}
+    scored = {m: {_hashable(i) for i in of["items"]} for m, of in result["models"].items()}
     answers = [
         _answer(r, lead, several)
         for r in records
         # Answers behind the deciding one are in the journal and not in the ranking.
-        if r.get("op") == "tell" and r["item"] in told.get(r["model"], ())
+        if r.get("op") == "tell" and r["item"] in scored.get(r["model"], ())
     ]
     times = [r["time"] for r in records if isinstance(r.get("time"), (int, float))]
-    return Run(
+    return StoredRun(
         path=folder.path,
         header=header,
         result=result,
@@ -261,12 +261,12 @@ def _doc(item: Any, several: bool) -> Any:
     return item[1] if isinstance(item, tuple) and not several else item
 
 
-def _answer(record: Mapping[str, Any], lead: tuple[str, str] | None, several: bool) -> Answer:
+def _answer(record: Mapping[str, Any], lead: tuple[str, str] | None, several: bool) -> StoredAnswer:
     score, raw = record["score"], record.get("raw")
     if isinstance(score, Mapping):
         name = lead[1] if lead and lead[1] in score else next(iter(score))
         score, raw = score[name], (raw or {}).get(name)
-    return Answer(
+    return StoredAnswer(
         model=record["model"],
         doc=_doc(record["item"], several),
         score=float(score),
@@ -302,7 +302,7 @@ def _banks(folder: Path, header: Mapping[str, Any]) -> Any:
     return banks if "+".join(b.sha256 for b in every) == header.get("bank_sha256") else None
 
 
-def _read_sources(folder: Path, tasks: Collection[str]) -> Iterator[tuple[Any, Source]]:
+def _read_sources(folder: Path, tasks: Collection[str]) -> Iterator[tuple[Any, Texts]]:
     seen: set[Any] = set()
     for file in sorted(folder.glob("*/**/samples_*.jsonl")):
         # The longest name that fits: one task's may begin with another's.
@@ -314,7 +314,7 @@ def _read_sources(folder: Path, tasks: Collection[str]) -> Iterator[tuple[Any, S
                     doc = (task, row["doc_id"]) if len(tasks) > 1 else row["doc_id"]
                     if doc in seen:
                         continue
-                    source = Source(_prompt(row.get("arguments")), str(row.get("target", "")))
+                    source = Texts(_prompt(row.get("arguments")), str(row.get("target", "")))
                 except (ValueError, KeyError, TypeError, AttributeError):
                     continue  # a torn or foreign line costs its prompt, not the page
                 seen.add(doc)

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..plugins import Plugins
-from .run import Run
+from .run import StoredRun
 
 
 def _always(content: Mapping[str, Any]) -> bool:
     return True
 
 
-def _nothing(run: Run) -> dict[str, object]:
+def _nothing(run: StoredRun) -> dict[str, object]:
     return {}
 
 
@@ -48,7 +48,7 @@ class Section:
     name: str
     title: str
     text: str = ""
-    content: Callable[[Run], dict[str, object]] = _nothing
+    content: Callable[[StoredRun], dict[str, object]] = _nothing
     shown: Callable[[Mapping[str, Any]], bool] = _always
 
 
@@ -68,7 +68,9 @@ _OWN = (
 SECTIONS = Plugins("report section", Section, lambda: {s.name: s for s in _OWN})
 
 
-def sections_of(run: Run, content: Mapping[str, Any]) -> list[tuple[Section, dict[str, object]]]:
+def sections_of(
+    run: StoredRun, content: Mapping[str, Any]
+) -> list[tuple[Section, dict[str, object]]]:
     """The sections that a run has, each with its own content, in the page's order."""
-    found = [SECTIONS.get(name) for name in SECTIONS.names()]
-    return [(section, section.content(run)) for section in found if section.shown(content)]
+    sections = [SECTIONS.get(name) for name in SECTIONS.names()]
+    return [(section, section.content(run)) for section in sections if section.shown(content)]

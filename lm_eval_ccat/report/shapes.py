@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .axes import Axis, axis, between
 from .information import information_curve
 from .replay import History
-from .run import Run
+from .run import StoredRun
 
 #: Models drawn in colour when the page opens; the others are grey until they are chosen.
 COLOURED = 5
@@ -43,9 +43,9 @@ def band(xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> st
     points = [p for p in zip(xs, low, high) if all(map(math.isfinite, p))]
     if len(points) < 2:
         return ""
-    there = "L".join(f"{x:g} {y:g}" for x, _, y in points)
+    forth = "L".join(f"{x:g} {y:g}" for x, _, y in points)
     back = "L".join(f"{x:g} {y:g}" for x, y, _ in reversed(points))
-    return f"M{there}L{back}Z"
+    return f"M{forth}L{back}Z"
 
 
 def ticks(scale: Axis, down: bool = False) -> list[dict[str, object]]:
@@ -56,7 +56,7 @@ def ticks(scale: Axis, down: bool = False) -> list[dict[str, object]]:
     ]
 
 
-def progress(run: Run, past: History) -> dict[str, Any]:
+def progress(run: StoredRun, past: History) -> dict[str, Any]:
     """The estimates, the order and what was undecided, over the items spent."""
     models = run.models
     x_axis = between(0, past.items[-1])
@@ -110,7 +110,7 @@ def _area(xs: Sequence[float], ys: Sequence[float]) -> dict[str, str]:
     return {"line": path(xs, ys), "area": band(xs, [100.0] * len(xs), ys)}
 
 
-def information_chart(run: Run) -> dict[str, Any]:
+def information_chart(run: StoredRun) -> dict[str, Any]:
     """The bank's information over ability, and where each model and its items lie on it."""
     bank = run.bank
     assert bank is not None

@@ -162,14 +162,14 @@ def _outcomes(content: Mapping[str, Any]) -> tuple[str, Table]:
     """Every outcome's estimates beside each other, and the order by each of them."""
     from rich.text import Text
 
-    found = parts({**content, "tasks": {}})
-    assert found is not None
+    outcomes = parts({**content, "tasks": {}})
+    assert outcomes is not None
     table = _new_table()
     table.add_column("model", overflow="fold")
-    for column in found["columns"]:
+    for column in outcomes["columns"]:
         weight = "reported" if column["weight"] == "0" else f"weight {column['weight']}"
         table.add_column(Text(f"{column['name']}\n({weight})"), justify="right")
-    for row in found["rows"]:
+    for row in outcomes["rows"]:
         cells = [
             f"{c['estimate']} ± {c['error']}" + (f" ({c['rank']})" if c["rank"] else "")
             if c
@@ -258,10 +258,10 @@ def _open(content: Mapping[str, Any]) -> Iterator[str]:
         if len({n for _, n in first["items"]}) == 1 < len(first["items"]):
             more = f"{first['items'][0][1]:,} of each"
         close = ", nearly all that remain," if first["all_items"] else ""
-        own = f" ({first['cost_text']})" if first["cost_text"] else ""
+        at_cost = f" ({first['cost_text']})" if first["cost_text"] else ""
         yield (
-            f"{first['a']} over {first['b']} ({first['p']}): about {more} more answers{own}{close} "
-            "would decide."
+            f"{first['a']} over {first['b']} ({first['p']}): about {more} more "
+            f"answers{at_cost}{close} would decide."
         )
         if n > 1:
             yield (

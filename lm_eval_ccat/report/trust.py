@@ -8,17 +8,17 @@ from typing import Any
 from ..bank import ItemBank
 from ..upkeep.words import origin, reach, tried
 from .decision import pairs_decided
-from .run import Run
+from .run import StoredRun
 from .tables import numbers
 from .words import listed
 
 
-def sentences(run: Run) -> list[dict[str, str]]:
+def sentences(run: StoredRun) -> list[dict[str, str]]:
     """How far to trust the figures, as pairs of a topic and a text."""
-    made: list[dict[str, str]] = []
+    topics: list[dict[str, str]] = []
 
     def say(topic: str, text: str) -> None:
-        made.append({"topic": topic, "text": text})
+        topics.append({"topic": topic, "text": text})
 
     _pairs(run, say)
     _range(run, say)
@@ -37,29 +37,29 @@ def sentences(run: Run) -> list[dict[str, str]]:
             f"{n} request{'s' if n > 1 else ''} failed ({models}). These documents count as not "
             "seen, never as wrong. If a model fails on the hard ones, its estimate is too high.",
         )
-    return made
+    return topics
 
 
-def _pairs(run: Run, say: Any) -> None:
-    found, wrong = pairs_decided(run.result), run.result.get("expected_wrong_pairs")
-    if not found["decided"]:
+def _pairs(run: StoredRun, say: Any) -> None:
+    counts, wrong = pairs_decided(run.result), run.result.get("expected_wrong_pairs")
+    if not counts["decided"]:
         return
     level = f"{100 * run.result['confidence']:g}%"
-    text = f"{found['decided']:,} of {found['pairs']:,} pairs are decided at {level} confidence"
+    text = f"{counts['decided']:,} of {counts['pairs']:,} pairs are decided at {level} confidence"
     if wrong is not None:
         few = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
         text += f"; {few} of them are expected to be wrong"
     say("Decisions", text + ".")
 
 
-def _range(run: Run, say: Any) -> None:
+def _range(run: StoredRun, say: Any) -> None:
     models = run.result["models"]
-    found = [(m, text) for m in run.tested for text in models[m].get("findings", ())]
-    for m, text in found:
+    findings = [(m, text) for m in run.tested for text in models[m].get("findings", ())]
+    for m, text in findings:
         say("Range", f"{m} {text}.")
     for task, bank in run.each_bank():
         if text := reach(bank, f"The bank{_of(task)}"):
-            say("Range", text + ("" if found else " This run agrees with that."))
+            say("Range", text + ("" if findings else " This run agrees with that."))
 
 
 def samples(content: Mapping[str, Any]) -> Iterator[str]:

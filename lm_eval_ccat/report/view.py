@@ -14,7 +14,7 @@ from .decision import chain, outlook, pairs_decided, rank_rows, stands_beyond
 from .parts import parts
 from .provenance import banks_of, command, configuration
 from .replay import course
-from .run import Run
+from .run import StoredRun
 from .shapes import COLOURED, information_chart, progress, ticks
 from .tables import model_cells
 from .text import item_text
@@ -25,7 +25,7 @@ from .words import date, duration, listed, percent, probability, whole_percent
 MATRIX_AS_TABLE = 24
 
 
-def view(run: Run) -> dict[str, Any]:
+def view(run: StoredRun) -> dict[str, Any]:
     """Everything that the page shows, except for the documents' texts."""
     past = course(run)
     rows = ranking_rows(run)
@@ -76,7 +76,7 @@ def view(run: Run) -> dict[str, Any]:
     }
 
 
-def title(run: Run) -> str:
+def title(run: StoredRun) -> str:
     """``5 models on my_task, bleu``."""
     task = (run.header.get("task") or {}).get("name") or "a benchmark"
     known = len(run.models) - len(run.tested)
@@ -85,17 +85,17 @@ def title(run: Run) -> str:
     return f"{len(run.tested)} {models}{among} on {task}, {metric_name(run)}"
 
 
-def metric_name(run: Run) -> str:
+def metric_name(run: StoredRun) -> str:
     """The metric, as what was estimated is called (``sentence_bleu``, not ``bleu``)."""
     return str(run.facts["metric"])
 
 
-def facts(run: Run) -> list[dict[str, str]]:
+def facts(run: StoredRun) -> list[dict[str, str]]:
     """The figures at the head of the page."""
     result = run.result
     asked = result["items_administered"]
     full = result["items_of_benchmark"] * len(run.tested)
-    made = [
+    figures = [
         {
             "value": f"{asked:,}",
             "label": f"answers, of {full:,} in a full evaluation ({percent(asked, full)})",
@@ -107,18 +107,20 @@ def facts(run: Run) -> list[dict[str, str]]:
     ]
     if run.currency == "usd":
         whole = sum(row["full_cost"] or 0.0 for row in spending(run)["rows"])
-        made.append(
+        figures.append(
             {
                 "value": dollars(result["cost"]),
                 "label": f"spent; a full evaluation about {dollars(whole)}",
             }
         )
     elif result.get("usd"):
-        made.append({"value": dollars(result["usd"]), "label": "spent, where the price is known"})
+        figures.append(
+            {"value": dollars(result["usd"]), "label": "spent, where the price is known"}
+        )
     pairs = pairs_decided(result)
     if pairs["pairs"]:
         same = f", {pairs['equivalent']} equivalent" if pairs["equivalent"] else ""
-        made.append(
+        figures.append(
             {
                 "value": f"{pairs['decided']:,} of {pairs['pairs']:,}",
                 "label": f"pairs decided at {100 * result['confidence']:g}% confidence{same}; "
@@ -126,16 +128,16 @@ def facts(run: Run) -> list[dict[str, str]]:
             }
         )
     if run.started and run.ended and run.ended > run.started:
-        made.append({"value": duration(run.ended - run.started), "label": "from start to end"})
-    return made
+        figures.append({"value": duration(run.ended - run.started), "label": "from start to end"})
+    return figures
 
 
-def warnings(run: Run, with_course: bool = True) -> list[dict[str, str]]:
+def warnings(run: StoredRun, with_course: bool = True) -> list[dict[str, str]]:
     """What a reader must know before trusting the page, the gravest first."""
-    made: list[dict[str, str]] = []
+    notices: list[dict[str, str]] = []
 
     def warn(kind: str, text: str) -> None:
-        made.append({"kind": kind, "text": text})
+        notices.append({"kind": kind, "text": text})
 
     if not run.finished:
         warn("Running", "This run is not finished; the page shows its state so far.")
@@ -170,15 +172,15 @@ def warnings(run: Run, with_course: bool = True) -> list[dict[str, str]]:
                 "This version's method gives other figures for the same answers than the run "
                 "reported. The page shows what the run reported; its course is left out.",
             )
-    return made
+    return notices
 
 
-def _forest_axis(run: Run) -> Axis:
+def _forest_axis(run: StoredRun) -> Axis:
     ends = [v for m in run.models for v in run.result["models"][m]["interval"]]
     return axis(ends, 7)
 
 
-def ranking_rows(run: Run) -> list[dict[str, Any]]:
+def ranking_rows(run: StoredRun) -> list[dict[str, Any]]:
     """One row of the ranking per model."""
     scale = _forest_axis(run)
     return [
@@ -193,17 +195,17 @@ def ranking_rows(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def places(run: Run) -> list[dict[str, Any]]:
+def places(run: StoredRun) -> list[dict[str, Any]]:
     """Where each new model stands among those with full results, where the run has such."""
-    made = []
+    rows = []
     for m in run.tested:
         place = run.result["models"][m].get("place")
         if place:
-            made.append({"name": m, **place})
-    return made
+            rows.append({"name": m, **place})
+    return rows
 
 
-def matrix(run: Run) -> list[dict[str, Any]]:
+def matrix(run: StoredRun) -> list[dict[str, Any]]:
     """The pairwise probabilities, row by row in the order; empty where there are too many."""
     order = run.result["order"]
     if len(order) > MATRIX_AS_TABLE:
@@ -228,7 +230,7 @@ def matrix(run: Run) -> list[dict[str, Any]]:
     return rows
 
 
-def spending(run: Run) -> dict[str, Any]:
+def spending(run: StoredRun) -> dict[str, Any]:
     """Items, cost, tokens and time per model against a full evaluation."""
     n_items = run.result["items_of_benchmark"]
     by_model: dict[str, list[Any]] = {m: [] for m in run.tested}

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..methods.registry import method_of
-from .run import Run
+from .run import StoredRun
 
 Floats = NDArray[np.float64]
 
 
-def document_weights(run: Run) -> dict[Any, float]:
+def document_weights(run: StoredRun) -> dict[Any, float]:
     """The share of each document in the evidence, summing to 1.
 
     The evidence of a pair is what its documents add to the difference between the two models. With
@@ -36,10 +36,10 @@ def document_weights(run: Run) -> dict[Any, float]:
     order = [m for m in run.result["order"] if m in scores]
     weigh = _by_curves(run) if run.has_curves else _by_difference
     for a, b in pairwise(order):
-        found = weigh(a, b, scores)
-        whole = sum(found.values())
+        shares = weigh(a, b, scores)
+        whole = sum(shares.values())
         if whole > 0.0:
-            for doc, value in found.items():
+            for doc, value in shares.items():
                 total[doc] += value / whole
     whole = sum(total.values())
     return {doc: value / whole if whole else 0.0 for doc, value in total.items()}
@@ -50,7 +50,9 @@ def _by_difference(a: str, b: str, scores: Mapping[str, Mapping[Any, float]]) ->
     return {doc: abs(scores[a][doc] - scores[b][doc]) for doc in both}
 
 
-def _by_curves(run: Run) -> Callable[[str, str, Mapping[str, Mapping[Any, float]]], dict[Any, Any]]:
+def _by_curves(
+    run: StoredRun,
+) -> Callable[[str, str, Mapping[str, Mapping[Any, float]]], dict[Any, Any]]:
     bank = run.bank
     assert bank is not None
     curves, models = method_of(bank).tested_curves(bank), run.result["models"]

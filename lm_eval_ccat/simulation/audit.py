@@ -142,27 +142,27 @@ def read_claims(path: str | Path, task: str | None = None, metric: str | None = 
         There are several, and which is meant is not said.
     """
     single = [c for c in all_claims(path) if not c.weighted]
-    found = [
+    fitting = [
         c for c in single if (task is None or c.task in (None, task)) and metric in (None, c.metric)
     ]
-    if len(found) == 1:
-        return found[0]
-    there = ", ".join(f"{c.task or '-'}/{c.metric or '-'}" for c in found or single)
-    if found:
-        raise UsageError(f"{path}: holds {there}; name one with --task and --metric")
+    if len(fitting) == 1:
+        return fitting[0]
+    present = ", ".join(f"{c.task or '-'}/{c.metric or '-'}" for c in fitting or single)
+    if fitting:
+        raise UsageError(f"{path}: holds {present}; name one with --task and --metric")
     wanted = "/".join(part for part in (task, metric) if part)
-    raise RunError(f"{path}: no estimate of {wanted or 'a metric'}; there are {there or 'none'}")
+    raise RunError(f"{path}: no estimate of {wanted or 'a metric'}; there are {present or 'none'}")
 
 
 def _result_in(folder: Path) -> Path:
     if (folder / "result.json").is_file():
         return folder / "result.json"
-    found = sorted(folder.rglob("results_*.json"))
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    files = sorted(folder.rglob("results_*.json"))
+    if len(files) == 1:
+        return files[0]
+    if not files:
         raise RunError(f"{folder}: no result.json; the run has not ended, or this is not a run")
-    raise RunError(f"{folder}: {len(found)} results files; name one of them")
+    raise RunError(f"{folder}: {len(files)} results files; name one of them")
 
 
 def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
@@ -178,7 +178,7 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         task, measured = "+".join(terms), {term.rpartition("/")[2] for term in terms}
         metric = measured.pop() if len(measured) == 1 else WEIGHTED_MEAN
         filter = "" if str(content["key"]).startswith(WEIGHTED_MEAN) else filter
-    own = Claims(
+    whole = Claims(
         source=str(file),
         task=task,
         metric=_plain_name(metric) or parts.get("metric"),
@@ -206,7 +206,7 @@ def _of_ranking(file: Path, content: Mapping[str, Any]) -> list[Claims]:
     several = not weighted or len(terms) > 1
     blocks = [*content.get("tasks", {}).values(), *content.get("outcomes", {}).values()]
     parts_of = [c for block in blocks for c in _of_ranking(file, {**inherited, **block})]
-    return [own] * several + [
+    return [whole] * several + [
         replace(c, steers=not several and terms[0].endswith(f" x {c.task}/{c.metric}"))
         for c in parts_of
     ]
@@ -218,7 +218,7 @@ def _decided(content: Mapping[str, Any], decision: str) -> frozenset[tuple[str, 
 
 def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:
     model = str(content.get("model_name") or file.parent.name)
-    found = [
+    claims = [
         Claims(
             source=str(file),
             task=name,
@@ -240,9 +240,9 @@ def _of_results(file: Path, content: Mapping[str, Any]) -> list[Claims]:
         if isinstance(block, dict) and "estimate" in block
         for one in block.get("outcomes") or [block]
     ]
-    if not found:
+    if not claims:
         raise RunError(f"{file}: no adaptive estimate")
-    return found
+    return claims
 
 
 def _plain_name(metric: str) -> str | None:
@@ -372,51 +372,51 @@ def _doubts(claims: Claims, full: ScoreTable, own_name: Mapping[str, str]) -> li
     return doubts
 
 
-def describe(found: Mapping[str, Any]) -> list[str]:
+def describe(report: Mapping[str, Any]) -> list[str]:
     """Return the printed report of an audit."""
-    level = f"{found['confidence']:.0%}"
-    z = half_width(found["confidence"])
-    names = found["order"] or list(found["models"])
-    width = max(len("model"), *(len(name) for name in found["models"]))
+    level = f"{report['confidence']:.0%}"
+    z = half_width(report["confidence"])
+    names = report["order"] or list(report["models"])
+    width = max(len("model"), *(len(name) for name in report["models"]))
     lines = [
-        f"{found['metric']} ({found['scale']}): {level} intervals against full results",
+        f"{report['metric']} ({report['scale']}): {level} intervals against full results",
         "",
         f"{'model':<{width}}  {'estimate':>10}  {'interval':>23}  {'full':>10}  {'z':>6}  held",
     ]
-    for name in [*names, *(m for m in found["models"] if m not in names)]:
-        one = found["models"][name]
+    for name in [*names, *(m for m in report["models"] if m not in names)]:
+        one = report["models"][name]
         low, high = one["interval"]
         lines.append(
             f"{name:<{width}}  {one['estimate']:>10.4g}  {f'{low:.4g} to {high:.4g}':>23}  "
             f"{one['truth']:>10.4g}  {one['z']:>+6.2f}  {'yes' if one['held'] else 'NO'}"
         )
     lines.append("")
-    if len(found["order"]) > 1:
-        lines.append(f"claimed order  {' > '.join(found['order'])}")
-        lines.append(f"full order     {' > '.join(found['true_order'])}")
-        if found["tau"] is not None:
-            lines.append(f"Kendall's tau  {found['tau']:.3f}")
-    decided, ties = found["decided"], found["ties"]
+    if len(report["order"]) > 1:
+        lines.append(f"claimed order  {' > '.join(report['order'])}")
+        lines.append(f"full order     {' > '.join(report['true_order'])}")
+        if report["tau"] is not None:
+            lines.append(f"Kendall's tau  {report['tau']:.3f}")
+    decided, ties = report["decided"], report["ties"]
     if decided["of"]:
         lines.append(f"decided pairs  {decided['held']} of {decided['of']} in the full order")
-        for pair in found["pairs"]:
+        for pair in report["pairs"]:
             if pair["held"] is False:
                 a, b = pair["a"], pair["b"]
                 lines.append(
                     f"  did not hold: {pair['claim']} ({a} against {b}, P = {pair['p']:.3f}; full "
-                    f"{found['models'][a]['truth']:.4g} and {found['models'][b]['truth']:.4g})"
+                    f"{report['models'][a]['truth']:.4g} and {report['models'][b]['truth']:.4g})"
                 )
     if ties["of"]:
         lines.append(
             f"pairs left     {ties['of']}, of which {ties['truly_tied']} are ties in the full "
             "results, too (95% bootstrap intervals overlap)"
         )
-    held = found["intervals"]
+    held = report["intervals"]
     lines.append(
         f"intervals      {held['held']} of {held['of']} hold the full score; z has RMS "
         f"{held['z_rms']:.2f} (1 if the errors are true; beyond {z:.1f} an interval fails)"
     )
-    items = found["items"]
+    items = report["items"]
     lines.append(
         f"items          {items['administered']} of {items['full']} "
         f"({items['administered'] / items['full']:.1%})"

@@ -128,8 +128,8 @@ def _families(models: Sequence[str], size: int, folds: int, seed: int, least: in
     groups: dict[str, list[str]] = {}
     for model in models:
         groups.setdefault(family_of(model), []).append(model)
-    several = [own for own in groups.values() if len(own) > 1]
-    found: dict[frozenset[str], HoldOut] = {}
+    several = [members for members in groups.values() if len(members) > 1]
+    sets: dict[frozenset[str], HoldOut] = {}
     for attempt in range(_PATIENCE + 10 * folds):
         rng = np.random.default_rng([seed, attempt, 3])
         out: list[str] = []
@@ -139,15 +139,15 @@ def _families(models: Sequence[str], size: int, folds: int, seed: int, least: in
         rest = tuple(m for m in models if m not in set(out))
         if len(out) >= size and len(rest) >= least:
             names = tuple(out[:size])
-            found.setdefault(frozenset(names), (names, rest))
-        if len(found) == folds:
+            sets.setdefault(frozenset(names), (names, rest))
+        if len(sets) == folds:
             break
-    if not found:
+    if not sets:
         raise UsageError(
             f"no {size} models of families of two or more can be held out together: families are "
             "told by the first part of the models' names"
         )
-    return list(found.values())
+    return list(sets.values())
 
 
 def own_sets(models: Sequence[str], holdouts: Sequence[Sequence[str]], least: int) -> list[HoldOut]:

@@ -19,7 +19,7 @@ from scipy.special import stdtr, stdtrit
 from ..bank import ItemBank
 from ..methods.curves import fit_abilities
 from ..methods.registry import method_of
-from .outcome import Claim, Floats
+from .replays import Claim, Floats
 
 #: Part of an item at the end of the scale that counts as seen where all values are equal: no error
 #: at all would be stated else.
@@ -70,8 +70,8 @@ def paired(strata: Sequence[Stratum], confidence: float) -> Claim:
     confidence : float
         Two-sided, of each pair, at one look.
     """
-    own, gaps = zip(*(_moments(s) for s in strata))
-    mean, variance, df = _added(own, [s.weight for s in strata])
+    means, gaps = zip(*(_moments(s) for s in strata))
+    mean, variance, df = _added(means, [s.weight for s in strata])
     gap, gap_variance, gap_df = _added(gaps, [s.weight for s in strata])
     error = np.sqrt(variance)
     half = stdtrit(df, (1.0 + confidence) / 2.0) * error
@@ -98,9 +98,9 @@ def _moments(of: Stratum) -> tuple[Moments, Moments]:
     filled = np.where(seen, y, 0.0)
     both = seen[:, None] & seen[None, :]
     apart = np.where(both, filled[:, None] - filled[None, :], 0.0)
-    own, gap = (_of_mean(v, s, size, of.fitted) for v, s in ((filled, seen), (apart, both)))
+    one, gap = (_of_mean(v, s, size, of.fitted) for v, s in ((filled, seen), (apart, both)))
     offset = of.offset
-    return (own[0] + offset, *own[1:]), (gap[0] + offset[:, None] - offset[None, :], *gap[1:])
+    return (one[0] + offset, *one[1:]), (gap[0] + offset[:, None] - offset[None, :], *gap[1:])
 
 
 def _of_mean(y: Floats, seen: np.ndarray, size: int, fitted: int) -> Moments:

@@ -19,8 +19,8 @@ from ..shown import Grid, Shown
 from .benchmark import Benchmark, item_units
 from .folds import calibration_set, hold_outs, own_sets
 from .methods import Method, chosen_methods
-from .outcome import Outcome
 from .protocol import Fold, Prices, Protocol, prices_by_seed, spending_levels
+from .replays import Replay
 from .stage import replay_fold
 from .summary import advice, run_record, summarise, sweep_of
 
@@ -46,7 +46,7 @@ class Simulation(Shown):
     settings : dict
         How the replay was made.
     warnings : list of str
-    outcomes : list of Outcome
+    outcomes : list of Replay
         The runs with everything measured, at all levels of spending.
 
     Examples
@@ -66,7 +66,7 @@ class Simulation(Shown):
     advice: list[str]
     settings: dict[str, Any]
     warnings: list[str]
-    outcomes: list[Outcome]
+    outcomes: list[Replay]
 
     def _grid(self) -> Grid:
         methods = ", ".join(f"{m} {s['tau']:.2f}" for m, s in self.summary.items() if s["tau"])
@@ -254,7 +254,7 @@ def simulate(
         )
         for number, (names, others) in enumerate(sets)
     ]
-    outcomes: list[Outcome] = []
+    outcomes: list[Replay] = []
     fold_warnings: Counter[str] = Counter()
     calibration: dict[str, list[float]] = {}
     for done, result in enumerate(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bank import ItemBank
-from ..bank.outcome import Outcome as Measured
+from ..bank.outcome import Outcome
 from ..methods import calibrate
 from ..methods.registry import method as registered
 from ..ranker import Ranker
@@ -20,9 +20,9 @@ from ..scores import ScoreTable
 from . import baselines
 from .benchmark import Benchmark
 from .methods import Method
-from .outcome import Claim, Floats, Outcome, Truth, judge
 from .paired import Stratum, paired
 from .protocol import Fold, Protocol
+from .replays import Claim, Floats, Replay, Truth, judge
 
 Banks = Mapping[str, ItemBank]
 
@@ -33,14 +33,14 @@ class FoldResult:
 
     Attributes
     ----------
-    outcomes : list of Outcome
+    outcomes : list of Replay
     warnings : list of str
         What the fold's calibrations warned of.
     calibration_seconds : dict of str to float
         By method.
     """
 
-    outcomes: list[Outcome]
+    outcomes: list[Replay]
     warnings: list[str]
     calibration_seconds: dict[str, float]
 
@@ -61,11 +61,11 @@ def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark, Benchmark]) -> Fo
         if method.bank is None or method.bank_key in banks:
             continue
         start = time.perf_counter()
-        banks[method.bank_key] = made = {
+        banks[method.bank_key] = calibrated = {
             task: _bank(method, table, tested.tables[task]) for task, table in tables.items()
         }
         result.calibration_seconds[method.name] = time.perf_counter() - start
-        for task, bank in made.items():
+        for task, bank in calibrated.items():
             result.warnings.extend(w for w in bank.warnings if w not in tables[task].warnings)
     stage = Stage(fold, protocol, tested, tables, banks)
     result.outcomes.extend(stage.at_fixed_numbers() if protocol.spend == "fixed" else stage.play())
@@ -116,11 +116,11 @@ class Stage:
         self._calibration = calibration
         self._static: NDArray[np.intp] | None = None
 
-    def play(self) -> list[Outcome]:
+    def play(self) -> list[Replay]:
         """Let every method rank the held-out models within a budget."""
         # The paper's method spends first: the others may spend what it spent.
         ordered = sorted(self.protocol.methods, key=lambda m: m.name != "paper")
-        outcomes: list[Outcome] = []
+        outcomes: list[Replay] = []
         for level in self.protocol.levels:
             equal: float | None = None
             longest: dict[tuple[str | None, int], int] = {}
@@ -137,7 +137,7 @@ class Stage:
                     equal = float(np.mean([one.cost for one in of_method]))
         return outcomes
 
-    def at_fixed_numbers(self) -> list[Outcome]:
+    def at_fixed_numbers(self) -> list[Replay]:
         """Let every method rank after the same numbers of items of every model.
 
         None stops early, each is looked at then only, and all items cost the same.
@@ -159,7 +159,7 @@ class Stage:
         level: float | None,
         equal: float | None,
         length: int | None,
-    ) -> Outcome:
+    ) -> Replay:
         """One run. Without the budget `equal` the level says it; a `length` needs none."""
         prices, units = self.fold.prices[seed], self.protocol.units
         budget = equal
@@ -169,12 +169,12 @@ class Stage:
             budget = level * sum(prices.values()) * float(units.mean())
         run = self._begun(method, seed, level, budget)
         if method.drives_ranker:
-            own: dict[str, object] = {"budget": budget}
+            options: dict[str, object] = {"budget": budget}
             if method.kind == "fixed":
                 kept = sum(int(b.kept.sum()) for b in self.banks[method.bank_key].values())
                 most = kept if length is None else max(length, 1)
-                own = {"warmup": 0, "stop": "limits", "max_items": most}
-            ranker = self._ranker(method, seed, prices, units, level, own)
+                options = {"warmup": 0, "stop": "limits", "max_items": most}
+            ranker = self._ranker(method, seed, prices, units, level, options)
             if method.kind == "fixed":
                 self._in_turn(ranker, prices, np.inf if budget is None else budget)
             while method.kind != "fixed" and not ranker.done:
@@ -190,7 +190,7 @@ class Stage:
             had, spent = baselines.items_for_all(order, self.scores, price, units, most_spent)
         return self._judged(run, self._claim(method, had), spent, int(had.sum()))
 
-    def _blind_looks(self, method: Method, seed: int, levels: Sequence[int]) -> list[Outcome]:
+    def _blind_looks(self, method: Method, seed: int, levels: Sequence[int]) -> list[Replay]:
         rng = self._rng(method, seed)
         n_models, n_items = self.scores.shape
         seen = np.isfinite(self.scores)
@@ -215,7 +215,7 @@ class Stage:
         prices: Mapping[str, float],
         units: Floats,
         level: float | None,
-        own: Mapping[str, Any],
+        options: Mapping[str, Any],
     ) -> Ranker:
         banks = self.banks[method.bank_key]
         several = len(banks) > 1
@@ -225,15 +225,15 @@ class Stage:
         }
         sizes = {task: units[at] for task, at in where.items()}
         if method.holdout_range:
-            own = {**own, "score_range": (np.nanmin(self.scores), np.nanmax(self.scores))}
+            options = {**options, "score_range": (np.nanmin(self.scores), np.nanmax(self.scores))}
         ranker = Ranker(
-            [Measured(bank, task) for task, bank in banks.items()],
+            [Outcome(bank, task) for task, bank in banks.items()],
             models=dict(prices),
             units=sizes if several else next(iter(sizes.values())),
             weights=dict(self.held.share) if several else None,
             confidence=self.protocol.confidence,
             seed=seed * 1_000_003 + self.fold.number,
-            **{"warmup": self.protocol.first_items(level, len(banks)), **own, **method.rank},
+            **{"warmup": self.protocol.first_items(level, len(banks)), **options, **method.rank},
         )
         for task, bank in banks.items():
             for model, scores in zip(self.fold.holdout, self.scores[:, where[task]]):
@@ -261,10 +261,10 @@ class Stage:
                     spent += price
                     asked = True
 
-    def _looks(self, method: Method, seed: int, levels: Sequence[int]) -> list[Outcome]:
+    def _looks(self, method: Method, seed: int, levels: Sequence[int]) -> list[Replay]:
         banks = self.banks[method.bank_key].values()
         first = self.protocol.first_items(levels[0], len(banks))
-        own = {
+        options = {
             "warmup": min(first, levels[0] // len(banks)),
             "stop": "limits",
             "looks": "one",
@@ -272,7 +272,7 @@ class Stage:
         }
         prices = dict.fromkeys(self.fold.holdout, 1.0)
         run = self._begun(method, seed)
-        ranker = self._ranker(method, seed, prices, np.ones(len(self.column)), None, own)
+        ranker = self._ranker(method, seed, prices, np.ones(len(self.column)), None, options)
         outcomes, had = [], 0
         for level in levels:
             for _ in range(level - had):
@@ -282,7 +282,7 @@ class Stage:
             outcomes.append(self._outcome({**run, "items_per_model": level}, ranker))
         return outcomes
 
-    def _outcome(self, run: Mapping[str, Any], ranker: Ranker) -> Outcome:
+    def _outcome(self, run: Mapping[str, Any], ranker: Ranker) -> Replay:
         ranking = ranker.result()
         items = {model: tuple(had) for model, had in ranking.items.items()}
         claim = Claim.of(ranker, ranking, self.fold.holdout)
@@ -345,7 +345,7 @@ class Stage:
 
     def _judged(
         self, run: Mapping[str, Any], claim: Claim, cost: float, items: int, **more: Any
-    ) -> Outcome:
+    ) -> Replay:
         facts = {key: value for key, value in run.items() if key != "start"}
         seconds = time.perf_counter() - run["start"]
         return judge(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .outcome import Outcome, quantiles
+from .replays import Replay, quantiles
 from .truth import z_scores
 
 # Beyond this standard error of a mean tau the advice says that it is unsure.
@@ -23,7 +23,7 @@ _OF_A_RUN = (
 )  # fmt: skip
 
 
-def run_record(outcome: Outcome, n_items: int, confidence: float) -> dict[str, Any]:
+def run_record(outcome: Replay, n_items: int, confidence: float) -> dict[str, Any]:
     """Return one run as JSON values: the summary of that run alone."""
     pooled = _pool([outcome], None, n_items, confidence)
     return {
@@ -37,42 +37,44 @@ def run_record(outcome: Outcome, n_items: int, confidence: float) -> dict[str, A
 
 
 def summarise(
-    outcomes: Sequence[Outcome], n_items: int, confidence: float
+    outcomes: Sequence[Replay], n_items: int, confidence: float
 ) -> dict[str, dict[str, Any]]:
     """Pool the runs of each method.
 
     Shares and ratios are of all pairs, or all models, of all runs. The standard error of the mean
     tau is over folds, whose runs are averaged first: seeds of one fold are not independent.
     """
-    by_method: dict[str, list[Outcome]] = {}
+    by_method: dict[str, list[Replay]] = {}
     for outcome in outcomes:
         by_method.setdefault(outcome.method, []).append(outcome)
     return {
-        method: _pool(own, by_method.get("paper"), n_items, confidence)
-        for method, own in by_method.items()
+        method: _pool(replays, by_method.get("paper"), n_items, confidence)
+        for method, replays in by_method.items()
     }
 
 
 def _pool(
-    own: list[Outcome], paper: list[Outcome] | None, n_items: int, confidence: float
+    replays: list[Replay], paper: list[Replay] | None, n_items: int, confidence: float
 ) -> dict[str, Any]:
-    taus = _fold_means(own)
-    precision, recall, f1 = _tie_scores(own)
-    errors = np.concatenate([o.errors for o in own])
-    items, models = sum(o.items for o in own), sum(len(o.holdout) for o in own)
-    sure = [o for o in own if o.confident is not None]
-    z = [z_scores(o.errors, o.standard_errors) for o in own if o.standard_errors is not None]
+    taus = _fold_means(replays)
+    precision, recall, f1 = _tie_scores(replays)
+    errors = np.concatenate([o.errors for o in replays])
+    items, models = sum(o.items for o in replays), sum(len(o.holdout) for o in replays)
+    sure = [o for o in replays if o.confident is not None]
+    z = [z_scores(o.errors, o.standard_errors) for o in replays if o.standard_errors is not None]
     pooled: dict[str, Any] = {
-        "runs": len(own),
+        "runs": len(replays),
         "tau": _mean(list(taus.values())),
         "tau_se": _standard_error(list(taus.values())),
-        "items": items / len(own),
+        "items": items / len(replays),
         "items_per_model": items / models,
         "share_of_items": items / (models * n_items),
-        "cost": float(np.mean([o.cost for o in own])),
-        "budget": None if own[0].budget is None else float(np.mean([o.budget or 0 for o in own])),
+        "cost": float(np.mean([o.cost for o in replays])),
+        "budget": None
+        if replays[0].budget is None
+        else float(np.mean([o.budget or 0 for o in replays])),
         "ties": sum(o.ties or 0 for o in sure) if sure else None,
-        "true_ties": sum(o.true_ties for o in own),
+        "true_ties": sum(o.true_ties for o in replays),
         "tied_share": _share(sum(o.ties or 0 for o in sure), sum(o.pairs for o in sure)),
         "tie_precision": precision,
         "tie_recall": recall,
@@ -85,11 +87,11 @@ def _pool(
             sum(o.confident_right != o.confident for o in sure), len(sure)
         ),
         "z_rms": _rms(z) if z else None,
-        "coverage": coverage(own),
+        "coverage": coverage(replays),
         "rmse": _rms([errors]),
         "bias": float(np.mean(errors)),
-        **_of_differences(own, confidence),
-        "seconds": float(np.mean([o.seconds for o in own])),
+        **_of_differences(replays, confidence),
+        "seconds": float(np.mean([o.seconds for o in replays])),
     }
     if paper is not None:
         other = _fold_means(paper)
@@ -99,16 +101,16 @@ def _pool(
     return pooled
 
 
-def coverage(outcomes: Sequence[Outcome]) -> float | None:
+def coverage(outcomes: Sequence[Replay]) -> float | None:
     """Share of models whose stated interval holds the truth; None where none is stated."""
     stated = [o.covered for o in outcomes if o.covered is not None]
     return float(np.mean(np.concatenate(stated))) if stated else None
 
 
-def _of_differences(own: Sequence[Outcome], confidence: float) -> dict[str, float | None]:
+def _of_differences(replays: Sequence[Replay], confidence: float) -> dict[str, float | None]:
     """How well differences of models are known; null for methods that state no error of them."""
     errors, z, covered = [], [], []
-    for o in own:
+    for o in replays:
         if o.difference_errors is None or o.difference_standard_errors is None:
             continue
         assert o.difference_df is not None
@@ -126,7 +128,7 @@ def _rms(parts: Sequence[NDArray[np.float64]]) -> float:
     return float(np.sqrt(np.mean(np.concatenate(parts) ** 2)))
 
 
-def _fold_means(outcomes: Sequence[Outcome]) -> dict[int, float]:
+def _fold_means(outcomes: Sequence[Replay]) -> dict[int, float]:
     taus: dict[int, list[float]] = {}
     for outcome in outcomes:
         if outcome.tau is not None:
@@ -135,13 +137,13 @@ def _fold_means(outcomes: Sequence[Outcome]) -> dict[int, float]:
 
 
 def _tie_scores(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[Replay],
 ) -> tuple[float | None, float | None, float | None]:
     """Precision, recall and F1 of the pairs left undecided, against the true ties."""
     stated = [o for o in outcomes if o.ties is not None]
     hits = sum(o.tie_hits or 0 for o in stated)
-    said, true = sum(o.ties or 0 for o in stated), sum(o.true_ties for o in stated)
-    return _share(hits, said), _share(hits, true), _share(2 * hits, said + true)
+    claimed, true = sum(o.ties or 0 for o in stated), sum(o.true_ties for o in stated)
+    return _share(hits, claimed), _share(hits, true), _share(2 * hits, claimed + true)
 
 
 def _share(part: float | None, whole: float | None) -> float | None:
@@ -157,7 +159,7 @@ def _standard_error(values: Sequence[float]) -> float | None:
 
 
 def sweep_of(
-    outcomes: Sequence[Outcome], levels: Sequence[float | None], n_items: int, confidence: float
+    outcomes: Sequence[Replay], levels: Sequence[float | None], n_items: int, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
     """Each method's summaries at the levels of spending."""
     sweep: dict[str, list[dict[str, Any]]] = {}
@@ -224,31 +226,31 @@ def advice(
     needed = {m: items_for_tau(points, wanted_tau) for m, points in sweep.items()}
     reached = sorted((n, m) for m, n in needed.items() if n is not None)
     most = max(p["items_per_model"] for points in sweep.values() for p in points)
-    said = []
+    sentences = []
     if reached:
         number, method = reached[0]
         lowest = min(p["items_per_model"] for p in sweep[method])
         about = "at most" if number <= lowest else "about"
-        said.append(
+        sentences.append(
             f"for a mean tau of {wanted_tau:g}: {method}, {about} {np.ceil(number):.0f} items per "
             f"model ({number / n_items:.1%} of {n_items})"
         )
         if len(reached) > 1:
             rest = ", ".join(f"{m} {np.ceil(n):.0f}" for n, m in reached[1:])
-            said.append(f"others that reach it, with their items per model: {rest}")
+            sentences.append(f"others that reach it, with their items per model: {rest}")
         missing = [m for m, n in needed.items() if n is None]
         if missing:
-            said.append(
+            sentences.append(
                 f"not reached with up to {most:.0f} items per model by {', '.join(missing)}"
             )
         loose = max(p["tau_se"] or 0.0 for p in sweep[method])
         if loose > UNSURE:
-            said.append(
+            sentences.append(
                 f"a mean tau is known to about +-{loose:.2f} only; use more folds to compare "
                 "methods"
             )
     else:
-        said.append(
+        sentences.append(
             f"no method reaches a mean tau of {wanted_tau:g} with up to {most:.0f} items per model"
         )
     sure = {m: [p for p in points if p["tied_share"] is not None] for m, points in sweep.items()}
@@ -258,11 +260,11 @@ def advice(
                 f"{1 - p['tied_share']:.0%} with {p['items_per_model']:.0f} items per model"
                 for p in points
             )
-            said.append(
+            sentences.append(
                 f"at {confidence:.0%} confidence {method} decides {steps} of the pairs"
                 f"{_accuracy(points)}"
             )
-    return said
+    return sentences
 
 
 def _accuracy(points: Sequence[Mapping[str, Any]]) -> str:

@@ -26,8 +26,8 @@ from benchmarks.paper.studies import (
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.simulation import Method
-from lm_eval_ccat.simulation.outcome import Outcome
 from lm_eval_ccat.simulation.protocol import drawn_prices
+from lm_eval_ccat.simulation.replays import Replay
 
 DESIGN = Design(methods=("paper",), folds=3, seeds=1, items_per_model=15, levels=(5.0, 15.0))
 
@@ -45,7 +45,7 @@ def outcome(**changes):
         cost=0.0, budget=None, pairs=6, true_ties=0, ties=0, tie_hits=0, confident=6,
         confident_right=6, errors=np.zeros(2), standard_errors=None, seconds=0.0, items_of={},
     )  # fmt: skip
-    return Outcome(**{**known, **changes})
+    return Replay(**{**known, **changes})
 
 
 def test_break_even_is_where_the_totals_cross():

@@ -157,16 +157,6 @@ def test_a_dry_run_says_what_it_may_take_and_asks_nothing(
     assert not server.asked and not config.with_suffix(".run").exists()
 
 
-def test_json_on_stdout_and_ties_at_the_budget(
-    bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
-) -> None:
-    config = bench.config(server.url, ["m05", "m07"], budget={"items": 24})
-    code = main(["rank", str(config), "--json"])
-    content = json.loads(capsys.readouterr().out)
-    assert code == content["exit_code"] == (0 if not content["ties"] else 3)
-    assert content["items_administered"] <= 24
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -6,8 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import stdtr
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
@@ -158,38 +156,6 @@ def test_known_models_of_a_population_have_rank_ranges():
     assert widths[1] > widths[0] + 4
     assert sum(fixed.p_best.values()) == pytest.approx(1.0)
     assert sum(sampled.p_best.values()) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_new_models_are_placed_among_each_other_too(method):
-    skills = {"low": -1.5, "high": 1.5, "mid": 0.0}
-    scores = {m: draw(s, 30 + i)[0] for i, (m, s) in enumerate(skills.items())}
-    result = drive(Ranker(bank_of(method), dict.fromkeys(skills, 1.0), known=MEANS), scores)
-    assert result.decisions["high", "low"] == "decided"
-    assert result.rank_ranges["high"][1] < result.rank_ranges["low"][0]
-    assert set(result.p_top) == {1, 3, 5, 10}
-    for k, chances in result.p_top.items():
-        assert sum(chances.values()) == pytest.approx(k)
-    assert set(result.rank_ranges) == {*skills, *MEANS}
-    for m, (best, worst) in result.rank_ranges.items():
-        assert best <= result.order.index(m) + 1 <= worst
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    means=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30),
-    skill=st.floats(-3, 3),
-    method=st.sampled_from(METHODS),
-)
-def test_any_board(means, skill, method):
-    known = {f"k{i}": m for i, m in enumerate(means)}
-    scores = {"new": draw(skill, 3)[0]}
-    result = drive(Ranker(bank_of(method), {"new": 1.0}, known=known, max_items=20), scores)
-    place = result.places["new"]
-    assert 1 <= place.best <= place.rank <= place.worst <= len(means) + 1
-    assert len(place.tied_with) == place.worst - place.best
-    assert result.order.index("new") + 1 == place.rank
-    assert all(result.decisions["new", m] != "decided" for m in place.tied_with)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.ranker import TopDecided, Unlimited
 
 METHODS = ["paper", "default", "sample"]
 SCORES = draw([-0.8, -0.1, 0.1, 0.8], 80, 4)
@@ -71,20 +70,6 @@ def test_a_model_joins_late(method):
         ranker.change(add={"b": 1.0})
 
 
-def test_a_model_joins_a_ranking_over_tasks():
-    banks = {t: bank_of("default", 40, n) for n, t in enumerate("xy")}
-    tables = {t: draw([-0.8, 0.8, 0.0], 40, 7, n) for n, t in enumerate("xy")}
-
-    def told(model, item):
-        return float(tables[item[0]]["abc".index(model), item[1]])
-
-    ranker = Ranker(banks, {"a": 1.0, "b": 1.0})
-    drive(ranker, told)
-    ranker.change(add={"c": 1.0})
-    result = drive(ranker, told)
-    assert result.order == ["b", "c", "a"] and set(result.rank_ranges) == set("abc")
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_a_model_set_aside_comes_back(method):
     ranker = Ranker(bank_of(method), dict.fromkeys("abd", 1.0))
@@ -96,17 +81,6 @@ def test_a_model_set_aside_comes_back(method):
     ranker.restore("b")
     result = drive(ranker, TELL)
     assert result.order == ["d", "b", "a"] and not result.set_aside
-
-
-def test_prices_and_rules_change():
-    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0, "d": 1.0}, stop=TopDecided(1))
-    drive(ranker, TELL)
-    spent = ranker.spent
-    ranker.change(prices={"a": 5.0}, stop=Unlimited(), max_items=70)
-    assert ranker.item_cap == 70 and len(ranker.ask(1, model="a")) == 1
-    assert ranker.committed == spent + 5.0
-    with pytest.raises(UsageError, match="unknown model 'zz'"):
-        ranker.change(prices={"zz": 1.0})
 
 
 def test_a_change_lifts_a_stop():

@@ -7,7 +7,6 @@ import pytest
 from boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import Ranker
-from lm_eval_ccat.errors import UsageError
 
 SCORES = draw([-0.5, 0.0, 0.5], 80, 1)
 
@@ -82,11 +81,3 @@ def test_costs_of_a_model_are_by_task():
         part = result.tasks[task]
         assert part.cost["a"] == pytest.approx(price * len(part.items["a"]))
     assert result.cost["a"] == pytest.approx(sum(t.cost["a"] for t in result.tasks.values()))
-
-
-def test_a_cost_below_zero_is_refused_and_changes_nothing():
-    ranker = Ranker(bank_of("default"), {"a": 1.0})
-    ((_, item),) = ranker.ask()
-    with pytest.raises(UsageError, match="cost -1"):
-        ranker.tell("a", item, 0.5, cost=-1.0)
-    assert ranker.in_flight == {("a", item)} and ranker.spent == 0.0

@@ -54,49 +54,6 @@ def test_ranks_models_that_differ(bank):
     assert all(len(set(items)) == len(items) >= 10 for items in result.items.values())
 
 
-def test_release_gives_the_item_back(bank):
-    ranker = Ranker(bank, models={"a": 1.0, "b": 1.0})
-    (pair,) = ranker.ask()
-    ranker.release(*pair)
-    assert ranker.in_flight == set() and ranker.committed == 0
-    assert ranker.ask() == [pair]
-
-
-def test_one_model_runs_to_its_target(bank):
-    loose, tight = (
-        drive(Ranker(bank, models={"a": 1.0}, target_se=se)).result() for se in (0.05, 0.02)
-    )
-    assert loose.standard_errors["a"] <= 0.05
-    assert len(loose.items["a"]) <= len(tight.items["a"])
-
-
-def test_one_model_without_target_runs_to_its_limit(bank):
-    result = drive(Ranker(bank, models={"a": 1.0}, max_items=17)).result()
-    assert len(result.items["a"]) == 17
-    assert "17 items per model" in result.stopped_because
-
-
-def test_max_items_holds_for_each_model(bank):
-    ranker = Ranker(bank, models=dict.fromkeys(NAMES, 1.0), max_items=14, stop_when_decided=False)
-    result = drive(ranker).result()
-    assert {len(v) for v in result.items.values()} == {14}
-
-
-def test_a_tie_is_a_group(bank):
-    ranker = Ranker(bank, models={"x": 1.0, "y": 1.0, "z": 1.0}, max_items=12)
-    while not ranker.done:
-        for model, item in ranker.ask():
-            ranker.tell(model, item, HELD_OUT[2, item])
-    result = ranker.result()
-    assert [set(g) for g in result.ties] == [{"x", "y", "z"}]
-    assert result.in_words().startswith("{") and not result.decided
-
-
-def test_a_free_model_is_allowed(bank):
-    result = drive(Ranker(bank, models={"a": 0.0, "d": 1.0}, budget=60.0)).result()
-    assert result.cost["a"] == 0.0 and result.order == ["d", "a"]
-
-
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [

@@ -21,32 +21,6 @@ def test_the_line_of_the_order():
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_result_has_decisions_that_fit_each_other(method):
-    scores = draw([-0.8, -0.1, 0.0, 0.9], 80, 4)
-    ranker = Ranker(bank_of(method), dict.fromkeys("abcd", 1.0), max_items=30)
-    result = drive(ranker, of(scores))
-    assert set(result.decisions) == set(result.pairwise)
-    assert all(result.decisions[a, b] == result.decisions[b, a] for a, b in result.decisions)
-    assert sum(result.p_best.values()) == pytest.approx(1.0)
-    for rank, model in enumerate(result.order, 1):
-        best, worst = result.rank_ranges[model]
-        assert best <= rank <= worst
-    decided = [
-        p for (a, b), p in result.pairwise.items() if result.decisions[a, b] == "decided" and a < b
-    ]
-    assert result.expected_wrong == pytest.approx(sum(min(p, 1 - p) for p in decided))
-    block = result.to_dict()["models"]["d"]
-    assert block["rank_range"] == list(result.rank_ranges["d"])
-    assert block["p_best"] == result.p_best["d"] > 0.5
-
-
-def test_two_models_are_best_with_the_probability_of_their_pair():
-    scores = draw([0.0, 0.3], 80, 4)
-    result = drive(Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, max_items=12), of(scores))
-    assert result.p_best["a"] == pytest.approx(result.pairwise["a", "b"])
-
-
 @pytest.mark.parametrize("method", ["default", "sample"])
 def test_equal_models_are_called_equivalent_and_stop_early(method):
     same = draw([0.2], 400, 8, noise=0.3)[0]

@@ -110,15 +110,6 @@ def test_all_items_of_all_tasks_leave_no_error(method):
     assert result.estimates["a"] == pytest.approx(value) and result.standard_errors["a"] < 1e-8
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_one_model_runs_to_the_target_of_the_aggregate(method):
-    loose, tight = (
-        drive(Ranker(banks_of(method), {"c": 1.0}, target_se=se)) for se in (0.05, 0.025)
-    )
-    assert loose.standard_errors["c"] <= 0.05 and tight.standard_errors["c"] <= 0.025
-    assert loose.cost["c"] <= tight.cost["c"]
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     method=st.sampled_from(METHODS),

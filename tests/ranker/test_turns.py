@@ -64,11 +64,6 @@ def test_a_model_asked_for_by_itself_leaves_the_warm_up_of_others_in_the_budget(
     assert len(ranker.ask(100, model="b")) == 2
 
 
-def test_without_a_budget_a_model_asked_for_by_itself_waits_for_nobody():
-    ranker = Ranker(bank_of("default"), {"a": 1.0, "b": 1.0}, warmup=5, max_items=20)
-    assert len(ranker.ask(100, model="a")) == 20 and len(ranker.ask(100, model="b")) == 20
-
-
 def test_a_dear_model_leaves_its_turn_where_the_budget_is_too_small_for_all():
     for budget, n in ((400.0, 0), (1e5, 1)):
         ranker = Ranker(

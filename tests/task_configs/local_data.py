@@ -39,7 +39,7 @@ def _texts() -> list[tuple[str, str]]:
         for _, member in sorted(inspect.getmembers(module)):
             text = " ".join((inspect.getdoc(member) or "").split())
             if len(text) > 200 and text not in (f[0] for f in found):
-                found.append((text[:1500], ". ".join(text.split(". ")[:2])))
+                found.append((text[:600], ". ".join(text.split(". ")[:2])))
     return found[:N]
 
 

@@ -213,14 +213,14 @@ def template_of(lm: Any) -> Any:
     HarnessError
         When it is called, and the model has no chat template.
     """
-    own = getattr(lm, "apply_chat_template", None)
-    if own is None:
+    template = getattr(lm, "apply_chat_template", None)
+    if template is None:
         return None
 
-    @functools.wraps(own)
+    @functools.wraps(template)
     def apply(*arguments: Any, **named: Any) -> Any:
         try:
-            return own(*arguments, **named)
+            return template(*arguments, **named)
         except NotImplementedError as error:
             raise HarnessError(
                 f"models of type {type(lm).__name__} have no chat template: run without "

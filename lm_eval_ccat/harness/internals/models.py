@@ -129,10 +129,10 @@ def known_arguments(name: str) -> set[str] | None:
         kind = _model_class(name)
     if not _is_api(kind):
         return None
-    found = {"batch_size", "max_batch_size", "device"}
+    arguments = {"batch_size", "max_batch_size", "device"}
     for k in kind.__mro__:
-        found.update(inspect.signature(k.__init__).parameters if "__init__" in vars(k) else ())
-    return found - {"self", "args", "kwargs"}
+        arguments.update(inspect.signature(k.__init__).parameters if "__init__" in vars(k) else ())
+    return arguments - {"self", "args", "kwargs"}
 
 
 def _model_class(name: str) -> Any:

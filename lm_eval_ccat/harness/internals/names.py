@@ -160,11 +160,11 @@ def resolve(name: str) -> Any:
     """
     _require_once()
     module, _, paths = name.rstrip("?").partition(":")
-    there = import_module(module)
+    place = import_module(module)
     missing: AttributeError | None = None
     for path in paths.split("|"):
         try:
-            return functools.reduce(getattr, path.split("."), there)
+            return functools.reduce(getattr, path.split("."), place)
         except AttributeError as error:
             missing = missing or error
     if name.endswith("?"):
@@ -185,8 +185,8 @@ def attribute(thing: Any, names: str) -> Any:
 def is_stock(kind: type, names: str, module: str) -> bool:
     """Whether methods of a class (those of `STOCK`) are defined by a module of the harness."""
     for name in names.split():
-        found = attribute(kind, name)
-        function = found.fget if isinstance(found, property) else found
+        member = attribute(kind, name)
+        function = member.fget if isinstance(member, property) else member
         if not str(getattr(function, "__module__", "")).startswith(module):
             return False
     return True
@@ -211,16 +211,16 @@ def require_supported_version() -> None:
     HarnessError
         The installed version lies outside `SUPPORTED`, or there is none.
     """
-    found = harness_version()
-    numbers = tuple(int(p) for p in found.split("+")[0].split(".")[:3] if p.isdigit())
+    installed = harness_version()
+    numbers = tuple(int(p) for p in installed.split("+")[0].split(".")[:3] if p.isdigit())
     low, high = SUPPORTED
     if low <= numbers < high:
         return
     trouble = (
-        f"lm-eval {found} is not one whose internals are known here; "
+        f"lm-eval {installed} is not one whose internals are known here; "
         f"install 'lm-eval>={'.'.join(map(str, low))},<{'.'.join(map(str, high))}'"
     )
-    if found == "not installed" or not os.environ.get(ANY_VERSION):
+    if installed == "not installed" or not os.environ.get(ANY_VERSION):
         raise HarnessError(trouble)
     log.warning("%s (continuing because %s is set)", trouble, ANY_VERSION)
 

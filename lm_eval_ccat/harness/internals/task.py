@@ -67,8 +67,8 @@ def scoring_code(task: Any) -> str:
         return f"{getattr(value, '__name__', '')}:{code}"
 
     settings = ("process_results", "metric_list", "filter_list")
-    own = getattr(task, "process_results", None)
-    return "".join(text(part) for part in (*map(task.get_config, settings), own))
+    code_of_results = getattr(task, "process_results", None)
+    return "".join(text(part) for part in (*map(task.get_config, settings), code_of_results))
 
 
 def setting(task: Any, key: str) -> Any:

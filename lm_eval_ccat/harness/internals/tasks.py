@@ -99,15 +99,15 @@ def task_manager(
     """
     hush()
     make, about = resolve("lm_eval.tasks:TaskManager"), dict(metadata or {})
-    own = make(include_path=include_path, include_defaults=False, metadata=about)
-    index = attribute(own, _INDEX)
+    manager = make(include_path=include_path, include_defaults=False, metadata=about)
+    index = attribute(manager, _INDEX)
     missing = [n for n in names if not (_is_whole(index, n) or Path(n).is_file())]
     unknown = [n for n in missing if n not in index and _is_a_name(n)]
     files = _stock_files(unknown, index) if unknown else {}
     if files is None or len(unknown) < len(missing):
         return make(include_path=include_path, metadata=about)
     index.update({name: _entry(file) for name, file in files.items()})
-    return own
+    return manager
 
 
 def require_tasks(names: Sequence[str], include_path: Any = None) -> None:

@@ -321,7 +321,7 @@ def same_models(judge: str, judged: Iterable[str]) -> list[str]:
 
 def relatives(judge: str, judged: Iterable[str]) -> list[str]:
     """Those of the judged models that are of the judge's family, itself left out."""
-    own = families(judge)
+    family = families(judge)
     return [
-        name for name in judged if families(name) & own and plain_name(name) != plain_name(judge)
+        name for name in judged if families(name) & family and plain_name(name) != plain_name(judge)
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..axes import axis
 from ..chart import ACCENT, BAD, COLOURS, INK, LETTER, SOFT, TIE_FILL, Chart, label
-from ..run import Run
+from ..run import StoredRun
 from ..shapes import information_chart, progress
 from ..tables import model_cells
 from ..words import whole_percent
@@ -25,14 +25,14 @@ NUMBERS = 16
 _PLOT = 300
 
 
-def plot_ranking(ranking: Ranking | Run) -> Chart:
+def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     """Every model that was asked: estimate and interval, possible ranks, P(best).
 
     Neighbours that are not decided stand on a common ground.
 
     Parameters
     ----------
-    ranking : Ranking or Run
+    ranking : Ranking or StoredRun
 
     Examples
     --------
@@ -69,8 +69,8 @@ def plot_ranking(ranking: Ranking | Run) -> Chart:
         for x, text in zip(columns, cells):
             chart.text(x, y + 4, text, "end")
     chart.line(left, bottom, right, bottom, SOFT)
-    metric = ranking.facts["metric"] if isinstance(ranking, Run) else "estimate"
-    less = isinstance(ranking, Run) and not ranking.scale.higher_is_better
+    metric = ranking.facts["metric"] if isinstance(ranking, StoredRun) else "estimate"
+    less = isinstance(ranking, StoredRun) and not ranking.scale.higher_is_better
     tied = ", shaded where not decided" if content["ties"] else ""
     chart.text(
         (left + right) / 2, bottom + 32, anchor="middle", colour=SOFT,
@@ -80,7 +80,7 @@ def plot_ranking(ranking: Ranking | Run) -> Chart:
     return chart
 
 
-def plot_pairwise(ranking: Ranking | Run) -> Chart:
+def plot_pairwise(ranking: Ranking | StoredRun) -> Chart:
     """Matrix of ``P(row better than column)``, best model first; decided pairs are framed."""
     content = _content(ranking)
     order = content["order"]
@@ -108,12 +108,12 @@ def plot_pairwise(ranking: Ranking | Run) -> Chart:
     return chart
 
 
-def plot_progress(run: Run, past: History | None = None) -> Chart:
+def plot_progress(run: StoredRun, past: History | None = None) -> Chart:
     """How estimates, order and open pairs developed as answers came in.
 
     Parameters
     ----------
-    run : Run
+    run : StoredRun
         A run directory as `read_run` reads it, with its bank.
     past : History, optional
         The run's course, if there is one.
@@ -160,7 +160,7 @@ def _frame(
     return lambda d, **look: chart.shape(d, (x, y, width, height), **look)
 
 
-def plot_information(run: Run) -> Chart:
+def plot_information(run: StoredRun) -> Chart:
     """The bank's information over ability, with every model's ability and items below it."""
     shapes = information_chart(run)
     names = [label(row["name"], 30) for row in shapes["rows"]]
@@ -183,7 +183,7 @@ def plot_information(run: Run) -> Chart:
 
 
 def plot_run(
-    run: Run | str | Path, folder: str | Path, formats: Sequence[str] = ("svg",)
+    run: StoredRun | str | Path, folder: str | Path, formats: Sequence[str] = ("svg",)
 ) -> list[Path]:
     """Write every chart of a run: ranking, pairs, course, information.
 
@@ -197,7 +197,7 @@ def plot_run(
     from ..replay import course
     from ..run import read_run
 
-    if not isinstance(run, Run):
+    if not isinstance(run, StoredRun):
         run = read_run(run)
     charts = {"ranking": plot_ranking(run)}
     if len(run.result["order"]) > 1:
@@ -209,6 +209,6 @@ def plot_run(
     return [p for name, c in charts.items() for p in c.save(Path(folder) / name, formats)]
 
 
-def _content(ranking: Ranking | Run) -> Mapping[str, Any]:
+def _content(ranking: Ranking | StoredRun) -> Mapping[str, Any]:
     """JSON values of either; estimates on the metric's own scale."""
-    return ranking.result if isinstance(ranking, Run) else ranking.to_dict()
+    return ranking.result if isinstance(ranking, StoredRun) else ranking.to_dict()

@@ -118,25 +118,6 @@ def test_the_order_of_the_models_does_not_matter(seed, guarantee):
         np.testing.assert_allclose(getattr(one, part), getattr(other, part), atol=1e-9)
 
 
-def test_what_is_recorded_is_imposed_whatever_the_seed_would_draw():
-    y = answers(3, 3, 60)
-    first, second = policy(60, 3, seed=1), policy(60, 3, seed=2)
-    asked = []
-    for model in (0, 1, 2):
-        for _ in range(45):
-            left = ~first.pairs.done[model]
-            [choice] = first.next(model, left, (), np.ones(60))
-            first.placed(model, choice.item, choice.probability)
-            first.told(model, choice.item, y[model, choice.item])
-            asked.append((model, choice))
-    for model, choice in asked:
-        second.placed(model, choice.item, choice.probability)
-        second.told(model, choice.item, y[model, choice.item])
-    one, other = first.belief(), second.belief()
-    for part in ("location", "variance", "df", "evidence"):
-        np.testing.assert_allclose(getattr(one, part), getattr(other, part))
-
-
 def test_answers_that_come_back_early_wait_for_those_before_them():
     """Else quick answers would be a sample of what is quick to answer."""
     y = answers(5, 2, 100)
@@ -175,18 +156,6 @@ def test_equal_models_end_as_equivalent_only_where_a_difference_is_named():
         give(p, y, 1)
     assert verdicts(p).state[0, 1] == OPEN
     assert verdicts(p, d=0.1).state[0, 1] == EQUIVALENT
-
-
-def test_familywise_confidence_asks_for_more():
-    y = answers(8, 4, 400, "continuous")
-    alone, together = 0, 0
-    p = policy(400, 4)
-    for _ in range(80):
-        for model in range(4):
-            give(p, y, model)
-        alone += int((verdicts(p).state == OPEN).sum())
-        together += int((verdicts(p, familywise=True).state == OPEN).sum())
-    assert alone < together
 
 
 def test_a_model_that_joins_later_starts_at_the_beginning_of_the_sequence():

@@ -20,7 +20,7 @@ _ROUNDING = 1e-9  # of a mean: an interval of a model with all items is a point
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Replay:
     """What one method reached on one fold with one seed.
 
     Attributes
@@ -164,7 +164,7 @@ class Truth:
         return cls(means, means, tied)
 
 
-def judge(claim: Claim, truth: Truth, **run: Any) -> Outcome:
+def judge(claim: Claim, truth: Truth, **run: Any) -> Replay:
     """Compare what was claimed with what is true; `run` has the other fields of the outcome."""
     location = claim.estimates if claim.location is None else claim.location
     upper = np.triu_indices(len(location), 1)
@@ -191,7 +191,7 @@ def judge(claim: Claim, truth: Truth, **run: Any) -> Outcome:
             "difference_standard_errors": np.sqrt(claim.variance[upper]),
             "difference_df": claim.df[upper],
         }
-    return Outcome(
+    return Replay(
         tau=tau,
         pairs=len(tied),
         true_ties=int(tied.sum()),
