@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import floor, log10
-from typing import Any
+
+from .content import RankingContent
 
 #: The columns of a run's money: what a server bills by its own count, or a price per item states;
 #: what is taken to have been billed (tokens that we counted, an error that answered); what may
@@ -44,7 +45,7 @@ def sum_of(rows: Iterable[Mapping[str, float]]) -> dict[str, float] | None:
     return {name: sum(one[name] for one in paid) for name in COLUMNS} if paid else None
 
 
-def spent_in_words(content: Mapping[str, Any]) -> list[str]:
+def spent_in_words(content: RankingContent) -> list[str]:
     """What a run took, a sentence for each column of money that holds something.
 
     Parameters

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ..content import RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_text
 
@@ -140,7 +141,7 @@ def _config_text(bank: str, systems: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _compare(content: dict[str, Any], truth: dict[str, float], documents: int) -> list[str]:
+def _compare(content: RankingContent, truth: dict[str, float], documents: int) -> list[str]:
     """Print estimate beside truth; the confident pairs that are wrong."""
     order = sorted(truth, key=lambda name: -truth[name])
     _say("  " + " > ".join(order))

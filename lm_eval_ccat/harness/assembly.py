@@ -13,7 +13,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ..ranker import Ranking
 from ..ranker.headline import held
 from . import internals
 from .measure import Measure
+from .scorers import add_scorers
 from .session import Administered, TaskSession
 from .signature import signed
 
@@ -204,13 +206,13 @@ def _estimated(run: TaskRun) -> dict[str, Any]:
     }
 
 
-def _by_draws(run: TaskRun, what: str) -> dict[str, Any] | None:
+def _by_draws(run: TaskRun, what: Literal["sample", "audit"]) -> dict[str, Any] | None:
     """What the documents drawn at random say, on the metric's own scale."""
     if run.complete:
         return None
     ranking = replace(run.ranking, scale=run.outcome.metric.scale)
-    blocks = [one[what] for one in ranking.to_dict()["models"].values() if one[what]]
-    return dict(blocks[0]) if blocks else None
+    every = (one[what] for one in ranking.to_dict()["models"].values())
+    return next((dict(block) for block in every if block), None)
 
 
 def estimand(run: TaskRun) -> str:
@@ -244,7 +246,7 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
             f"{one['key']} = {one['estimate']:.4g} ± {one['standard_error']:.2g} "
             f"({100 * block['confidence']:g}% interval {low:.4g} to {high:.4g})"
         )
-    lines = [held(block), block["estimand"], block["signature"]]
+    lines = [held(block.get("looks"), block["confidence"]), block["estimand"], block["signature"]]
     money = block.get("cost", {}).get("money")
     lines += columns_in_words(money) if money else ()
     return (
@@ -395,3 +397,50 @@ def _filters_of(
         keys = [*metrics[name], *(_left_out(partial[name]) if name in partial else ())]
         filters.update({k.partition(",")[2]: None for k in keys if k.partition(",")[0] == metric})
     return sorted(filters)
+
+
+def save_model(
+    folder: Path,
+    name: str,
+    runs: Mapping[str, TaskRun],
+    groups: Mapping[str, Any],
+    model: str,
+    model_args: Mapping[str, Any],
+    hub: Mapping[str, Any],
+    bootstrap_iters: int | None = None,
+) -> None:
+    """Write ``<folder>/<name>/results_<date>.json`` and ``samples_<task>_<date>.jsonl``.
+
+    Of several tasks there is one file of results, with the groups as the harness reports them.
+
+    Parameters
+    ----------
+    folder : Path
+        The run directory.
+    name : str
+        The model's name in the ranking.
+    runs : mapping of str to TaskRun
+        By task; at least one.
+    groups : mapping of str to Group
+        The harness's, of these tasks.
+    model, model_args
+        Type and (masked) arguments for the ``config`` block.
+    hub : mapping
+        The harness's ``hf_hub_log_args``; without them nothing leaves the machine.
+    bootstrap_iters : int, optional
+        For the standard errors of a complete run, as `evaluate` takes it.
+    """
+    session = next(iter(runs.values())).session
+    results = assemble(
+        session.lm,
+        list(runs),
+        groups,
+        None,
+        runs,
+        bootstrap_iters=bootstrap_iters,
+        log_samples=True,
+    )
+    results["config"] = {"model": model, "model_args": dict(model_args), "limit": None}
+    add_scorers(results)
+    samples = results.pop("samples")
+    internals.save_results(str(folder), name, results, samples, session.options, hub)

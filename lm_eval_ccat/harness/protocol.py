@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import internals
-from .session import Administered, TaskSession, refuse_unsafe
+from .opening import refuse_unsafe
+from .session import Administered, TaskSession
 
 if TYPE_CHECKING:
     from .assembly import TaskRun

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RunError, UsageError
-from ..harness.assembly import TaskRun
-from ..harness.model_files import save_model
+from ..harness.assembly import TaskRun, save_model
 from ..masking import MASK, mask
 from ..runs.directory import RunDirectory
 from ..runs.rebuild import banks_at, rebuild

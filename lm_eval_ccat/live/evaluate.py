@@ -19,9 +19,9 @@ from typing import Any
 from ..errors import UsageError
 from ..harness import internals
 from ..harness.assembly import in_words
+from ..harness.opening import ignored_fewshot
 from ..harness.protocol import Evaluation, install
 from ..harness.scorers import record_scorers
-from ..harness.session import ignored_fewshot
 from .adaptive import Adaptive, AdaptiveTaskRun, run_tasks
 from .fields import options_of
 from .observer import Observer, ProgressBar

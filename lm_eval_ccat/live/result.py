@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from ..content import ModelContent, RankingContent
 from ..harness.signature import scorer_of_run, signed
 from ..metrics.scale import Scale
 from ..money import ASSUMED, BILLED, spent_in_words, sum_of
@@ -85,7 +86,7 @@ class Effort:
             finished=dict(sorted(tally.finished.get(name, {}).items())),
         )
 
-    def to_dict(self) -> Record:
+    def to_dict(self) -> ModelContent:
         """JSON values; without what there is nothing to say of."""
         read, written = self.tokens
         told = {
@@ -109,7 +110,8 @@ class Effort:
             "from_prior": self.prior,
         }
         kept = {key: value for key, value in told.items() if value is not None}
-        return {"seconds": self.seconds, **kept, "empty_outputs": self.empty}
+        content = {"seconds": self.seconds, **kept, "empty_outputs": self.empty}
+        return cast(ModelContent, content)
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,7 @@ class Result(Shown):
     exit_code: int = DECIDED
     signature: str = ""
     last_line: int = 0
-    further: Mapping[str, Record] = field(default_factory=dict)
+    further: Mapping[str, RankingContent] = field(default_factory=dict)
 
     @property
     def models(self) -> tuple[ModelRow, ...]:
@@ -236,7 +238,7 @@ class Result(Shown):
         return replace(grid, notes=(*grid.notes, *spent_in_words(self.content)))
 
     @cached_property
-    def content(self) -> Record:
+    def content(self) -> RankingContent:
         """JSON values as ``result.json`` holds them, figures on the metric's own scale."""
         facts, ranking = self.facts, self.ranking.to_dict()
         if self.interrupted:
@@ -245,15 +247,13 @@ class Result(Shown):
             ranking["stopped_because"] = "every model was set aside"
         for one in self.efforts:
             ranking["models"][one.name] |= one.to_dict()
-        for name, block in ranking.get("outcomes", {}).items():
-            ranking["outcomes"][name] = outcome_block(block, facts.outcomes[facts.task][name])
-        of_tasks = {"board": board_of(self.ranking)} if self.ranking.tasks else {}
-        looked_at = {
-            "finished": self.finished,
-            "in_flight": [{"model": ask.model, "doc_id": ask.item} for ask in self.in_flight],
-        }
+        if "outcomes" in ranking:
+            ranking["outcomes"] = {
+                name: outcome_block(block, facts.outcomes[facts.task][name])
+                for name, block in ranking["outcomes"].items()
+            }
         money = self.money
-        return {
+        content: RankingContent = {
             "schema": SCHEMA,
             "headline": headline(ranking),
             "metric": facts.metric,
@@ -261,7 +261,7 @@ class Result(Shown):
             "estimand": facts.estimand,
             **ranking,
             "cost_unit": facts.currency,
-            "usd": money and money[BILLED] + money[ASSUMED],
+            "usd": None if money is None else money[BILLED] + money[ASSUMED],
             "money": money,
             "seconds": self.seconds,
             "interrupted": self.interrupted,
@@ -273,10 +273,15 @@ class Result(Shown):
             "scorer": None if facts.scorer is None else dict(facts.scorer),
             "signature": self.signature,
             "last_line": self.last_line,
-            **({"further": dict(self.further)} if self.further else {}),
-            **of_tasks,
-            **(looked_at if self.finished is not None else {}),
         }
+        if self.further:
+            content["further"] = dict(self.further)
+        if self.ranking.tasks:
+            content["board"] = board_of(self.ranking)
+        if self.finished is not None:
+            content["finished"] = self.finished
+            content["in_flight"] = [{"model": a.model, "doc_id": a.item} for a in self.in_flight]
+        return content
 
 
 def result_of(
@@ -346,7 +351,7 @@ def state(folder: str | Path) -> Result:
     return replace(found, exit_code=code, further=further)
 
 
-def _further(folder: Path, last_line: int) -> dict[str, Record]:
+def _further(folder: Path, last_line: int) -> dict[str, RankingContent]:
     """What ``result.json`` holds of further scores, which no journal does; if it is not older."""
     try:
         kept = json.loads((folder / "result.json").read_text(encoding="utf-8"))
@@ -373,14 +378,21 @@ def on_own_scales(ranking: Ranking, facts: Facts) -> Ranking:
     return replace(ranking, tasks=tasks)
 
 
-def outcome_block(block: Mapping[str, Any], facts: Mapping[str, Any]) -> Record:
+def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingContent:
     """What is said of one outcome beside the whole, with what it is."""
     about = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
+    models = {
+        m: {k: v for k in about if (v := one.get(k, about)) is not about}
+        for m, one in block["models"].items()
+    }
     return {
-        **{key: facts[key] for key in ("metric", "filter", "key", "weight")},
+        "metric": facts["metric"],
+        "filter": facts["filter"],
+        "key": facts["key"],
+        "weight": facts["weight"],
         "order": block["order"],
         "ranking": block["ranking"],
-        "models": {m: {key: one[key] for key in about} for m, one in block["models"].items()},
+        "models": cast(dict[str, ModelContent], models),
         "pairwise": block["pairwise"],
         "ties": block["ties"],
         "signature": block["signature"],

@@ -16,9 +16,8 @@ from typing import Any
 from ..bank import ItemBank
 from ..errors import CcatError, MetricError, UsageError
 from ..harness import internals
-from ..harness.assembly import TaskRun
+from ..harness.assembly import TaskRun, save_model
 from ..harness.measure import Measure, leading
-from ..harness.model_files import save_model
 from ..harness.session import Administered
 from ..masking import mask
 from ..ranker import Ranker, Ranking

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, stdtrit
 
+from ..content import AuditContent
 from ..methods.policy import Choice, Drawn
 from ..metrics.scale import Scale
 from .ledger import Account
@@ -78,7 +79,7 @@ class AuditResult:
         """False where the model's scores are far from what the bank expects of any model."""
         return not self.misfit_p < MISFIT_P
 
-    def to_dict(self, scale: Scale) -> dict[str, object]:
+    def to_dict(self, scale: Scale) -> AuditContent:
         """JSON values, scores on the metric's own scale."""
         known = self.agrees is not None
         return {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from ..content import RankingContent
 from ..shown import Grid
 
 COLUMNS = (
@@ -13,7 +11,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def ranking_grid(content: Mapping[str, Any], title: str) -> Grid:
+def ranking_grid(content: RankingContent, title: str) -> Grid:
     """One row per model, best first; models set aside come last.
 
     Parameters

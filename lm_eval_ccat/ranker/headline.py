@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from ..content import RankingContent
 from ..visible import visible_name
 
 #: Letters up to which the order itself is the sentence.
 LINE = 72
 
 
-def headline(content: Mapping[str, Any]) -> str:
+def headline(content: RankingContent) -> str:
     """What a ranking found, in one sentence that fits a line.
 
     Parameters
@@ -38,7 +38,7 @@ def headline(content: Mapping[str, Any]) -> str:
     return f"{_finding(content)}, using {_share(content)} of the items"
 
 
-def _no_ranking(content: Mapping[str, Any]) -> str:
+def _no_ranking(content: RankingContent) -> str:
     """What there is to say where of several models at most one was asked."""
     models = content["models"]
     aside = [one["set_aside"] for one in models.values() if one.get("set_aside")]
@@ -52,7 +52,7 @@ def _no_ranking(content: Mapping[str, Any]) -> str:
     )
 
 
-def question(content: Mapping[str, Any]) -> str:
+def question(content: RankingContent) -> str:
     """What the order is the order of, in words.
 
     Examples
@@ -66,24 +66,24 @@ def question(content: Mapping[str, Any]) -> str:
     return f"order of full runs of {items} items"
 
 
-def held(content: Mapping[str, Any]) -> str:
+def held(looks: str | None, confidence: float) -> str:
     """At which looks the intervals hold, in a sentence; empty where nothing states it.
 
     Examples
     --------
-    >>> held({"confidence": 0.95, "looks": "one"})
+    >>> held("one", 0.95)
     'The 95% intervals hold for one look, at a number of items fixed in advance.'
     """
     when = {
         "one": "hold for one look, at a number of items fixed in advance",
         "every": "hold at every look, however often the results are checked",
-    }.get(content.get("looks") or "")
-    return f"The {100 * content['confidence']:g}% intervals {when}." if when else ""
+    }.get(looks or "")
+    return f"The {100 * confidence:g}% intervals {when}." if when else ""
 
 
-def _finding(content: Mapping[str, Any]) -> str:
+def _finding(content: RankingContent) -> str:
     order, models, line = content["order"], content["models"], content.get("ranking", "")
-    placed = [(m, models[m]["place"]) for m in order if models[m].get("place")]
+    placed = [(m, place) for m in order if (place := models[m].get("place"))]
     if not order:
         return "no model was ranked"
     if placed:
@@ -123,7 +123,7 @@ def _lead(leader: str, chance: float | None, may: Sequence[str], order: Sequence
     return f"{leader} is probably the best{sure}; {len(may)} of {len(order)} may be"
 
 
-def _equivalent(content: Mapping[str, Any], names: Sequence[str]) -> bool:
+def _equivalent(content: RankingContent, names: Sequence[str]) -> bool:
     """Whether these models surely differ by less than the smallest difference that matters."""
     among = set(names)
     found = [
@@ -134,7 +134,7 @@ def _equivalent(content: Mapping[str, Any], names: Sequence[str]) -> bool:
     return bool(found) and all(decision == "equivalent" for decision in found)
 
 
-def _share(content: Mapping[str, Any]) -> str:
+def _share(content: RankingContent) -> str:
     asked = [block for block in content["models"].values() if not block.get("known")]
     every = content["items_of_benchmark"] * len(asked)
     share = 100.0 * sum(block["n_items"] for block in asked) / every if every else 0.0

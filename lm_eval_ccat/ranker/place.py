@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..content import PlaceContent
+
 _SHOWN = 6  # models of a long tie that are named in words
 
 
@@ -59,7 +61,7 @@ class Place:
             words.append(f"tied with {', '.join(near)}" + (f" and {more:,} more" if more else ""))
         return ", ".join(words)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> PlaceContent:
         """JSON values."""
         return {
             "rank": self.rank,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ..content import ModelContent, PairContent, RankingContent, SampleContent
 from ..methods.policy import Drawn
 from ..metrics.scale import Scale
 from ..shown import Grid, Shown
@@ -138,11 +139,11 @@ class ModelRow:
     audit: AuditResult | None = None
     place: Place | None = None
 
-    def to_dict(self, scale: Scale, confidence: float) -> dict[str, Any]:
+    def to_dict(self, scale: Scale, confidence: float) -> ModelContent:
         """JSON values, estimates on a metric's own scale."""
 
-        def ends(interval: tuple[float, float] | None) -> list[float] | None:
-            return interval and sorted(float(scale.restore(v)) for v in interval)
+        def ends(interval: tuple[float, float]) -> list[float]:
+            return sorted(float(scale.restore(v)) for v in interval)
 
         return {
             "rank": self.rank,
@@ -152,9 +153,9 @@ class ModelRow:
             "estimate": float(scale.restore(self.estimate.mean)),
             "standard_error": float(scale.restore_error(self.estimate.error)),
             "interval": ends(self.interval),
-            "bound": ends(self.bound),
+            "bound": None if self.bound is None else ends(self.bound),
             "known": self.known,
-            "place": self.place and self.place.to_dict(),
+            "place": None if self.place is None else self.place.to_dict(),
             "ability": self.ability and self.ability[0],
             "ability_standard_error": self.ability and self.ability[1],
             "n_items": len(self.items),
@@ -165,10 +166,10 @@ class ModelRow:
             "set_aside": self.set_aside,
             "findings": self.findings,
             "sample": self._sample_dict(scale, confidence),
-            "audit": self.audit and self.audit.to_dict(scale),
+            "audit": None if self.audit is None else self.audit.to_dict(scale),
         }
 
-    def _sample_dict(self, scale: Scale, confidence: float) -> dict[str, Any] | None:
+    def _sample_dict(self, scale: Scale, confidence: float) -> SampleContent | None:
         if (s := self.sample) is None:
             return None
         return {
@@ -206,14 +207,16 @@ class PairRow(NamedTuple):
     population: bool | None = None
     barred: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PairContent:
         """JSON values."""
-        more = {"population": self.population, "barred": self.barred or None}
-        return {
-            **{"a": self.a, "b": self.b, "p": self.p, "decision": self.decision},
-            "needed": self.needed,
-            **{k: v for k, v in more.items() if v is not None},
-        }
+        content: PairContent = {
+            "a": self.a, "b": self.b, "p": self.p, "decision": self.decision, "needed": self.needed,
+        }  # fmt: skip
+        if self.population is not None:
+            content["population"] = self.population
+        if self.barred:
+            content["barred"] = True
+        return content
 
 
 @dataclass(frozen=True, repr=False)
@@ -520,7 +523,7 @@ class Ranking(Shown):
     def _grid(self) -> Grid:
         return ranking_grid(self.to_dict(), self.in_words() or "no model was ranked")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> RankingContent:
         """JSON values, estimates on the metric's own scale and in its own direction.
 
         Examples
@@ -530,10 +533,7 @@ class Ranking(Shown):
         >>> ranking.to_dict()["order"]
         ['a', 'b']
         """
-        parts: Mapping[str, dict[str, Ranking]] = {
-            "tasks": self.tasks, "outcomes": self.outcomes, "groups": self.groups,
-        }  # fmt: skip
-        return {
+        content: RankingContent = {
             "order": self.order,
             "ranking": self.in_words(),
             "question": self.question,
@@ -553,9 +553,16 @@ class Ranking(Shown):
             "stopped_because": self.stopped_because,
             "goal_met": self.goal_met,
             "signature": self.signature,
-            **({"weights": self.weights} if self.weights else {}),
-            **{k: {name: r.to_dict() for name, r in v.items()} for k, v in parts.items() if v},
         }
+        if self.weights:
+            content["weights"] = self.weights
+        if self.tasks:
+            content["tasks"] = {name: r.to_dict() for name, r in self.tasks.items()}
+        if self.outcomes:
+            content["outcomes"] = {name: r.to_dict() for name, r in self.outcomes.items()}
+        if self.groups:
+            content["groups"] = {name: r.to_dict() for name, r in self.groups.items()}
+        return content
 
     def _telling_pairs(self) -> list[PairRow]:
         """All pairs, either way; of many reference models only those that are open, or neighbours.

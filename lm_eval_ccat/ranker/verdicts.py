@@ -15,12 +15,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from ..content import OpenPairContent
 from ..methods.belief import Belief, Floats, tail
 from .looks import ROUNDING, Looks
 
@@ -65,9 +66,9 @@ class OpenPair:
     all_items: bool
     one_look: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> OpenPairContent:
         """JSON values."""
-        return dict(vars(self))
+        return cast(OpenPairContent, dict(vars(self)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
+from ..content import RankingContent
 from ..money import dollars
 from ..ranker.ranks import order_parts
 from .axes import between
@@ -17,13 +17,22 @@ IN_WORDS = 16
 _PAIRS = 8
 
 
-def chain(result: Mapping[str, Any], most: int = IN_WORDS) -> list[dict[str, Any]]:
-    """The order as the page prints it: what joins a part to the one before, its models, ranks.
+@dataclass(frozen=True)
+class Link:
+    """A part of the order as the page prints it: what joins it to the one before, models, ranks."""
+
+    joint: str
+    names: list[str]
+    ranks: str
+
+
+def chain(result: RankingContent, most: int = IN_WORDS) -> list[Link]:
+    """The order as the page prints it.
 
     It reads as `Ranking.in_words`: models that are all open to each other or equivalent share a
     part; a run in which some pair is decided is a chain of parts joined by ``>~``.
     """
-    parts: list[dict[str, Any]] = []
+    parts: list[Link] = []
     apart = result.get("separated_within_ties", ())
     for part in order_parts(result["order"], result["ties"], apart):
         if most <= 0:
@@ -31,46 +40,66 @@ def chain(result: Mapping[str, Any], most: int = IN_WORDS) -> list[dict[str, Any
         best, worst = result["models"][part.models[0]].get("rank_range") or (0, 0)
         ranks = f"({best} to {worst})" if part.chained and best < worst else ""
         names = list(part.models[:most])
-        parts.append({"joint": part.joint.strip() or ">", "names": names, "ranks": ranks})
+        parts.append(Link(part.joint.strip() or ">", names, ranks))
         most -= len(names)
     return parts
 
 
-def rank_rows(result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Rank range and P(best) of each model that was asked, with places in per cent of the axis.
+@dataclass(frozen=True)
+class RankRow:
+    """Rank range and P(best) of a model, and its places in per cent of the axis."""
+
+    name: str
+    ranks: str
+    chance: str
+    low: float
+    width: float
+    at: float
+    bar: float
+
+
+@dataclass(frozen=True)
+class RankRows:
+    """Such rows, the ticks of their axis, and whether they are many."""
+
+    rows: list[RankRow]
+    ticks: list[dict[str, object]]
+    compact: bool
+
+
+def rank_rows(result: RankingContent) -> RankRows | None:
+    """Rank range and P(best) of each model that was asked.
 
     Returns
     -------
-    dict or None
+    RankRows or None
         None for one model, and for results of versions without rank ranges.
     """
-    rows: list[dict[str, Any]] = [
-        {
-            "name": r.name, "rank": r.rank, "best": r.best, "worst": r.worst, "p_best": r.p_best,
-            "ranks": r.ranks, "chance": r.chance,
-        }
-        for r in model_cells(result)
-        if r.best and r.rank and not r.known
-    ]  # fmt: skip
-    size = max([len(result["order"]), *(r["worst"] for r in rows)], default=0)
-    if not rows or size < 2:
+    cells = [r for r in model_cells(result) if r.best and r.rank and not r.known]
+    size = max([len(result["order"]), *(r.worst for r in cells)], default=0)
+    if not cells or size < 2:
         return None
     ranks = between(1, size, 8)
     marks = {1, size, *(round(t) for t in ranks.ticks if 1 < t < size - 0.06 * size)}
-    for row in rows:
-        row["low"] = round(100.0 * (row["best"] - 1) / size, 3)
-        row["width"] = round(100.0 * (row["worst"] - row["best"] + 1) / size, 3)
-        row["at"] = round(100.0 * (row["rank"] - 0.5) / size, 3)
-        row["bar"] = round(100.0 * (row["p_best"] or 0.0), 2)
-    return {
-        "rows": rows,
-        "size": size,
-        "ticks": [{"at": 100.0 * (t - 0.5) / size, "label": f"{t:,}"} for t in sorted(marks)],
-        "compact": len(rows) > 24,
-    }
+    rows = [
+        RankRow(
+            r.name,
+            r.ranks,
+            r.chance,
+            low=round(100.0 * (r.best - 1) / size, 3),
+            width=round(100.0 * (r.worst - r.best + 1) / size, 3),
+            at=round(100.0 * ((r.rank or 0) - 0.5) / size, 3),
+            bar=round(100.0 * (r.p_best or 0.0), 2),
+        )
+        for r in cells
+    ]
+    ticks: list[dict[str, object]] = [
+        {"at": 100.0 * (t - 0.5) / size, "label": f"{t:,}"} for t in sorted(marks)
+    ]
+    return RankRows(rows, ticks, compact=len(rows) > 24)
 
 
-def pairs_decided(result: Mapping[str, Any]) -> dict[str, int]:
+def pairs_decided(result: RankingContent) -> dict[str, int]:
     """How many pairs, and how many pairs of neighbours, are decided, equivalent, and in all."""
     place = {m: i for i, m in enumerate(result["order"])}
     once = [
@@ -88,7 +117,7 @@ def pairs_decided(result: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def stands_beyond(result: Mapping[str, Any]) -> str | None:
+def stands_beyond(result: RankingContent) -> str | None:
     """How many decided pairs stand also for items like these, where that was looked at."""
     stands = [
         pair["population"]
@@ -104,47 +133,82 @@ def stands_beyond(result: Mapping[str, Any]) -> str | None:
     return f"For other items like these, {which} still open (--question population)."
 
 
-def outlook(result: Mapping[str, Any], currency: str) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class OpenRow:
+    """An open pair of neighbours, with the further items of each model that would decide it."""
+
+    a: str
+    b: str
+    p: str
+    items: list[tuple[str, int]]
+    cost_text: str
+    all_items: bool
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What would decide the open neighbours.
+
+    Attributes
+    ----------
+    rows, more : list of OpenRow
+        Those that are shown at once, the cheapest first, and the others.
+    answers : str
+        Answers that would decide all of them.
+    cost : str or None
+        What these cost; None where it is counted in items.
+    hopeless : int
+        Pairs that nothing short of nearly all items would decide.
+    money : bool
+        Whether costs are in dollars.
+    one_look : str or None
+        Why a pair is open that one look would decide.
+    """
+
+    rows: list[OpenRow]
+    more: list[OpenRow]
+    answers: str
+    cost: str | None
+    hopeless: int
+    money: bool
+    one_look: str | None
+
+
+def outlook(result: RankingContent, currency: str) -> Outlook | None:
     """What would decide the open neighbours, and what that costs.
 
     Returns
     -------
-    dict or None
+    Outlook or None
         None where nothing is open, and for results of versions that do not say.
     """
-    pairs = result.get("open_pairs")
+    pairs, money = result.get("open_pairs"), currency == "usd"
     if not pairs:
         return None
     rows = [
-        {
-            "a": p["a"],
-            "b": p["b"],
-            "p": probability(p["p"]),
-            "items": [(m, n) for m, n in p["items"].items()],
-            "total": sum(p["items"].values()),
-            "cost": p["cost"],
-            "cost_text": dollars(p["cost"]) if currency == "usd" else "",
-            "all_items": p["all_items"],
-        }
+        OpenRow(
+            p["a"],
+            p["b"],
+            probability(p["p"]),
+            list(p["items"].items()),
+            dollars(p["cost"]) if money else "",
+            p["all_items"],
+        )
         for p in pairs
     ]
     # A model's further items serve all of its pairs.
     most: dict[str, int] = {}
-    price: dict[str, float] = {}
     for p in pairs:
         for m, n in p["items"].items():
-            if n > most.get(m, 0):
-                most[m] = n
-        spent = {m: result["models"][m] for m in p["items"]}
-        price.update({m: b["cost"] / b["n_items"] for m, b in spent.items() if b["n_items"]})
-    every = sum(most.values())
-    cost = sum(n * price.get(m, 0.0) for m, n in most.items())
-    return {
-        "rows": rows[:_PAIRS],
-        "more": rows[_PAIRS:],
-        "answers": f"{every:,}",
-        "cost": dollars(cost) if currency == "usd" else None,
-        "hopeless": sum(r["all_items"] for r in rows),
-        "money": currency == "usd",
-        "one_look": one_look(result),
-    }
+            most[m] = max(n, most.get(m, 0))
+    spent = {m: result["models"][m] for m in most}
+    cost = sum(most[m] * one["cost"] / one["n_items"] for m, one in spent.items() if one["n_items"])
+    return Outlook(
+        rows[:_PAIRS],
+        rows[_PAIRS:],
+        answers=f"{sum(most.values()):,}",
+        cost=dollars(cost) if money else None,
+        hopeless=sum(r.all_items for r in rows),
+        money=money,
+        one_look=one_look(result),
+    )

@@ -16,6 +16,7 @@ from ..files import replace_text
 from ..masking import mask_text
 from ..visible import visible, visible_line
 from .documents import documents
+from .replay import course
 from .run import StoredRun, read_run
 from .sections import sections_of
 from .text import script_json
@@ -70,10 +71,12 @@ def write_report(
 
 def render(run: StoredRun, most_documents: int | None = None, refresh: float | None = None) -> str:
     """The page of a run as HTML text; `refresh` is of use while the run goes on."""
-    content = view(run)
+    past = course(run)
+    content = view(run, past)
     models = run.models
     order = run.result["order"]
     place = {m: j for j, m in enumerate(models)}
+    shown = documents(run, models, None if past is None else past.expected, most_documents)
     data = {
         "models": [visible_line(m) for m in models],
         "order": [place[m] for m in order],
@@ -83,14 +86,14 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
         "decided": ["".join("01"[(a, b) in run.decided] for b in order) for a in order],
         "drawn": len(order) > MATRIX_AS_TABLE,
         "higher": run.scale.higher_is_better,
-        "docs": documents(run, models, content["expected"], most_documents),
+        "docs": shown,
     }
     script, style = asset("app.js"), asset("style.css")
     content |= {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
         "refresh": None if refresh is None or run.finished else f"{refresh:g}",
         "written": date(time.time()),
-        "n_documents": len(data["docs"]),
+        "n_documents": len(shown),
         "data": script_json(data),
         "script": script,
         "style": style,
@@ -102,7 +105,7 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     return str(environment().get_template("page.html.j2").render(**content))
 
 
-def _sections(run: StoredRun, content: dict[str, Any]) -> list[dict[str, Any]]:
+def _sections(run: StoredRun, content: dict[str, object]) -> list[dict[str, object]]:
     """Name, title and, of sections from elsewhere, the HTML of what the page shows."""
     from markupsafe import Markup
 
@@ -121,7 +124,7 @@ def _sections(run: StoredRun, content: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _figure(run: StoredRun) -> dict[str, Any]:
+def _figure(run: StoredRun) -> dict[str, object]:
     """The drawing for a paper, and what its file is called."""
     from markupsafe import Markup
 

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..bank import ItemBank
+from ..content import RankingContent
 from ..errors import CcatError, RunError
 from ..metrics.scale import Scale
 from ..runs.directory import RunDirectory
@@ -81,7 +82,7 @@ class StoredRun:
 
     path: Path
     header: dict[str, Any]
-    result: dict[str, Any]
+    result: RankingContent
     answers: list[StoredAnswer]
     failures: list[Failure]
     bank: ItemBank | None
@@ -237,7 +238,7 @@ def read_run(path: str | Path) -> StoredRun:
     )
 
 
-def _is_the_last(result: Mapping[str, Any], records: Sequence[Record]) -> bool:
+def _is_the_last(result: RankingContent, records: Sequence[Record]) -> bool:
     """Whether nothing was asked or answered after a result was written."""
     if (last := result.get("last_line")) is not None:
         return all(r.get("op") in ("note", "session") for r in records[last:])
@@ -335,11 +336,11 @@ def _prompt(arguments: Any) -> str:
     return str(first)
 
 
-def _read_json(file: Path) -> dict[str, Any]:
+def _read_json(file: Path) -> RankingContent:
     try:
         content = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         raise RunError(f"cannot read {file}: {error}") from error
     if not isinstance(content, dict):
         raise RunError(f"{file} does not hold a JSON object")
-    return content
+    return cast(RankingContent, content)

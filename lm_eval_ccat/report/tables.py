@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from ..content import RankingContent
 from .axes import decimals_for
 from .words import probability, whole_percent
 
@@ -74,7 +74,7 @@ class ModelCells:
         return self.known or self.items > 0
 
 
-def model_cells(content: Mapping[str, Any]) -> list[ModelCells]:
+def model_cells(content: RankingContent) -> list[ModelCells]:
     """Every model of a ranking, best first; those set aside come last.
 
     Parameters
@@ -92,7 +92,7 @@ def model_cells(content: Mapping[str, Any]) -> list[ModelCells]:
         one = models[name]
         low, high = one["interval"]
         best, worst = one.get("rank_range") or (0, 0)
-        chance, following = one.get("p_best"), after.get(name)
+        chance, following = one.get("p_best"), after.get(name, "")
         over = sure.get(name)
         cells.append(
             ModelCells(
@@ -124,7 +124,7 @@ def model_cells(content: Mapping[str, Any]) -> list[ModelCells]:
     return cells
 
 
-def numbers(content: Mapping[str, Any]) -> Any:
+def numbers(content: RankingContent) -> Any:
     """``value -> text`` with the decimals that the median standard error bears."""
     asked = [m for m in content["models"].values() if m["n_items"]] or content["models"].values()
     decimals = decimals_for(median([m.get("standard_error", 0.0) for m in asked] or [0.0]))

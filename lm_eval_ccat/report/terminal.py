@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..content import RankingContent
 from ..harness.signature import in_words
 from ..money import dollars, spent_in_words
 from ..ranker.headline import held, question
@@ -42,7 +43,7 @@ class Column:
     right: bool = True
 
 
-def print_result(console: Console, content: Mapping[str, Any]) -> None:
+def print_result(console: Console, content: RankingContent) -> None:
     """Print a result as `lm_eval_ccat.live.result.Result` holds it."""
     from rich.text import Text
 
@@ -64,7 +65,7 @@ def print_result(console: Console, content: Mapping[str, Any]) -> None:
 # -- the table of models ----------------------------------------------------------------------
 
 
-def _columns(content: Mapping[str, Any], rows: Sequence[ModelCells]) -> list[Column]:
+def _columns(content: RankingContent, rows: Sequence[ModelCells]) -> list[Column]:
     """What there is to show, the model's name aside."""
     paid = content["cost_unit"] == "usd"
     guessed = {
@@ -86,7 +87,7 @@ def _columns(content: Mapping[str, Any], rows: Sequence[ModelCells]) -> list[Col
     return [*columns, Column("vs next", lambda r: r.over_next, 5)]
 
 
-def _print_models(console: Console, content: Mapping[str, Any], rows: Sequence[ModelCells]) -> None:
+def _print_models(console: Console, content: RankingContent, rows: Sequence[ModelCells]) -> None:
     """The table; where the terminal is too narrow columns go, and then the middle of names."""
     from rich.cells import cell_len
     from rich.text import Text
@@ -158,7 +159,7 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
 # -- tables of parts --------------------------------------------------------------------------
 
 
-def _outcomes(content: Mapping[str, Any]) -> tuple[str, Table]:
+def _outcomes(content: RankingContent) -> tuple[str, Table]:
     """Every outcome's estimates beside each other, and the order by each of them."""
     from rich.text import Text
 
@@ -166,17 +167,15 @@ def _outcomes(content: Mapping[str, Any]) -> tuple[str, Table]:
     assert outcomes is not None
     table = _new_table()
     table.add_column("model", overflow="fold")
-    for column in outcomes["columns"]:
-        weight = "reported" if column["weight"] == "0" else f"weight {column['weight']}"
-        table.add_column(Text(f"{column['name']}\n({weight})"), justify="right")
-    for row in outcomes["rows"]:
-        cells = [
-            f"{c['estimate']} ± {c['error']}" + (f" ({c['rank']})" if c["rank"] else "")
-            if c
-            else "-"
-            for c in row["cells"]
-        ]
-        table.add_row(Text(row["name"]), *cells)
+    for column in outcomes.columns:
+        weight = "reported" if column.weight == "0" else f"weight {column.weight}"
+        table.add_column(Text(f"{column.name}\n({weight})"), justify="right")
+    for name, cells in outcomes.rows.items():
+        texts = (
+            f"{c.estimate} ± {c.error}" + (f" ({c.rank})" if c.rank else "") if c else "-"
+            for c in cells
+        )
+        table.add_row(Text(name), *texts)
     return "Of the same answers: estimate ± standard error, rank", table
 
 
@@ -222,7 +221,7 @@ def _print_table(console: Console, title: str, table: Table) -> None:
 # -- notes ------------------------------------------------------------------------------------
 
 
-def notes(content: Mapping[str, Any]) -> list[str]:
+def notes(content: RankingContent) -> list[str]:
     """What stands below the table: what is open, what to mind, what it cost, where it is from."""
     return [
         *_open(content),
@@ -236,12 +235,12 @@ def notes(content: Mapping[str, Any]) -> list[str]:
         *spent_in_words(content),
         *(f"Changed during the run: {text}." for text in content.get("changes", ())),
         f"Stopped: {content['stopped_because'] or 'not finished'}.",
-        f"{content['estimand']}. {held(content)}".strip(),
-        *([f"Scored by {in_words(content['scorer'])}."] if content.get("scorer") else ()),
+        f"{content['estimand']}. {held(content.get('looks'), content['confidence'])}".strip(),
+        *([f"Scored by {in_words(scorer)}."] if (scorer := content.get("scorer")) else ()),
     ]
 
 
-def _open(content: Mapping[str, Any]) -> Iterator[str]:
+def _open(content: RankingContent) -> Iterator[str]:
     """Which pairs are open, in one line each for the whole and for the cheapest."""
     tied = [group for group in content["ties"] if len(group) < len(content["order"])]
     for group in tied[:2]:
@@ -252,20 +251,20 @@ def _open(content: Mapping[str, Any]) -> Iterator[str]:
         yield f"{a} and {b} are separated from each other, though not from those between."
     plan = outlook(content, content["cost_unit"])
     if plan is not None:
-        first, price = plan["rows"][0], f" ({plan['cost']})" if plan["cost"] else ""
-        n = len(plan["rows"]) + len(plan["more"])
-        more = " and ".join(f"{n:,} of {m}" for m, n in first["items"])
-        if len({n for _, n in first["items"]}) == 1 < len(first["items"]):
-            more = f"{first['items'][0][1]:,} of each"
-        close = ", nearly all that remain," if first["all_items"] else ""
-        at_cost = f" ({first['cost_text']})" if first["cost_text"] else ""
+        first, price = plan.rows[0], f" ({plan.cost})" if plan.cost else ""
+        n = len(plan.rows) + len(plan.more)
+        more = " and ".join(f"{n:,} of {m}" for m, n in first.items)
+        if len({n for _, n in first.items}) == 1 < len(first.items):
+            more = f"{first.items[0][1]:,} of each"
+        close = ", nearly all that remain," if first.all_items else ""
+        at_cost = f" ({first.cost_text})" if first.cost_text else ""
         yield (
-            f"{first['a']} over {first['b']} ({first['p']}): about {more} more "
+            f"{first.a} over {first.b} ({first.p}): about {more} more "
             f"answers{at_cost}{close} would decide."
         )
         if n > 1:
             yield (
-                f"About {plan['answers']} more answers{price} would decide all {n} open "
+                f"About {plan.answers} more answers{price} would decide all {n} open "
                 "neighbours; --report and --json list each pair."
             )
     if why := one_look(content):
@@ -276,7 +275,7 @@ def _open(content: Mapping[str, Any]) -> Iterator[str]:
         yield standing
 
 
-def _trust(content: Mapping[str, Any]) -> Iterator[str]:
+def _trust(content: RankingContent) -> Iterator[str]:
     """How far to trust each model's figures."""
     for name, block in content["models"].items():
         if place := block.get("place"):
@@ -299,7 +298,7 @@ def _trust(content: Mapping[str, Any]) -> Iterator[str]:
     yield from samples(content)
 
 
-def _matrix(content: Mapping[str, Any]) -> Iterator[str]:
+def _matrix(content: RankingContent) -> Iterator[str]:
     order = content["order"]
     if not 2 < len(order) <= MATRIX_MODELS or not content["ties"]:
         return  # of decided neighbours the table says enough

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ..bank import ItemBank
+from ..content import AuditContent, RankingContent
 from ..upkeep.words import origin, reach, tried
 from .decision import pairs_decided
 from .run import StoredRun
@@ -62,7 +63,7 @@ def _range(run: StoredRun, say: Any) -> None:
             say("Range", text + ("" if findings else " This run agrees with that."))
 
 
-def samples(content: Mapping[str, Any]) -> Iterator[str]:
+def samples(content: RankingContent) -> Iterator[str]:
     """What the random documents of a result say by themselves, of all models in one sentence."""
     number, models = numbers(content), content["models"]
     each = [
@@ -74,7 +75,7 @@ def samples(content: Mapping[str, Any]) -> Iterator[str]:
         yield f"By the random documents alone, without the bank: {listed(each)}."
 
 
-def audited(name: str, audit: Mapping[str, Any] | None) -> Iterator[str]:
+def audited(name: str, audit: AuditContent | None) -> Iterator[str]:
     """What the audit's documents, drawn at random, say of a model."""
     if not audit or audit["estimate"] is None:
         return

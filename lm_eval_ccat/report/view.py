@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from dataclasses import dataclass
 
 from .. import __version__
 from ..harness.signature import in_words, scorer_of_run
@@ -13,7 +13,7 @@ from .axes import Axis, axis
 from .decision import chain, outlook, pairs_decided, rank_rows, stands_beyond
 from .parts import parts
 from .provenance import banks_of, command, configuration
-from .replay import course
+from .replay import History
 from .run import StoredRun
 from .shapes import COLOURED, information_chart, progress, ticks
 from .tables import model_cells
@@ -25,9 +25,8 @@ from .words import date, duration, listed, percent, probability, whole_percent
 MATRIX_AS_TABLE = 24
 
 
-def view(run: StoredRun) -> dict[str, Any]:
-    """Everything that the page shows, except for the documents' texts."""
-    past = course(run)
+def view(run: StoredRun, past: History | None) -> dict[str, object]:
+    """Everything that the page shows of a run and its course, except for the documents' texts."""
     rows = ranking_rows(run)
     line = chain(run.result)
     return {
@@ -36,7 +35,7 @@ def view(run: StoredRun) -> dict[str, Any]:
         "task": run.header.get("task") or {},
         "metric": metric_name(run),
         "estimand": run.facts["estimand"],
-        "held": held(run.result),
+        "held": held(run.result.get("looks"), run.result["confidence"]),
         "scale": run.scale.describe(),
         "higher": run.scale.higher_is_better,
         "finished": run.finished,
@@ -44,7 +43,7 @@ def view(run: StoredRun) -> dict[str, Any]:
         "question": question(run.result),
         "beyond": stands_beyond(run.result),
         "chain": line,
-        "not_shown": len(run.result["order"]) - sum(len(p["names"]) for p in line),
+        "not_shown": len(run.result["order"]) - sum(len(p.names) for p in line),
         "parts": parts(run.result),
         "ranks": rank_rows(run.result),
         "outlook": outlook(run.result, run.currency),
@@ -72,7 +71,6 @@ def view(run: StoredRun) -> dict[str, Any]:
         "versions": run.header.get("versions") or {},
         "started": date(run.started),
         "ended": date(run.ended),
-        "expected": None if past is None else past.expected,
     }
 
 
@@ -106,17 +104,15 @@ def facts(run: StoredRun) -> list[dict[str, str]]:
         },
     ]
     if run.currency == "usd":
-        whole = sum(row["full_cost"] or 0.0 for row in spending(run)["rows"])
+        whole = sum(row.full_cost or 0.0 for row in spending_rows(run))
         figures.append(
             {
                 "value": dollars(result["cost"]),
                 "label": f"spent; a full evaluation about {dollars(whole)}",
             }
         )
-    elif result.get("usd"):
-        figures.append(
-            {"value": dollars(result["usd"]), "label": "spent, where the price is known"}
-        )
+    elif usd := result.get("usd"):
+        figures.append({"value": dollars(usd), "label": "spent, where the price is known"})
     pairs = pairs_decided(result)
     if pairs["pairs"]:
         same = f", {pairs['equivalent']} equivalent" if pairs["equivalent"] else ""
@@ -180,7 +176,7 @@ def _forest_axis(run: StoredRun) -> Axis:
     return axis(ends, 7)
 
 
-def ranking_rows(run: StoredRun) -> list[dict[str, Any]]:
+def ranking_rows(run: StoredRun) -> list[dict[str, object]]:
     """One row of the ranking per model."""
     scale = _forest_axis(run)
     return [
@@ -195,7 +191,7 @@ def ranking_rows(run: StoredRun) -> list[dict[str, Any]]:
     ]
 
 
-def places(run: StoredRun) -> list[dict[str, Any]]:
+def places(run: StoredRun) -> list[dict[str, object]]:
     """Where each new model stands among those with full results, where the run has such."""
     rows = []
     for m in run.tested:
@@ -205,14 +201,14 @@ def places(run: StoredRun) -> list[dict[str, Any]]:
     return rows
 
 
-def matrix(run: StoredRun) -> list[dict[str, Any]]:
+def matrix(run: StoredRun) -> list[dict[str, object]]:
     """The pairwise probabilities, row by row in the order; empty where there are too many."""
     order = run.result["order"]
     if len(order) > MATRIX_AS_TABLE:
         return []
     rows = []
     for i, a in enumerate(order):
-        cells: list[dict[str, Any] | None] = []
+        cells: list[dict[str, object] | None] = []
         for b in order:
             p = run.pairwise.get((a, b))
             if p is None:
@@ -230,45 +226,71 @@ def matrix(run: StoredRun) -> list[dict[str, Any]]:
     return rows
 
 
-def spending(run: StoredRun) -> dict[str, Any]:
-    """Items, cost, tokens and time per model against a full evaluation."""
+@dataclass(frozen=True)
+class SpendingRow:
+    """What one model took, and a full evaluation of it would; None where it is not known."""
+
+    name: str
+    asked: int
+    share: float
+    share_text: str
+    cost: float
+    full_cost: float | None
+    tokens_in: int | None
+    tokens_out: int | None
+    seconds: float | None
+    failed: int
+
+    @property
+    def cost_text(self) -> str:
+        """Dollars."""
+        return dollars(self.cost)
+
+    @property
+    def full_cost_text(self) -> str:
+        """Dollars."""
+        return "" if self.full_cost is None else dollars(self.full_cost)
+
+
+def spending_rows(run: StoredRun) -> list[SpendingRow]:
+    """Items, cost, tokens and time of each model that was asked."""
     n_items = run.result["items_of_benchmark"]
-    by_model: dict[str, list[Any]] = {m: [] for m in run.tested}
-    for a in run.answers:
-        by_model[a.model].append(a)
     rows = []
     for m in run.tested:
-        r, answers = run.result["models"][m], by_model[m]
-        items, cost = r["n_items"], r["cost"]
-        full_cost = cost / items * n_items if items else None
+        one, answers = run.result["models"][m], [a for a in run.answers if a.model == m]
+        asked, cost = one["n_items"], one["cost"]
         seconds = [a.seconds for a in answers if a.seconds is not None]
         tokens = [a.tokens for a in answers if a.tokens]
         rows.append(
-            {
-                "name": m,
-                "asked": items,
-                "share": 100.0 * items / n_items,
-                "share_text": percent(items, n_items),
-                "cost": cost,
-                "cost_text": dollars(cost),
-                "full_cost": full_cost,
-                "full_cost_text": "" if full_cost is None else dollars(full_cost),
-                "tokens_in": round(sum(t["input"] for t in tokens)) if tokens else None,
-                "tokens_out": round(sum(t["output"] for t in tokens)) if tokens else None,
-                "seconds": round(sum(seconds), 1) if seconds else None,
-                "failed": len(r.get("failed") or []),
-            }
+            SpendingRow(
+                m,
+                asked,
+                100.0 * asked / n_items,
+                percent(asked, n_items),
+                cost,
+                cost / asked * n_items if asked else None,
+                round(sum(t["input"] for t in tokens)) if tokens else None,
+                round(sum(t["output"] for t in tokens)) if tokens else None,
+                round(sum(seconds), 1) if seconds else None,
+                len(one.get("failed") or []),
+            )
         )
+    return rows
+
+
+def spending(run: StoredRun) -> dict[str, object]:
+    """The section of the page: such rows, their sums, and what failed."""
+    n_items, rows = run.result["items_of_benchmark"], spending_rows(run)
     return {
         "said": spent_in_words(run.result),
         "rows": rows,
         "n_items": n_items,
-        "asked": sum(r["asked"] for r in rows),
+        "asked": sum(r.asked for r in rows),
         "full_items": n_items * len(rows),
-        "cost_text": dollars(sum(r["cost"] for r in rows)),
-        "full_cost_text": dollars(sum(r["full_cost"] or 0.0 for r in rows)),
-        "tokens": any(r["tokens_in"] is not None for r in rows),
-        "seconds": any(r["seconds"] is not None for r in rows),
+        "cost_text": dollars(sum(r.cost for r in rows)),
+        "full_cost_text": dollars(sum(r.full_cost or 0.0 for r in rows)),
+        "tokens": any(r.tokens_in is not None for r in rows),
+        "seconds": any(r.seconds is not None for r in rows),
         "failed": [
             {"model": f.model, "doc": item_text(f.doc), "reason": f.reason} for f in run.failures
         ],

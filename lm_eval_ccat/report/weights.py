@@ -55,14 +55,15 @@ def _by_curves(
 ) -> Callable[[str, str, Mapping[str, Mapping[Any, float]]], dict[Any, Any]]:
     bank = run.bank
     assert bank is not None
-    curves, models = method_of(bank).tested_curves(bank), run.result["models"]
+    curves = method_of(bank).tested_curves(bank)
+    ability = {m: one.get("ability") or 0.0 for m, one in run.result["models"].items()}
 
     def weigh(a: str, b: str, scores: Mapping[str, Mapping[Any, float]]) -> dict[Any, float]:
         docs = sorted(scores[a].keys() | scores[b].keys(), key=bank.index.__getitem__)
         if not docs:
             return {}
         rows = [bank.index[doc] for doc in docs]
-        between = 0.5 * (models[a]["ability"] + models[b]["ability"])
+        between = 0.5 * (ability[a] + ability[b])
         value, slope = curves.basis.value_and_slope(between - curves.origin)
         c = curves.coefficients[rows]
         expected, weight = expit(c @ value), (c @ slope) / curves.noise[rows]

@@ -7,6 +7,8 @@ import json
 from math import floor, inf, log10
 from typing import Any
 
+from ..content import RankingContent
+
 
 def probability(p: float) -> str:
     """A probability in per cent, never rounded to certainty.
@@ -23,7 +25,7 @@ def probability(p: float) -> str:
     return f"{100 * p:.1f}%".replace(".0%", "%")
 
 
-def one_look(result: Any) -> str | None:
+def one_look(result: RankingContent) -> str | None:
     """Why a pair is open though one look would decide it, where there is such a pair."""
     if not any(pair.get("one_look") for pair in result.get("open_pairs") or ()):
         return None

@@ -67,8 +67,8 @@ def past(run):
 
 
 @pytest.fixture(scope="module")
-def content(run):
-    return view(run)
+def content(run, past):
+    return view(run, past)
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +184,8 @@ def test_figures_of_another_version_are_not_contradicted(tmp_path) -> None:
     model = result["order"][0]
     result["models"][model]["estimate"] += 0.5
     file.write_text(json.dumps(result))
-    content = view(read_run(tmp_path / "run"))
+    run = read_run(tmp_path / "run")
+    content = view(run, course(run))
     assert content["progress"] is None
     assert any("other figures" in w["text"] for w in content["warnings"])
 
@@ -194,9 +195,9 @@ def test_the_head_of_the_page_is_the_result_s_own_line(run, html) -> None:
 
     result, line = run.result, ""
     for part in chain(result, most=99):
-        names = ", ".join(part["names"])
-        own = "{" + names + "}" if len(part["names"]) > 1 else names
-        line += f" {part['joint']} {own}" + (f" {part['ranks']}" if part["ranks"] else "")
+        names = ", ".join(part.names)
+        braced = "{" + names + "}" if len(part.names) > 1 else names
+        line += f" {part.joint} {braced}" + (f" {part.ranks}" if part.ranks else "")
     assert line.removeprefix(" > ") == result["ranking"]
     assert headline(result).replace(">", "&gt;").replace("<", "&lt;") in html
 
@@ -206,14 +207,16 @@ def test_rank_ranges_and_open_pairs_are_the_result_s(run, html) -> None:
 
     result = run.result
     drawn = rank_rows(result)
-    for row in drawn["rows"] if drawn else ():
-        block = result["models"][row["name"]]
-        assert [row["best"], row["worst"]] == block["rank_range"]
-        assert row["p_best"] == block["p_best"]
-        assert row["low"] * drawn["size"] == pytest.approx(100 * (row["best"] - 1), abs=0.5)
+    size = len(result["order"])
+    for row in drawn.rows if drawn else ():
+        block = result["models"][row.name]
+        best, worst = block["rank_range"]
+        assert row.low * size == pytest.approx(100 * (best - 1), abs=0.5)
+        assert row.width * size == pytest.approx(100 * (worst - best + 1), abs=0.5)
+        assert row.bar == pytest.approx(100 * block["p_best"], abs=0.01)
     found = outlook(result, run.currency)
-    shown = (found["rows"] + found["more"]) if found else []
-    assert [(r["a"], r["b"], dict(r["items"])) for r in shown] == [
+    shown = (found.rows + found.more) if found else []
+    assert [(r.a, r.b, dict(r.items)) for r in shown] == [
         (p["a"], p["b"], p["items"]) for p in result["open_pairs"]
     ]
     if found:

@@ -10,7 +10,7 @@ from suites import make_suite
 
 from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.page import render
-from lm_eval_ccat.report.view import view
+from lm_eval_ccat.report.parts import parts as parts_of
 
 KINDS = {
     "metrics": {"metrics": ("share", "errors")},
@@ -31,17 +31,16 @@ def html(run):
 
 
 def test_every_part_of_the_result_is_on_the_page(run, html) -> None:
-    content = view(run)
-    parts, result = content["parts"], run.result
+    parts, result = parts_of(run.result), run.result
     found = {**(result.get("tasks") or {}), **(result.get("outcomes") or {})}
-    assert [c["name"] for c in parts["columns"]] == list(found)
-    assert [r["name"] for r in parts["rows"]] == result["order"]
-    for row in parts["rows"]:
-        for cell, block in zip(row["cells"], found.values()):
-            one = block["models"][row["name"]]
-            assert cell["value"] == one["estimate"]
-            assert float(cell["estimate"]) == pytest.approx(one["estimate"], rel=0.05, abs=0.01)
-            assert cell["rank"] == str(one["rank"])
+    assert [c.name for c in parts.columns] == list(found)
+    assert list(parts.rows) == result["order"]
+    for name, cells in parts.rows.items():
+        for cell, block in zip(cells, found.values()):
+            one = block["models"][name]
+            assert cell.value == one["estimate"]
+            assert float(cell.estimate) == pytest.approx(one["estimate"], rel=0.05, abs=0.01)
+            assert cell.rank == str(one["rank"])
     assert 'id="parts"' in html
     for block in found.values():
         assert block["ranking"].replace(">", "&gt;") in html

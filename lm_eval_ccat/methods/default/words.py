@@ -12,10 +12,10 @@ from ..trust import FEW_MODELS
 from .departures import Departures
 from .selfcheck import Judged, coverage
 
-_CONSTANT = (
-    0.1  # share of items on which all calibration models score alike, from which a warning is due
-)
-_AT = 20  # items at which errors are quoted
+#: Share of items on which all calibration models score alike, from which a warning is due.
+_CONSTANT = 0.1
+#: Items at which errors are quoted.
+_AT = 20
 
 
 def summary(

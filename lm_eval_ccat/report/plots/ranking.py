@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...content import RankingContent
 from ..axes import axis
 from ..chart import ACCENT, BAD, COLOURS, INK, LETTER, SOFT, TIE_FILL, Chart, label
 from ..run import StoredRun
@@ -209,6 +209,6 @@ def plot_run(
     return [p for name, c in charts.items() for p in c.save(Path(folder) / name, formats)]
 
 
-def _content(ranking: Ranking | StoredRun) -> Mapping[str, Any]:
+def _content(ranking: Ranking | StoredRun) -> RankingContent:
     """JSON values of either; estimates on the metric's own scale."""
     return ranking.result if isinstance(ranking, StoredRun) else ranking.to_dict()

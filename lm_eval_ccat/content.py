@@ -1,0 +1,169 @@
+"""What the JSON of a ranking holds, key by key: ``result.json``, `Ranking.to_dict`, ``--json``.
+
+Estimates and intervals are on the metric's own scale. Results of earlier versions lack some keys,
+and a ranking that was not run live has none of what asking took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+
+class PairContent(TypedDict, total=False):
+    """Two models; each pair stands there either way round."""
+
+    a: str
+    b: str
+    p: float
+    decision: str
+    needed: float
+    population: bool
+    barred: bool
+
+
+class OpenPairContent(TypedDict):
+    """What would decide an open pair of neighbours."""
+
+    a: str
+    b: str
+    p: float
+    items: dict[str, int]
+    cost: float
+    all_items: bool
+    one_look: bool
+
+
+class PlaceContent(TypedDict):
+    """Where a model stands among reference models."""
+
+    rank: int
+    rank_interval: list[int]
+    models: int
+    above: str | None
+    below: str | None
+    tied_with: list[str]
+    in_words: str
+
+
+class SampleContent(TypedDict):
+    """What the items drawn at random say by themselves."""
+
+    n: int
+    estimate: float
+    standard_error: float
+    interval: list[float]
+
+
+class AuditContent(TypedDict):
+    """What the audit's items say of a model; None where they are too few."""
+
+    n: int
+    estimate: float | None
+    standard_error: float | None
+    interval: list[float] | None
+    agrees: bool | None
+    fits_the_bank: bool
+    misfit_p: float
+
+
+class FailureContent(TypedDict):
+    """An item that a model failed on."""
+
+    doc_id: Any
+    reason: str
+
+
+class TokensContent(TypedDict):
+    """Tokens read and written, and who counted them."""
+
+    input: float
+    output: float
+    counted_by: list[str]
+    estimated: bool
+
+
+class ModelContent(TypedDict, total=False):
+    """One model; what asking it took stands from ``seconds`` on."""
+
+    rank: int | None
+    rank_range: list[int] | None
+    p_best: float | None
+    p_top: dict[str, float]
+    estimate: float
+    standard_error: float
+    interval: list[float]
+    bound: list[float] | None
+    known: bool
+    place: PlaceContent | None
+    ability: float | None
+    ability_standard_error: float | None
+    n_items: int
+    items: list[Any]
+    draws: list[list[Any]]
+    failed: list[FailureContent]
+    cost: float
+    set_aside: str | None
+    findings: list[str]
+    sample: SampleContent | None
+    audit: AuditContent | None
+    seconds: float
+    money: dict[str, float]
+    usd: float
+    attempts_lost: dict[str, int]
+    tokens: TokensContent
+    served: list[dict[str, str | int | None]]
+    finish: dict[str, int]
+    from_prior: int
+    empty_outputs: int
+
+
+class RankingContent(TypedDict, total=False):
+    """A ranking, or one task or metric of it; what a run adds stands from ``schema`` on."""
+
+    order: list[str]
+    ranking: str
+    question: str
+    models: dict[str, ModelContent]
+    pairwise: list[PairContent]
+    ties: list[list[str]]
+    separated_within_ties: list[Sequence[str]]
+    open_pairs: list[OpenPairContent]
+    withdrawn: list[Sequence[str]]
+    expected_wrong_pairs: float
+    confidence: float
+    looks: str
+    level_spent: float
+    items_of_benchmark: int
+    items_administered: int
+    cost: float
+    stopped_because: str
+    goal_met: bool
+    signature: str
+    weight: float
+    filter: str
+    weights: dict[str, float]
+    tasks: Mapping[str, RankingContent]
+    outcomes: Mapping[str, RankingContent]
+    groups: Mapping[str, RankingContent]
+    schema: int
+    headline: str
+    metric: str
+    key: str
+    estimand: str
+    cost_unit: str
+    usd: float | None
+    money: dict[str, float] | None
+    seconds: float
+    interrupted: bool
+    changes: list[str]
+    warnings: list[str]
+    exit_code: int
+    bank_sha256: str
+    run_dir: str | None
+    scorer: dict[str, Any] | None
+    last_line: int
+    further: Mapping[str, RankingContent]
+    board: list[dict[str, Any]]
+    finished: bool | None
+    in_flight: list[dict[str, Any]]
