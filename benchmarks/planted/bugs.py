@@ -393,7 +393,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a text of the page may end its script",
-        "lm_eval_ccat/report/text",
+        "lm_eval_ccat/report/words",
         '{"<": "\\\\u003c", ',
         "{",
         ("tests/report/test_page.py",),

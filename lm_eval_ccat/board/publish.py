@@ -16,7 +16,7 @@ from ..errors import RunError
 from ..files import replace_text
 from ..masking import mask_text
 from ..report.page import asset, csp_hash, environment
-from ..report.text import script_json
+from ..report.words import script_json
 from ..visible import visible_line
 from .checking import broken_evidence
 from .folder import Board

@@ -106,22 +106,6 @@ class TaskCheck:
         return {**asdict(self), "usable": self.usable, "notes": [*self.notes], "metrics": metrics}
 
 
-@dataclass(frozen=True)
-class CheckOptions:
-    """What the user says of the metrics.
-
-    Attributes
-    ----------
-    metric : str, optional
-        Look at this metric only.
-    probe : bool
-        Let each task score the first document's own target.
-    """
-
-    metric: str | None = None
-    probe: bool = False
-
-
 @dataclass
 class _Seen:
     """What is known of a task before its metrics are looked at."""
@@ -144,7 +128,8 @@ def check_tasks(
     *,
     include_path: Any = None,
     metadata: Mapping[str, Any] | None = None,
-    **asked: Any,
+    metric: str | None = None,
+    probe: bool = False,
 ) -> list[TaskCheck]:
     """Check tasks, groups, tags or task files.
 
@@ -154,8 +139,10 @@ def check_tasks(
         Names or patterns, as `lm_eval --tasks` takes them.
     include_path, metadata
         As the harness takes them.
-    **asked
-        Of `CheckOptions`.
+    metric : str, optional
+        Look at this metric only.
+    probe : bool
+        Let each task score the first document's own target.
 
     Raises
     ------
@@ -183,17 +170,16 @@ def check_tasks(
         else:
             loaded.update(tasks or {})
             troubles.update(dict.fromkeys(of_name, trouble))
-    what = CheckOptions(**asked)
     return [
-        _checked(_loaded(loaded[name], what.probe), what)
+        _checked(_loaded(loaded[name], probe), metric)
         if name in loaded
-        else check_config(name, config, what, troubles.get(name, ""))
+        else check_config(name, config, metric, troubles.get(name, ""))
         for name, config in configs.items()
     ]
 
 
 def check_config(
-    name: str, config: Mapping[str, Any], asked: CheckOptions = CheckOptions(), trouble: str = ""
+    name: str, config: Mapping[str, Any], metric: str | None = None, trouble: str = ""
 ) -> TaskCheck:
     """Check a task by its configuration alone, as its YAML has it.
 
@@ -201,7 +187,8 @@ def check_config(
     ----------
     name : str
     config : mapping
-    asked : CheckOptions, optional
+    metric : str, optional
+        Look at this metric only.
     trouble : str, optional
         Why the task was not loaded.
     """
@@ -216,7 +203,7 @@ def check_config(
     config = {**config, "output_type": output_type}
     if not config.get("metric_list"):
         default = internals.default_metrics(output_type)
-        config["metric_list"] = [{"metric": metric} for metric in default]
+        config["metric_list"] = [{"metric": one} for one in default]
     names = _reported_names(config, [metric_name(e.get("metric")) for e in config["metric_list"]])
     filters = [str(entry["name"]) for entry in config.get("filter_list") or []] or ["none"]
     graded = not set(names) <= {"exact_match", "acc"}
@@ -225,7 +212,7 @@ def check_config(
             "if its documents have several targets, metrics other than exact_match become 0 or 1 "
             "and cannot be used"
         )
-    return _checked(_Seen(name, config, output_type, names, filters, notes=notes), asked)
+    return _checked(_Seen(name, config, output_type, names, filters, notes=notes), metric)
 
 
 def _loaded(task: Any, probe: bool) -> _Seen:
@@ -249,16 +236,16 @@ def _loaded(task: Any, probe: bool) -> _Seen:
     return seen
 
 
-def _checked(seen: _Seen, asked: CheckOptions) -> TaskCheck:
+def _checked(seen: _Seen, wanted: str | None) -> TaskCheck:
     # A metric that is wanted may be named with its tokenizer.
     names = seen.metrics
-    if asked.metric is not None:
-        names = [asked.metric for name in names if name == parts_of(asked.metric)[0]]
-    checks = [_check_metric(name, flt, seen, asked) for name in names for flt in seen.filters]
-    if asked.metric is not None and not checks:
-        reason = f"the task has no metric {asked.metric}; it has {', '.join(seen.metrics)}"
-        reason += did_you_mean(asked.metric, seen.metrics, listing=False)
-        checks = [MetricCheck(asked.metric, flt, False, reason=reason) for flt in seen.filters]
+    if wanted is not None:
+        names = [wanted for name in names if name == parts_of(wanted)[0]]
+    checks = [_check_metric(name, flt, seen) for name in names for flt in seen.filters]
+    if wanted is not None and not checks:
+        reason = f"the task has no metric {wanted}; it has {', '.join(seen.metrics)}"
+        reason += did_you_mean(wanted, seen.metrics, listing=False)
+        checks = [MetricCheck(wanted, flt, False, reason=reason) for flt in seen.filters]
     notes = [*seen.notes, *(n for check in checks if (n := seen.note_of(check.metric)))]
     why = ""
     if seen.output_type == "loglikelihood_rolling":
@@ -269,7 +256,7 @@ def _checked(seen: _Seen, asked: CheckOptions) -> TaskCheck:
     return TaskCheck(seen.name, seen.documents, tuple(checks), why, tuple(notes))
 
 
-def _check_metric(name: str, filter: str, seen: _Seen, asked: CheckOptions) -> MetricCheck:
+def _check_metric(name: str, filter: str, seen: _Seen) -> MetricCheck:
     if name in seen.missing:
         why = (
             f"metric {name} of task {seen.name} could not be loaded: neither lm-eval nor the "

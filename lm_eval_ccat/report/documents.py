@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..visible import visible
 from .run import StoredAnswer, StoredRun
-from .text import item_text, shorten
 from .weights import document_weights
+from .words import item_text
 
 #: All texts on the page together; a browser opens a page of this size without a pause.
 TEXT_BUDGET = 16_000_000
@@ -105,8 +105,7 @@ def _spread(answers: Sequence[StoredAnswer]) -> float:
 
 
 def _text(text: str, limit: int) -> tuple[str, int]:
-    kept, left_off = shorten(text, limit)
-    return visible(kept), left_off
+    return visible(text[:limit]), max(0, len(text) - limit)
 
 
 def _expected(

@@ -19,9 +19,8 @@ from .documents import documents
 from .replay import course
 from .run import StoredRun, read_run
 from .sections import sections_of
-from .text import script_json
 from .view import MATRIX_AS_TABLE, view
-from .words import date
+from .words import date, script_json
 
 
 def write_report(

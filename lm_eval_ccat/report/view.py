@@ -17,9 +17,8 @@ from .replay import History
 from .run import StoredRun
 from .shapes import COLOURED, information_chart, progress, ticks
 from .tables import model_cells
-from .text import item_text
 from .trust import sentences
-from .words import date, duration, listed, percent, probability, whole_percent
+from .words import date, duration, item_text, listed, percent, probability, whole_percent
 
 #: Up to here every cell of the pairwise matrix is text in a table; beyond, the page draws it.
 MATRIX_AS_TABLE = 24

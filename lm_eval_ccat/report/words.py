@@ -9,6 +9,9 @@ from typing import Any
 
 from ..content import RankingContent
 
+# In JSON inside a <script>, these could end the element, open a comment or an entity.
+_SCRIPT_ENDING = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
 
 def probability(p: float) -> str:
     """A probability in per cent, never rounded to certainty.
@@ -101,3 +104,30 @@ def plain(value: Any) -> str:
         return f"{value:.4g}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 300 else text[:297] + "..."
+
+
+def item_text(item: Any) -> str:
+    """An item as a reader names it.
+
+    Examples
+    --------
+    >>> item_text(3), item_text(("gsm", 3))
+    ('3', 'gsm: 3')
+    """
+    return f"{item[0]}: {item[1]}" if isinstance(item, tuple) else str(item)
+
+
+def script_json(value: Any) -> str:
+    r"""JSON that may stand inside a ``<script>`` element, whatever texts it holds.
+
+    Only ASCII is written, and no character that HTML could read as markup.
+
+    Examples
+    --------
+    >>> script_json({"a": "</script>"})
+    '{"a":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character, escape in _SCRIPT_ENDING.items():
+        text = text.replace(character, escape)
+    return text
