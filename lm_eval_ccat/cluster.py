@@ -41,32 +41,41 @@ def connect(address: str | None) -> None:
         raise UsageError(f"cannot connect to Ray at {address or 'this machine'}: {error}") from None
 
 
-@contextmanager
-def executing(executor: str, address: str | None = None) -> Iterator[None]:
-    """While this lasts, what `parallel.in_processes` is given runs where the user said.
-
-    Parameters
-    ----------
-    executor : {"local", "ray"}
-        In processes of this machine, or as tasks of a Ray cluster.
-    address : str, optional
-        An existing cluster; default a local one.
+def address_of(executor: str) -> str | None:
+    """The address of the cluster that ``ray:ADDRESS`` names; None for a local one.
 
     Raises
     ------
     UsageError
-        If the executor is another, has no address, or there is no cluster at the address.
+        It is neither ``ray`` nor that.
+    """
+    kind, _, address = executor.partition(":")
+    if kind != "ray":
+        raise UsageError(f"executor {executor!r} is neither 'local', 'ray' nor 'ray:ADDRESS'")
+    return address or None
+
+
+@contextmanager
+def executing(executor: str) -> Iterator[None]:
+    """While this lasts, what `parallel.in_processes` is given runs where the user said.
+
+    Parameters
+    ----------
+    executor : str
+        ``local``: in processes of this machine. ``ray`` or ``ray:ADDRESS``: as tasks of a Ray
+        cluster on this machine, or of another.
+
+    Raises
+    ------
+    UsageError
+        If the executor is another, or there is no cluster at the address.
     """
     if executor == "local":
-        if address is not None:
-            raise UsageError("--ray_address needs --executor ray")
         yield
-    elif executor == "ray":
-        connect(address)
-        with parallel.spreading(as_ray_tasks):
-            yield
-    else:
-        raise UsageError(f"executor {executor!r} is neither 'local' nor 'ray'")
+        return
+    connect(address_of(executor))
+    with parallel.spreading(as_ray_tasks):
+        yield
 
 
 def as_ray_tasks(

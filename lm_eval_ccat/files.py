@@ -99,7 +99,8 @@ def safe_name(name: str) -> str:
     """A file name for any text; different texts have different names.
 
     Letters, digits and ``-_.+`` stay.  A text that has anything else, begins with a dot, is very
-    long or is the name of a Windows device gets a short hash of the whole at its end.
+    long or is the name of a Windows device gets a short hash of the whole at its end; on Windows
+    and macOS, whose files ``A`` and ``a`` are one, so does a text with capitals.
 
     Examples
     --------
@@ -112,6 +113,6 @@ def safe_name(name: str) -> str:
     if plain.partition(".")[0].lower() in _DEVICES:
         plain = "_" + plain
     plain = plain[:_LONGEST_NAME].rstrip(".") or "_"
-    if plain == name:
+    if plain == name and (name == name.lower() or sys.platform not in ("win32", "darwin")):
         return plain
     return f"{plain}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

@@ -43,6 +43,13 @@ def test_a_disk_that_refuses_leaves_the_old_file(tmp_path, monkeypatch):
     assert target.read_text() == "old" and os.listdir(tmp_path) == ["f"]
 
 
+def test_names_differ_where_the_system_ignores_case(monkeypatch):
+    assert safe_name("GPT") == "GPT"
+    for system in ("win32", "darwin"):
+        monkeypatch.setattr(sys, "platform", system)
+        assert safe_name("gpt") == "gpt" and safe_name("GPT").lower() != "gpt"
+
+
 def test_windows_waits_for_a_reader_of_the_old_file(tmp_path, monkeypatch):
     refusals, replace = [PermissionError(13, "in use")] * 3, os.replace
 

@@ -1,4 +1,4 @@
-"""``lm-eval-ccat bank``: show, build and push item banks; modules of their own do the rest."""
+"""``lm-eval-ccat bank``: show and push item banks; modules of their own do the rest."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import argparse
 import textwrap
 from typing import Any
 
-from ..wording import plural
 from . import bank_check, bank_form, bank_update
-from .calibrate import add_borrow, say_of_bank
-from .parsing import WIDTH, add_json, names_of, prints_json, write_json
+from .parsing import JSON, REQUIRED, WIDTH, Opt, Options, add_command, prints_json, write_json
 from .reading import by_task, is_folder
 
 EPILOG = """\
@@ -28,15 +26,6 @@ examples:
   lm-eval-ccat bank show my_task.bank.json --json
   lm-eval-ccat bank show mmlu.banks             each bank of a suite in one line
 """
-BUILD = """\
-example:
-  lm-eval-ccat bank build --leaderboard details/ --metric acc_norm,exact_match -o board/
-  lm-eval-ccat bank build --leaderboard hub:open-llm-leaderboard/A__x-details \\
-      hub:open-llm-leaderboard/B__y-details -o board/
-
-Reads what `calibrate` reads.  The result is a folder with a bank per task and metric, and
-suite.json.
-"""
 PUSH = """\
 examples:
   lm-eval-ccat bank push my_task.bank.json hub:my-name/my-task-bank --license cc-by-4.0
@@ -45,54 +34,29 @@ Prints the page that goes with the bank and what the bank reveals, then asks.
 """
 
 
+SUITE = "a bank, or the folder of a suite"
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``bank`` to the command line."""
     parser = subparsers.add_parser(
-        "bank",
-        help="show, check, update, build and push item banks",
-        epilog=EPILOG,
+        "bank", help="show, check, update and push item banks", epilog=EPILOG
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for action in (bank_check, bank_update, bank_form):
         action.add_action(actions)
-    _add_actions(actions)
-
-
-def _add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = actions.add_parser(
-        "show", help="say what a bank was calibrated on and whether to trust it", epilog=SHOW
-    )
-    parser.add_argument("bank", metavar="BANK", help="a bank, or the folder of a suite")
-    add_json(parser, "what the bank holds, parameters included,")
-    parser.set_defaults(func=show)
-
-    parser = actions.add_parser(
-        "build", help="make a bank of every task and metric of published logs", epilog=BUILD
-    )
-    parser.add_argument(
-        "--leaderboard",
-        metavar="DIR",
-        nargs="+",
-        required=True,
-        help="logs of many models: folders, or data sets on the hub as hub:OWNER/NAME",
-    )
-    parser.add_argument("--task", default="*", metavar="A,B*", help="tasks, patterns or groups")
-    parser.add_argument("--metric", default="*", metavar="A,B*", help="metrics; default all")
-    parser.add_argument("--method", default="default", help="response model")
-    add_borrow(parser)
-    parser.add_argument("--hash_names", action="store_true", help="hide the models' names")
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder to write")
-    parser.set_defaults(func=build)
-
-    parser = actions.add_parser(
-        "push", help="put a bank and its page on the Hugging Face hub", epilog=PUSH
-    )
-    parser.add_argument("bank", metavar="BANK", help="a bank, or the folder of a suite")
-    parser.add_argument("name", metavar="hub:OWNER/NAME", help="where to put it")
-    parser.add_argument("--license", metavar="ID", required=True, help="licence of the bank")
-    parser.add_argument("--private", action="store_true", help="make the repository private")
-    parser.add_argument("--yes", action="store_true", help="push without asking")
-    parser.set_defaults(func=push)
+    add_command(
+        actions, "show", show, {"BANK": SUITE, **JSON},
+        "say what a bank was calibrated on and whether to trust it", SHOW,
+    )  # fmt: skip
+    options: Options = {
+        "BANK": SUITE,
+        "name=hub:OWNER/NAME": "where to put it",
+        "--license ID": Opt("licence of the bank", REQUIRED),
+        "--private": "make the repository private",
+        "--yes": "push without asking",
+    }
+    add_command(actions, "push", push, options, "put a bank and its page on the hub", PUSH)
 
 
 def show(args: argparse.Namespace) -> int:
@@ -120,26 +84,6 @@ def show(args: argparse.Namespace) -> int:
         width = max(len(" ".join(key)) for key in banks)
         for key, bank in banks.items():
             print(f"  {' '.join(key):<{width}}  {in_one_line(bank)}")
-    return 0
-
-
-def build(args: argparse.Namespace) -> int:
-    """Calibrate everything that matches."""
-    from ..integrations.hub import logs_of
-    from ..upkeep.build import build as built
-
-    with logs_of(args.leaderboard) as folder:
-        suite = built(
-            folder,
-            args.method,
-            tasks=names_of(args.task),
-            metrics=names_of(args.metric),
-            borrow=args.borrow,
-            on_bank=say_of_bank,
-            hash_names=args.hash_names,
-        )
-    suite.save(args.output)
-    print(f"{args.output}: banks of {plural(len(suite), 'task')}")
     return 0
 
 

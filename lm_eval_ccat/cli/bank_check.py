@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from .parsing import add_json, prints_json, write_json
+from .parsing import INCLUDE_PATH, JSON, Options, add_command, prints_json, write_json
 from .reading import by_task, is_folder, scores_for
 
 if TYPE_CHECKING:
@@ -31,24 +31,20 @@ Exit codes: 0 nothing found (notes aside), or no difference; 3 warnings, problem
 FOUND = 3
 
 
+OPTIONS: Options = {
+    "BANK": "a bank, or the folder of a suite",
+    "OTHER?": "another, to be compared with it",
+    "--scores LOGS_OR_TABLE": "new full results",
+    "--documents_of TASK": "load this task and compare its documents with the bank's",
+    **INCLUDE_PATH,
+    **JSON,
+}
+
+
 def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``check``."""
-    parser = actions.add_parser(
-        "check",
-        help="check a bank against documents or new full results, or compare it with another",
-        epilog=EPILOG,
-    )
-    parser.add_argument("bank", metavar="BANK", help="a bank, or the folder of a suite")
-    parser.add_argument("other", metavar="OTHER", nargs="?", help="another, to be compared with it")
-    parser.add_argument("--scores", metavar="LOGS_OR_TABLE", help="new full results")
-    parser.add_argument(
-        "--documents_of",
-        metavar="TASK",
-        help="load this task and compare its documents with the bank's",
-    )
-    parser.add_argument("--include_path", metavar="DIR", help="folder with further task files")
-    add_json(parser, "what was found")
-    parser.set_defaults(func=run)
+    what = "check a bank against documents or new full results, or compare it with another"
+    add_command(actions, "check", run, OPTIONS, what, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:

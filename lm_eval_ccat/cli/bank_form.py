@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from .parsing import add_json, prints_json, warn, write_json
+from .parsing import INCLUDE_PATH, JSON, Opt, Options, add_command, prints_json, warn, write_json
 from .reading import by_task, is_folder, scores_for
 
 EPILOG = """\
@@ -26,32 +26,22 @@ adaptive test tells more with as many items.
 CONFIDENCE = 0.95
 
 
+OPTIONS: Options = {
+    "BANK": "a bank or the folder of a suite; with --score a form's folder",
+    "--items N": Opt("items of each form", 40),
+    "--parallel K": Opt("number of forms, with no item in common", 1),
+    "--scores LOGS_OR_TABLE": "full results of many models (default: those that the bank keeps)",
+    **INCLUDE_PATH,
+    "-o --output DIR": "folder to write",
+    "--score LOGS": "estimate full scores from a form's logs",
+    **JSON,
+}
+
+
 def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``form``."""
-    parser = actions.add_parser(
-        "form", help="choose a fixed subset of items, or score the logs of one", epilog=EPILOG
-    )
-    parser.add_argument(
-        "bank", metavar="BANK", help="a bank or the folder of a suite; with --score a form's folder"
-    )
-    parser.add_argument("--items", type=int, default=40, metavar="N", help="items of each form")
-    parser.add_argument(
-        "--parallel",
-        type=int,
-        default=1,
-        metavar="K",
-        help="number of forms, with no item in common",
-    )
-    parser.add_argument(
-        "--scores",
-        metavar="LOGS_OR_TABLE",
-        help="full results of many models (default: those that the bank keeps)",
-    )
-    parser.add_argument("--include_path", metavar="DIR", help="folder with further task files")
-    parser.add_argument("-o", "--output", metavar="DIR", help="folder to write")
-    parser.add_argument("--score", metavar="LOGS", help="estimate full scores from a form's logs")
-    add_json(parser, "the doc_ids of each form, or the estimates,")
-    parser.set_defaults(func=run)
+    what = "choose a fixed subset of items, or score the logs of one"
+    add_command(actions, "form", run, OPTIONS, what, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from .parsing import add_exclude, names_of, warn
+from .parsing import EXCLUDE, REQUIRED, Opt, Options, add_command, names_of, warn
 from .reading import is_folder, leave_out, scores_for
 
 if TYPE_CHECKING:
@@ -27,39 +27,23 @@ changed or dropped, and learns the new ones.
 """
 
 
+OPTIONS: Options = {
+    "BANK": "a bank, or the folder of a suite",
+    "--scores LOGS_OR_TABLE": Opt("results of the new models, full or of adaptive runs", REQUIRED),
+    "--calibrated_on LOGS_OR_TABLE": "scores of its calibration (default: those it keeps)",
+    "-o --output BANK": Opt("where to write", REQUIRED),
+    "--retire IDS,": "doc_ids to remove, by commas; for a suite TASK=IDS, once per task",
+    "--new_version": "the scores are of a new version of the task: retire documents that "
+    "changed or are gone, and learn new ones",
+    **EXCLUDE,
+}
+
+
 def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``update``."""
-    parser = actions.add_parser(
-        "update", help="calibrate a bank again with further models", epilog=EPILOG
+    add_command(
+        actions, "update", run, OPTIONS, "calibrate a bank again with further models", EPILOG
     )
-    parser.add_argument("bank", metavar="BANK", help="a bank, or the folder of a suite")
-    parser.add_argument(
-        "--scores",
-        metavar="LOGS_OR_TABLE",
-        required=True,
-        help="results of the new models, full or of adaptive runs",
-    )
-    parser.add_argument(
-        "--calibrated_on",
-        metavar="LOGS_OR_TABLE",
-        help="the scores the bank was calibrated on (default: those that it keeps)",
-    )
-    parser.add_argument("-o", "--output", metavar="BANK", required=True, help="where to write")
-    parser.add_argument(
-        "--retire",
-        metavar="[TASK=]IDS",
-        action="append",
-        default=[],
-        help="doc_ids to remove, by commas; for a suite, once per task",
-    )
-    parser.add_argument(
-        "--new_version",
-        action="store_true",
-        help="the scores are of a new version of the task: retire documents that are gone or "
-        "changed, and learn new ones",
-    )
-    add_exclude(parser)
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from ..upkeep.renew import to_retire
 
     suite = SuiteBank.load(args.bank)
-    retired = to_retire(suite, args.retire)
+    retired = to_retire(suite, args.retire or [])
     tasks: dict[str, dict[str, ItemBank]] = {}
     for task, outcome, bank in suite.banks():
         name = f"{task} {outcome}" if is_folder(args.bank) else args.output

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .parsing import add_json, prints_json, warn, write_json
-from .reading import add_reading_arguments
+from .parsing import JSON, REQUIRED, Opt, Options, add_command, prints_json, warn, write_json
 
 if TYPE_CHECKING:
     from ..board import Board
@@ -33,98 +31,61 @@ error; 2 usage; 4 a model was left out
 LINK = "a page about each model, such as https://huggingface.co/{model}"
 
 
+_PLACE: Options = {"--link URL": Opt(LINK, "")}
+#: Action, what it does, its options beside the board's folder.
+ACTIONS: tuple[tuple[str, str, Options], ...] = (
+    ("init", "Begin a board, or give it new banks. Estimates made with unrelated banks are then "
+     "listed separately.", {
+        "--from PATH": Opt("full results (logs, a table, a folder of tables), which calibrate the "
+                           "banks and are the first rows; or banks (a suite's folder, one bank)",
+                           REQUIRED),
+        "--metric M": "metric; needed where the results hold several",
+        "--task T": "task; needed where the results hold several",
+        "--name TITLE": "title of the site",
+        "--weights HOW": "how tasks count in the average: equal (default) or documents",
+        "--max_items N": Opt("most items to ask a placed model (default: 100)", None, int),
+        "--exposure N": Opt("draw each item among the N most informative (default: 5)", None, int),
+        "--reserve N": Opt("leave one of N parts of the items unused, another one after every 20 "
+                           "placed models (default: 5; 0 uses all)", None, int),
+    }),
+    ("add", "Add models with full results.",
+     {"source=LOGS_OR_TABLE": "logs, a table, a folder of tables", **_PLACE, **JSON}),
+    ("place", "Place models by some of the items. A live run that was interrupted goes on when the "
+     "command is given again.", {
+        "source=CONFIG_RUN_OR_LOGS": "a YAML file of `rank` with `models:`; the directory of "
+        "a run made with the board's banks (DIR/suite); or logs of some of the documents",
+        "--name NAME": "the model's name on the board, if it is one model",
+        "--yes": "do not ask before money is spent",
+        **_PLACE,
+        **JSON,
+    }),
+    ("publish", "Write the site: a page, its JSON and CSV.",
+     {"-o --output SITE": "folder of the site (default: DIR/site)"}),
+    ("check", "Verify every row from its journal or scores, and the chain of the ledger. Rows that "
+     "another version computed differently are listed; rows that were changed are refused.", {
+        "--head HASH": Opt("what the ledger ended with when it was published (`ledger_head` in the "
+                           "site's board.json): rows up to there must stand", ""),
+        **JSON,
+    }),
+)  # fmt: skip
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``board`` to the command line."""
-    parser = subparsers.add_parser(
-        "board",
-        help="keep a public leaderboard that anybody can check",
-        description="Keep a public leaderboard that anybody can check.",
-        epilog=EPILOG,
-    )
+    what = "Keep a public leaderboard that anybody can check."
+    parser = subparsers.add_parser("board", help=what, description=what, epilog=EPILOG)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    init = _action(
-        actions, "init", _init,
-        "Begin a board, or give it new banks. Estimates made with unrelated banks are then "
-        "listed separately.",
-    )  # fmt: skip
-    init.add_argument(
-        "--from",
-        dest="source",
-        required=True,
-        metavar="PATH",
-        help="full results, which calibrate the banks and are the first rows (logs, a table, a "
-        "folder of tables), or banks (a suite's folder, one bank's file)",
-    )
-    add_reading_arguments(init)
-    init.add_argument("--method", default="default", help="of the calibration (default: default)")
-    init.add_argument("--name", help="title of the site")
-    init.add_argument(
-        "--weights", choices=("equal", "documents"),
-        help="how tasks count in the average (default: equal)",
-    )  # fmt: skip
-    for name, what in (
-        ("max_items", "maximum number of items to ask a placed model (default: 100)"),
-        ("exposure", "draw each item among this many most informative ones (default: 5)"),
-        ("reserve", (
-            "leave one of N parts of the items unused, another one after every 20 placed models "
-            "(default: 5; 0 uses all)"
-        )),
-    ):  # fmt: skip
-        init.add_argument(f"--{name}", type=int, metavar="N", help=what)
-    add = _action(actions, "add", _add, "Add models with full results.")
-    add.add_argument("source", metavar="LOGS_OR_TABLE", help="logs, a table, a folder of tables")
-    place = _action(
-        actions, "place", _place,
-        "Place models by some of the items. A live run that was interrupted goes on when the "
-        "command is given again.",
-    )  # fmt: skip
-    place.add_argument(
-        "source",
-        metavar="CONFIG_RUN_OR_LOGS",
-        help="a YAML file with `models:` as `rank` takes it; the directory of a run that was made "
-        "with the board's banks (DIR/suite); or logs of some of the documents",
-    )
-    place.add_argument("--name", help="the model's name on the board, if it is one model")
-    place.add_argument("--yes", action="store_true", help="do not ask before money is spent")
-    for action in (add, place):
-        action.add_argument("--link", default="", metavar="URL", help=LINK)
-    publish = _action(actions, "publish", _publish, "Write the site: a page, its JSON and CSV.")
-    publish.add_argument(
-        "-o", "--output", metavar="SITE", help="folder of the site (default: DIR/site)"
-    )
-    check = _action(
-        actions, "check", _check,
-        "Verify every row from its journal or scores, and the chain of the ledger. Rows that "
-        "another version computed differently are listed; rows that were changed are refused.",
-    )  # fmt: skip
-    check.add_argument(
-        "--head", default="", metavar="HASH",
-        help="what the ledger ended with when it was published (`ledger_head` in the site's "
-        "board.json): rows up to there must stand",
-    )  # fmt: skip
-    for action in (add, place, check):
-        add_json(action, "the rows" if action is not check else "what is said of each row")
-
-
-def _action(
-    actions: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    what: str,
-) -> argparse.ArgumentParser:
-    first = what.partition(".")[0]
-    action = actions.add_parser(name, help=first[0].lower() + first[1:], description=what)
-    action.add_argument("board", metavar="DIR", help="the board's folder")
-    action.set_defaults(func=run)
-    return action
+    for name, what, options in ACTIONS:
+        folder: Options = {"board=DIR": "the board's folder"}
+        add_command(actions, name, globals()[f"_{name}"], {**folder, **options}, what)
 
 
 def _init(args: argparse.Namespace) -> int:
     from ..board import init, standing
 
-    reading = ("task", "metric", "filter", "range", "lower_is_better", "method")
-    rules = ("name", "weights", "max_items", "exposure", "reserve")
-    board = init(args.board, args.source, **{n: getattr(args, n) for n in (*reading, *rules)})
+    names = ("task", "metric", "name", "weights", "max_items", "exposure", "reserve")
+    source = getattr(args, "from")
+    board = init(args.board, source, **{name: getattr(args, name) for name in names})
     print(f"{args.board}: a board of {', '.join(board.banks)}. {standing(board).headline}")
     return 0
 

@@ -6,8 +6,20 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from .parsing import add_exclude, add_executor, add_json, names_of, prints_json, warn, write_json
-from .reading import add_reading_arguments, by_task, leave_out, progress, read_scores
+from .parsing import (
+    EXCLUDE,
+    EXECUTOR,
+    JSON,
+    REQUIRED,
+    Opt,
+    Options,
+    add_command,
+    names_of,
+    prints_json,
+    warn,
+    write_json,
+)  # fmt: skip
+from .reading import READING, by_task, leave_out, progress, read_scores
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -19,6 +31,8 @@ example:
   lm-eval-ccat calibrate harness_logs/ --task my_task --metric bleu -o my_task.bank.json
   lm-eval-ccat calibrate scores.parquet --metric mqm --range 0,25 --lower_is_better -o mqm.bank.json
   lm-eval-ccat calibrate harness_logs/ --task mmlu --metric acc -o mmlu.banks
+  lm-eval-ccat calibrate hub:open-llm-leaderboard/A__x-details \\
+      hub:open-llm-leaderboard/B__y-details --metric '*' -o board.banks
   lm-eval-ccat calibrate two_runs/ --task en-uk --borrow other_pairs/ --metric chrf -o uk.bank.json
 
 Several tasks (a table with several, a group such as mmlu, a,b, or 'mmlu_*') make a suite: a folder
@@ -26,107 +40,55 @@ with a bank per task and metric.  Every command that takes a bank takes a suite.
 """
 
 
+OPTIONS: Options = {
+    "scores=LOGS_OR_TABLE*": "harness outputs (run with --log_samples), data sets on the hub "
+    "(hub:OWNER/NAME), or a .parquet or .csv table; may be left out with --borrow",
+    "--borrow BANK_OR_SCORES...": Opt(
+        "for a task that few or no models have run: borrow the items' parameters from at least "
+        "three tasks on the same documents (logs, tables, or banks made with --keep_scores)",
+        (),
+    ),
+    **READING,
+    "--method NAME": Opt(
+        "'default', 'paper' (exactly the paper) or another installed one", "default"
+    ),
+    "--scale_items": "scale each item's scores to [0, 1] over the calibration models first, as the "
+    "paper scales BioLaySumm; the bank keeps the ends",
+    **EXCLUDE,
+    "--merge_duplicates": "count models whose scores are all equal (one model under several names) "
+    "once",
+    "--hash_names": "write hashes in place of model names and paths into the bank",
+    "--keep_scores": "keep the scores in the bank; it grows, and reveals them",
+    "--no_replay": "skip the self-check, which replays the bank's own models",
+    **EXECUTOR,
+    **JSON,
+    "-o --output BANK": Opt("file to write; a folder for several tasks", REQUIRED),
+}
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``calibrate`` to the command line."""
-    parser = subparsers.add_parser(
-        "calibrate",
-        help="make an item bank from logs or a score table",
-        description="Calibrate an item bank on the scores of several models, and say whether it "
-        "can be trusted.",
-        epilog=EPILOG,
-    )
-    parser.add_argument(
-        "scores",
-        metavar="LOGS_OR_TABLE",
-        nargs="?",
-        help="a directory of harness outputs (run with --log_samples), or a .parquet or .csv "
-        "table; may be left out with --borrow",
-    )
-    add_borrow(parser)
-    add_reading_arguments(parser)
-    parser.add_argument(
-        "--method",
-        default="default",
-        help="default (recommended), paper (exactly the paper), or another installed method",
-    )
-    parser.add_argument(
-        "--rescale",
-        choices=("range", "none"),
-        help="for --method paper: `range` (default) rescales scores by the range of the "
-        "calibration scores, as the paper's experiments do; `none` does not",
-    )
-    parser.add_argument(
-        "--scale_items",
-        action="store_true",
-        help="scale each item's scores to [0, 1] over the calibration models first, as the paper "
-        "scales BioLaySumm; the bank keeps the ends",
-    )
-    add_exclude(parser)
-    parser.add_argument(
-        "--merge_duplicates",
-        action="store_true",
-        help="count models whose scores are all equal (one model under several names) once",
-    )
-    parser.add_argument(
-        "--hash_names",
-        action="store_true",
-        help="write hashes in place of model names and paths into the bank",
-    )
-    parser.add_argument(
-        "--keep_scores",
-        action="store_true",
-        help="keep the scores in the bank; it grows, and reveals them",
-    )
-    parser.add_argument(
-        "--no_replay",
-        action="store_true",
-        help="skip the self-check, which replays the bank's own models",
-    )
-    add_executor(
-        parser,
-        "the tasks of a suite are calibrated",
-        "here, one process per core",
-        "tasks (each node must find the logs under the same path)",
-    )
-    add_json(parser, "the report")
-    parser.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="BANK",
-        help="file to write; a folder for several tasks",
-    )
-    parser.set_defaults(func=run)
-
-
-def add_borrow(parser: argparse.ArgumentParser) -> None:
-    """Add ``--borrow``."""
-    parser.add_argument(
-        "--borrow",
-        nargs="+",
-        default=(),
-        metavar="BANK_OR_SCORES",
-        help="for a task that few or no models have run: borrow the items' parameters from at "
-        "least three tasks on the same documents (logs, tables, or banks made with --keep_scores)",
-    )
+    what = "Make an item bank from the scores of several models, and say whether to trust it."
+    add_command(subparsers, "calibrate", run, OPTIONS, what, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:
     """Calibrate, save, report."""
     from ..cluster import executing
+    from ..integrations.hub import logs_of
     from ..upkeep.tasks import names_one_task
 
-    if args.scores is None and not args.borrow:
+    if not (args.scores or args.borrow):
         raise UsageError("no scores: name logs or a table, or tasks to --borrow from")
-    with executing(args.executor, args.ray_address):
-        one = args.scores is None or names_one_task(args.scores, args.task)
+    with executing(args.executor), logs_of(args.scores) as place:
+        args.scores = None if place is None else str(place)
+        several = set(args.metric or "") & set("*?,")
+        one = place is None or (not several and names_one_task(args.scores, args.task))
         return _one(args) if one else _suite(args)
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
-    rescale = {} if args.rescale is None else {"rescale": args.rescale}
-    names = ("hash_names", "keep_scores", "scale_items")
-    return {name: getattr(args, name) for name in names} | rescale
+    return {name: getattr(args, name) for name in ("hash_names", "keep_scores", "scale_items")}
 
 
 def _one(args: argparse.Namespace) -> int:

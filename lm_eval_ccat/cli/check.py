@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..wording import plural
-from .parsing import add_json, prints_json, write_json
+from .parsing import INCLUDE_PATH, JSON, Options, add_command, prints_json, write_json
 
 if TYPE_CHECKING:
     from ..harness.check import TaskCheck
@@ -31,37 +31,26 @@ one named by --metric, if given), 3 some task has none, 2 no such task, 1 error.
 """
 
 
+OPTIONS: Options = {
+    "tasks=TASK...": "tasks, groups, tags or files; commas allowed",
+    **INCLUDE_PATH,
+    "--metadata JSON": "passed to tasks as the harness does",
+    "--metric M": "look at this metric only",
+    "--download": "fetch documents that are not on this machine",
+    "--probe": "try the metric on the first document's target; this may load models or ask a judge",
+    "--write_variants DIR": "write YAML files there by which the plain lm_eval command runs the "
+    "tasks adaptively",
+    **JSON,
+}
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``check`` to the command line."""
-    parser = subparsers.add_parser(
-        "check",
-        help="which metrics of a task can be used adaptively, before spending",
-        description="Say which metrics of a task can be used adaptively: their scale, direction, "
-        "and the key of the estimate. For the others, say why not and what to do.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    what = (
+        "Say which metrics of a task can be used adaptively: their scale, direction, and the key "
+        "of the estimate. For the others, say why not and what to do."
     )
-    parser.add_argument(
-        "tasks", nargs="+", metavar="TASK", help="tasks, groups, tags or files; commas allowed"
-    )
-    parser.add_argument("--include_path", metavar="DIR", help="folder with further task files")
-    parser.add_argument("--metadata", metavar="JSON", help="passed to tasks as the harness does")
-    parser.add_argument("--metric", metavar="M", help="look at this metric only")
-    parser.add_argument(
-        "--download", action="store_true", help="fetch documents that are not on this machine"
-    )
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="try the metric on the first document's target; this may load models or ask a judge",
-    )
-    parser.add_argument(
-        "--write_variants",
-        metavar="DIR",
-        help="write YAML files there by which the plain lm_eval command runs the tasks adaptively",
-    )
-    add_json(parser, "what was found")
-    parser.set_defaults(func=run)
+    add_command(subparsers, "check", run, OPTIONS, what, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:

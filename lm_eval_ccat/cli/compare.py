@@ -11,9 +11,9 @@ from ..errors import UsageError
 from ..files import replace_text
 from ..live.fields import Values
 from ..live.surfaces import add_flags, given_by_flags
-from .entries import add_models, models_of
-from .parsing import add_json, prints_json, warn, write_json
-from .reading import range_of
+from .entries import MODELS, models_of
+from .parsing import JSON, Opt, Options, add_command, add_options, prints_json, warn, write_json
+from .reading import READING
 
 if TYPE_CHECKING:
     from ..live.comparison import Compared, Comparison
@@ -24,73 +24,56 @@ examples:
   lm-eval-ccat compare logs/ --models base,candidate --by subject
   lm-eval-ccat compare logs/base --task gsm8k --model hf --model_args pretrained=new \\
       --margin 0.02 --max_items 500
-  lm-eval-ccat compare a.parquet b.parquet --markdown comment.md --html page.html
+  lm-eval-ccat compare logs/base candidate.yaml -o comment.md -o compare.xml
 
 Exit code 0: the candidate is not worse by more than the margin. 5: it is worse.
 3: not known. docs/howto/recipes.md has a workflow for CI.
 """
 
 
+_SIDE = "logs, a score table, an adaptive run, or a YAML file of `rank` with one model"
+OPTIONS: Options = {
+    "a=A?": f"the baseline: {_SIDE}",
+    "b=B?": "the candidate: the same",
+    "--models A,B": "which models, if the logs hold several",
+    "--filter F": "filter of the task (default: all in common)",
+    "--range LO,HI": READING["--range LO,HI"],
+    "--lower_is_better": READING["--lower_is_better"],
+    "--margin D": Opt("largest loss to accept, on the metric's own scale", 0.0),
+    "--question population|benchmark": "which question logs decide: about documents like these, or "
+    "about these documents; both answers are printed",
+    "--by FIELD": "also compare each group of documents",
+    "--cluster FIELD": "treat documents with equal values as one cluster",
+    "--items FILE": "table of these fields, by doc_id",
+    **JSON,
+    "-o --output FILE,": Opt(
+        "also write, by its ending, a comment for a pull request (.md), a test report (.xml) or a "
+        "page (.html); once per file",
+        [],
+    ),
+}
+_LIVE: Options = {**MODELS, "--run_dir DIR": "where the answers are kept"}
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``compare`` to the command line."""
-    parser = subparsers.add_parser(
-        "compare",
-        help="is one model better, worse, or not worse than another?",
-        description="Compare a candidate with a baseline on the documents that both have.",
-        epilog=EPILOG,
-    )
-    what = "harness logs, a score table, or what an adaptive run left"
-    parser.add_argument("a", metavar="A", nargs="?", help=f"the baseline: {what}")
-    parser.add_argument("b", metavar="B", nargs="?", help="the candidate: the same")
-    parser.add_argument("--models", metavar="A,B", help="which models, if the logs hold several")
-    parser.add_argument(
-        "--filter",
-        help="filter of the task (default: all in common)",
-    )
-    parser.add_argument(
-        "--range", type=range_of, metavar="LO,HI", help="scale of a metric that is not known"
-    )
-    parser.add_argument(
-        "--lower_is_better", action="store_true", default=None, help="a lower score is better"
-    )
-    parser.add_argument(
-        "--margin",
-        type=float,
-        default=0.0,
-        metavar="D",
-        help="largest loss to accept, on the metric's own scale (default: 0)",
-    )
-    parser.add_argument(
-        "--question",
-        choices=("population", "benchmark"),
-        default="population",
-        help="which question logs decide: about documents like these (default), or about these "
-        "documents; both answers are printed",
-    )
+    what = "Compare a candidate with a baseline on the documents that both have."
+    parser = add_command(subparsers, "compare", run, OPTIONS, what, EPILOG)
     add_flags(parser, "compare")
-    parser.add_argument("--by", metavar="FIELD", help="also compare each group of documents")
-    parser.add_argument(
-        "--cluster", metavar="FIELD", help="treat documents with equal values as one cluster"
-    )
-    parser.add_argument("--items", metavar="FILE", help="table of these fields, by doc_id")
-    add_json(parser, "the comparison")
-    parser.add_argument("--markdown", metavar="FILE", help="write a pull request's comment")
-    parser.add_argument("--junit", metavar="FILE", help="write a test report for CI")
-    parser.add_argument("--html", metavar="FILE", help="write a page")
-    live = parser.add_argument_group(
-        "live models", "are asked random documents of --task until the answer is known"
-    )
-    add_models(live)
-    live.add_argument("--run_dir", metavar="DIR", help="where the answers are kept")
-    parser.set_defaults(func=run)
+    about = "are asked random documents of --task until the answer is known"
+    add_options(parser.add_argument_group("live models", about), _LIVE)
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
     from ..live.comparison import compare
 
+    outputs = [Path(name) for name in args.output]
+    for path in outputs:
+        if path.suffix not in _FORMATS:
+            raise UsageError(f"--output {path}: the ending must be one of {', '.join(_FORMATS)}")
     flags = given_by_flags(args, "compare")
-    a, b = _sides(args)
+    a, b = _sides(args, flags)
     tasks = flags.pop("tasks", None) or [None]
     if len(tasks) > 1:
         raise UsageError("compare takes one --task")
@@ -109,12 +92,11 @@ def run(args: argparse.Namespace) -> int:
         items=args.items,
         range=args.range,
         lower_is_better=args.lower_is_better,
-        **_live(args, flags),
+        **_live(args, flags, any(isinstance(side, dict) for side in (a, b))),
     )
     write_json(args.json, found.to_dict())
-    for target, text in ((args.markdown, markdown), (args.junit, junit), (args.html, _page)):
-        if target:
-            _write(Path(target), text(found))
+    for path in outputs:
+        _write(path, _FORMATS[path.suffix](found))
     if not prints_json(args.json):
         for line in report(found):
             print(line)
@@ -131,9 +113,14 @@ def _named(args: argparse.Namespace) -> tuple[str | None, str | None]:
     return names[0] or None, names[1] or None
 
 
-def _sides(args: argparse.Namespace) -> list[Any]:
-    """Baseline and candidate: what is stored, then what is live."""
-    sides = [*(side for side in (args.a, args.b) if side is not None), *models_of(args)]
+def _sides(args: argparse.Namespace, settings: Values) -> list[Any]:
+    """Baseline and candidate: what is stored, then what is live; `settings` gets a file's."""
+    sides: list[Any] = []
+    for side in (args.a, args.b):
+        if side is not None:
+            live = side.endswith((".yaml", ".yml"))
+            sides.append(_of_file(Path(side), settings) if live else side)
+    sides += models_of(args)
     if len(sides) == 1 and all(_named(args)):
         sides *= 2
     if len(sides) != 2:
@@ -144,11 +131,30 @@ def _sides(args: argparse.Namespace) -> list[Any]:
     return sides
 
 
-def _live(args: argparse.Namespace, settings: Values) -> Values:
+def _of_file(file: Path, settings: Values) -> Values:
+    """The one model of a YAML file; what else stands there counts where no flag says otherwise."""
+    from ..live.spec import Spec, content_of
+
+    spec = Spec.read(file, warn=warn).require_ranking()
+    content = content_of(file)
+    if len(content["models"]) != 1:
+        raise UsageError(f"{file}: a side of a comparison is one model; leave one under `models:`")
+    [model] = content["models"]
+    known = {"tasks": list(spec.tasks), "metrics": spec.metrics, "confidence": spec.confidence}
+    for key in ("task", "tasks", "models", "metric", "metrics", "confidence", "harness"):
+        content.pop(key, None)
+    harness = {**spec.harness, **settings.pop("harness", {})}
+    for key, value in {**known, **content, "harness": harness}.items():
+        if value:
+            settings.setdefault(key, value)
+    return dict(model)
+
+
+def _live(args: argparse.Namespace, settings: Values, live: bool) -> Values:
     """What only live models need."""
-    if not args.model:
+    if not live:
         if args.run_dir or settings:
-            raise UsageError("--include_path, --budget_items and the like are for live models")
+            raise UsageError("--include_path, --max_items and the like are for live models")
         return {}
     from .live import Display
 
@@ -225,6 +231,10 @@ def junit(found: Comparison) -> str:
             "</testsuite>\n",
         ]
     )
+
+
+#: What is written by the ending of a file.
+_FORMATS = {".md": markdown, ".xml": junit, ".html": _page}
 
 
 def _cases(found: Comparison, one: Compared) -> list[str]:

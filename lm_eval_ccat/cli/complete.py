@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .parsing import add_json, prints_json, write_json
+from .parsing import JSON, Opt, Options, add_command, prints_json, write_json
 
 EPILOG = """\
 example:
@@ -18,34 +18,21 @@ lm_eval gives for the same answers. If interrupted, run the command again to con
 """
 
 
+OPTIONS: Options = {
+    "RUN_DIR": "run directory of `rank`, or output folder of `run --adaptive --log_samples`",
+    "--name NAME,": "model to complete (default: all)",
+    "--config FILE": "the run's YAML file, if it holds credentials",
+    "--include_path DIR,": Opt(
+        "folder of task configurations, for an output folder of `run --adaptive`", []
+    ),
+    **JSON,
+}
+
+
 def add_parser(subparsers: Any) -> None:
     """Add ``complete`` to the command line."""
-    parser = subparsers.add_parser(
-        "complete",
-        help="top an adaptive run up to the full benchmark",
-        description="Ask a ranking's models the remaining documents; score all as lm_eval does.",
-        epilog=EPILOG,
-    )
-    parser.add_argument(
-        "run_dir",
-        metavar="RUN_DIR",
-        help="run directory of `rank`, or output folder of `run --adaptive --log_samples`",
-    )
-    parser.add_argument(
-        "--name", action="append", metavar="NAME", help="model to complete (default: all)"
-    )
-    parser.add_argument(
-        "--config", metavar="FILE", help="the run's YAML file, if it holds credentials"
-    )
-    parser.add_argument(
-        "--include_path",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="folder of task configurations, for an output folder of `run --adaptive`",
-    )
-    add_json(parser)
-    parser.set_defaults(func=run)
+    what = "Ask a ranking's models the remaining documents; score all as lm_eval does."
+    add_command(subparsers, "complete", run, OPTIONS, what, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from ..content import RankingContent
 from ..errors import RunError, UsageError
 from ..files import replace_text
+from .parsing import Opt, Options, add_command
 
 #: Below this the calibration has too few items to tell the demo's systems apart.
 LEAST, MOST = 100, 5000
@@ -39,25 +40,16 @@ What was written here can serve as an example:
 """
 
 
+OPTIONS: Options = {
+    "--dir DIR": Opt("where to write", "ccat_demo"),
+    "--documents N": Opt(f"documents, {LEAST} to {MOST}; fewer decide fewer pairs", 800),
+}
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``demo`` to the command line."""
-    parser = subparsers.add_parser(
-        "demo",
-        help="rank real systems on real documents, no network needed",
-        description="Calibrate on some systems, rank others adaptively, compare with the truth.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--dir", default="ccat_demo", help="where to write (default: ccat_demo)")
-    parser.add_argument(
-        "--documents",
-        type=int,
-        default=800,
-        metavar="N",
-        help=f"documents, {LEAST} to 5000 (default: 800); fewer decide fewer pairs",
-    )
-    parser.add_argument("--quiet", action="store_true", help="plain log lines, no live table")
-    parser.set_defaults(func=run)
+    what = "Calibrate on some systems, rank others adaptively, compare with the truth."
+    add_command(subparsers, "demo", run, OPTIONS, what, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -89,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
     from ..demo.evaluate import evaluate_in_full
 
-    display = Display(args.quiet, yes=True)  # its dollars are play money
+    display = Display(yes=True)  # its dollars are play money
     logs = folder / "logs"
     _say(f"Full runs of {len(CALIBRATING)} known systems, to calibrate on:")
     with quiet_harness(None, display.warn), contextlib.redirect_stdout(io.StringIO()):

@@ -7,9 +7,9 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
 from ..errors import UsageError
 from ..files import replace_text
@@ -66,15 +66,100 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
-def add_json(parser: argparse.ArgumentParser, what: str = "the result") -> None:
-    """Add ``--json [FILE]``, which means the same in every command."""
-    parser.add_argument(
-        "--json",
-        nargs="?",
-        const=STANDARD_OUTPUT,
-        metavar="FILE",
-        help=f"write {what} as JSON to FILE, or to standard output in place of text",
+#: As a default: the option has to be there.
+REQUIRED = object()
+
+
+class Opt(NamedTuple):
+    """An option: its help, its default, what reads the text, and its value if it is given bare."""
+
+    help: str
+    default: Any = None
+    read: Callable[[str], Any] | None = None
+    bare: Any = STANDARD_OUTPUT
+
+
+#: Options of a command, as `add_options` reads them, with their help or more.
+Options = Mapping[str, str | Opt]
+
+JSON: Options = {"--json [FILE]": "write JSON to FILE, or to standard output in place of text"}
+EXCLUDE: Options = {"--exclude A,B": Opt("models to leave out", "")}
+INCLUDE_PATH: Options = {"--include_path DIR": "folder with further task files"}
+EXECUTOR: Options = {
+    "--executor PLACE": Opt(
+        "'local', 'ray' (a Ray cluster on this machine) or 'ray:ADDRESS' (another)", "local"
     )
+}
+
+
+def add_command(
+    subparsers: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    options: Options,
+    description: str,
+    epilog: str = "",
+) -> CommandParser:
+    """Add a command, or an action of one, with a table of its options."""
+    about = {"help": description.partition(". ")[0].rstrip("."), "description": description}
+    parser = cast(CommandParser, subparsers.add_parser(name, **about, epilog=epilog))
+    add_options(parser, options)
+    parser.set_defaults(func=run)
+    return parser
+
+
+def add_options(parser: Any, options: Options) -> None:
+    """Add a table of options to a parser or a group.
+
+    Parameters
+    ----------
+    parser : argparse parser or group
+    options : mapping of str to str or Opt
+        ``"-o --output FILE"`` takes a value, ``"--yes"`` none, ``"--json [FILE]"`` may;
+        ``"--logs DIR..."`` takes several values, ``"--name NAME,"`` is given several times,
+        ``"--kind a|b"`` takes one of these, by default the first.  Without a dash it is an
+        argument: ``"RUN"``, ``"a=BASELINE?"`` (called ``a``; may be left out), ``"PATH..."``,
+        ``"LOGS*"`` (any number).
+
+    Examples
+    --------
+    >>> parser = CommandParser(prog="p")
+    >>> add_options(parser, {"RUN": "a run", "--kind near|far": "which", "--n N": Opt("many", 3)})
+    >>> parser.parse_args(["x", "--n", "4"])
+    Namespace(run='x', kind='near', n=4)
+    """
+    for key, row in options.items():
+        one = Opt(row) if isinstance(row, str) else row
+        *flags, last = key.split()
+        if last.startswith("-"):
+            off = False if isinstance(row, str) else one.default
+            parser.add_argument(*flags, last, action="store_true", default=off, help=one.help)
+            continue
+        name, shown = ("", last) if flags or "=" not in last else last.split("=", 1)
+        plain = shown.strip("[]").rstrip(".*?,")
+        choices = plain.split("|")
+        default = one.default if len(choices) == 1 else choices[0]
+        about: dict[str, Any] = {"help": one.help}
+        if len(choices) > 1:
+            about["choices"] = choices
+        else:
+            about["metavar"] = plain
+        if shown[0] == "[":
+            about |= {"nargs": "?", "const": one.bare}
+        elif shown.endswith("..."):
+            about["nargs"] = "+"
+        elif shown[-1] in "*?":
+            about["nargs"] = shown[-1]
+        elif shown[-1] == ",":
+            about["action"] = "append"
+        if one.read or isinstance(default, int | float):
+            about["type"] = one.read or type(default)
+        if default is REQUIRED:
+            about["required"] = True
+        elif default is not None:
+            about["default"] = default
+            about["help"] += f" (default: {default})" if default not in ("", (), []) else ""
+        parser.add_argument(*(flags or [(name or plain).lower()]), **about)
 
 
 def prints_json(target: str | None) -> bool:
@@ -112,41 +197,15 @@ def write_json(target: str | None, content: Any, out: TextIO | None = None) -> N
         raise UsageError(f"{target}: cannot be written ({error.strerror or error})") from error
 
 
-def add_executor(parser: argparse.ArgumentParser, what: str, near: str, far: str) -> None:
-    """Add ``--executor`` and ``--ray_address``: `what` runs `near` or `far`."""
-    parser.add_argument(
-        "--executor",
-        choices=("local", "ray"),
-        default="local",
-        help=f"where {what}: {near}, or as {far} of a Ray cluster",
-    )
-    parser.add_argument(
-        "--ray_address", metavar="ADDRESS", help="an existing Ray cluster (default: a local one)"
-    )
-
-
-def add_watch(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--watch [SECONDS]``."""
-
-    def seconds(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if not 1.0 <= value <= 86_400.0:
-            raise argparse.ArgumentTypeError(f"SECONDS is a number from 1 to 86400, not {text!r}")
-        return value
-
-    parser.add_argument(
-        "--watch", nargs="?", const=10.0, type=seconds, metavar="SECONDS", help=what
-    )
-
-
-def add_exclude(
-    parser: argparse.ArgumentParser, what: str = "models to leave out, by commas"
-) -> None:
-    """Add ``--exclude A,B``, which is written the same in every command that reads scores."""
-    parser.add_argument("--exclude", default="", metavar="A,B", help=what)
+def seconds(text: str) -> float:
+    """Read the SECONDS of ``--watch``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1.0 <= value <= 86_400.0:
+        raise argparse.ArgumentTypeError(f"SECONDS is a number from 1 to 86400, not {text!r}")
+    return value
 
 
 def names_of(text: str | None) -> list[str]:

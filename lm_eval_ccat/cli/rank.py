@@ -13,8 +13,18 @@ from ..errors import CcatError, UsageError
 from ..files import safe_name
 from ..live.surfaces import add_flags, given_by_flags
 from ..visible import visible_line
-from .entries import add_models, models_of
-from .parsing import add_executor, add_json, add_watch, prints_json, write_json
+from .entries import MODELS, models_of
+from .parsing import (
+    EXECUTOR,
+    JSON,
+    Opt,
+    Options,
+    add_command,
+    add_options,
+    prints_json,
+    seconds,
+    write_json,
+)  # fmt: skip
 from .removed import refuse_removed_keys
 
 EPILOG = """\
@@ -51,61 +61,46 @@ exit codes: 0 every pair decided, 3 ties left, 4 partial (a model failed, or int
 """
 
 
+OPTIONS: Options = {
+    "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to look into (default: this one)",
+    "--run_dir DIR": "run directory (default: the configuration's name + .run)",
+    "--init [FILE]": Opt(
+        "write a commented configuration (default: models.yaml) from the flags given or from "
+        "questions, and end",
+        None,
+        None,
+        "models.yaml",
+    ),
+    "--resume": "continue an unfinished run",
+    "--retry [MODEL]": Opt(
+        "with --resume: retry models that were set aside, all or the one named", None, None, True
+    ),
+    "--dry_run": "print expected items, cost and time, and end",
+    "--probe": "with --dry_run: also ask each model one document; exit code 1 where one cannot",
+    "--yes": "skip the confirmation of a run without a limit",
+    **EXECUTOR,
+    **JSON,
+    "--watch [SECONDS]": Opt(
+        "write an HTML page, report.html in the run directory, every SECONDS (10) during the run",
+        None,
+        seconds,
+        10.0,
+    ),
+}
+_MODELS: Options = {
+    **MODELS,
+    "--name NAME,": "its name in results; once per model",
+    "--price PART=X,": "what it costs: input=0.4,output=1.6 ($ per million tokens), item=0.01, "
+    "hour=2.5; once per model, or once for all",
+}
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``rank`` to the command line."""
-    parser = subparsers.add_parser(
-        "rank",
-        help="rank several models on one task with few items",
-        description="Rank several models on one task, stopping as soon as the order is clear.",
-        epilog=EPILOG,
-    )
-    parser.add_argument(
-        "config",
-        metavar="CONFIG_OR_RUN_DIR",
-        nargs="?",
-        help="a YAML file, or a run directory to look into (default: the one that you are in)",
-    )
-    add_models(parser.add_argument_group("instead of models: in a YAML file"))
+    what = "Rank several models on one task, stopping as soon as the order is clear."
+    parser = add_command(subparsers, "rank", run, OPTIONS, what, EPILOG)
+    add_options(parser.add_argument_group("instead of models: in a YAML file"), _MODELS)
     add_flags(parser.add_argument_group("options of the run, in place of the file's"), "rank")
-    parser.add_argument(
-        "--run_dir", help="run directory (default: the configuration's name + .run)"
-    )
-    parser.add_argument(
-        "--init",
-        nargs="?",
-        const="models.yaml",
-        metavar="FILE",
-        help="write a commented configuration (default: models.yaml) from the flags given, or from "
-        "a few questions, and end",
-    )
-    parser.add_argument("--resume", action="store_true", help="continue an unfinished run")
-    parser.add_argument(
-        "--retry",
-        nargs="?",
-        const=True,
-        default=False,
-        metavar="MODEL",
-        help="with --resume: retry models that were set aside, all or the one named",
-    )
-    parser.add_argument(
-        "--dry_run", action="store_true", help="print expected items, cost and time, and end"
-    )
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="with --dry_run: also ask each model one document; exit code 1 where one cannot",
-    )
-    parser.add_argument(
-        "--yes", action="store_true", help="skip the confirmation of a run without a limit"
-    )
-    add_executor(parser, "the models run", "in this process", "actors")
-    add_json(parser)
-    parser.add_argument(
-        "--report", action="store_true", help="write an HTML page, report.html in the run directory"
-    )
-    add_watch(parser, "write that page every SECONDS (default: 10) while the ranking runs")
-    parser.add_argument("--quiet", action="store_true", help="plain log lines, no live table")
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -134,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
         result = state(path)
         show(result, args.json, sys.stdout)
         return result.exit_code
-    display = Display(args.quiet, args.json, args.yes)
+    display = Display(json=args.json, yes=args.yes)
     if written:
         if not models:
             raise UsageError("--task needs the models: --model TYPE --model_args A=B, once each")
@@ -164,12 +159,11 @@ def run(args: argparse.Namespace) -> int:
             config,
             run_dir=folder,
             resume=args.resume,
-            retry=args.retry,
+            retry=args.retry or False,
             executor=args.executor,
-            ray_address=args.ray_address,
             observer=display,
         )
-    if args.report or args.watch:
+    if args.watch:
         _report(folder)
     return result.exit_code
 

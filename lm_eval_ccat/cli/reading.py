@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from .parsing import Opt, Options
 from .streams import to_draw
 
 if TYPE_CHECKING:
@@ -28,26 +29,16 @@ def range_of(text: str) -> tuple[float, float]:
     return low, high
 
 
-def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--metric``, ``--task``, ``--filter``, ``--range`` and ``--lower_is_better``."""
-    parser.add_argument("--metric", help="metric; needed where the scores hold several")
-    parser.add_argument("--task", help="task; needed where the logs hold several")
-    parser.add_argument("--filter", help="filter of the task; needed where it has several")
-    parser.add_argument(
-        "--range",
-        type=range_of,
-        metavar="LO,HI",
-        help="lowest and highest possible score, for a metric whose scale is not known",
-    )
-    parser.add_argument(
-        "--lower_is_better",
-        action="store_true",
-        default=None,
-        help="a lower score is better (default: what is known of the metric)",
-    )
-
-
-_READING = ("metric", "task", "filter", "range", "lower_is_better")
+#: How scores are read, in every command that reads logs or a table.
+READING: Options = {
+    "--metric M": "metric; needed where the scores hold several",
+    "--task T": "task; needed where the logs hold several",
+    "--filter F": "filter of the task; needed where it has several",
+    "--range LO,HI": Opt(
+        "lowest and highest possible score, for a metric whose scale is not known", None, range_of
+    ),
+    "--lower_is_better": Opt("a lower score is better (default: what is known of the metric)"),
+}
 
 
 def read_scores(path: str, args: argparse.Namespace, partial: bool = False) -> ScoreTable:
@@ -56,7 +47,8 @@ def read_scores(path: str, args: argparse.Namespace, partial: bool = False) -> S
 
     if not Path(path).exists():
         raise UsageError(f"{path}: no such file or directory of scores")
-    reading = {name: getattr(args, name) for name in _READING}
+    names = (key.split()[0].lstrip("-") for key in READING)
+    reading = {name: getattr(args, name) for name in names}
     with progress("reading logs", "MB", 1e-6) as show:
         return ScoreTable.read(path, **reading, partial=partial, on_progress=show)
 

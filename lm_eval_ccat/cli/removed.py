@@ -13,43 +13,77 @@ from ..errors import UsageError
 #: and its successor.
 REMOVED: dict[str, str] = {
     "audit": "verify RUN --full LOGS",
+    "bank build": "calibrate LOGS... --task '*' --metric '*' -o FOLDER",
     "bank card": "bank push, which prints the page before it asks",
     "bank diff": "bank check OLD NEW",
     "bank show --count": "board, whose ledger records every test",
     "bank simulate": "simulate",
+    "calibrate --ray_address": "--executor ray:ADDRESS",
+    "calibrate --rescale": "calibrate(..., 'paper', rescale=) in Python",
     "check --lower_is_better": "metadata: ccat_scales: in the task's YAML file",
     "check --range": "metadata: ccat_scales: in the task's YAML file",
+    "compare --html": "compare -o FILE.html",
+    "compare --junit": "compare -o FILE.xml",
+    "compare --markdown": "compare -o FILE.md",
     "completion": "lm-eval-ccat --completion SHELL",
     "demo --method": "calibrate --method",
+    "demo --quiet": "demo",
     "experiments": "python benchmarks/paper/run, in the source distribution",
     "journal": "verify RUN, with --repair to keep what is sound",
     "key lease": "rank CONFIG --executor ray",
     "ls": "lm_eval ls",
     "rank --ahead": "ahead: in the YAML file",
     "rank --fail_on_empty": "fail_on_empty: in the YAML file",
+    "rank --familywise": "familywise: in the YAML file",
+    "rank --leaderboard": "leaderboard: in the YAML file",
     "rank --looks": "looks: in the YAML file",
     "rank --order": "order: in the YAML file",
     "rank --prepare": "rank CONFIG --executor ray",
+    "rank --quiet": "rank, whose lines are plain in a file or a pipe",
+    "rank --ray_address": "--executor ray:ADDRESS",
+    "rank --report": "report RUN_DIR",
+    "rank --system_instruction": "harness: {system_instruction: ...} in the YAML file",
+    "rank --weights": "weights: in the YAML file",
     "run --ahead": "rank, with ahead: in the YAML file",
+    "run --audit": "adaptive_evaluate(..., audit=) in Python",
     "run --known_sampled": "run --question population",
     "run --leaderboard_out": "board init and board place, which keep a table and its page",
     "run --looks": "rank, with looks: in the YAML file",
+    "run --min_difference": "adaptive_evaluate(..., min_difference=) in Python",
     "run --name": "rank CONFIG --executor ray",
     "run --order": "rank, with order: in the YAML file",
+    "run --prior": "rank --prior",
     "run --ranking": "rank CONFIG --executor ray",
+    "run --save_bank": "rank --save_bank",
     "scale": "calibrate --scale_items, which keeps the ends in the bank",
+    "score --gpus": "the variable CCAT_COMET_GPUS",
     "score-form": "bank form FORM --score LOGS",
     "setup": "score comet --setup",
     "simulate --batch": "python benchmarks/order.py, in the source distribution",
+    "simulate --calibration_models": "simulate(..., calibration_models=) in Python",
     "simulate --familywise": "Method(..., rank={'familywise': True}) of simulate in Python",
     "simulate --holdouts": "simulate(..., holdouts=) in Python",
     "simulate --item_scaling": "simulate(..., item_scaling=True) in Python",
+    "simulate --levels": "simulate(..., levels=) in Python",
+    "simulate --processes": "simulate(..., processes=) in Python",
+    "simulate --ray_address": "--executor ray:ADDRESS",
     "simulate --wanted_tau": "the sweep of simulate --json",
+    "simulate --weights": "simulate(..., weights=) in Python",
     "validate": "lm_eval validate",
     **{
         f"bank {action} --{flag}": f"bank {action}, which reads scores as the bank states"
         for action in ("check", "form", "update")
         for flag in ("filter", "lower_is_better", "metric", "range", "task")
+    },
+    **{
+        f"board init --{flag}": "calibrate, and board init --from its banks"
+        for flag in ("filter", "lower_is_better", "method", "range")
+    },
+    **{
+        f"compare --{flag}": "compare LOGS CANDIDATE.yaml, a file as rank takes it"
+        for flag in (
+            *("batch_size", "device", "gen_kwargs", "name", "price", "seed", "system_instruction"),
+        )
     },
     **{f"compare --budget_{unit}": "compare --max_items" for unit in ("items", "seconds", "usd")},
     **{

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .parsing import add_watch
+from .parsing import Opt, Options, add_command, seconds
 
 EPILOG = """\
 examples:
@@ -17,42 +17,27 @@ examples:
 """
 
 
+OPTIONS: Options = {
+    "paths=PATH...": "a run directory of `rank`; with --plots also files of simulate, a bank or "
+    "a suite",
+    "-o --output HTML": "the page (default: RUN_DIR/report.html)",
+    "--documents N": Opt(
+        "show at most N documents, those that weighed most in the decisions (default: all)",
+        None,
+        int,
+    ),
+    "--plots DIR": "write the charts into DIR as well",
+    "--formats LIST": Opt("formats of the charts; png and pdf need the extra `plot`", "svg"),
+    "--watch [SECONDS]": Opt(
+        "write the page every SECONDS (10) until the run is finished", None, seconds, 10.0
+    ),
+}
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``report`` to the command line."""
-    parser = subparsers.add_parser(
-        "report",
-        help="make an HTML page of a finished or running ranking, or plots",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "paths",
-        metavar="PATH",
-        nargs="+",
-        help="a run directory of `rank`; with --plots also files of `simulate --json`, a bank, "
-        "or the folder of a suite",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="HTML",
-        help="the page (default: RUN_DIR/report.html)",
-    )
-    parser.add_argument(
-        "--documents",
-        metavar="N",
-        type=int,
-        help="show at most N documents, those that weighed most in the decisions (default: all)",
-    )
-    parser.add_argument("--plots", metavar="DIR", help="write the charts into DIR as well")
-    parser.add_argument(
-        "--formats",
-        metavar="LIST",
-        default="svg",
-        help="formats of the charts (default: svg; png and pdf need the extra `plot`)",
-    )
-    add_watch(parser, "write the page every SECONDS (default: 10) until the run is finished")
-    parser.set_defaults(func=run)
+    what = "Make an HTML page of a finished or running ranking, or charts."
+    add_command(subparsers, "report", run, OPTIONS, what, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ..errors import UsageError
-from .parsing import warn
+from .parsing import Opt, Options, add_command, warn
 
 EPILOG = """\
 examples:
@@ -21,50 +21,36 @@ examples:
   # use the table like any other
   lm-eval-ccat calibrate comet.parquet --metric comet -o flores.comet.bank.json
 """
-_OPTIONS = ("task", "filter", "source_field", "judge", "model", "python", "batch_size", "gpus")
+_OPTIONS = ("task", "filter", "source_field", "judge", "model", "python", "batch_size")
+
+
+OPTIONS: Options = {
+    "METRIC": "comet, judge, bertscore, rouge1, rouge2, rougeL, rougeLsum, bleu, chrf, chrf++ or "
+    "ter; with one of sacrebleu's tokenizers as bleu@zh",
+    "LOGS?": "harness logs: a folder or a file",
+    "-o --output TABLE": "score table to write, .parquet or .csv",
+    "--task T": "needed where the logs hold several",
+    "--filter F": "needed where the task has several",
+    "--source_field FIELD": "comet: the documents' field with the source text, such as "
+    "translation.de (default: source_text, source or src)",
+    "--setup [DIR]": Opt(
+        "comet: make its environment, in DIR or the user's cache, and stop there", None, None, ""
+    ),
+    "--python FILE": "comet: Python of the environment that has unbabel-comet; with --setup, the "
+    "Python (3.10 to 3.12) to make it with",
+    "--model NAME": "comet: model name or checkpoint",
+    "--batch_size N": Opt("comet: pairs per batch", 16),
+    "--judge FILE": "judge: its YAML file",
+}
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``score`` to the command line."""
-    parser = subparsers.add_parser(
-        "score",
-        help="score harness logs by a further metric (COMET, a judge, BERTScore, bleu@zh ...)",
-        description="Scores the answers in harness logs (run with --log_samples) by a metric that "
-        "the task did not have, and writes a score table.",
-        epilog=EPILOG,
+    what = (
+        "Score the answers in harness logs (run with --log_samples) by a metric that the task did "
+        "not have, and write a score table."
     )
-    parser.add_argument(
-        "metric",
-        help="comet, judge, bertscore, rouge1, rouge2, rougeL, rougeLsum, bleu, chrf, chrf++ or "
-        "ter; with one of sacrebleu's tokenizers as bleu@zh",
-    )
-    parser.add_argument("logs", metavar="LOGS", nargs="?", help="harness logs: a folder or a file")
-    parser.add_argument("-o", "--output", help="score table to write, .parquet or .csv")
-    parser.add_argument("--task", help="needed where the logs hold several")
-    parser.add_argument("--filter", help="needed where the task has several")
-    parser.add_argument(
-        "--source_field",
-        metavar="FIELD",
-        help="comet: the documents' field with the source text, such as translation.de (default "
-        "source_text, source or src)",
-    )
-    parser.add_argument(
-        "--setup",
-        nargs="?",
-        const="",
-        metavar="DIR",
-        help="comet: make its environment, in DIR or the user's cache, and stop there",
-    )
-    parser.add_argument(
-        "--python",
-        help="comet: Python of the environment that has unbabel-comet; with --setup, the Python "
-        "(3.10 to 3.12) to make it with",
-    )
-    parser.add_argument("--model", help="comet: model name or checkpoint")
-    parser.add_argument("--batch_size", type=int, default=16, help="comet: pairs per batch")
-    parser.add_argument("--gpus", type=int, default=0, help="comet: graphics cards to use")
-    parser.add_argument("--judge", metavar="FILE", help="judge: its YAML file")
-    parser.set_defaults(func=run)
+    add_command(subparsers, "score", run, OPTIONS, what, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from .parsing import add_exclude, add_executor, add_json, names_of, prints_json, warn, write_json
-from .reading import add_reading_arguments, progress, read_scores
+from .parsing import (
+    EXCLUDE,
+    EXECUTOR,
+    JSON,
+    REQUIRED,
+    Opt,
+    Options,
+    add_command,
+    names_of,
+    prints_json,
+    warn,
+    write_json,
+)  # fmt: skip
+from .reading import READING, progress, read_scores
 
 if TYPE_CHECKING:
     from ..scores import ScoreTable
@@ -57,81 +68,43 @@ def _item_count(text: str) -> float | None:
     return number
 
 
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",") if part]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers") from None
-
-
-#: Keyword arguments of `simulate`: name, reader, default, what stands for the value, help.
-_OPTIONS: tuple[tuple[str, Callable[[str], Any], Any, str, str], ...] = (
-    ("holdout", int, 4, "N", "models per fold"),
-    ("folds", int, 20, "N", "hold-out sets"),
-    ("seeds", int, 1, "N", "runs per fold"),
-    ("items_per_model", _item_count, 20.0, "N", "budget in items per model, or 'none' to let the "
-     "ranker stop by itself"),
-    ("confidence", float, 0.95, "C", "two-sided"),
-    ("prices", str, None, "FILE", 'JSON {"model": price of one unit}'),
-    ("levels", _numbers, None, "N,N", (
-        "further budgets for the advice, in items per model (default: half, 2 and 4 times; with "
-        "--spend fixed 10,20,50,100,200)"
-    )),
-    ("calibration_models", int, None, "N", "calibrate on a seeded draw of N of the other models"),
-    ("weights", str, "documents", "W", (
-        "of several tasks: documents, equal, or a weight each: a=2,b=1"
-    )),
-    ("seed", int, 0, "N", "of the partitions"),
-    ("processes", int, None, "N", "folds at once (default: one per core)"),
-)  # fmt: skip
+OPTIONS: Options = {
+    "--scores PATH": Opt(
+        "a score table (.parquet, .csv) or a directory of harness outputs", REQUIRED
+    ),
+    **READING,
+    "--items FILE": "table of items, with a column doc_id (and task)",
+    "--units_column C": "its column of item sizes",
+    "--methods A,B": "by commas (default: default,paper,random,common,limit,static,fixed)",
+    "--holdout N": Opt("models per fold", 4),
+    "--folds N": Opt("hold-out sets", 20),
+    "--seeds N": Opt("runs per fold", 1),
+    "--items_per_model N": Opt(
+        "budget in items per model, or 'none' to let the ranker stop by itself", 20.0, _item_count
+    ),
+    "--confidence C": Opt("two-sided", 0.95),
+    "--prices FILE": 'JSON {"model": price of one unit}',
+    "--seed N": Opt("of the partitions", 0),
+    "--spend budget|fixed": "'fixed': every method asks the same number of items per model, at "
+    "equal prices, with one look and no early stop",
+    "--kind random|frontier|family": "hold out any models, the best third (calibrating below it), "
+    "or whole families",
+    **EXCLUDE,
+    **EXECUTOR,
+    **JSON,
+}
+#: Of these, what `simulate` takes under the same name.
+_TAKEN = ("units_column", "holdout", "folds", "seeds", "items_per_model", "confidence", "prices",
+          "seed", "spend", "kind")  # fmt: skip
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add ``simulate`` to the command line."""
-    parser = subparsers.add_parser(
-        "simulate",
-        help="replay logged scores: how few items would have been enough?",
-        description="Replay logged scores through the ranker that live runs use, and compare it "
-        "with baselines at equal cost.",
-        epilog=EPILOG,
+    what = (
+        "Replay logged scores through the ranker that live runs use, and compare it with baselines "
+        "at equal cost."
     )
-    parser.add_argument(
-        "--scores",
-        required=True,
-        metavar="PATH",
-        help="a score table (.parquet, .csv) or a directory of harness outputs",
-    )
-    add_reading_arguments(parser)
-    parser.add_argument(
-        "--items", metavar="FILE", help="table of items, with a column doc_id (and task)"
-    )
-    parser.add_argument("--units_column", metavar="C", help="its column of item sizes")
-    parser.add_argument(
-        "--methods",
-        metavar="A,B",
-        help="comma-separated (default: default,paper,random,common,limit,static,fixed)",
-    )
-    for name, read, usual, value, text in _OPTIONS:
-        shown = "" if usual is None else " (default: %(default)s)"
-        parser.add_argument(f"--{name}", type=read, default=usual, metavar=value, help=text + shown)
-    parser.add_argument(
-        "--spend",
-        choices=("budget", "fixed"),
-        default="budget",
-        help="'fixed': the same number of items per model for every method, at equal prices, with "
-        "one look and no early stop (default: the same budget)",
-    )
-    parser.add_argument(
-        "--kind",
-        choices=("random", "frontier", "family"),
-        default="random",
-        help="hold out any models, the best third with only models below it to calibrate, or "
-        "whole families (default: random)",
-    )
-    add_exclude(parser)
-    add_executor(parser, "folds are replayed", "in processes of this machine", "tasks")
-    add_json(parser, "all runs and the summary")
-    parser.set_defaults(func=run)
+    add_command(subparsers, "simulate", run, OPTIONS, what, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -142,18 +115,13 @@ def run(args: argparse.Namespace) -> int:
 
     if (args.items is None) != (args.units_column is None):
         raise UsageError("--items and --units_column go together")
-    if "=" in args.weights:
-        from ..live.fields import Place
-        from ..live.values import WEIGHTS
-
-        args.weights = WEIGHTS.read(args.weights, Place("weights"))
-    names = [name for name, *_ in _OPTIONS] + ["spend", "kind", "units_column"]
-    options = {name: getattr(args, name) for name in names}
+    options = {name: getattr(args, name) for name in _TAKEN}
     methods = names_of(args.methods) or DEFAULT_METHODS
-    with executing(args.executor, args.ray_address):
+    with executing(args.executor):
         tables = _tables(args)
         with progress(f"replaying {args.folds} folds", "folds") as show:
-            replayed = simulate(tables, methods, units=args.items, on_progress=show, **options)
+            how = {"units": args.items, "levels": None, "on_progress": show, **options}
+            replayed = simulate(tables, methods, **how)
     write_json(args.json, replayed.to_dict())
     if not prints_json(args.json):
         print("\n".join(report(replayed)))

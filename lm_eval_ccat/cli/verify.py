@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 
 from ..errors import UsageError
-from .parsing import add_json, prints_json, write_json
+from .parsing import JSON, Opt, Options, add_command, prints_json, write_json
 from .reading import progress
 
 EPILOG = """\
@@ -23,42 +23,22 @@ exit codes: 0 sound, 1 damaged or contradictory, 2 usage, 3 another version come
 """
 
 
+OPTIONS: Options = {
+    "RUN": "a run directory of `rank`; with --full its result.json, too, or results_*.json of an "
+    "adaptive `run`",
+    "--full LOGS": "compare with full results: a directory of harness outputs, or a table",
+    "--repair": "keep the longest sound part of a damaged journal; the damaged one gets a new name",
+    "--metric M": "metric; needed where the run has several",
+    "--task T": "task; needed where the run has several",
+    "--names A=B,C=D": Opt("names that differ in the full results", ""),
+    **JSON,
+}
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``verify`` to the command line."""
-    parser = subparsers.add_parser(
-        "verify",
-        help="recompute what a run says, or compare it with full results",
-        description="Check a run against its own journal, or against full results of its models.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        help="a run directory of `rank`; with --full its result.json, too, or results_*.json of an "
-        "adaptive `run`",
-    )
-    parser.add_argument(
-        "--full",
-        metavar="LOGS",
-        help="compare with full results: a directory of harness outputs, or a table",
-    )
-    parser.add_argument(
-        "--repair",
-        action="store_true",
-        help="keep the longest sound part of a damaged journal; the damaged one stays under a new "
-        "name",
-    )
-    parser.add_argument("--metric", help="metric; needed where the run has several")
-    parser.add_argument("--task", help="task; needed where the run has several")
-    parser.add_argument(
-        "--names",
-        default="",
-        metavar="RUN=FULL,...",
-        help="names that differ in the full results",
-    )
-    add_json(parser, "what was seen")
-    parser.set_defaults(func=run)
+    what = "Check a run against its own journal, or against full results of its models."
+    add_command(subparsers, "verify", run, OPTIONS, what, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -53,26 +53,30 @@ def fetch(name: str) -> Path:
 
 
 @contextmanager
-def logs_of(names: Sequence[str]) -> Iterator[Path]:
+def logs_of(names: Sequence[str]) -> Iterator[Path | None]:
     """One folder with the logs of all places, which are folders or data sets on the hub.
 
     Parameters
     ----------
     names : sequence of str
         Folders and ``hub:owner/name[@revision]``, such as the ``details`` of a model on the Open
-        LLM Leaderboard; a single folder is used as it is.
+        LLM Leaderboard; a single folder or file is used as it is. None of none.
 
     Raises
     ------
     BankError
         A data set cannot be had.
+    UsageError
+        One of several folders is not there.
     """
-    if len(names) == 1 and not names[0].startswith("hub:"):
-        yield Path(names[0])
+    if len(names) < 2 and not "".join(names).startswith("hub:"):
+        yield Path(names[0]) if names else None
         return
     with TemporaryDirectory() as folder:
         for n, name in enumerate(names):
             source = _data_set(name) if name.startswith("hub:") else Path(name)
+            if not source.is_dir():
+                raise UsageError(f"{name}: no directory of logs; of several places each is one")
             called = name.removeprefix("hub:").partition("@")[0].replace("/", "__")
             # Copies: what is cached are links, which a search in depth does not follow.
             shutil.copytree(source, Path(folder) / f"{n:03d}_{called}")

@@ -19,6 +19,7 @@ from ..runs.lines import Record
 from ..scores import ScoreTable
 from ..shown import Grid, Shown
 from ..simulation.audit import Claims
+from ..wording import plural
 from .fields import Place
 from .observer import Observer
 from .sides import (
@@ -371,14 +372,14 @@ def _paired(
             both.append((doc_id, i, j))
     if changed:
         warnings.append(
-            f"{changed} documents have the same doc_id but different text; they are left out"
+            f"{plural(changed, 'document')} left out: the same doc_id, but different text"
         )
     if not both:
         raise ScoreTableError(f"{' and '.join(names)} have no document of {one.metric} in common")
     alone = sum(int(np.isfinite(u).sum()) for u in unit) - 2 * (len(both) + changed)
     if alone:
         warnings.append(
-            f"{alone} scores are left out: the other side has no score for their documents"
+            f"{plural(alone, 'score')} left out: the other side has none for the same document"
         )
     scale = one.scale
     x = scale.restore(unit[0][[i for _, i, _ in both]])

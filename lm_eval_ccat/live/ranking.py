@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..cluster import address_of
 from ..errors import UsageError
 from ..integrations.trackers import track, wanted
 from ..runs.lines import Record
@@ -36,7 +37,6 @@ def rank(
     resume: bool = False,
     retry: bool | str = False,
     executor: str = "local",
-    ray_address: str | None = None,
     observer: Observer | None = None,
     **options: Unpack[Keywords],
 ) -> Result:
@@ -54,10 +54,9 @@ def rank(
         have changed, and models may join; nothing is paid for twice.
     retry : bool or str, optional
         With `resume`: take up models that were set aside again, all or the one named.
-    executor : {"local", "ray"}, optional
-        Where models run: in this process, or as actors of a Ray cluster.
-    ray_address : str, optional
-        An existing Ray cluster; default a local one.
+    executor : str, optional
+        Where models run: ``local``, in this process; ``ray`` or ``ray:ADDRESS``, as actors of a Ray
+        cluster on this machine, or of another.
     observer : Observer, optional
         Is told of warnings and progress.
     **options
@@ -89,7 +88,7 @@ def rank(
     if resume and run_dir and spec.save_bank and spec.bank:
         # What the run began with: the file may have grown by it since.
         spec = replace(spec, bank=str(banks_at(Path(run_dir))))
-    make_models = _of_executor(executor, ray_address, spec)
+    make_models = _of_executor(executor, spec)
     with Run(spec, run_dir, watcher, resume=resume, retry=retry, make_models=make_models) as run:
         for warning in (f"bank: {text}" for text in run.plan.bank.warnings[:3]):
             watcher.warn(warning)
@@ -123,12 +122,11 @@ def dry_run(config: Config, observer: Observer | None = None, *, probe: bool = F
         return content
 
 
-def _of_executor(executor: str, address: str | None, spec: Spec) -> MakeModels | None:
+def _of_executor(executor: str, spec: Spec) -> MakeModels | None:
     """What makes the models where they shall run; None for this process."""
     if executor == "local":
         return None
-    if executor != "ray":
-        raise UsageError(f"executor {executor!r} is neither 'local' nor 'ray'")
+    address = address_of(executor)
     if spec.prior:
         raise UsageError("prior: needs --executor local")
     from .ray import ray_models

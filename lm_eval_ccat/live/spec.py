@@ -85,19 +85,18 @@ class Spec:
     weights: Weighting = option(
         "", WEIGHTS, "Weights of several tasks: `documents`, `equal`, or one per task or "
         "group (a=2,b=1). A group divides its weight among its tasks as the harness does. "
-        "Default: the harness's weights for a single group, else `documents`.", "rank",
+        "Default: the harness's weights for a single group, else `documents`.",
     )
     confidence: float = option(
         0.95, number(0.5, 1.0, open_ends=True), "Two-sided confidence of verdicts and intervals.",
         "rank run compare", ranker=True,
     )
     familywise: bool = option(
-        False, SWITCH, "Make `confidence` hold for all pairs together.", "rank",
-        ranker=True,
+        False, SWITCH, "Make `confidence` hold for all pairs together.", ranker=True,
     )
     min_difference: float = option(
         0.0, number(0.0), "Models that surely differ by less are equivalent. On the "
-        "metric's own scale; with several outcomes, on 0 to 1.", "rank run", ranker=True,
+        "metric's own scale; with several outcomes, on 0 to 1.", "rank", ranker=True,
     )
     question: str = option(
         "benchmark", choice("benchmark", "population"),
@@ -131,19 +130,19 @@ class Spec:
     )
     known: Any = option(
         None, KNOWN, "Score table or logs of models with full results (by task TASK=PATH). They "
-        "take part in the ranking and are not asked anything.", "rank run", flag="leaderboard",
+        "take part in the ranking and are not asked anything.", "run", flag="leaderboard",
     )
     audit: float = option(
         0.0, number(0.0, 0.9), "Share of each model's items to draw at random, for an estimate "
         "that relies on no response model. `default` and `sample` draw items by themselves and add "
-        "none.", "run", ranker=True,
+        "none.", ranker=True,
     )
     exposure: int = option(
         1, whole(1), "Draw each item among this many most informative ones; 1 takes the "
         "best.", "run", ranker=True,
     )
     seed: int = option(
-        0, whole(0), "Seed of every random draw.", "rank run compare",
+        0, whole(0), "Seed of every random draw.", "rank run",
         flag={"run": "adaptive_seed"}, ranker=True,
     )
     options: Values = option(
@@ -156,11 +155,11 @@ class Spec:
     prior: dict[str, list[str]] = option(
         dict, PRIOR, "Earlier answers (harness logs with samples, or a run directory), a list of "
         "them, or by model (NAME=LOGS). When the run reaches their documents, it scores them "
-        "in place of new answers, at no cost.", "rank run", live=True,
+        "in place of new answers, at no cost.", "rank", live=True,
     )
     save_bank: str | None = option(
         None, TEXT, "Bank file that keeps what the run observes and grows from run to run; a "
-        "folder for several tasks or metrics.", "rank run", live=True,
+        "folder for several tasks or metrics.", "rank", live=True,
     )
     ahead: int | None = option(
         None, whole(1), "Maximum number of a model's items under way. Default: 16, or twice the "

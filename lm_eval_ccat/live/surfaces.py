@@ -32,6 +32,9 @@ OLD_FLAGS = {
     "compare": (),
 }
 
+#: Settings of the harness that `compare` takes as flags; a candidate's YAML file has the others.
+OF_A_CANDIDATE = ("include_path", "num_fewshot", "apply_chat_template")
+
 
 def may_change(*more: str) -> re.Pattern[str]:
     """Paths of a run's identity that may change while it lives; `more`: others, as patterns."""
@@ -150,8 +153,13 @@ def starter(spec: Spec) -> str:
 def _yaml(value: Any) -> str:
     import yaml
 
-    plain = json.loads(json.dumps(value, default=str))
+    plain = json.loads(json.dumps(value, default=str), parse_float=_shortest)
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=96))
+
+
+def _shortest(text: str) -> float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def _comment(text: str, commented: bool = True, indent: str = "") -> list[str]:
@@ -174,7 +182,8 @@ def add_flags(parser: Any, command: str) -> None:
             continue
         if one.kind.parts:
             for flag, (_, help, kind) in one.kind.parts.items():
-                _add_flag(parser, [flag], flag, kind, help)
+                if command != "compare" or flag in OF_A_CANDIDATE:
+                    _add_flag(parser, [flag], flag, kind, help)
             continue
         flags = ["task", "tasks"] if name == "tasks" else [one.flags[command] or name]
         _add_flag(parser, flags, name, one.kind, one.help)

@@ -16,6 +16,7 @@ from ..methods.belief import BENCHMARK, POPULATION, Belief
 from ..methods.beside import BesidePolicy
 from ..methods.policy import Choice, Policy
 from ..methods.registry import method_of
+from ..wording import plural, some
 from .across import Across
 from .allocation import Turn, Turns
 from .arguments import (
@@ -133,6 +134,8 @@ class Ranker:
     >>> while not ranker.done:
     ...     for model, item in ranker.ask():
     ...         ranker.tell(model, item, table.select([model]).scores[0, item])
+    >>> ranker
+    <Ranker: m0, m7; 20 answers, done>
     >>> ranker.result().in_words()
     'm7 > m0'
     """
@@ -224,6 +227,12 @@ class Ranker:
             groups or {},
             {"min_difference": min_difference or None, "familywise": familywise or None, **options},
         )
+
+    def __repr__(self) -> str:
+        accounts = self._ledger.accounts
+        answers = plural(sum(len(one.told) for one in accounts), "answer")
+        state = "done" if self.done else "not done"
+        return f"<Ranker: {some([one.name for one in accounts])}; {answers}, {state}>"
 
     def _cap(self) -> int:
         """Most items per model: as given, else the method's."""

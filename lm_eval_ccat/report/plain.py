@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK
+from ..wording import plural
 from .axes import Axis, axis
 from .page import asset, csp_hash, environment
 from .shapes import ticks
@@ -56,11 +57,11 @@ def in_words(comparison: Comparison, d: Difference) -> str:
 
 def figures(d: Difference) -> str:
     """Difference, interval, probability and documents in one line."""
-    clusters = f" in {d.clusters:,} clusters" if d.clusters is not None else ""
+    clusters = f" in {plural(d.clusters, 'cluster')}" if d.clusters is not None else ""
     low, at, high = difference(d.low, d.difference, d.high)
     return (
         f"{at} [{low}, {high}], P(better) {probability(d.p_better)}, "
-        f"{d.documents:,} documents{clusters}"
+        f"{plural(d.documents, 'document')}{clusters}"
     )
 
 
@@ -73,7 +74,8 @@ def other_answer(comparison: Comparison, one: Compared) -> list[str]:
         return [f"  for documents like these: {in_words(comparison, d)}"]
     gap = difference(d.difference, d.difference, d.difference)[1]
     sentence = _sentence(comparison, d.verdict)
-    return [f"  in full runs of these {d.documents:,} documents: {sentence} ({gap})"]
+    these = "this document" if d.documents == 1 else f"these {d.documents:,} documents"
+    return [f"  in full runs of {these}: {sentence} ({gap})"]
 
 
 def _sentence(comparison: Comparison, verdict: str) -> str:

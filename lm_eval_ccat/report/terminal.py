@@ -265,7 +265,7 @@ def _open(content: RankingContent) -> Iterator[str]:
         if n > 1:
             yield (
                 f"About {plan.answers} more answers{price} would decide all {n} open "
-                "neighbours; --report and --json list each pair."
+                "neighbours; the page and --json list each pair."
             )
     if why := one_look(content):
         yield why

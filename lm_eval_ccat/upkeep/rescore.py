@@ -33,7 +33,6 @@ def rescore(
     model: str | None = None,
     python: str | None = None,
     batch_size: int = 16,
-    gpus: int = 0,
     note: Callable[[str], None] = lambda text: None,
 ) -> ScoreTable:
     """Score the answers in harness logs.
@@ -50,7 +49,7 @@ def rescore(
         For COMET: where a document has its source text, such as ``translation.de``.
     judge : path, optional
         The judge's YAML file.
-    model, python, batch_size, gpus : optional
+    model, python, batch_size : optional
         Of COMET; see `lm_eval_ccat.harness.comet.comet_scores`.
     note : callable, optional
         Is told how far a judge has come, and what it cost.
@@ -83,7 +82,7 @@ def rescore(
 
         sources = [_source(answer, source_field) for answer in answers.answers]
         scores = comet_scores(sources, texts, targets, python=python, model=model,
-                              batch_size=batch_size, gpus=gpus)  # fmt: skip
+                              batch_size=batch_size)  # fmt: skip
         scorer = {"checkpoint": model} if model else None
     else:
         scores = _of_texts(metric, texts, targets)

@@ -46,23 +46,6 @@ def test_a_table_becomes_a_bank_and_a_report(tmp_path, capsys):
     assert facts["replay"]["tau"] > 0.5
 
 
-def test_rescaling_is_an_option_of_the_paper_alone(tmp_path, capsys):
-    written(tmp_path / "s.csv")
-
-    def calibrated(method, *flags):
-        to = str(tmp_path / "b.json")
-        code = main(["calibrate", str(tmp_path / "s.csv"), "--method", method, "-o", to, *flags])
-        return code, capsys.readouterr().err
-
-    for rescale in ("range", "none"):
-        assert calibrated("paper", "--rescale", rescale)[0] == 0
-        bank = ItemBank.load(tmp_path / "b.json")
-        assert bank.constants["rescale"] == rescale
-        assert bank.provenance["options"] == {"rescale": rescale}
-    code, said = calibrated("default", "--rescale", "none")
-    assert code == 2 and "method 'default' has no option 'rescale'" in said
-
-
 def test_doubts_are_printed_and_stored(tmp_path, capsys):
     written(tmp_path / "s.csv", n_models=4)
     line = ["calibrate", str(tmp_path / "s.csv"), "--method", "paper"]

@@ -22,7 +22,7 @@ def environment() -> dict[str, str]:
 
 
 #: Half of the demo's documents take half of its time.
-HALF = {"demo --dir demo --quiet": "demo --dir demo --quiet --documents 400"}
+HALF = {"demo --dir demo": "demo --dir demo --documents 400"}
 
 
 @pytest.fixture(scope="session")

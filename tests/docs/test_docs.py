@@ -156,7 +156,7 @@ def test_the_front_door_runs_as_printed(folder, environment):
     assert len(inline) >= 2
     readme = [b for b in blocks(DOCS.parent / "README.md") if b.language == "bash"]
     install, rank, compare, tests = readme
-    assert home == [blocks(DOCS / "tutorial.md")[0].code.replace(" --quiet", "")]
+    assert home == [blocks(DOCS / "tutorial.md")[0].code]
     assert "pytest" in tests.code  # .ci/run runs it
     assert install.code == f"pip install .\n{home[0]}"  # the demo: the tutorial runs it
     replace = {

@@ -171,10 +171,10 @@ def test_banks_are_built_from_data_sets_on_the_hub(hub, tmp_path, capsys):
         hub.sets[f"board/m{j}-details"] = details(f"org/m{j}", right)
     names = [f"hub:board/m{j}-details" for j in range(6)]
     out = str(tmp_path / "board")
-    assert main(["bank", "build", "--leaderboard", *names, "--method", "paper", "-o", out]) == 0
+    assert main(["calibrate", *names, "--metric", "*", "--method", "paper", "-o", out]) == 0
     assert "t acc" in capsys.readouterr().out
     [bank] = SuiteBank.load(out)["t"].values()
     assert bank.n_items == 40 and set(bank.models) == {f"org/m{j}" for j in range(6)}
-    command = ["bank", "build", "--leaderboard", "hub:board/none", "-o", out]
+    command = ["calibrate", "hub:board/none", "-o", out]
     assert main(command) == 1
     assert "hub:board/none: the data set cannot be fetched" in capsys.readouterr().err

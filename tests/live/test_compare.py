@@ -165,11 +165,11 @@ def test_every_metric_in_common_and_groups_of_documents(logs, tmp_path, capsys):
     assert list(first["groups"]) == SUBJECTS
     assert first["documents"] == 270 == sum(g["documents"] for g in first["groups"].values())
     assert first["clusters"] == 27
-    assert "60 scores are left out: the other side has no score" in said.err
+    assert "60 scores left out: the other side has none" in said.err
     assert [line.split()[0] for line in said.out.splitlines()[1:4]] == SUBJECTS
     # A group that is worse is shown, and fails nothing.
     report = tmp_path / "r.xml"
-    assert main(["compare", str(b), str(a), "--by", "subject", "--junit", str(report)]) == 5
+    assert main(["compare", str(b), str(a), "--by", "subject", "-o", str(report)]) == 5
     suite = ElementTree.parse(report).getroot()
     assert suite.attrib["tests"] == "8" and suite.attrib["failures"] == "2"
 
@@ -178,7 +178,7 @@ def test_a_gate_writes_a_comment_and_a_report(logs, tmp_path, monkeypatch):
     logs("baseline", 0.6, 1), logs("candidate", 0.4, 2)
     monkeypatch.chdir(tmp_path)
     command = "compare logs/baseline logs/candidate --metric exact_match --margin 0.01".split()
-    assert main([*command, "--markdown", "comment.md", "--junit", "compare.xml"]) == 5
+    assert main([*command, "-o", "comment.md", "-o", "compare.xml"]) == 5
     comment = (tmp_path / "comment.md").read_text()
     assert comment.startswith("### candidate against baseline: **worse**")
     assert "| demo/exact_match | " in comment
@@ -212,7 +212,7 @@ def test_documents_that_changed_are_left_out():
     )
     found = compare(one, other)
     assert found.outcomes[0].overall.documents == 9
-    assert "1 documents have the same doc_id" in found.warnings[0]
+    assert "1 document left out: the same doc_id" in found.warnings[0]
 
 
 def test_another_judge_is_refused_and_its_temperature_told():

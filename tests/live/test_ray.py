@@ -69,7 +69,7 @@ def test_new_models_are_placed_among_known_ones_from_two_nodes(
         server.url, TWO, entry={"num_cpus": 1.5}, bank="default.bank.json", known="known.parquet",
         max_items=20, stop="limits",
     )  # fmt: skip
-    arguments = ["--executor", "ray", "--ray_address", cluster.address]
+    arguments = ["--executor", f"ray:{cluster.address}"]
     assert main(["rank", str(config), *arguments]) in (0, 3)  # one model fits on a node
     content = content_of(config)
     assert len(content["order"]) == 8 and {m for m, _ in server.asked} == set(TWO)
@@ -86,7 +86,7 @@ def test_a_lost_node_costs_only_what_was_in_flight(bench: Bench, cluster: Any) -
         config = bench.config(server.url, TWO, entry={"num_cpus": 1.0}, max_items=50, stop="limits")
         journal = config.with_suffix(".run") / "journal.jsonl"
         threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
-        arguments = ["--executor", "ray", "--ray_address", cluster.address]
+        arguments = ["--executor", f"ray:{cluster.address}"]
         assert main(["rank", str(config), *arguments]) in (0, 3)
     content = content_of(config)
     assert {m: b["n_items"] for m, b in content["models"].items()} == {"m03": 50, "m09": 50}
@@ -108,7 +108,7 @@ def test_a_lost_node_without_another_sets_its_model_aside(bench: Bench, cluster:
         )  # fmt: skip
         journal = config.with_suffix(".run") / "journal.jsonl"
         threading.Thread(target=lose_a_node_that_works, args=(cluster, journal)).start()
-        arguments = ["--executor", "ray", "--ray_address", cluster.address]
+        arguments = ["--executor", f"ray:{cluster.address}"]
         assert main(["rank", str(config), *arguments]) == 4
     models = content_of(config)["models"]
     [aside] = [block for block in models.values() if block["set_aside"]]
@@ -154,7 +154,7 @@ def test_without_an_address_that_answers_the_error_is_one_line(
 ) -> None:
     ray.shutdown()
     config = bench.config(server.url, TWO)
-    arguments = ["--executor", "ray", "--ray_address", "not an address"]
+    arguments = ["--executor", "ray:not an address"]
     assert main(["rank", str(config), *arguments]) == 2
     error = [e for e in capsys.readouterr().err.splitlines() if e.startswith("lm-eval-ccat: error")]
     assert len(error) == 1 and "cannot connect to Ray" in error[0]

@@ -116,7 +116,7 @@ def test_a_list_with_weights_goes_on_after_a_stop_and_reports(
     asked = sum(server.asked.values())
     content = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({**content, "budget": {"items": 75}}, sort_keys=False))
-    assert main(["rank", str(path), "--resume", "--report"]) in (0, 3)
+    assert main(["rank", str(path), "--resume", "--watch"]) in (0, 3)
     assert 0 < sum(server.asked.values()) - asked <= 30
     assert (path.with_suffix(".run") / "report.html").exists()
     records = JournalFile(path.with_suffix(".run") / "journal.jsonl").read_new()
@@ -136,7 +136,7 @@ def test_tasks_without_a_bank_are_sampled_and_few_items_are_called_so(
     content = yaml.safe_load(path.read_text())
     del content["bank"]
     path.write_text(yaml.safe_dump(content, sort_keys=False))
-    assert main(["rank", str(path), "--quiet"]) in (0, 3)
+    assert main(["rank", str(path)]) in (0, 3)
     found = content_of(path)
     cells = [c["models"]["m05"] for c in found["board"] if c["kind"] == "task"]
     assert [c["items"] for c in cells] == [4, 4] and all(c["too_few"] for c in cells)
@@ -257,7 +257,7 @@ def test_earlier_answers_to_some_of_the_tasks_are_taken(
     earlier = str(one.with_name("earlier.run"))
     assert main(["rank", str(one), "--run_dir", earlier]) in (0, 3)
     path = config(suite, server, tasks=["first", "second"], budget={"items": 60})
-    assert main(["rank", str(path), "--prior", earlier, "--quiet"]) in (0, 3)
+    assert main(["rank", str(path), "--prior", earlier]) in (0, 3)
     assert sum(block["from_prior"] for block in content_of(path)["models"].values()) > 0
     assert (
         f"{earlier} has no answers to second; all its documents are asked"

@@ -18,7 +18,7 @@ KEY = "hf_s3cretTokenOfMine"
 def ranked(bench: Bench, server: CompletionsServer, **harness: object) -> tuple[int, dict | None]:
     settings = {"include_path": "tasks", **harness}
     config = bench.config(server.url, ["m01", "m11"], harness=settings)
-    code = main(["rank", str(config), "--quiet"])
+    code = main(["rank", str(config)])
     file = config.with_suffix(".run") / "result.json"
     return code, json.loads(file.read_text()) if file.exists() else None
 
@@ -38,7 +38,7 @@ def test_mlflow_gets_the_result_and_a_setting_of_it_may_change_on_resume(
     harness = {"include_path": "tasks", "mlflow_args": {"project": "theirs"}}
     config = bench.config(server.url, ["m01", "m11"], harness=harness)
     asked = sum(server.asked.values())
-    assert main(["rank", str(config), "--quiet", "--resume"]) == 0
+    assert main(["rank", str(config), "--resume"]) == 0
     assert sum(server.asked.values()) == asked
     assert len(mlflow.search_runs(experiment_names=["theirs"], output_format="list")) == 1
 

@@ -61,6 +61,14 @@ def test_a_stored_run_and_a_live_model(
         (m, p) for m, p in server.asked if m == "m09"
     }
     assert 10 <= one["documents"] <= sum(1 for m, _ in server.asked if m == "m09")
+    # A file of `rank` says the same, and more, of the candidate.
+    new = str(bench.config(server.url, ["m09"], name="new", bank=None, max_items=20))
+    stored = str(tmp_path / "old.run" / "m05")
+    assert main(["compare", stored, new, "--metric", "share", "--json"]) in (0, 3)
+    [again] = json.loads(capsys.readouterr().out)["outcomes"]
+    assert again["documents"] <= 20 and again["baseline"] < again["candidate"]
+    assert main(["compare", stored, str(config)]) == 2
+    assert "a side of a comparison is one model" in capsys.readouterr().err
     # What was asked can be taken by the next run.
     again = bench.config(server.url, ["m09", "m11"], name="next", bank=None, prior="versus",
                          budget={"items": 60})  # fmt: skip

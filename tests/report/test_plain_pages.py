@@ -27,7 +27,7 @@ def table(tmp_path):
 
 def test_compare_writes_a_page_that_says_what_it_prints(table, tmp_path, capsys) -> None:
     page = tmp_path / "out" / "page.html"
-    call = ["compare", table, table, "--models", "old,<b>new</b>", "--html", str(page)]
+    call = ["compare", table, table, "--models", "old,<b>new</b>", "-o", str(page)]
     assert main([*call, "--margin", "0.01"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "better than" in line]
     said = lines[0]

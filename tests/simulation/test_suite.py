@@ -84,10 +84,10 @@ def test_the_command_takes_a_list_of_tasks(tmp_path, capsys):
             lines += [f"{model},{task},{i},acc,{x}" for i, x in enumerate(row)]
     (tmp_path / "s.csv").write_text("\n".join(lines))
     arguments = ["simulate", "--scores", str(tmp_path / "s.csv"), "--folds", "2"]
-    several = [*arguments, "--task", "a,b", "--methods", "sample,random", "--processes", "1"]
-    several += ["--items_per_model", "12", "--levels", "12"]
-    assert main([*several, "--weights", "equal", "--json", str(tmp_path / "o.json")]) == 0
-    assert "2 tasks, their weights: a 0.5, b 0.5" in capsys.readouterr().out
+    several = [*arguments, "--task", "a,b", "--methods", "sample,random"]
+    several += ["--items_per_model", "12"]
+    assert main([*several, "--json", str(tmp_path / "o.json")]) == 0
+    assert "2 tasks, their weights: a 0.357, b 0.643" in capsys.readouterr().out
     content = json.loads((tmp_path / "o.json").read_text())
     assert content["settings"]["tasks"] == ["a", "b"] and set(content["summary"]) == {
         "sample",

@@ -123,7 +123,7 @@ def test_a_ranking_asks_the_worker_as_a_full_run_does(
         ],
     }
     (tmp_path / "rank.yaml").write_text(yaml.safe_dump(config))
-    command = ["rank", str(tmp_path / "rank.yaml"), "--json", "--quiet", "--run_dir"]
+    command = ["rank", str(tmp_path / "rank.yaml"), "--json", "--run_dir"]
     assert main([*command, str(tmp_path / "run")]) in (0, 3)
     content = json.loads(capsys.readouterr().out)
     assert set(content["order"]) == set(RANKED)

@@ -118,7 +118,7 @@ def test_each_pair_is_calibrated_and_ranked_live(
     path = place / f"{task}.{metric}.yaml"
     path.write_text(yaml.safe_dump(config))
     capsys.readouterr()
-    code = main(["rank", str(path), "--run_dir", f"http/{task}.{metric}", "--json", "--quiet"])
+    code = main(["rank", str(path), "--run_dir", f"http/{task}.{metric}", "--json"])
     ranking = json.loads(capsys.readouterr().out)
     assert code in (0, 3) and set(ranking["order"]) == set(HELD_OUT)
     # What was asked live scores as the full run at that temperature did.

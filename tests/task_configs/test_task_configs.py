@@ -144,7 +144,7 @@ def test_one_ranking_runs_every_task(place, banks, model_args, capsys):
         ],
     }
     (place / "all.rank.yaml").write_text(yaml.safe_dump(config))
-    code = main(["rank", "all.rank.yaml", "--run_dir", "ranked/all", "--json", "--quiet"])
+    code = main(["rank", "all.rank.yaml", "--run_dir", "ranked/all", "--json"])
     ranking = json.loads(capsys.readouterr().out)
     assert code in (0, 3) and ranking["order"] == ["m5", "m3", "m1"]
     for task, metric in TASKS.items():
@@ -217,7 +217,7 @@ def test_an_answer_without_a_rating_is_left_out(place, banks, model_args, monkey
         path = place / "unsure.rank.yaml"
         path.write_text(yaml.safe_dump(config))
         capsys.readouterr()
-        code = main(["rank", str(path), "--run_dir", "ranked/unsure", "--json", "--quiet"])
+        code = main(["rank", str(path), "--run_dir", "ranked/unsure", "--json"])
         ranking = json.loads(capsys.readouterr().out)
         assert code in (0, 3, 4) and set(ranking["order"]) == {"m1", "m5"}
         failed = [block["failed"] for block in ranking["models"].values()]
@@ -247,7 +247,7 @@ def test_what_the_judge_costs_counts_in_the_budget(place, banks, model_args, mon
         path = place / "dear.rank.yaml"
         path.write_text(yaml.safe_dump(config))
         capsys.readouterr()
-        main(["rank", str(path), "--run_dir", "ranked/dear", "--json", "--quiet"])
+        main(["rank", str(path), "--run_dir", "ranked/dear", "--json"])
         content = json.loads(capsys.readouterr().out)
         spent = sum(block["cost"] for block in content["models"].values())
         assert spent == pytest.approx(0.02 * len(server.requests))
@@ -268,7 +268,7 @@ def test_rank_refuses_a_judge_that_is_ranked(place, banks, model_args, capsys):
     }  # fmt: skip
     path = place / "self.rank.yaml"
     path.write_text(yaml.safe_dump(config))
-    assert main(["rank", str(path), "--run_dir", "ranked/self", "--quiet"]) == 2
+    assert main(["rank", str(path), "--run_dir", "ranked/self"]) == 2
     assert "judge a-judge is one of the judged models" in capsys.readouterr().err
 
 
@@ -319,7 +319,7 @@ def test_scores_scaled_by_item_calibrate_and_run_live(place, logs, model_args, m
     }
     (place / "scaled.rank.yaml").write_text(yaml.safe_dump(config))
     capsys.readouterr()
-    code = main(["rank", "scaled.rank.yaml", "--run_dir", "ranked/scaled", "--json", "--quiet"])
+    code = main(["rank", "scaled.rank.yaml", "--run_dir", "ranked/scaled", "--json"])
     assert code == 0 and json.loads(capsys.readouterr().out)["order"] == ["m5", "m1"]
 
     monkeypatch.delenv("CCAT_ITEM_SCALING")

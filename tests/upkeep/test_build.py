@@ -30,8 +30,8 @@ def scores(tmp_path):
 
 def test_build_makes_a_suite_and_says_what_it_could_not(scores, tmp_path, capsys):
     out = tmp_path / "board"
-    arguments = ["bank", "build", "--leaderboard", str(scores), "-o", str(out)]
-    assert main([*arguments, "--method", "paper"]) == 0
+    arguments = ["calibrate", str(scores), "--task", "*", "--metric", "*", "-o", str(out)]
+    assert main([*arguments, "--method", "paper"]) == 3
     shown = capsys.readouterr()
     assert "one acc: " in shown.out and "two flat: no bank: " in shown.err
     suite = SuiteBank.load(out)

@@ -100,6 +100,6 @@ def test_a_suite_is_drawn_and_its_scores_are_replayed(place, tmp_path, capsys):
     assert {f.name for f in tmp_path.rglob("*.svg")} == {"one.acc.svg", "two.acc.svg"}
     found = json_of(
         capsys, "simulate", "--scores", place / "scores", "--methods", "random", "--folds", 2,
-        "--items_per_model", 10, "--processes", 1,
+        "--items_per_model", 10,
     )  # fmt: skip
     assert set(found["settings"]["weights"]) == {"one", "two"}
