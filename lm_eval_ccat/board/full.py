@@ -75,6 +75,7 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
     Examples
     --------
     >>> import tempfile
+    >>> from lm_eval_ccat import ItemBank
     >>> from lm_eval_ccat.board import init
     >>> table = ScoreTable.from_arrays([[0.0, 1.0], [1.0, 1.0]], models=["a", "b"])
     >>> with tempfile.TemporaryDirectory() as folder:
