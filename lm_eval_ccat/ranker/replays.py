@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 #: Models that all banks must have left out, those that what is usual counts as, and what is usual
 #: (between 1.2 on four 0/1 tasks and 1.4 on five pairs of WMT, which share their source texts).
 FEWEST, PRIOR, USUAL = 6, 4.0, 1.3
+#: Groups that models are left out in: those of one have the bank's curves and the draws in common.
+GROUPS = 5
 #: Items of a task up to which the bank alone speaks, and from which on draws do.
 EARLY, LATE = 10, 20
 
@@ -104,7 +106,7 @@ class Replays:
         each = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
         own = np.interp(np.log(each), np.log([EARLY, LATE]), factors)
         scale = 0.5 * (own[:, None] + own)
-        most = self.rows.shape[3] + PRIOR - 2.0
+        most = min(self.rows.shape[3], GROUPS) + PRIOR - 2.0
         return replace(belief, variance=belief.variance * scale, df=np.minimum(belief.df, most))
 
 

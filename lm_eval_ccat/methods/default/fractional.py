@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, logit
+from scipy.special import entr, expit, log_expit, logit
 
 from .basis import AbilityBasis
 from .beyond import Beyond
@@ -74,6 +74,9 @@ class Profile(NamedTuple):
         Abilities, mean expected scores over all items, log prior.
     right, wrong : ndarray of shape (n_items, n_grid)
         Log likelihood of a score of 1, and of 0.
+    between : ndarray of shape (n_items, n_grid)
+        What a score between them adds, times its entropy: a score cannot be nearer to its
+        expectation than equal to it.
     """
 
     x: Floats
@@ -81,6 +84,18 @@ class Profile(NamedTuple):
     prior: Floats
     right: Floats
     wrong: Floats
+    between: Floats
+
+    def of(self, at: NDArray[np.intp], y: Floats) -> Floats:
+        """Log likelihood of scores `y` on the items `at`, at each ability.
+
+        It is that of a double exponential family (B. Efron, Journal of the American Statistical
+        Association 81, 1986): half the deviance over the noise, and half the log of the noise.
+        """
+        saturated = entr(y) + entr(1.0 - y)
+        return np.asarray(
+            y.dot(self.right[at]) + (1.0 - y).dot(self.wrong[at]) + saturated.dot(self.between[at])
+        )
 
 
 @dataclass(frozen=True)
@@ -217,16 +232,18 @@ class FractionalItems:
         x = np.linspace(low - self.spread, high + self.spread, _GRID)
         q = self.n_dimensions - 1
         shrink = 1.0 / np.sqrt(1.0 + np.pi / 8.0 * (self.loadings**2).sum(axis=1))
-        mean, right, wrong = np.empty(_GRID), *np.empty((2, _GRID, self.n_items))
+        mean, right, wrong, between = np.empty(_GRID), *np.empty((3, _GRID, self.n_items))
         for g, one in enumerate(x.tolist()):
             mu, _, kappa, _ = self.curves([one] + [0.0] * q, self.rows, self.noise)
             eta = shrink * logit(np.clip(mu, 1e-9, 1.0 - 1e-9))
             mean[g] = expit(eta).mean()
-            right[g], wrong[g] = log_expit(eta) / kappa, log_expit(-eta) / kappa
+            spread = 0.5 * np.log(kappa)
+            right[g], wrong[g] = (log_expit(e) / kappa - spread for e in (eta, -eta))
+            between[g] = 1.0 / kappa
         near, far = self.prior_sd, FAR_WIDTH * self.prior_sd
         prior = (1.0 - FAR_SHARE) / near * np.exp(-0.5 * (x / near) ** 2)
         prior += FAR_SHARE / far * np.exp(-0.5 * (x / far) ** 2)
-        return Profile(x, mean, np.log(prior), right.T.copy(), wrong.T.copy())
+        return Profile(x, mean, np.log(prior), *(a.T.copy() for a in (right, wrong, between)))
 
     def model_noise(self, x: float) -> float:
         """``s(x)``: noise of models of ability near `x` relative to the usual one."""

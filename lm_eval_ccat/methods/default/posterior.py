@@ -100,8 +100,7 @@ class ScorePosterior:
         self._rows = np.concatenate([self._rows, self.items.rows.take(at, 1)], 1)
         self._unseen[at] = 0.0
         self._score[at] = scores
-        profile, y = self.items.profile, np.array(scores)
-        self._profile += y.dot(profile.right[at]) + (1.0 - y).dot(profile.wrong[at])
+        self._profile += self.items.profile.of(at, np.array(scores))
         self._fit()
         self._predict()
 

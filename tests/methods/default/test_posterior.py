@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import entr, xlog1py, xlogy
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
@@ -28,15 +29,19 @@ def test_a_fit_ends_at_an_ability_and_not_between_two():
             assert posterior.z == pytest.approx(before, abs=1e-3)
 
 
-def test_what_other_abilities_leave_open_is_their_sum():
-    """Half of the models guess, half know."""
+@pytest.mark.parametrize("graded", [False, True])
+def test_what_other_abilities_leave_open_is_their_sum(graded):
+    """Half of the models guess, half know; of graded scores one ability remains."""
     rng = np.random.default_rng(1)
     chance = np.where(np.arange(80)[:, None] < 40, 0.25, rng.uniform(0.6, 0.95, (80, 1)))
     raw = (rng.random((80, 60)) < chance).astype(float)
+    if graded:
+        raw = rng.beta(15.0 * chance, 15.0 * (1.0 - chance), (80, 60))
     items = model_of(
         calibrate(ScoreTable.from_arrays(raw, [*map(str, range(80))]), factors=0)
     ).items
-    seen, y = list(range(6)), np.array([1, 1, 0, 1, 0, 1.0])
+    seen = list(range(6))
+    y = np.array([0.7, 0.8, 0.6, 0.9, 0.5, 0.8] if graded else [1, 1, 0, 1, 0, 1.0])
     posterior = ScorePosterior(items)
     posterior.learn(seen, y.tolist())
     # By the sum over a fine grid: prior of two normals, likelihood of each item's curve.
@@ -49,8 +54,9 @@ def test_what_other_abilities_leave_open_is_their_sum():
     for g, at in enumerate(x.tolist()):
         mu, _, kappa, _ = items.curves([at], items.rows, items.noise)
         mean[g] = mu.mean()
-        fit = y * np.log(mu[seen]) + (1.0 - y) * np.log(1.0 - mu[seen])
-        weight[g] *= np.exp((fit / kappa[seen]).sum())
+        deviance = -2.0 * (xlogy(y, mu[seen]) + xlog1py(1.0 - y, -mu[seen]) + entr(y) + entr(1 - y))
+        weight[g] *= np.exp(-0.5 * (deviance / kappa[seen] + np.log(kappa[seen])).sum())
     off = mean - items.expected(posterior.z).mean()
     want = weight @ off**2 / weight.sum()
     assert posterior.elsewhere == pytest.approx(want, rel=0.1)
+    assert not graded or want < 2.0 * posterior.open_after(seen)
