@@ -333,15 +333,23 @@ def figures(found: Estimates, new: Floats) -> dict[str, float]:
 
 
 def compare(
-    y: Floats, folds: list[tuple[Positions, Floats]], items: list[int], faq: bool
+    y: Floats,
+    folds: list[tuple[Positions, Floats]],
+    items: list[int],
+    faq: bool,
+    names: list[str] | None = None,
 ) -> dict[tuple[str, int], dict[str, float]]:
-    """Means over the rankings of one score table, by method and number of items."""
+    """Means over the rankings of one score table, by method and number of items.
+
+    `names` of the models say which are of one family.
+    """
+    names = names or [f"m{i}" for i in range(len(y))]
     rows: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
     banks: dict[bytes, Any] = {}
     for seed, (sources, new) in enumerate(folds):
         key = sources.tobytes()
         if key not in banks:
-            table = ScoreTable.from_arrays(y[sources], [f"m{i}" for i in sources])
+            table = ScoreTable.from_arrays(y[sources], [names[i] for i in sources])
             banks[key] = (
                 model_of(calibrate(table)),
                 Faq(y[sources], max(items)) if faq else None,
@@ -427,7 +435,7 @@ def main() -> None:
         for name, names, y in matrices(args.sets, [x for x in args.only.split(",") if x]):
             folds = rankings(kind, names, y, args.rankings)
             if folds:
-                found[name] = compare(y, folds, items, not args.no_faq)
+                found[name] = compare(y, folds, items, not args.no_faq, names)
                 print(f"{kind} {name}", file=sys.stderr, flush=True)
         show(found, kind)
         print(f"{time.process_time() - start:.0f} s of processor time", flush=True)

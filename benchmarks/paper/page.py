@@ -26,6 +26,7 @@ from typing import Any
 from lm_eval_ccat import __version__
 from lm_eval_ccat.files import replace_text
 
+from ..sources import sources
 from .design import Design
 from .tables import Measured, Table, all_tables, printed
 
@@ -264,7 +265,13 @@ def _rounded(value: Any) -> Any:
     return [_rounded(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
-def beside(document: dict[str, Any], other: Mapping[str, Any], method: str, commit: str) -> None:
+def made_by() -> str:
+    """The script, and the hash of the sources that it is run with."""
+    script = "benchmarks/paper/measure.py"
+    return f"`python {script}` with sources of hash {sources(script)}"
+
+
+def beside(document: dict[str, Any], other: Mapping[str, Any], method: str) -> None:
     """Put the rows of a method of another run under those of `paper`, with their label.
 
     Columns that stand in the first method's rows alone (`random`, say) are those of the other run.
@@ -294,7 +301,7 @@ def beside(document: dict[str, Any], other: Mapping[str, Any], method: str, comm
              for t in document["tables"]}  # fmt: skip
     counts = ", ".join(f"{n} in {name.replace('_', ' ')}" for name, n in there.items() if n)
     document["beside"] = (
-        f"Rows `{label}` are of another run, with the code of commit {commit}: the same hold-out "
+        f"Rows `{label}` are of another run, by {made_by()}: the same hold-out "
         f"sets with {seeds} seed{'s' if seeds > 1 else ''} each. There are such rows of {counts}; "
         "their baselines are of that run, and their means are over those tables."
     )
@@ -392,16 +399,15 @@ def write_docs(argv: Sequence[str]) -> None:
     """What ``--docs`` and ``--beside`` do with docs/experiments.md and what it is made from."""
     kind, *rest = argv
     if kind == "--beside":
-        out, method, commit = rest
+        out, method = rest
         document = json.loads(MEASURED.read_text(encoding="utf-8"))
         other = json.loads(Path(out, "experiments.json").read_text(encoding="utf-8"))
-        beside(document, other, method, commit)
+        beside(document, other, method)
         MEASURED.write_text(dump(document), encoding="utf-8")
     elif rest:
         out = Path(rest[0])
         document = json.loads((out / "experiments.json").read_text(encoding="utf-8"))
-        if rest[1:]:
-            document["measured_by"] = f"Measured by the code of commit {rest[1]}."
+        document["measured_by"] = f"Measured by {made_by()}."
         MEASURED.write_text(dump(document), encoding="utf-8")
         for old in PLOTS.glob("*.png"):
             old.unlink()

@@ -8,13 +8,12 @@ here=$(dirname "$0")
 data=${1:?directory with scores/}
 out=${2:-experiments-of-the-paper}
 only=${ONLY:-wmt24_en-de,wmt24_en-es,wmt23_de-en,alpaca_eval2_weighted,wildbench_v20522_gpt4turbo,zeroeval_gsm,mqm_newstest2021_ende,realsumm_abs:rouge_1_f_score,realsumm_abs:rouge_l_f_score,realsumm_abs:bert_f_score,realsumm_abs:litepyramid_recall,metabench_gsm8k_v1}
-commit=$(git -C "$here" rev-parse --short HEAD)
 measure() {
     python "$here/run" --scores "$data/scores" --only "$only" \
         --scales "$here/scales.json" --exclude "$here/exclude.json" \
         --families "$here/families.json" --drop_duplicates --max_models 100 "$@"
 }
 measure --out "$out" --methods paper --seeds "${SEEDS:-20}"
-python "$here/run" --docs "$out" "$commit"
+python "$here/run" --docs "$out"
 measure --out "$out-default" --methods paper,default --studies replay,families,conformance --seeds "${BESIDE_SEEDS:-2}"
-python "$here/run" --beside "$out-default" default "$commit"
+python "$here/run" --beside "$out-default" default

@@ -1,9 +1,9 @@
 """Keeps the figures of first use, and writes them into the page of the method `sample`.
 
     python benchmarks/sample.py --sections first --seeds 2 --out found.json
-    python docs/.hooks/first_use.py found.json COMMIT "THE COMMAND AS RUN"
+    python docs/.hooks/first_use.py found.json "THE COMMAND AS RUN"
 
-keeps the sections that were run in docs/measured/sample.json; what was not run stays as it was.
+keeps the sections that were run in docs/measured/sample.json, with the hash of the sources; what was not run stays as it was.
 """
 
 from __future__ import annotations
@@ -79,22 +79,26 @@ def _number(key: str) -> int:
 
 def _made(measured: dict[str, Any], part: str) -> str:
     made = {
-        f"`{one['command']}` at commit {one['commit']}"
+        f"`{one['command']}` with sources of hash {one['sources']}"
         for key, one in measured.items()
         if key.startswith(part)
     }
     return f"Made by {', '.join(sorted(made))}; ± is the standard error over sets of scores."
 
 
-def keep(path: Path, commit: str, command: str) -> None:
+def keep(path: Path, command: str) -> None:
     """Keep the figures of a run of the benchmark, and write the page."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from sources import sources
+
+    made = sources("benchmarks/sample.py")
     found = json.loads(path.read_text(encoding="utf-8"))
     measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
     for key, figures in found.items():
-        measured[key] = {"command": command, "commit": commit, "figures": figures}
+        measured[key] = {"command": command, "sources": made, "figures": figures}
     MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    keep(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    keep(Path(sys.argv[1]), sys.argv[2])
