@@ -41,7 +41,7 @@ _COLUMNS = (
     ("the same of differences", "z_pairs", "{:.2f}"),
     ("95% coverage", "cover", "{:.0%}"),
 )
-_SHOWN = ("20 items", "50 items", "200 items")
+_SHOWN = ("20 items", "50 items")
 
 
 def filled(page: str) -> str:

@@ -201,7 +201,7 @@ def test_a_run_of_fewer_seeds_stands_below_with_its_label():
         *(["mean", "", "paper", 2.0, 0.8, 0.5], ["mean", "", "default", None, 0.9, None]),
     )
     for _ in range(2):  # again changes nothing
-        beside(document, other, "default", "abc123")
+        beside(document, other, "default")
         main, *_, break_even = (t["rows"] for t in document["tables"])
         assert main == [
             ["x", "m", "paper", 2.0, 0.7, 0.6],
