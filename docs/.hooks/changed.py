@@ -10,7 +10,9 @@ from typing import Any
 sources = run_path(str(Path(__file__).resolve().parents[2] / "benchmarks" / "sources.py"))[
     "sources"
 ]
-_STATED = re.compile(r"`python (benchmarks/[\w/]+\.py)[^`]*`[^`]*?with sources of hash ([0-9a-f]{12})")
+_STATED = re.compile(
+    r"`python (benchmarks/[\w/]+\.py)[^`]*`[^`]*?with sources of hash ([0-9a-f]{12})"
+)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -3,7 +3,8 @@
     python benchmarks/sample.py --sections first --seeds 2 --out found.json
     python docs/.hooks/first_use.py found.json "THE COMMAND AS RUN"
 
-keeps the sections that were run in docs/measured/sample.json, with the hash of the sources; what was not run stays as it was.
+keeps the sections that were run in docs/measured/sample.json, with the hash of the sources; what
+was not run stays as it was.
 """
 
 from __future__ import annotations

@@ -210,4 +210,5 @@ def test_a_run_of_fewer_seeds_stands_below_with_its_label():
             ["mean", "", "default, 2 seeds", None, 0.9, 0.5],
         ]
         assert len(break_even) == 2
-    assert "with sources of hash" in document["beside"] and "rows of 1 in main, 1 in" in document["beside"]
+    assert "with sources of hash" in document["beside"]
+    assert "rows of 1 in main, 1 in" in document["beside"]

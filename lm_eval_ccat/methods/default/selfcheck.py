@@ -39,8 +39,8 @@ _BINS = 8  # of items by noise
 KEPT = (5, 10, 20, 45, 100)
 COLUMNS = ("error", "variance", "df", "ability", "ability_variance", "slope", "share")
 LeftOut = dict[int, dict[int, list[float]]]
-#: What squared errors after draws usually exceed stated variances by: curves are fitted on draws too,
-#: so that they err together (18 score tables, 72 hold-out sets, pairs, 20 to 100 items: 1.2 to 1.7).
+#: What squared errors after draws usually exceed stated variances by: curves are fitted on draws
+#: too, so that both err together (18 score tables, pairs after 20 to 100 items: 1.2 to 1.7).
 USUAL_EXCESS = 1.4
 _LEAST_INFLATION = 1.0  # luck in a few replays is no reason to be surer
 
