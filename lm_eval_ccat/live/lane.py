@@ -95,6 +95,7 @@ class Lane:
     waited: int = 0
     _heard: float | None = None
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=99))
+    _median: float | None = None
 
     def __post_init__(self) -> None:
         rule = self.rule
@@ -140,13 +141,16 @@ class Lane:
         """A call has brought answers."""
         self._heard, self.refused, self.hangs = now, None, False
         self._latencies.append(now - sending.sent)
+        self._median = None
         self.pace.answered(now)
         self.gate.succeeded(now, sending.sent)
 
     @property
     def median(self) -> float | None:
         """Median latency; None before the first answer."""
-        return statistics.median(self._latencies) if self._latencies else None
+        if self._median is None and self._latencies:
+            self._median = statistics.median(self._latencies)
+        return self._median
 
     def second_at(self, sending: Sending) -> float:
         """When an ask that holds up the line is sent a second time."""

@@ -3,7 +3,7 @@
 A run starts with two requests at once and one more for each answer. Nothing else is limited until
 the server refuses a request for its rate; from then on requests are spaced. Between two refusals a
 server takes what its limit lets through and no more, so the answers between them measure the limit.
-The rate falls below it at each refusal and grows a little with each answer (multiplicative
+At each refusal the rate falls by a twentieth, and is back after 65 answers (multiplicative
 decrease, additive increase). During a pause that the server asks for, what could have gone out is
 saved up, as a server with a bucket of tokens saves it up.
 """
@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import math
 
-#: The rate after a refusal, as a part of the measured limit; its growth by each answer. At a steady
-#: limit a refusal comes about every 50 answers.
-BELOW, GROWTH = 0.95, 0.0019
-#: Growth by each answer before the limit is measured, and the most after; it doubles with every so
-#: many answers without a refusal, for a limit that was measured too low.
-SEARCH, PATIENCE = 0.05, 40
+#: The rate after a refusal, as a part of that before; while the limit is not known yet.
+BELOW, SEARCH = 0.95, 0.6
+#: Answers in which the rate is back where it was refused. It grows twice as fast after every so
+#: many answers without a refusal, for a limit that was raised or measured too low.
+STEADY, PATIENCE, FASTEST = 65.0, 100, 0.05
 #: Answers until the next refusal, for each that the pause after one costs.
 WORTH = 10.0
 #: Most requests that are saved up in a pause.
@@ -48,7 +47,9 @@ class Pace:
         self._began: float | None = None
         self._refusal: float | None = None
         self._accepted = 0
-        self._growth = SEARCH
+        self._growth = FASTEST
+        self._settled = False  # whether the limit was measured
+        self._paused = 0.0  # seconds since the last refusal in which the server took nothing
         self._next = -math.inf
         self._pause = -math.inf
         self._burst, self._most = 1.0, BURST
@@ -75,7 +76,7 @@ class Pace:
         if math.isfinite(self.rate):
             self.rate *= 1.0 + self._growth
             if self._accepted % PATIENCE == 0:
-                self._growth = min(2.0 * self._growth, SEARCH)
+                self._growth = min(2.0 * self._growth, FASTEST)
         if pause is not None:
             self._pause = max(self._pause, now + pause)
 
@@ -84,24 +85,23 @@ class Pace:
 
         Refusals of requests that were under way at the last one are the same event.
         """
+        since = self._began if self._refusal is None else self._refusal
         if self._refusal is None or sent >= self._refusal:
-            since = self._refusal if self._refusal is not None else self._began
             seconds = max(now - (now if since is None else since), 0.05)
-            measured = self._accepted / seconds
-            if self._burst > 2.0:  # the pause, and what was saved up in it, say nothing of the rate
-                after = max(now - self._pause, 0.25 * seconds)
-                measured = max(measured, (self._accepted - self._burst) / after)
+            # A pause, and what is saved up in it, say nothing of the rate.
+            measured = max(self._accepted, 1) / max(seconds - self._paused, 0.25 * seconds)
             if self._refusal is None:
-                self.rate = max(measured, 1.0 / seconds)
+                self.rate = measured
             elif 2.0 < self._burst >= self._accepted:
                 self._most = max(1.0, 0.8 * self._accepted)  # more was saved up than is taken
             elif self._accepted >= ENOUGH:
-                self.rate, self._growth = BELOW * measured, GROWTH
+                self.rate = min(BELOW * self.rate, measured)
             else:
-                self.rate *= 0.7
-            self._refusal, self._accepted = now, 0
+                self.rate *= BELOW if self._settled else SEARCH
+            self._settled = self._refusal is not None and self._accepted >= ENOUGH
+            self._refusal, self._accepted, self._paused = now, 0, pause or 0.0
             lost = self.rate * (pause or 0.0)
-            self._growth = min(self._growth, -math.log(BELOW) / max(WORTH * lost, 1.0))
-            self._burst = max(1.0, min(lost, self._most))
+            self._growth = -math.log(BELOW) / max(WORTH * lost, STEADY)
+            self._burst = max(1.0, min(lost, self._most)) if self._settled else 1.0
         self._pause = max(self._pause, now + (1.0 / self.rate if pause is None else pause))
         self._next = max(self._next, now)

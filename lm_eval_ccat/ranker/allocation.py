@@ -78,7 +78,7 @@ class Turns:
         """
         every = 1 if self.judge.score.alone is None else self._policy.answers_per_look
         self._answers += 1
-        if self._warming().any():
+        if (every == 1 and self.judge.looks.once) or self._warming().any():
             self.judge.look_anew()
         elif every == 1 or not self.judge.has_looked or self._answers >= every:
             self.judge.look()
@@ -202,29 +202,19 @@ class Turns:
         able = every if room is None else [t for t in every if t.model in room]
         if not able:
             return None
-        turn = self._choose(able)
-        if len(able) == len(every) or turn.task is not None or not least:
-            return turn
-        first = self._choose(every)
-        price, other = self._ledger.prices[[turn.model, first.model]].tolist()
-        if price == 0.0 or first == turn:
-            return turn
-        if other == 0.0:  # a free model comes first, whatever the others would tell
-            return None
-        worth = self._worth([turn.model, first.model], [price, other])
-        return turn if worth[0] >= least * worth[1] else None
-
-    def _choose(self, candidates: Sequence[Turn]) -> Turn:
-        """Who of the candidates is next."""
-        first = candidates[0]
-        if len(candidates) == 1 or first.task is not None:
-            return first
-        models = [t.model for t in candidates]
-        prices = self._ledger.prices[models].tolist()
-        if 0.0 in prices:  # a free model comes first, whatever the others would tell
-            candidates = [t for t, p in zip(candidates, prices) if p == 0.0]
-            models, prices = [t.model for t in candidates], [1.0] * len(candidates)
-        return candidates[int(np.argmax(self._worth(models, prices)))]
+        if every[0].task is not None or len(every) == 1:
+            return able[0]
+        of = self._ledger.prices.tolist()
+        free = {t.model for t in every if of[t.model] == 0.0}
+        if free:  # a free model comes first, whatever the others would tell
+            able = [t for t in able if t.model in free] or ([] if least else able)
+            every, of = able, [price or 1.0 for price in of]
+            if not able:
+                return None
+        models = [t.model for t in every]
+        worth = dict(zip(models, self._worth(models, [of[j] for j in models]).tolist()))
+        turn = max(able, key=lambda t: worth[t.model])
+        return None if worth[turn.model] < least * max(worth.values()) else turn
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> Floats:
         pending: list[tuple[int, ...]] = [()] * len(models)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,7 @@ class Standing:
 
     Attributes
     ----------
-    verdicts : Verdicts
-        Of the models that take part, those set aside left out.
+    judge : Judge
     items : ndarray of int, shape (n_tested,)
         Told and in flight.
     affordable : callable
@@ -35,11 +35,16 @@ class Standing:
         Seconds of the run, as it was last told.
     """
 
-    verdicts: Verdicts
+    judge: Judge
     items: NDArray[np.int64]
     affordable: Callable[[float], Mask]
     committed: float
     elapsed: float
+
+    @cached_property
+    def verdicts(self) -> Verdicts:
+        """Of the models that take part, those set aside left out."""
+        return self.judge.verdicts()
 
     @property
     def nobody(self) -> Mask:
@@ -107,7 +112,9 @@ class Judge:
                 looks = looks.raised(max(self.horizon or 10 * most, most + 1))
         if not looks.once:  # else a look is taken whenever the verdicts are asked for
             looks = looks.after(belief, 1.0 - self.confidence, self.min_difference)
-        self.looks, self._seen = looks, replace(belief, counts=looks.counts)
+        if looks.counts is not belief.counts:
+            belief = replace(belief, counts=looks.counts)
+        self.looks, self._seen = looks, belief
 
     def look_anew(self) -> None:
         """Decide turns by what is known at the moment; no look is taken."""
@@ -174,6 +181,4 @@ class Judge:
         def affordable(budget: float) -> Mask:
             return ledger.able(ledger.left(budget))[active]
 
-        return Standing(
-            self.verdicts(), ledger.n[active], affordable, ledger.committed, self.elapsed
-        )
+        return Standing(self, ledger.n[active], affordable, ledger.committed, self.elapsed)

@@ -132,11 +132,13 @@ class PaperTest:
 
     def select(self, available: Mask, k: int = 1) -> list[int]:
         """The `k` items of the largest information, largest first."""
-        difficulty = self._moved()
-        gain = information(expected_score(self.ability, difficulty), self._k, full=self._full)
+        mu = self._mu
         if self._moves is not None:
+            difficulty = self._moved()
+            mu = expected_score(self.ability, difficulty)
             near = available & (np.abs(difficulty - self.ability) <= WITHIN * self.ability_error)
             available = near if near.any() else available
+        gain = information(mu, self._k, full=self._full)
         gain = np.where(available, np.round(gain / max(float(gain.max()), 1e-300), _SAME), -np.inf)
         return [int(self._lots[i]) for i in largest(gain[self._lots], k)]
 
