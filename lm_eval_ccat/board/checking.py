@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import CcatError, RunError
+from ..parallel import in_processes
 from ..scores import ScoreTable
 from .folder import Board
 from .full import average
@@ -18,6 +21,8 @@ from .ledger import Row, TaskScore, sha256_of
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
 _TOLERANCE = 1e-9
+#: What nonsense in a row raises.
+_NONSENSE = (CcatError, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -86,24 +91,24 @@ def check(board: Board | str | Path, head: str = "") -> list[Checked]:
     row 2, b: sound
     """
     board = board if isinstance(board, Board) else Board(board)
-    rebuilt: dict[str, Any] = {}
-    found = []
     lines = board.ledger.lines()
     if head and not any(line.link.startswith(head) for line in lines):
         raise RunError(
             f"{board.ledger.path}: no row ends with {head[:12]}: rows that were published were "
             "changed or taken out since; restore the file from git"
         )
-    for line in lines:
-        row, reason, verdict = line.row, line.damage, REFUSED
-        if row is not None and not reason:
-            reason = broken_evidence(board, row)
+    damaged = broken_evidence(board, [None if line.damage else line.row for line in lines])
+    sound = [one.row for one, why in zip(lines, damaged) if one.row and not (one.damage or why)]
+    runs = list(dict.fromkeys(_run_of(row) for row in sound if row.estimated))
+    rebuilt = dict(zip(runs, in_processes(_rebuilt, runs, board)))
+    read: dict[str, Any] = {}
+    found = []
+    for line, why in zip(lines, damaged):
+        row, reason, verdict = line.row, line.damage or why, REFUSED
         if row is not None and not reason:
             try:
-                reason = (
-                    _estimate(board, row, rebuilt) if row.estimated else _full(board, row, rebuilt)
-                )
-            except (CcatError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+                reason = _estimate(row, rebuilt) if row.estimated else _full(board, row, read)
+            except _NONSENSE as error:
                 reason = " ".join(str(error).split())
             else:
                 if reason and row.made_by != __version__:
@@ -115,29 +120,45 @@ def check(board: Board | str | Path, head: str = "") -> list[Checked]:
     return found
 
 
-def broken_evidence(board: Board, row: Row) -> str:
-    """Why the files that show a row are not what they were; "" where they are."""
-    for file, sha256 in row.evidence.items():
+def broken_evidence(board: Board, rows: Sequence[Row | None]) -> list[str]:
+    """Why the files that show each row are not what they were; "" where they are."""
+    now: dict[str, str] = {}
+    return [_broken(board, row.evidence, now) if row is not None else "" for row in rows]
+
+
+def _broken(board: Board, evidence: Mapping[str, str], now: dict[str, str]) -> str:
+    for file, sha256 in evidence.items():
         path = board.path / file
-        if not path.resolve().is_relative_to(board.path.resolve()):
-            return f"{file} lies outside the board"
-        now = sha256_of(path)
-        if now != sha256:
-            return f"{file} is missing" if not now else f"{file} was changed (its hash differs)"
+        if file not in now:
+            if not path.resolve().is_relative_to(board.path.resolve()):
+                return f"{file} lies outside the board"
+            now[file] = sha256_of(path)
+        if now[file] != sha256:
+            gone = not now[file]
+            return f"{file} is missing" if gone else f"{file} was changed (its hash differs)"
     return ""
 
 
-def _estimate(board: Board, row: Row, rebuilt: dict[str, Any]) -> str:
+def _run_of(row: Row) -> str:
+    """What an estimate is rebuilt from, as JSON; of every model in a journal the same."""
+    return json.dumps([[*row.evidence], {t: one.bank for t, one in row.tasks.items()}, row.reserve])
+
+
+def _rebuilt(run: str, board: Board) -> dict[str, Row] | str:
+    """The rows of a journal, or why there are none."""
+    try:
+        [file], hashes, reserve = json.loads(run)
+        return figures_of(board, board.path / file, hashes, reserve)[0]
+    except _NONSENSE as error:
+        return " ".join(str(error).split())
+
+
+def _estimate(row: Row, rebuilt: Mapping[str, dict[str, Row] | str]) -> str:
     """How the journal's figures differ from a row's; "" where they agree."""
-    [file] = row.evidence
-    hashes = {task: one.bank or "" for task, one in row.tasks.items()}
-    key = f"{file} {sorted(hashes.items())} {row.reserve}"
-    if key not in rebuilt:
-        rebuilt[key] = figures_of(board, board.path / file, hashes, row.reserve)[0]
-    name = row.in_journal or row.model
-    if name not in rebuilt[key]:
-        return f"its journal holds no answers of {name}"
-    return _difference(row, rebuilt[key][name])
+    now, name = rebuilt[_run_of(row)], row.in_journal or row.model
+    if isinstance(now, str):
+        raise RunError(now)
+    return _difference(row, now[name]) if name in now else f"its journal holds no answers of {name}"
 
 
 def _full(board: Board, row: Row, read: dict[str, Any]) -> str:

@@ -64,7 +64,7 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     """
     board = board if isinstance(board, Board) else Board(board)
     rows = board.ledger.rows()
-    broken = {at: reason for at, row in enumerate(rows) if (reason := broken_evidence(board, row))}
+    broken = {at: why for at, why in enumerate(broken_evidence(board, rows)) if why}
     found = standing(board, broken)
     found.apart.extend((rows[at], f"refused: {reason}") for at, reason in broken.items())
     shown = shown_items(rows)
