@@ -95,8 +95,12 @@ def push(args: argparse.Namespace) -> int:
 
     print(page_of(SuiteBank.load(args.bank), args.license))
     print(f"{args.bank} goes to {args.name} under licence {args.license}, as this page says")
-    if not args.yes and input("Push it? [y/N] ").strip().lower() not in ("y", "yes"):
-        print("not pushed")
+    try:
+        answer = "y" if args.yes else input("Push it? [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        print("not pushed (--yes pushes without asking)")
         return 3
     name = hub.push(args.bank, args.name, args.license, private=args.private)
     print(f"pushed; others use it with --bank {name}")

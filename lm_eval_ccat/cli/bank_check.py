@@ -119,6 +119,7 @@ def _compare(args: argparse.Namespace) -> int:
     if args.scores or args.documents_of:
         raise UsageError("two banks are compared with each other: leave out --scores and documents")
     if is_folder(args.bank) != is_folder(args.other):
+        ItemBank.load(args.other if is_folder(args.bank) else args.bank)  # or it is missing
         raise UsageError(f"{args.bank} and {args.other}: one is a suite, the other a single bank")
     found: BankDiff | SuiteDiff
     if Path(args.bank).is_dir():

@@ -19,6 +19,8 @@ from .check import changed_documents
 
 #: Models with a score on a new document from which on the bank takes it in.
 FEWEST = 5
+#: Why an item was retired that a person named.
+BY_HAND = "by hand"
 
 
 def to_retire(suite: SuiteBank, texts: Sequence[str]) -> dict[str, list[Any]]:
@@ -146,6 +148,8 @@ def next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]
 def new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:
     """Documents that the bank lacks and enough models have a score on.
 
+    What was retired by hand (because it leaked, say) is none of them.
+
     Returns
     -------
     taken : ndarray of int
@@ -153,7 +157,10 @@ def new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], 
     notes : list of str
         How many they are, and how many others there are.
     """
-    new = np.array([d not in bank.index for d in table.doc_ids], dtype=bool)
+    gone = {
+        d for r in bank.provenance.get("retired", []) if r["why"] == BY_HAND for d in r["items"]
+    }
+    new = np.array([d not in bank.index and d not in gone for d in table.doc_ids], dtype=bool)
     enough = new & (np.isfinite(table.model_scores()).sum(axis=0) >= FEWEST)
     left, taken = int((new & ~enough).sum()), np.flatnonzero(enough)
     notes = []

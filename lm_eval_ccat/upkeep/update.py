@@ -21,7 +21,7 @@ from ..methods.registry import method_of
 from ..scores.item_scaling import CONSTANT
 from ..scores.table import ScoreTable
 from .check import aligned_scores
-from .renew import new_documents, next_version, retire
+from .renew import BY_HAND, new_documents, next_version, retire
 from .union import table_of, union
 
 
@@ -76,7 +76,7 @@ def update(
     notes: list[str] = []
     if new_version:
         bank, notes = next_version(bank, new)
-    bank = retire(bank, retired, "by hand")
+    bank = retire(bank, retired, BY_HAND)
     refusals, doubts = compare_settings(bank.settings, new.settings) if new.settings else ([], [])
     if refusals:
         raise BankMismatchError(

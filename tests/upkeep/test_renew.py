@@ -102,6 +102,8 @@ def test_new_documents_of_a_new_version_are_learned_from_its_models(stated):
     made = update(bank, table.select(NEW), known, new_version=True)
     assert made.doc_ids == tuple(range(N)) and made.doc_hashes[30] == "h30"
     assert any("5 new documents learned from 20 models" in w for w in made.warnings)
+    leaked = update(bank, table.select(NEW), known, retired=[2], new_version=True)
+    assert set(range(N)) - set(leaked.doc_ids) == {2}, "what leaked is not learned anew"
     # Nearly what a calibration on all scores would say of them.
     whole = bank_of(*OLD, *NEW)
     difference = (made.parameters["intercept"] - whole.parameters["intercept"])[fresh]

@@ -69,6 +69,7 @@ def test_diff_tells_what_changed():
     )
     assert found.parameters["difficulty"]["largest_change"] > 0
     assert "constants.k" in found.fields and "provenance.updates" in found.fields
+    assert len(found.in_words()) < 6 and "differ (--json)" in found.in_words()[-1]
     fewer = ScoreTable.from_arrays(
         whole.raw[:, 1:],
         whole.row_model,
