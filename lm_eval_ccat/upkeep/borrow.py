@@ -17,7 +17,7 @@ that has not seen the task. Scores of the new task's own runs stand beside them 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from .tasks import tables_of
 from .union import table_of
 
 Floats = NDArray[np.float64]
+Facts = dict[str, Any]
 
 #: With fewer, their errors say too little of how far a guess goes wrong.
 LEAST_DONORS = 3
@@ -93,49 +94,34 @@ def borrow(
     >>> bank.n_items, bank.provenance["borrowed"]["donors"]
     (40, ['de', 'es', 'uk'])
     """
-    return borrowed(donors, own).bank(task, hash_names)
+    return _bank(*calibrated_on(donors, own, task), hash_names)
 
 
-@dataclass(frozen=True)
-class Borrowed:
-    """The scores that a borrowed bank is calibrated on: those of donors, moved, and the task's own.
+def _bank(table: ScoreTable, families: Sequence[str], facts: Facts, hash_names: bool) -> ItemBank:
+    runs = facts["own_runs"]
+    if runs:
+        bank = make_bank(table, families=families, hash_names=hash_names)
+        opinion = trust(bank, None)
+    else:
+        bank = make_bank(table, "sample")
+        ease = np.asarray(np.nanmean(table.scores, axis=0).round(7))
+        bank = replace(bank, parameters={EASE: ease}, warnings=table.warnings)
+        opinion = "models are ranked by random documents alone"
+    options = {k: v for k, v in bank.provenance.get("options", {}).items() if k != "families"}
+    own = plural(runs, "run") if runs else "no run"
+    said = f"borrowed from {', '.join(facts['donors'])}, with {own} of its own: {opinion}"
+    provenance = {**bank.provenance, "options": options, "borrowed": facts}
+    return replace(bank, provenance=provenance, self_check={**bank.self_check, "trust": said})
 
-    Attributes
-    ----------
-    table : ScoreTable
-        Models of a donor are named ``task: model``.
-    families : tuple of str
-        The task of each model.
-    facts : dict
-        What the bank's provenance says of it.
+
+def calibrated_on(
+    donors: Mapping[str, ScoreTable], own: ScoreTable | None = None, task: str | None = None
+) -> tuple[ScoreTable, tuple[str, ...], Facts]:
+    """The scores that `borrow` calibrates on: those of donors, moved, and the task's own.
+
+    Models of a donor are named ``task: model``. With the scores come the task of each model, and
+    what the bank's provenance says of all this. Parameters and errors are those of `borrow`.
     """
-
-    table: ScoreTable
-    families: tuple[str, ...]
-    facts: dict[str, Any]
-
-    def bank(self, task: str | None = None, hash_names: bool = False) -> ItemBank:
-        """The bank; parameters as `borrow` has them."""
-        table = replace(self.table, task=self.table.task or task)
-        runs = self.facts["own_runs"]
-        if runs:
-            bank = make_bank(table, families=self.families, hash_names=hash_names)
-            opinion = trust(bank, None)
-        else:
-            bank = make_bank(table, "sample")
-            ease = np.asarray(np.nanmean(table.scores, axis=0).round(7))
-            bank = replace(bank, parameters={EASE: ease}, warnings=table.warnings)
-            opinion = "models are ranked by random documents alone"
-        options = {k: v for k, v in bank.provenance.get("options", {}).items() if k != "families"}
-        own = plural(runs, "run") if runs else "no run"
-        said = f"borrowed from {', '.join(self.facts['donors'])}, with {own} of its own"
-        check = {**bank.self_check, "trust": f"{said}: {opinion}"}
-        provenance = {**bank.provenance, "options": options, "borrowed": self.facts}
-        return replace(bank, provenance=provenance, self_check=check)
-
-
-def borrowed(donors: Mapping[str, ScoreTable], own: ScoreTable | None = None) -> Borrowed:
-    """What `borrow` calibrates; parameters and errors are the same."""
     _require_enough(list(donors))
     pattern = own or _shared(donors)
     for name, table in donors.items():
@@ -151,7 +137,7 @@ def borrowed(donors: Mapping[str, ScoreTable], own: ScoreTable | None = None) ->
     rows = {name: scores for name, scores in rows.items() if name not in dropped}
     _require_enough(list(rows), dropped)
     moved, weights = _moved(rows, mine)
-    of = [(f"{task}: {m}", c, task) for task in rows for m, c in _names(donors[task])]
+    of = [(f"{name}: {m}", c, name) for name in rows for m, c in _names(donors[name])]
     if own is not None:
         of += [(m, c, own.task or "own") for m, c in _names(own)]
     table = replace(
@@ -160,6 +146,7 @@ def borrowed(donors: Mapping[str, ScoreTable], own: ScoreTable | None = None) ->
         row_model=tuple(model for model, _, _ in of),
         row_config=tuple(config for _, config, _ in of),
         chosen=(),
+        task=pattern.task or task,
         warnings=(*pattern.warnings, *_warnings(rows, dropped, mine)),
     )
     facts = {
@@ -169,7 +156,7 @@ def borrowed(donors: Mapping[str, ScoreTable], own: ScoreTable | None = None) ->
         "weight_of_donors": round(float(weights[0]), 3),
         "weight_of_own": round(float(weights[-1]), 3) if own is not None else 0.0,
     }
-    return Borrowed(table, tuple({model: task for model, _, task in of}.values()), facts)
+    return table, tuple({model: name for model, _, name in of}.values()), facts
 
 
 def donors_of(
@@ -251,8 +238,8 @@ def lent(
             "--rescale, --scale_items and --keep_scores"
         )
     task = task or (None if own is None else own.task)
-    found = borrowed(donors_of(paths, task=task, **reading), own)
-    return found.table, found.bank(task, hash_names)
+    table, families, facts = calibrated_on(donors_of(paths, task=task, **reading), own, task)
+    return table, _bank(table, families, facts, hash_names)
 
 
 def _tables(

@@ -140,10 +140,9 @@ def test_documents_and_runs_may_be_missing(donors, new):
 def test_the_self_check_leaves_out_whole_donors(donors):
     """Eight models each: no group of a replay may hold a part of a donor."""
     from lm_eval_ccat.methods.default import selfcheck
-    from lm_eval_ccat.upkeep.borrow import borrowed
+    from lm_eval_ccat.upkeep.borrow import calibrated_on
 
-    found = borrowed(donors)
-    table, families = found.table, found.families
+    table, families, _ = calibrated_on(donors)
     assert [m.split(":")[0] for m in table.models] == list(families)
     sets = selfcheck.groups(table.model_scores().mean(1), families, whole=True)
     whole = [sorted(np.array(families)[out]) for out, _ in sets]
