@@ -27,8 +27,8 @@ class Outcome:
     Examples
     --------
     >>> one = Outcome(ItemBank.blank(range(5), task="gsm", metric="acc", filter="strict"))
-    >>> one.key, one.label, one.in_words
-    (('gsm', 'acc'), 'gsm acc,strict', 'mean acc of gsm, filter strict')
+    >>> one.key, one.metric, one.filter
+    (('gsm', 'acc'), 'acc', 'strict')
     """
 
     bank: ItemBank
@@ -59,17 +59,3 @@ class Outcome:
     def key(self) -> tuple[str, str]:
         """Task and name, which tell it from the others of a ranking."""
         return self.task, self.name
-
-    @property
-    def label(self) -> str:
-        """Task, metric and filter, for tables and messages."""
-        metric = f"{self.metric},{self.filter}" if self.filter else self.metric
-        return f"{self.task} {metric}".strip()
-
-    @property
-    def in_words(self) -> str:
-        """What is averaged over the items."""
-        capped = "" if self.scale.cap is None else f", each score capped at {self.scale.cap:g},"
-        of = f" of {self.task}" if self.task else ""
-        through = f", filter {self.filter}" if self.filter else ""
-        return f"mean {self.metric}{capped}{of}{through}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
 from ..masking import mask_text
@@ -102,46 +102,40 @@ def _verdict(comparison: Comparison) -> str:
     )
 
 
-def _compared(comparison: Comparison, one: Compared) -> dict[str, Any]:
+class Row(NamedTuple):
+    """A group of documents: its name, places of the interval on the axis, and cells."""
+
+    name: str
+    low: float
+    at: float
+    high: float
+    label: str
+    cells: list[str]
+
+
+def _compared(comparison: Comparison, one: Compared) -> dict[str, object]:
     lines = [("all documents", one.overall), *one.groups.items()]
     margin = comparison.margin
     ends = [v for _, d in lines for v in (d.low, d.high)]
     places = axis([*ends, 0.0, -margin, margin], 6)
     left, right = places.place(-margin), places.place(margin)
+    sentences = [in_words(comparison, one.overall), *other_answer(comparison, one)]
     return {
         "title": one.name,
-        "said": ". ".join([in_words(comparison, one.overall), *other_answer(comparison, one)])
-        + ".",
-        "before": ["Documents"],
-        "after": ["Baseline", "Candidate", "Difference", "P(better)", "n", "Verdict"],
+        "said": ". ".join(sentences) + ".",
         "ticks": ticks(places),
         "zero": places.place(0.0),
         "margin": {"x": left, "width": round(right - left, 3)} if margin else None,
-        "rows": [
-            {
-                "before": [name],
-                **_places(places, d.low, d.difference, d.high),
-                "after": [
-                    f"{d.baseline:.4g}",
-                    f"{d.candidate:.4g}",
-                    difference(d.low, d.difference, d.high)[1],
-                    probability(d.p_better),
-                    f"{d.documents:,}",
-                    d.verdict,
-                ],
-            }
-            for name, d in lines
-        ],
+        "rows": [_row(places, name, d) for name, d in lines],
     }
 
 
-def _places(scale: Axis, low: float, at: float, high: float) -> dict[str, Any]:
-    return {
-        "low": scale.place(low),
-        "at": scale.place(at),
-        "high": scale.place(high),
-        "label": f"{at:.4g}, from {low:.4g} to {high:.4g}",
-    }
+def _row(scale: Axis, name: str, d: Difference) -> Row:
+    low, at, high = (scale.place(v) for v in (d.low, d.difference, d.high))
+    label = f"{d.difference:.4g}, from {d.low:.4g} to {d.high:.4g}"
+    gap, better = difference(d.low, d.difference, d.high)[1], probability(d.p_better)
+    means = [f"{d.baseline:.4g}", f"{d.candidate:.4g}"]
+    return Row(name, low, at, high, label, [*means, gap, better, f"{d.documents:,}", d.verdict])
 
 
 def _page(**content: Any) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
-from ..bank import ItemBank
 from ..content import AuditContent, RankingContent
 from ..upkeep.words import origin, reach, tried
 from .decision import pairs_decided
@@ -14,53 +13,53 @@ from .tables import numbers
 from .words import listed
 
 
-def sentences(run: StoredRun) -> list[dict[str, str]]:
-    """How far to trust the figures, as pairs of a topic and a text."""
-    topics: list[dict[str, str]] = []
+class Sentence(NamedTuple):
+    """What it is about, and the sentence."""
 
-    def say(topic: str, text: str) -> None:
-        topics.append({"topic": topic, "text": text})
+    topic: str
+    text: str
 
-    _pairs(run, say)
-    _range(run, say)
-    for m in run.tested:
-        for text in audited(m, run.result["models"][m].get("audit")):
-            say("Sample", text)
-    for text in samples(run.result):
-        say("Sample", text)
+
+def sentences(run: StoredRun) -> Iterator[Sentence]:
+    """How far to trust the figures."""
+    models, counts = run.result["models"], pairs_decided(run.result)
+    if counts["decided"]:
+        share = f"{counts['decided']:,} of {counts['pairs']:,} pairs"
+        text = f"{share} are decided at {100 * run.result['confidence']:g}% confidence"
+        if (wrong := run.result.get("expected_wrong_pairs")) is not None:
+            few = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
+            text += f"; {few} of them are expected to be wrong"
+        yield Sentence("Decisions", text + ".")
+    findings = [f"{m} {text}." for m in run.tested for text in models[m].get("findings", ())]
+    yield from (Sentence("Range", text) for text in findings)
     for task, bank in run.each_bank():
-        _bank(task, bank, say)
-    if run.failures:
-        models = listed(sorted({f.model for f in run.failures}))
-        n = len(run.failures)
-        say(
+        if text := reach(bank, _the_bank(task)):
+            yield Sentence("Range", text + ("" if findings else " This run agrees with that."))
+    for m in run.tested:
+        yield from (Sentence("Sample", text) for text in audited(m, models[m].get("audit")))
+    yield from (Sentence("Sample", text) for text in samples(run.result))
+    for task, bank in run.each_bank():
+        if not bank.models:
+            yield Sentence(
+                "Bank",
+                "No bank was used: all models got the same random documents, so nothing depends "
+                "on other models.",
+            )
+            continue
+        yield Sentence("Bank", origin(bank, _the_bank(task)))
+        if text := tried(bank):
+            yield Sentence("Bank", text)
+    if n := len(run.failures):
+        failed = listed(sorted({f.model for f in run.failures}))
+        yield Sentence(
             "Failures",
-            f"{n} request{'s' if n > 1 else ''} failed ({models}). These documents count as not "
+            f"{n} request{'s' if n > 1 else ''} failed ({failed}). These documents count as not "
             "seen, never as wrong. If a model fails on the hard ones, its estimate is too high.",
         )
-    return topics
 
 
-def _pairs(run: StoredRun, say: Any) -> None:
-    counts, wrong = pairs_decided(run.result), run.result.get("expected_wrong_pairs")
-    if not counts["decided"]:
-        return
-    level = f"{100 * run.result['confidence']:g}%"
-    text = f"{counts['decided']:,} of {counts['pairs']:,} pairs are decided at {level} confidence"
-    if wrong is not None:
-        few = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
-        text += f"; {few} of them are expected to be wrong"
-    say("Decisions", text + ".")
-
-
-def _range(run: StoredRun, say: Any) -> None:
-    models = run.result["models"]
-    findings = [(m, text) for m in run.tested for text in models[m].get("findings", ())]
-    for m, text in findings:
-        say("Range", f"{m} {text}.")
-    for task, bank in run.each_bank():
-        if text := reach(bank, f"The bank{_of(task)}"):
-            say("Range", text + ("" if findings else " This run agrees with that."))
+def _the_bank(task: str) -> str:
+    return f"The bank of {task}" if task else "The bank"
 
 
 def samples(content: RankingContent) -> Iterator[str]:
@@ -89,20 +88,3 @@ def audited(name: str, audit: AuditContent | None) -> Iterator[str]:
             f"{name} answers unlike the models of the bank; the estimate is less certain than its "
             "interval says."
         )
-
-
-def _of(task: str) -> str:
-    return f" of {task}" if task else ""
-
-
-def _bank(task: str, bank: ItemBank, say: Any) -> None:
-    if not bank.models:
-        say(
-            "Bank",
-            "No bank was used: all models got the same random documents, so nothing depends on "
-            "other models.",
-        )
-        return
-    say("Bank", origin(bank, f"The bank{_of(task)}"))
-    if text := tried(bank):
-        say("Bank", text)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .. import __version__
 from ..harness.signature import in_words, scorer_of_run
@@ -46,12 +48,12 @@ def view(run: StoredRun, past: History | None) -> dict[str, object]:
         "parts": parts(run.result),
         "ranks": rank_rows(run.result),
         "outlook": outlook(run.result, run.currency),
-        "trust": sentences(run),
+        "trust": list(sentences(run)),
         "any_ties": bool(run.result["ties"]),
         "confidence": f"{100 * run.result['confidence']:g}%",
         "stopped": run.result["stopped_because"],
-        "facts": facts(run),
-        "warnings": warnings(run, past is not None),
+        "facts": list(facts(run)),
+        "warnings": list(warnings(run, past is not None)),
         "forest_ticks": ticks(_forest_axis(run)),
         "rows": rows,
         "places": places(run),
@@ -87,87 +89,78 @@ def metric_name(run: StoredRun) -> str:
     return str(run.facts["metric"])
 
 
-def facts(run: StoredRun) -> list[dict[str, str]]:
+class Fact(NamedTuple):
+    """A figure at the head of the page, and what it is."""
+
+    value: str
+    label: str
+
+
+def facts(run: StoredRun) -> Iterator[Fact]:
     """The figures at the head of the page."""
     result = run.result
-    asked = result["items_administered"]
-    full = result["items_of_benchmark"] * len(run.tested)
-    figures = [
-        {
-            "value": f"{asked:,}",
-            "label": f"answers, of {full:,} in a full evaluation ({percent(asked, full)})",
-        },
-        {
-            "value": f"{len({a.doc for a in run.answers}):,}",
-            "label": f"of {result['items_of_benchmark']:,} documents used",
-        },
-    ]
+    asked, full = result["items_administered"], result["items_of_benchmark"] * len(run.tested)
+    share = percent(asked, full)
+    yield Fact(f"{asked:,}", f"answers, of {full:,} in a full evaluation ({share})")
+    used = len({a.doc for a in run.answers})
+    yield Fact(f"{used:,}", f"of {result['items_of_benchmark']:,} documents used")
     if run.currency == "usd":
         whole = sum(row.full_cost or 0.0 for row in spending_rows(run))
-        figures.append(
-            {
-                "value": dollars(result["cost"]),
-                "label": f"spent; a full evaluation about {dollars(whole)}",
-            }
-        )
+        yield Fact(dollars(result["cost"]), f"spent; a full evaluation about {dollars(whole)}")
     elif usd := result.get("usd"):
-        figures.append({"value": dollars(usd), "label": "spent, where the price is known"})
+        yield Fact(dollars(usd), "spent, where the price is known")
     pairs = pairs_decided(result)
     if pairs["pairs"]:
         same = f", {pairs['equivalent']} equivalent" if pairs["equivalent"] else ""
-        figures.append(
-            {
-                "value": f"{pairs['decided']:,} of {pairs['pairs']:,}",
-                "label": f"pairs decided at {100 * result['confidence']:g}% confidence{same}; "
-                f"of neighbours {pairs['near_decided']} of {pairs['near']}",
-            }
+        yield Fact(
+            f"{pairs['decided']:,} of {pairs['pairs']:,}",
+            f"pairs decided at {100 * result['confidence']:g}% confidence{same}; "
+            f"of neighbours {pairs['near_decided']} of {pairs['near']}",
         )
     if run.started and run.ended and run.ended > run.started:
-        figures.append({"value": duration(run.ended - run.started), "label": "from start to end"})
-    return figures
+        yield Fact(duration(run.ended - run.started), "from start to end")
 
 
-def warnings(run: StoredRun, with_course: bool = True) -> list[dict[str, str]]:
+class Warned(NamedTuple):
+    """A kind of trouble, and what it is."""
+
+    kind: str
+    text: str
+
+
+def warnings(run: StoredRun, with_course: bool = True) -> Iterator[Warned]:
     """What a reader must know before trusting the page, the gravest first."""
-    notices: list[dict[str, str]] = []
-
-    def warn(kind: str, text: str) -> None:
-        notices.append({"kind": kind, "text": text})
-
     if not run.finished:
-        warn("Running", "This run is not finished; the page shows its state so far.")
-    set_aside = {m: v["set_aside"] for m, v in run.result["models"].items() if v.get("set_aside")}
-    for model, reason in set_aside.items():
-        warn("Set aside", f"{model} is not in the order: {reason}")
+        yield Warned("Running", "This run is not finished; the page shows its state so far.")
+    for model, one in run.result["models"].items():
+        if reason := one.get("set_aside"):
+            yield Warned("Set aside", f"{model} is not in the order: {reason}")
     for model, n in Counter(f.model for f in run.failures).items():
-        warn(
+        yield Warned(
             "Failed",
             f"{model} failed on {n} document{'s' if n > 1 else ''}; they are not scored, "
             "and its estimate treats them as not seen.",
         )
     estimated = {a.model for a in run.answers if (a.tokens or {}).get("source") == "estimate"}
-    guessed = [m for m in run.models if m in estimated]
-    if guessed:
-        warn("Cost", f"Tokens of {listed(guessed)} are estimated from the length of the texts.")
+    if names := listed([m for m in run.models if m in estimated]):
+        yield Warned("Cost", f"Tokens of {names} are estimated from the length of the texts.")
     if run.torn:
-        warn("Journal", "The journal ends in a line torn by a crash; that line is left out.")
+        torn = "The journal ends in a line torn by a crash; that line is left out."
+        yield Warned("Journal", torn)
+    for task, bank in run.each_bank():
+        yield from (Warned("Bank", f"{task}: {text}" if task else text) for text in bank.warnings)
     if run.banks is None:
-        warn(
+        yield Warned(
             "Bank",
             "The run's copy of its item bank is gone or changed, so the course of the run, the "
             "information curve and the expected scores are left out.",
         )
-    else:
-        for task, bank in run.each_bank():
-            for text in bank.warnings:
-                warn("Bank", f"{task}: {text}" if task else text)
-        if run.answers and not with_course:
-            warn(
-                "Version",
-                "This version's method gives other figures for the same answers than the run "
-                "reported. The page shows what the run reported; its course is left out.",
-            )
-    return notices
+    elif run.answers and not with_course:
+        yield Warned(
+            "Version",
+            "This version's method gives other figures for the same answers than the run "
+            "reported. The page shows what the run reported; its course is left out.",
+        )
 
 
 def _forest_axis(run: StoredRun) -> Axis:

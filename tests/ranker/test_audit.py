@@ -56,11 +56,6 @@ def test_a_model_that_does_not_fit_the_bank_is_reported():
     assert fine.to_dict()["models"]["m"]["audit"]["n"] == 16
 
 
-def test_no_audit_unless_asked_for():
-    bank, usual, _ = world()
-    assert run(bank, usual, audit=0.0, n=20).audits == {}
-
-
 @pytest.mark.parametrize("share", [0.1, 0.25, 1 / 3, 0.5, 0.99])
 def test_the_share_is_kept(share):
     due = [is_due(n, share) for n in range(1000)]

@@ -102,12 +102,12 @@ def test_the_course_ends_at_the_result(run, past) -> None:
 
 def test_the_page_says_what_the_result_says(run, past, content, html) -> None:
     result = run.result
-    [fact] = [f for f in content["facts"] if "pairs decided" in f["label"]]
-    decided, pairs = map(int, fact["label"].split("of neighbours ")[1].split(" of "))
+    [fact] = [f for f in content["facts"] if "pairs decided" in f.label]
+    decided, pairs = map(int, fact.label.split("of neighbours ")[1].split(" of "))
     assert pairs - decided == open_pairs(result) == content["progress"]["last_undecided"]
     place = {m: n for n, m in enumerate(result["order"])}
     once = [p for p in result["pairwise"] if place.get(p["a"], 99) < place.get(p["b"], -1)]
-    assert fact["value"] == f"{sum(p['decision'] == 'decided' for p in once)} of {len(once)}"
+    assert fact.value == f"{sum(p['decision'] == 'decided' for p in once)} of {len(once)}"
     rows = {row["cells"].name: row["cells"] for row in content["rows"]}
     lines = {line["name"]: line for line in content["progress"]["lines"]}
     ends = [v for m in run.models for e in ("low", "high") for v in getattr(past, e)[m]]
@@ -187,7 +187,7 @@ def test_figures_of_another_version_are_not_contradicted(tmp_path) -> None:
     run = read_run(tmp_path / "run")
     content = view(run, course(run))
     assert content["progress"] is None
-    assert any("other figures" in w["text"] for w in content["warnings"])
+    assert any("other figures" in w.text for w in content["warnings"])
 
 
 def test_the_head_of_the_page_is_the_result_s_own_line(run, html) -> None:
