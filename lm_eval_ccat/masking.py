@@ -62,11 +62,11 @@ def _plain_name(name: Any) -> str:
 
 def remember(given: Any) -> None:
     """Search a configuration, however nested, for credentials and mask them from now on."""
-    found = {v for v in _secrets(given) if len(v) >= SHORTEST and v != MASK}
+    credentials = {v for v in _secrets(given) if len(v) >= SHORTEST and v != MASK}
     with _lock:
-        if found <= _known:
+        if credentials <= _known:
             return
-        _known.update(found)
+        _known.update(credentials)
         _compile()
         _mask_logs()
 

@@ -59,34 +59,34 @@ def spent_in_words(content: RankingContent) -> list[str]:
     >>> spent_in_words({"cost_unit": "usd", "money": money, "seconds": 9.0, "models": {}})[0]
     'Spent $1.75 in 9 s.'
     """
-    columns, said = content.get("money"), []
+    columns, sentences = content.get("money"), []
     if content.get("cost_unit") == "usd":
         spent = f"Spent {{}} in {content['seconds']:.0f} s."
-        said += columns_in_words(columns or {**no_money(), BILLED: content["cost"]}, spent)
+        sentences += columns_in_words(columns or {**no_money(), BILLED: content["cost"]}, spent)
         if any(b.get("tokens", {}).get("estimated") for b in content["models"].values()):
-            said.append("~ marks costs estimated from the lengths of the texts.")
+            sentences.append("~ marks costs estimated from the lengths of the texts.")
     elif columns:
-        said += columns_in_words(columns, "Spent {}, where the price is known.")
+        sentences += columns_in_words(columns, "Spent {}, where the price is known.")
     for name, block in content["models"].items():
         if block.get("from_prior"):
-            said.append(
+            sentences.append(
                 f"{name}: {block['from_prior']} of {block['n_items']} answers are earlier ones "
                 "and cost nothing."
             )
-    return said
+    return sentences
 
 
 def columns_in_words(columns: Mapping[str, float], spent: str = "Spent {}.") -> list[str]:
     """A sum of money, and the part of it that no server has confirmed."""
-    said = [spent.format(dollars(columns[BILLED] + columns[ASSUMED]))]
+    sentences = [spent.format(dollars(columns[BILLED] + columns[ASSUMED]))]
     if columns[ASSUMED]:
-        said.append(
+        sentences.append(
             f"{dollars(columns[ASSUMED])} of it is assumed: tokens that the server did not count, "
             "and requests that ended in an error of the server or an unusable answer."
         )
     if columns[UNKNOWN]:
-        said.append(
+        sentences.append(
             f"Up to {dollars(columns[UNKNOWN])} more may have been billed, for requests that never "
             "returned."
         )
-    return said
+    return sentences

@@ -34,7 +34,7 @@ def numbers(result: Mapping[str, Any]) -> dict[str, float]:
     >>> numbers({"models": {"a": {"estimate": 0.5, "rank": None}}, "cost": 2})
     {'estimate/a': 0.5, 'all/cost': 2.0}
     """
-    found = {
+    flat = {
         f"{quantity}/{model}": float(block[quantity])
         for model, block in result["models"].items()
         for quantity in NUMBERS
@@ -42,7 +42,7 @@ def numbers(result: Mapping[str, Any]) -> dict[str, float]:
     }
     totals = ("cost", "items_administered", "items_of_benchmark", "seconds", "exit_code")
     # Under a name of their own: MLflow's files cannot hold both "cost" and "cost/model-a".
-    return found | {f"all/{k}": float(result[k]) for k in totals if result.get(k) is not None}
+    return flat | {f"all/{k}": float(result[k]) for k in totals if result.get(k) is not None}
 
 
 def settings(result: Mapping[str, Any]) -> dict[str, str]:
@@ -164,12 +164,12 @@ def wanted(harness: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     UsageError
         The package of one is not installed; said before anything is spent.
     """
-    found = {
+    options_by = {
         name: dict(harness[key]) for key, name in SETTINGS.items() if harness.get(key) is not None
     }
-    for name in found:
+    for name in options_by:
         package(name)
-    return found
+    return options_by
 
 
 def track(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from ..content import ModelContent
 from ..errors import RunError, UsageError
 from ..metrics import known_scale
 from ..scores import ScoreTable
@@ -56,7 +57,7 @@ class Claims:
     filter: str | None
     confidence: float
     items_of_benchmark: int | None
-    models: dict[str, dict[str, Any]]
+    models: dict[str, ModelContent]
     order: list[str] = field(default_factory=list)
     pairs: dict[tuple[str, str], float] = field(default_factory=dict)
     needed: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -340,7 +341,7 @@ def _judge_pair(claims: Claims, pair: tuple[str, str], means: Any, tied: bool) -
     }
 
 
-def _judge(one: Mapping[str, Any], full: float) -> dict[str, Any]:
+def _judge(one: ModelContent, full: float) -> dict[str, Any]:
     truth = float(full)
     error, se = one["estimate"] - truth, one["standard_error"]
     low, high = sorted(one["interval"])

@@ -22,7 +22,7 @@ from .methods import Method, chosen_methods
 from .protocol import Fold, Prices, Protocol, prices_by_seed, spending_levels
 from .replays import Replay
 from .stage import replay_fold
-from .summary import advice, run_record, summarise, sweep_of
+from .summary import Figures, advice, run_record, summarise, sweep_of
 
 #: The agreement with the true order that the advice aims at.
 WANTED_TAU = 0.9
@@ -60,9 +60,9 @@ class Simulation(Shown):
     1.0
     """
 
-    runs: list[dict[str, Any]]
-    summary: dict[str, dict[str, Any]]
-    sweep: dict[str, list[dict[str, Any]]]
+    runs: list[dict[str, object]]
+    summary: dict[str, Figures]
+    sweep: dict[str, list[Figures]]
     advice: list[str]
     settings: dict[str, Any]
     warnings: list[str]
@@ -77,7 +77,7 @@ class Simulation(Shown):
         rows = [[name, *(s.get(c) for c in columns)] for name, s in self.summary.items()]
         return Grid(f"tau {methods}", ("method", *columns), rows, tuple(self.advice))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values: ``runs`` and ``summary``, then what goes beyond them.
 
         Examples

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from .replays import Replay, quantiles
 from .truth import z_scores
 
+#: Figures of a method by name; None for those that it does not state.
+Figures = dict[str, float | None]
+
 # Beyond this standard error of a mean tau the advice says that it is unsure.
 UNSURE = 0.05
 
@@ -23,7 +26,7 @@ _OF_A_RUN = (
 )  # fmt: skip
 
 
-def run_record(outcome: Replay, n_items: int, confidence: float) -> dict[str, Any]:
+def run_record(outcome: Replay, n_items: int, confidence: float) -> dict[str, object]:
     """Return one run as JSON values: the summary of that run alone."""
     pooled = _pool([outcome], None, n_items, confidence)
     return {
@@ -36,9 +39,7 @@ def run_record(outcome: Replay, n_items: int, confidence: float) -> dict[str, An
     }
 
 
-def summarise(
-    outcomes: Sequence[Replay], n_items: int, confidence: float
-) -> dict[str, dict[str, Any]]:
+def summarise(outcomes: Sequence[Replay], n_items: int, confidence: float) -> dict[str, Figures]:
     """Pool the runs of each method.
 
     Shares and ratios are of all pairs, or all models, of all runs. The standard error of the mean
@@ -55,14 +56,14 @@ def summarise(
 
 def _pool(
     replays: list[Replay], paper: list[Replay] | None, n_items: int, confidence: float
-) -> dict[str, Any]:
+) -> Figures:
     taus = _fold_means(replays)
     precision, recall, f1 = _tie_scores(replays)
     errors = np.concatenate([o.errors for o in replays])
     items, models = sum(o.items for o in replays), sum(len(o.holdout) for o in replays)
     sure = [o for o in replays if o.confident is not None]
     z = [z_scores(o.errors, o.standard_errors) for o in replays if o.standard_errors is not None]
-    pooled: dict[str, Any] = {
+    pooled: Figures = {
         "runs": len(replays),
         "tau": _mean(list(taus.values())),
         "tau_se": _standard_error(list(taus.values())),
@@ -160,9 +161,9 @@ def _standard_error(values: Sequence[float]) -> float | None:
 
 def sweep_of(
     outcomes: Sequence[Replay], levels: Sequence[float | None], n_items: int, confidence: float
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[Figures]]:
     """Each method's summaries at the levels of spending."""
-    sweep: dict[str, list[dict[str, Any]]] = {}
+    sweep: dict[str, list[Figures]] = {}
     for level in levels:
         at_level = [o for o in outcomes if o.items_per_model == level]
         for method, pooled in summarise(at_level, n_items, confidence).items():

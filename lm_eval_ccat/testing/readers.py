@@ -68,8 +68,8 @@ class ReaderSuite:
         assert set(table.models) == set(expected.models)
         assert table.doc_ids == expected.doc_ids
         assert table.scale == expected.scale
-        found = table.select(expected.models).model_scores(unit=False)
-        assert np.allclose(found, expected.model_scores(unit=False), equal_nan=True)
+        read = table.select(expected.models).model_scores(unit=False)
+        assert np.allclose(read, expected.model_scores(unit=False), equal_nan=True)
 
     def test_a_second_reading_gives_the_same(self) -> None:
         with self.log() as path:
