@@ -165,7 +165,7 @@ def test_what_to_mind_stands_before_what_it_cost_and_where_it_is_from() -> None:
     ]
     places = [next(n for n, line in enumerate(lines) if line.startswith(s)) for s in starts]
     assert places == sorted(places)
-    assert f"{LONG} 0.250 ± 0.031 (12)" in lines[places[3]]
+    assert f"{LONG} 0.250 ± 0.031 (from 12)" in lines[places[3]]
 
 
 def test_only_what_draws_may_send_escapes_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
