@@ -20,8 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Figures of `benchmarks/ranking_quality.py`, with how they were made.
 MEASURED = ROOT / "docs" / "measured" / "quality.json"
 PAGES = (ROOT / "docs" / "limits.md", ROOT / "docs" / "compared.md")
-#: Figures of `benchmarks/rivals.py --out`: on the matrices of its protocol, and on all tables.
-RIVALS = ("rivals", "hold_outs")
 CHART = ROOT / "docs" / "evidence.svg"
 _PLACE = re.compile(r"<!-- quality: (\w+) -->\n.*?<!-- end of quality -->", re.S)
 _NAMES = {
@@ -32,16 +30,6 @@ _NAMES = {
     "paper": "paper",
     "static": "static (best fixed subset)",
 }
-_COLUMNS = (
-    ("tau", "tau", "{:.3f}"),
-    ("pairs decided", "decided", "{:.0%}"),
-    ("decided right", "right", "{:.1%}"),
-    ("RMSE of the estimate", "rmse", "{:.4f}"),
-    ("error / stated", "z", "{:.2f}"),
-    ("the same of differences", "z_pairs", "{:.2f}"),
-    ("95% coverage", "cover", "{:.0%}"),
-)
-_SHOWN = ("20 items", "50 items")
 
 
 def filled(page: str) -> str:
@@ -52,31 +40,10 @@ def filled(page: str) -> str:
 
 
 def quality(part: str) -> str:
-    """The tables of one kind of fold, or of one section; "short" is that of compared.md."""
-    measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    """The table of compared.md, "short", or one of `benchmarks/rivals.py --out`."""
     if part == "short":
-        return _short(measured)
-    if part in RIVALS:
-        return _rivals(json.loads((MEASURED.parent / f"{part}.json").read_text(encoding="utf-8")))
-    made = measured["made"][part]
-    by = (
-        f"Made by `{made['command']}` with sources of hash {made['sources']}. A method without a "
-        "model of its own states no error."
-    )
-    parts = []
-    for key, methods in measured["tables"].items():
-        kind, what = key.split(", ", 1)
-        if kind != part or (part == "random" and what not in _SHOWN):
-            continue
-        last = ["tau: default minus it", "decided: default minus it"]
-        head = ["method", *(title for title, _, _ in _COLUMNS), *last]
-        rows = [
-            [_NAMES[m], *_figures(of, _COLUMNS), *_differences(of)] for m, of in methods.items()
-        ]
-        first = next(iter(methods.values()))
-        title = what.replace("items", "items per model").capitalize()
-        parts.append(f"{title}, {first['tables']} score tables:\n\n{_table(head, rows)}")
-    return "\n\n".join([*parts, by])
+        return _short(json.loads(MEASURED.read_text(encoding="utf-8")))
+    return _rivals(json.loads((MEASURED.parent / f"{part}.json").read_text(encoding="utf-8")))
 
 
 def _short(measured: dict[str, Any]) -> str:
@@ -84,7 +51,7 @@ def _short(measured: dict[str, Any]) -> str:
     head = ["method"]
     for n, _ in shown:
         head += [f"tau at {n}", f"decided at {n}"]
-    head += ["decided right", "RMSE at 20"]
+    head += ["decided right", "RMSE at 20", "tau at 20: default minus it"]
     rows = []
     for method in shown[0][1]:
         row = [_NAMES[method]]
@@ -97,78 +64,74 @@ def _short(measured: dict[str, Any]) -> str:
         right = sum(m[method].get("hits_all", 0) for _, m in shown)
         row.append(f"{right / said:.1%}" if said else "–")
         rows.append([*row, _cell(shown[0][1][method], "rmse", "{:.3f}")])
-    return _table(head, rows)
+        less = shown[0][1][method].get("tau_minus")
+        rows[-1].append(f"{less[0]:+.3f} ± {less[1]:.3f}" if less else "–")
+    made = measured["made"]["random"]
+    by = f"Made by `{made['command']}` with sources of hash {made['sources']}; ± is one standard "
+    return f"{_table(head, rows)}\n\n{by}error over score tables."
 
 
 _RIVALS = {
-    "default": "**default**",
-    "aipw": "AIPW",
-    "random": "random items, t-test",
-    "faq": "FAQ",
+    "aipw": ("AIPW", ("gap", "tau")),
+    "random": ("t-test", ("gap", "decided", "tau")),
+    "faq": ("FAQ", ("gap", "cover", "decided", "tau")),
+}
+_OWN = {
+    "gap": "gap",
+    "bias": "bias",
+    "cover": "95% coverage (worst table)",
+    "z2": "error / stated of pairs",
+    "decided": "decided (right)",
+    "tau": "tau",
 }
 
 
 def _rivals(measured: dict[str, Any]) -> str:
-    """The method beside its rivals, at every number of items of every kind of new models."""
-    head = ["new models", "items", "method", "gap", "gap minus that of default", "bias"]
-    head += [
-        "95% coverage (worst table)",
-        "error / stated of pairs",
-        "pairs decided",
-        "right",
-        "tau",
-    ]
+    """The method and its rivals: one row by number of items and kind of new models."""
+    shown = {
+        (kind, n): {t: of for t, of in tables.items() if f"default, {n}" in of}
+        for kind, tables in measured["found"].items()
+        for n in sorted({int(k.split(", ")[1]) for of in tables.values() for k in of})
+    }
+    asked = {k.split(", ")[0] for tables in shown.values() for of in tables.values() for k in of}
+    rivals = {m: of for m, of in _RIVALS.items() if m in asked}
+    head = ["new models", "items", *_OWN.values()]
+    for name, keys in rivals.values():
+        head += [f"{name}: {'gap more' if k == 'gap' else _OWN[k]}" for k in keys]
     rows = []
-    for kind, tables in measured["found"].items():
-        at = sorted({int(k.split(", ")[1]) for of in tables.values() for k in of})
-        for n in at:
-            first = {t: of[f"default, {n}"] for t, of in tables.items() if f"default, {n}" in of}
-            for method, name in _RIVALS.items():
-                own = {t: tables[t].get(f"{method}, {n}") for t in first}
-                if all(own.values()):
-                    rows.append([f"{kind} ({len(own)})", str(n), name, *_beside(own, first)])
+    for (kind, n), tables in shown.items():
+        first = {t: of[f"default, {n}"] for t, of in tables.items()}
+        row = [f"{kind} ({len(first)})", str(n), *(_cell_of(first, k) for k in _OWN)]
+        for method, (_, keys) in rivals.items():
+            own = {t: of.get(f"{method}, {n}") for t, of in tables.items()}
+            for k in keys:
+                row.append("" if None in own.values() else _cell_of(own, k, first))
+        rows.append(row)
     by = (
-        f"Made by `{measured['command']}` with sources of hash {measured['sources']}. In brackets: "
-        "score tables, which weigh the same. ± is one standard error over them."
+        f"Made by `{measured['command']}` with sources of hash {measured['sources']}. In brackets "
+        "after new models: score tables, which weigh the same. *Gap more*: than that of `default`. "
+        "± is one standard error over tables."
     )
     return f"{_table(head, rows)}\n\n{by}"
 
 
-def _beside(own: dict[str, Any], first: dict[str, Any]) -> list[str]:
-    def mean(key: str, form: str) -> str:
-        found = [of[key] for of in own.values() if of.get(key) is not None]
-        return form.format(sum(found) / len(found)) if len(found) == len(own) else "–"
-
-    d = [of["gap"] - first[t]["gap"] for t, of in own.items()]
-    centre = sum(d) / len(d)
-    error = (sum((x - centre) ** 2 for x in d) / max(len(d) - 1, 1) / len(d)) ** 0.5
-    cover = mean("cover", "{:.1%}")
-    if cover != "–":
-        cover += f" ({min(of['cover'] for of in own.values()):.0%})"
-    z2 = mean("z2", "{}")
-    said, right = (sum(of.get(k) or 0.0 for of in own.values()) for k in ("decided", "right"))
-    return [
-        mean("gap", "{:.4f}"),
-        f"{centre:+.4f} ± {error:.4f}" if any(d) else "–",
-        mean("bias", "{:+.4f}"),
-        cover,
-        z2 if z2 == "–" else f"{float(z2) ** 0.5:.2f}",
-        mean("decided", "{:.0%}"),
-        f"{right / said:.1%}" if said else "–",
-        mean("tau", "{:.2f}"),
-    ]
-
-
-def _differences(of: dict[str, Any]) -> list[str]:
-    tau, decided = of.get("tau_minus"), of.get("decided_minus")
-    return [
-        "–" if not tau else f"{tau[0]:+.3f} ± {tau[1]:.3f}",
-        "–" if not decided else f"{100 * decided[0]:+.0f} ± {100 * decided[1]:.0f} points",
-    ]
-
-
-def _figures(of: dict[str, Any], columns: Any) -> list[str]:
-    return [_cell(of, key, form) for _, key, form in columns]
+def _cell_of(own: dict[str, Any], key: str, first: dict[str, Any] | None = None) -> str:
+    """The mean over tables, of gaps with how much more they are than the `first` ones."""
+    found = [of[key] for of in own.values()]
+    mean = sum(found) / len(found)
+    if key == "gap" and first:
+        d = [of["gap"] - first[t]["gap"] for t, of in own.items()]
+        centre = sum(d) / len(d)
+        error = (sum((x - centre) ** 2 for x in d) / max(len(d) - 1, 1) / len(d)) ** 0.5
+        return f"{centre:+.4f} ± {error:.4f}"
+    if key == "decided":
+        right = sum(of["right"] for of in own.values()) / max(sum(found), 1e-9)
+        return f"{mean:.0%} ({right:.1%})"
+    if key == "cover":
+        return f"{mean:.1%} ({min(found):.0%})"
+    if key == "z2":
+        return f"{mean**0.5:.2f}"
+    return f"{mean:+.4f}" if key == "bias" else f"{mean:.4f}" if key == "gap" else f"{mean:.2f}"
 
 
 def _cell(of: dict[str, Any], key: str, form: str) -> str:
