@@ -85,9 +85,9 @@ def page(found: dict[str, Any], most: int = 30) -> str:
         "# Which tasks can be used",
         "",
         f"Of the {total:,} task files of lm-eval {found['lm_eval']}, {usable:,} "
-        f"({usable / total:.1%}) have a metric that an adaptive run can estimate. This is what "
-        "their YAML says, read without a data set by `benchmarks/coverage.py`; `lm-eval-ccat check "
-        "TASK` looks closer.",
+        f"({usable / total:.1%}) have a metric that an adaptive run can estimate. The figures "
+        "come from the YAML files alone (`benchmarks/coverage.py`); `lm-eval-ccat check TASK` looks "
+        "closer.",
         "",
         "| tasks without one, by reason | tasks |",
         "| --- | ---: |",
@@ -114,15 +114,14 @@ NOTES = """\
 Why some are refused:
 
 - *One statistic of the whole corpus* (macro F1, Matthews correlation, Pearson correlation):
-  documents have no score whose mean it is. An f1 that is a mean over documents can be used.
-- *Perplexity of whole documents* and *bits per byte*: sums over the corpus are divided, so long
-  documents count for more. Chosen items give no such ratio, because banks model means; for random
-  items its error holds only after many documents, because log-likelihoods have no bounds.
+  no score of a single document averages to it. An F1 that is a mean over documents is usable.
+- *Perplexity of whole documents* and *bits per byte*: each divides one sum over the corpus by another,
+  so long documents count for more. Banks model means, not such ratios. Random items could estimate
+  one, but log-likelihoods are unbounded, so the error would be reliable only after many documents.
 - *Aggregated by a function of the task's own*: the function may be anything. If it is the mean of
   one number per document, state the metric's range in the task's `metadata.ccat_scales` (see
-  [metrics of your own](howto/metrics.md)). Most of these functions are F1 of spans over the
-  corpus, ratios over a part of the documents (BBQ, RULER's lengths) or consistency between
-  prompts.
+  [metrics of your own](howto/metrics.md)). Most of these functions compute F1 of spans over the
+  corpus, ratios over some of the documents (BBQ, RULER's lengths) or consistency between prompts.
 """
 
 

@@ -69,41 +69,40 @@ Leaderboard). Every item costs one unit.
 
 arXiv:2601.13885 evaluates BioLaySumm (ROUGE-L, BERTScore, FKGL), GovReport (ROUGE-L), FLORES Turkish
 to English (BLEU, COMET), TruthfulQA (LLM judge, differential BERTScore) and Nemotron-PII (span
-score), with 21 models at four temperatures. The scores of these runs are listed in the authors'
-repository (trismik/continuous-cat, `data/scores.json`) but are not available here, so this page shows the
-paper's means, not its rows. With score tables named like our tasks (`ccat_govreport.parquet`,
-for instance) the same command puts ours below the paper's.
+score), with 21 models at four temperatures. The authors' repository (trismik/continuous-cat) lists the
+scores of these runs (`data/scores.json`), but they are not available here, so this page shows the
+paper's means, not its rows. Given score tables named like our tasks, such as
+`ccat_govreport.parquet`, the same command prints our rows below the paper's.
 
-The first table has a row per score table; the others show means over them where there are any.
+The first table below has a row per score table; the others show means over the tables.
 
 | figure | printed | where | {columns} |
 | --- | ---: | --- |{rule}
 {headline}
 
-Where the data differ, plainly:
+How the data differ:
 
 - The benchmarks, metrics and models here are not the paper's, so single figures cannot be compared.
-  What can be compared is how methods stand to each other on the same data.
-- The tables here have one config per model. Calibration on all temperatures and tests at T = 0 are
-  what the command does where a table has several.
-- Several tables hold only 12 to 14 models, so 8 to 10 calibrate. REALSumm has 100 items only,
-  so 20 items per model are a fifth of it.
-- Break-even is little more than the number of configs that calibrate, because a new model then costs
+  The differences between methods on the same data can.
+- The tables here have one config per model. Where a table has several, the
+  command calibrates on all temperatures and tests at T = 0.
+- Several tables hold only 12 to 14 models, so 8 to 10 calibrate. REALSumm has only 100 items,
+  of which 20 items per model are a fifth.
+- Break-even is little more than the number of configs that calibrate, because a new model costs only
   a few per cent of a full run: 68 configs (17 models at four temperatures) give the paper's 67
-  to 70. The tables here have one config per model and 8 to 96 models to calibrate; with 68
-  configs break-even would be as printed.
-- Cost is saved beyond items only where prices differ, because expensive models are asked less. The
-  prices drawn here differ by up to 32 times, so that a similar share of items saves more cost.
-- The paper's prices are its models' API prices; these are drawn. `--prices` takes a file of them.
-- The share of truly tied pairs, and with it precision and F1 of ties, depends on how close the
-  models of a leaderboard are and on how many items it has.
+  to 70. The tables here have 8 to 96 configs, one per model; 68 would give the printed figure.
+- Cost savings exceed item savings only where prices differ, because expensive models are asked less.
+  The paper's prices are its models' API prices. The prices here are drawn and differ by up to 32
+  times, so a similar share of items saves more cost. `--prices` takes a file of real ones.
+- The share of truly tied pairs depends on how close the models of a leaderboard are and on how many
+  items it has; so do the precision and F1 of ties.
 - `random` gives each model its own items. Giving all models the *same* random items (`common`), or
-  the first ones (`limit`, what `--limit` does), costs the same and is the stronger baseline.
-- The authors' code rescales the scores of the held-out models by their own range, which looks at
+  the first ones (`limit`, as `--limit` does), costs the same and is a stronger baseline.
+- The authors' code rescales the scores of the held-out models by their own range, which uses
   what is to be predicted. Here the range of the calibration scores is used; `--rescale holdout` does
-  as they do.
-- The paper lets each run of random sampling rank by scores rescaled in that way, which does not
-  change an order; it draws 10,000 bootstrap resamples for the true ties, we draw 1,000.
+  what their code does.
+- In the paper, random sampling ranks by scores rescaled in that way, too, which does not change the
+  order. For the true ties the paper draws 10,000 bootstrap resamples, and we draw 1,000.
 
 """
 
