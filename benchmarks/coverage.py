@@ -85,8 +85,8 @@ def page(found: dict[str, Any], most: int = 30) -> str:
         "# Which tasks can be used",
         "",
         f"Of the {total:,} task files of lm-eval {found['lm_eval']}, {usable:,} "
-        f"({usable / total:.1%}) have a metric that an adaptive run can estimate. The figures "
-        "come from the YAML files alone (`benchmarks/coverage.py`); `lm-eval-ccat check TASK` looks "
+        f"({usable / total:.1%}) have a metric that an adaptive run can estimate. The figures come "
+        "from the YAML files alone (`benchmarks/coverage.py`); `lm-eval-ccat check TASK` looks "
         "closer.",
         "",
         "| tasks without one, by reason | tasks |",
@@ -115,9 +115,9 @@ Why some are refused:
 
 - *One statistic of the whole corpus* (macro F1, Matthews correlation, Pearson correlation):
   no score of a single document averages to it. An F1 that is a mean over documents is usable.
-- *Perplexity of whole documents* and *bits per byte*: each divides one sum over the corpus by another,
-  so long documents count for more. Banks model means, not such ratios. Random items could estimate
-  one, but log-likelihoods are unbounded, so the error would be reliable only after many documents.
+- *Perplexity of whole documents* and *bits per byte*: each divides one sum over the corpus by
+  another, so long documents count for more. Banks model means, not such ratios. Random items could
+  estimate one, but log-likelihoods are unbounded: its error holds only after many documents.
 - *Aggregated by a function of the task's own*: the function may be anything. If it is the mean of
   one number per document, state the metric's range in the task's `metadata.ccat_scales` (see
   [metrics of your own](howto/metrics.md)). Most of these functions compute F1 of spans over the

@@ -437,10 +437,23 @@ class HarnessModel(SessionModel):
 class StoredModel(HarnessModel):
     """A model that cannot be asked: it answers what its logs have."""
 
+    #: Whether answers were matched by document, as their prompts came from another template.
+    by_document = False
+
     def open(self) -> None:
         """Load the task alone."""
         if not self.sessions:
             self.sessions = self._open_sessions(PlaceholderLM())
+
+    def has_at_hand(self, item: Item) -> bool:
+        """Whether it was asked this prompt or, by a chat template of its own, this document."""
+        if super().has_at_hand(item) or not self._spec.harness.get("apply_chat_template"):
+            return super().has_at_hand(item)
+        task, doc = self.place(item)
+        earlier, session = self.at_hand.get(item), self.sessions[task]
+        hashes = dict(zip(session.doc_ids, session.doc_hashes))
+        self.by_document = earlier is not None and earlier.doc_hash == hashes[doc]
+        return self.by_document
 
     def _ask(self, items: Sequence[Item]) -> list[Answer]:
         raise MetricError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -48,6 +49,10 @@ class PlaceholderLM:
     def chat_template(self, chat_template: bool | str = False) -> str:
         """No template."""
         return ""
+
+    def apply_chat_template(self, chat: list[dict[str, str]], *_: Any, **__: Any) -> str:
+        """The messages, as models behind a server get them."""
+        return json.dumps(chat, ensure_ascii=False)
 
 
 def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:

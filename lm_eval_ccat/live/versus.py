@@ -114,6 +114,12 @@ def compare_live(
             _difference(run.book, outcome.metric.scale, margin, question)
             for question in (BENCHMARK, POPULATION)
         )
+        for model in read:
+            if model.by_document:
+                run.observer.warn(
+                    f"{model.name} was asked by a chat template of its own: only its documents "
+                    "are known to be the same, not few-shot examples and system message"
+                )
         money = sum_of(run.book.tally.paid.values())
         return outcome, (names[0], names[1]), found, wider, money
 

@@ -198,6 +198,8 @@ class EarlierAnswer:
         Per request, its responses.
     source : str
         The file.
+    doc_hash : str or None
+        Of the document, where the log has it.
     """
 
     model: str
@@ -205,6 +207,7 @@ class EarlierAnswer:
     prompt_hash: str
     responses: list[Any]
     source: str
+    doc_hash: str | None = None
 
 
 def earlier_answers(
@@ -266,7 +269,8 @@ def _of_samples(run: Run, troubles: list[str]) -> Iterator[EarlierAnswer]:
         responses, prompt, doc_id = (row.get(k) for k in ("resps", "prompt_hash", "doc_id"))
         if responses and isinstance(prompt, str) and isinstance(doc_id, int):
             groups = [[_unwritten(r) for r in group] for group in responses]
-            yield EarlierAnswer(run.model, doc_id, prompt, groups, str(run.samples))
+            of = str(run.samples)
+            yield EarlierAnswer(run.model, doc_id, prompt, groups, of, row.get("doc_hash"))
     if damaged:
         troubles.append(f"{run.samples}: {damaged} damaged lines; their answers are asked again")
 

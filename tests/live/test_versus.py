@@ -11,6 +11,7 @@ from loopback import CompletionsServer
 
 from lm_eval_ccat import compare
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.tasks import PlaceholderLM
 
 
 def live(server: CompletionsServer, name: str) -> dict:
@@ -61,6 +62,9 @@ def test_a_stored_run_and_a_live_model(
         (m, p) for m, p in server.asked if m == "m09"
     }
     assert 10 <= one["documents"] <= sum(1 for m, _ in server.asked if m == "m09")
+    # A chat template shapes other prompts: the documents are compared, and that is said.
+    assert main([*command[:-3], "--apply_chat_template"]) in (0, 3, 5)
+    assert "m05 was asked by a chat template of its own" in capsys.readouterr().err
     # A file of `rank` says the same, and more, of the candidate.
     new = str(bench.config(server.url, ["m09"], name="new", bank=None, max_items=20))
     stored = str(tmp_path / "old.run" / "m05")
@@ -75,3 +79,11 @@ def test_a_stored_run_and_a_live_model(
     assert main(["rank", str(again)]) in (0, 3)
     result = json.loads((tmp_path / "next.run" / "result.json").read_text())
     assert result["models"]["m09"]["from_prior"] > 0
+
+
+def test_messages_of_a_stored_model_are_those_that_a_server_gets() -> None:
+    api = pytest.importorskip("lm_eval.models.openai_completions")
+    lm = api.LocalChatCompletion(base_url="http://none", model="m", tokenizer_backend=None)
+    chat = [{"role": "system", "content": "Rëad"}, {"role": "user", "content": "Why?"}]
+    ours = PlaceholderLM().apply_chat_template(chat)
+    assert ours.encode("utf-8") == lm.apply_chat_template(chat).encode("utf-8")
