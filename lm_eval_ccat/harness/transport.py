@@ -311,6 +311,7 @@ class Transport:
                 trace_request_ctx=flag,
             ) as response:
                 status, answer_headers = response.status, dict(response.headers)
+                there = response.headers.get("Location")
                 body = bytearray()
                 async for piece in response.content.iter_any():
                     body += piece
@@ -318,17 +319,17 @@ class Transport:
                         raise ServerError(
                             "answer", f"the answer is larger than {LARGEST_BODY >> 20} MiB"
                         )
-            # Others of these would be asked again by GET, without the question.
-            if status not in (307, 308) or "Location" not in answer_headers:
+            if not 300 <= status < 400 or not there:
                 break
-            target = urljoin(url, answer_headers["Location"])
-            if _origin(target) != _origin(url):
+            target = urljoin(url, there)
+            # Others of these would be asked again by GET, without the question.
+            if status not in (307, 308) or _origin(target) != _origin(url):
                 to = urlsplit(target)
+                place = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
                 raise ServerError(
                     "request",
-                    "the server passes requests on to another origin, which would get prompts and "
-                    f"key: {to.scheme}://{to.netloc.rpartition('@')[2]} (if it is meant, "
-                    "name it as base_url)",
+                    f"the server passes requests on to {place.geturl()}; neither prompts nor key "
+                    "are sent there (if it is meant, name it as base_url)",
                 )
             url = target
         return status, answer_headers, bytes(body)
