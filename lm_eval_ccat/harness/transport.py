@@ -191,10 +191,6 @@ class Transport:
         if self._slots is not None:
             self._slots.release()
 
-    def resume(self) -> None:
-        """Take requests again after `cancel`."""
-        self._cancelled = False
-
     def close(self) -> None:
         """Cancel what is in flight, close the connections, and leave the model as it was."""
         self.cancel()

@@ -130,6 +130,7 @@ class Ledger:
         self._committed: float | None = None
         self.changes = 0
         self.crew = 0
+        self._active: tuple[int, list[int]] = (-1, [])
         self.loads = np.zeros((0, len(contents.tasks)), dtype=np.int64)
         self.remaining = self.loads.copy()
         self.n = np.zeros(0, dtype=np.int64)
@@ -353,7 +354,9 @@ class Ledger:
     @property
     def active(self) -> list[int]:
         """Models that were not set aside."""
-        return np.flatnonzero(self.there).tolist()
+        if self._active[0] != self.crew:
+            self._active = self.crew, np.flatnonzero(self.there).tolist()
+        return self._active[1]
 
     def set_aside(self, account: Account, reason: str | None) -> None:
         """Set a model aside, or (None) take it back."""

@@ -45,6 +45,8 @@ STRETCH = 1.04
 #: Part of the level that is kept back for a horizon that is raised; each further horizon takes
 #: half of what is left.
 KEPT = 0.1
+#: Models whose pairs are all looked at sooner than it is found out which of them have changed.
+FEW = 8
 #: What sums of scores may lose by rounding.
 ROUNDING = 1e-12
 
@@ -213,7 +215,8 @@ class Looks:
     def _differs(self, belief: Belief) -> NDArray[np.bool_]:
         """Pairs of which something else is believed than at the last look."""
         m, r, was = len(belief.location), belief.references, self.last
-        if was is None or was.references is not r or len(was.location) != m:
+        anew = was is None or was.references is not r or len(was.location) != m
+        if was is None or anew or (r is None and m <= FEW):
             return np.ones((m, m + (0 if r is None else len(r.names))), dtype=bool)
         moved = np.zeros(m, dtype=bool)
         for of_model in ("location", "score", "slope", "lean"):

@@ -132,6 +132,8 @@ def _generation(
                 raise TypeError(f"its text is no text but {type(text).__name__}")
             if text is not None:
                 lm.cache_hook.add_partial("generate_until", (prompt, settings), text)
+        if None not in texts:
+            return texts
         nothing = resolve("lm_eval.models.api_models:LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER?") or ""
         return [nothing if text is None else text for text in texts]
 

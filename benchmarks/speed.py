@@ -1,0 +1,113 @@
+"""Processor time and rate of `rank` with four models behind a server that answers at once.
+
+The server is a process of its own. So is each ranking, which is timed from the first tenth of its
+answers to the last. Beside it what the harness's own `generate_until` takes for the same requests,
+which are then not scored, ranked or kept.
+
+    python benchmarks/speed.py [--beside OLDER] [--slots 8,16,32] [--rounds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.update(OMP_NUM_THREADS="1", HF_DATASETS_OFFLINE="1", TQDM_DISABLE="1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+import loopback
+from worlds.bench import make_bench
+
+HERE = Path(__file__).resolve().parents[1]
+MODELS = ["m01", "m05", "m07", "m11"]
+
+#: Run in a tree of the package: milliseconds of processor time a request, those of the main thread
+#: and of the connections' thread, and requests a second.
+RANKING = """
+import json, sys, threading, time
+from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.runs.journal import JournalFile
+marks, append = [], JournalFile.append
+def marked(self, records):
+    append(self, records := list(records))
+    if n := sum(record["op"] == "tell" for record in records):
+        n += marks[-1][0] if marks else 0
+        by = {t.name: t.ident for t in threading.enumerate()}
+        own = (time.pthread_getcpuclockid(by[t]) for t in ("MainThread", "ccat-transport"))
+        marks.append((n, time.perf_counter(), time.process_time(), *map(time.clock_gettime, own)))
+JournalFile.append = marked
+code = main(["rank", sys.argv[1]])
+first, last = next(m for m in marks if 10 * m[0] >= marks[-1][0]), marks[-1]
+n, wall, *processor = (b - a for a, b in zip(first, last))
+print(json.dumps([*(1e3 * t / n for t in processor), n / wall]))
+sys.exit(code)
+"""
+STOCK = """
+import json, sys, time
+from lm_eval_ccat.harness import internals
+arguments = {"model": "m01", "base_url": sys.argv[1], "tokenizer_backend": "none"}
+lm = internals.make_lm("local-completions", {**arguments, "num_concurrent": 32})
+prompts = [f"Repeat the numbers of document {i}." for i in range(800)]
+asked = internals.requests_for(prompts, {"until": ["\\n"], "max_gen_toks": 64})
+began, then = time.process_time(), time.perf_counter()
+lm.generate_until(asked)
+print(json.dumps([1.25 * (time.process_time() - began), 0, 0, 800 / (time.perf_counter() - then)]))
+"""
+
+
+def child(code: str, tree: Path, argument: str) -> list[float]:
+    """What code prints in a process of its own, which imports the package from a tree."""
+    command, env = [sys.executable, "-c", code, argument], {**os.environ, "PYTHONPATH": str(tree)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    if done.returncode not in (0, 3):
+        raise SystemExit(done.stderr)
+    return list(json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    """Print a line for each way and number of slots: means, and standard errors over the rounds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--beside", type=Path, help="another checkout of the package")
+    parser.add_argument("--slots", default="8", help="requests at once of each model (default: 8)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--items", type=int, default=200, help="of each model (default: 200)")
+    parser.add_argument("--latency", type=float, default=0.01, help="seconds (default: 0.01)")
+    args = parser.parse_args()
+    trees = [*([args.beside.resolve()] if args.beside else []), HERE]
+    taken: dict[tuple[str, str], list[list[float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        bench = make_bench(Path(folder), n_docs=1000)
+        outputs = Path(folder, "outputs.json")
+        outputs.write_text(json.dumps(bench.outputs))
+        with loopback.running(outputs, args.latency) as url:
+            for k in range(args.rounds):
+                taken.setdefault(("generate_until", "32"), []).append(child(STOCK, HERE, url))
+                for n, (slots, tree) in enumerate(
+                    (s, t) for s in args.slots.split(",") for t in trees
+                ):
+                    config = bench.config(
+                        url, MODELS, name=f"{k}-{n}", model_args={"num_concurrent": int(slots)},
+                        stop_when_decided=False, max_items=args.items,
+                    )  # fmt: skip
+                    one = child(RANKING, tree, str(config))
+                    taken.setdefault((tree.name, slots), []).append(one)
+    heads = ("ms a request", "main thread", "connections", "requests/s")
+    print(f"{'':>16} {'slots':>5} " + " ".join(f"{head:>14}" for head in heads))
+    for (what, slots), rounds in taken.items():
+        cells = [
+            f"{statistics.mean(x):.2f} ± {statistics.stdev(x) / len(x) ** 0.5:.2f}"
+            if len(x) > 1
+            else f"{x[0]:.2f}"
+            for x in zip(*rounds)
+        ]
+        print(f"{what:>16} {slots:>5}" + "".join(f" {cell:>14}" for cell in cells))
+
+
+if __name__ == "__main__":
+    main()
