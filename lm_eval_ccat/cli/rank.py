@@ -63,7 +63,8 @@ exit codes: 0 every pair decided, 3 ties left, 4 partial (a model failed, or int
 
 OPTIONS: Options = {
     "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to look into (default: this one)",
-    "--run_dir DIR": "run directory (default: the configuration's name + .run)",
+    "--run_dir DIR": "run directory (default: the configuration's name + .run); s3://BUCKET/NAME "
+    "and the like are copies of a local folder NAME",
     "--init [FILE]": Opt(
         "write a commented configuration (default: models.yaml) from the flags given or from "
         "questions, and end",
@@ -107,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
     """Run, resume, forecast or show a ranking."""
     from ..live.ranking import dry_run, rank
     from ..live.spec import Spec, content_of
+    from ..runs.store import local_folder
     from .live import Display, show
 
     flags = given_by_flags(args, "rank")
@@ -145,7 +147,8 @@ def run(args: argparse.Namespace) -> int:
                 Path(flags["harness"]["include_path"]).absolute()
             )
         config = Spec.read(path, flags, warn=display.warn)
-    folder = Path(args.run_dir) if args.run_dir else Path(f"{path.with_suffix('')}.run")
+    run_dir = args.run_dir or f"{path.with_suffix('')}.run"
+    folder = local_folder(run_dir)
     if args.probe and not args.dry_run:
         raise UsageError("--probe goes with --dry_run; a run asks each model one request first")
     if args.dry_run:
@@ -157,7 +160,7 @@ def run(args: argparse.Namespace) -> int:
     with _live_page(folder, args.watch, display):
         result = rank(
             config,
-            run_dir=folder,
+            run_dir=run_dir,
             resume=args.resume,
             retry=args.retry or False,
             executor=args.executor,

@@ -12,6 +12,7 @@ from ..errors import UsageError
 from ..integrations.trackers import track, wanted
 from ..runs.lines import Record
 from ..runs.rebuild import banks_at
+from ..runs.store import is_stored, stored
 from .forecast import at_most, forecast, most_money, need_in_words, probe_models
 from .observer import Observer
 from .plan import Plan
@@ -49,6 +50,7 @@ def rank(
     run_dir : path, optional
         Where the journal, the result and each model's files are kept, so that the run can be
         resumed.  Without it failed requests are retried all the same, and nothing is written.
+        ``s3://bucket/name`` (any file system of fsspec) is copied to from a local folder ``name``.
     resume : bool, optional
         Go on with what `run_dir` holds. Budget, prices, addresses, timeouts and concurrency may
         have changed, and models may join; nothing is paid for twice.
@@ -84,6 +86,12 @@ def rank(
     """
     watcher = observer or Observer()
     spec = Spec.read(config or {}, options, warn=watcher.warn).require_ranking()
+    if is_stored(run_dir):
+        with stored(str(run_dir), resume, watcher.warn) as folder:
+            return rank(
+                spec, run_dir=folder, resume=resume, retry=retry, executor=executor,
+                observer=observer,
+            )  # fmt: skip
     trackers = wanted(spec.harness)
     if resume and run_dir and spec.save_bank and spec.bank:
         # What the run began with: the file may have grown by it since.

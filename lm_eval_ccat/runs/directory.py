@@ -20,11 +20,12 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from .. import __version__
-from ..errors import RunError
+from ..errors import RunError, UsageError
 from ..files import replace_text, set_rights
 from ..masking import mask, mask_file, mask_values
 from .journal import JournalFile
 from .lines import FORMAT, VERSION, Record
+from .store import is_stored
 
 #: Endings of the files that the harness, its logs and its models write. The journal is not among
 #: them: what it holds is masked before it is written, and its lines are sealed.
@@ -45,6 +46,8 @@ class RunDirectory:
     """
 
     def __init__(self, path: str | Path) -> None:
+        if is_stored(path):
+            raise UsageError(f"{path}: only `rank` copies a run to an object store; name a folder")
         self.path = Path(path)
         self.journal = JournalFile(self.path / "journal.jsonl")
         self._sole_lock = FileLock(str(self.path / _LOCK), mode=0o600)

@@ -57,7 +57,8 @@ def test_a_local_ray_is_started_by_the_command(bench: Bench, server: Completions
         ray.shutdown()
     content = content_of(config)
     assert content["order"] == ["m09", "m03"]
-    assert content["items_administered"] == sum(server.answered.values())
+    # An answer that was on its way when the order was decided is paid, and not told.
+    assert content["items_administered"] <= sum(server.answered.values()) <= 40
     assert list((config.with_suffix(".run") / "m03").glob("results_*.json"))
 
 
