@@ -88,8 +88,11 @@ def shuffled(table: ScoreTable) -> ScoreTable:
     )
 
 
-def ranked(bank: ItemBank, y: Floats, seed: int) -> Iterator[tuple[int, Estimates]]:
-    """One ranking by a bank's method, looked at after so many items of each model."""
+Look = tuple[int, Estimates, bool]
+
+
+def ranked(bank: ItemBank, y: Floats, seed: int) -> Iterator[Look]:
+    """One ranking by a bank's method, looked at after so many items, and whether it finds fault."""
     if bank.method == "sample":
         yield from drawn(bank, y, seed)
         return
@@ -98,10 +101,10 @@ def ranked(bank: ItemBank, y: Floats, seed: int) -> Iterator[tuple[int, Estimate
         advance(field, y, n)
         r = field.result()
         sd = r.variance**0.5
-        yield n, Estimates(r.estimate, sd.diagonal(), r.df.diagonal(), sd, r.df)
+        yield n, Estimates(r.estimate, sd.diagonal(), r.df.diagonal(), sd, r.df), False
 
 
-def drawn(bank: ItemBank, y: Floats, seed: int) -> Iterator[tuple[int, Estimates]]:
+def drawn(bank: ItemBank, y: Floats, seed: int) -> Iterator[Look]:
     """The same by the method "sample"."""
     # Tables of the same documents are to differ in their draws.
     policy = SamplePolicy(bank, len(y), seed=crc32(y.tobytes()) + seed)
@@ -112,7 +115,8 @@ def drawn(bank: ItemBank, y: Floats, seed: int) -> Iterator[tuple[int, Estimates
         if n in ITEMS:
             b = policy.belief()
             sd = b.variance**0.5
-            yield n, Estimates(b.location, sd.diagonal(), b.df.diagonal(), sd, b.df)
+            found = Estimates(b.location, sd.diagonal(), b.df.diagonal(), sd, b.df)
+            yield n, found, bool(policy.describe(0).findings)
 
 
 def banks(
@@ -174,13 +178,14 @@ def main() -> None:
                 try:
                     for arm, bank in banks(new, tasks, tested, rest, own, alone):
                         for seed in range(args.seeds):
-                            for n, one in ranked(bank, y, 10 * fold + seed):
-                                found[arm, n][name].append(measured(one, y, n))
+                            for n, one, fault in ranked(bank, y, 10 * fold + seed):
+                                of_one = measured(one, y, n) | {"fault": float(fault)}
+                                found[arm, n][name].append(of_one)
                 except CcatError as error:
                     print(f"{name}: {error}")
             print(name, file=sys.stderr, flush=True)
     print(
-        "bank       items   rmse / random   (worst)    to sample   cover (least)  z pairs  decided"
+        "bank       items  rmse/random  (worst)  to sample   cover (least) z pairs  decided  fault"
     )
     squares = {
         key: pd.Series({name: pd.DataFrame(rows).square.mean() for name, rows in of.items()})
@@ -194,7 +199,8 @@ def main() -> None:
             "{:10s} {:5d}   {:.2f} +- {:.2f}".format(arm, n, *over(ratio))
             + f" ({ratio.max():.2f})   {beside:12s}   {f.cover.mean():.3f} ({f.cover.min():.2f})   "
             f"{f.z2.mean() ** 0.5:.2f}   {f.decided.mean():.3f}, "
-            f"{f.right.sum() / max(f.decided.sum(), 1e-9):.2%} right"
+            f"{f.right.sum() / max(f.decided.sum(), 1e-9):.2%} right   "
+            f"{f.get('fault', pd.Series([0.0])).mean():.0%}"
         )
 
 
