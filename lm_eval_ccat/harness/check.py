@@ -62,7 +62,7 @@ class MetricCheck:
     estimand: str = ""
     reason: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values."""
         scale = None if self.scale is None else {**self.scale.to_dict(), "words": self.words}
         return {**asdict(self), "scale": scale}
@@ -100,7 +100,7 @@ class TaskCheck:
         """Whether some metric can be used adaptively."""
         return not self.reason and any(metric.usable for metric in self.metrics)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values."""
         metrics = [metric.to_dict() for metric in self.metrics]
         return {**asdict(self), "usable": self.usable, "notes": [*self.notes], "metrics": metrics}

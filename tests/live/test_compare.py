@@ -98,6 +98,10 @@ def test_more_documents_of_the_same_kind_decide():
     assert few.verdict == "not known"
     times = -(-(60 + few.more_documents) // 60) + 1
     assert compare_scores(np.tile(a, times), np.tile(b, times)).verdict == "better"
+    with_margin = compare_scores(a, b, margin=0.01)
+    half = 0.5 * (with_margin.high - with_margin.low)  # shrinks with the root of the documents
+    wanted = 60 * (half / (with_margin.difference + 0.01)) ** 2
+    assert 60 + with_margin.more_documents == pytest.approx(wanted, abs=1)
 
 
 def test_documents_in_clusters_count_by_clusters():

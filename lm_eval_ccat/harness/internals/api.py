@@ -34,7 +34,7 @@ class ServerCall:
         Turns the answer's JSON into one response for each position.
     """
 
-    payload: dict[str, Any]
+    payload: dict[str, object]
     positions: tuple[int, ...]
     read: Callable[[Any], list[Any]]
 
@@ -92,7 +92,9 @@ def server_calls(lm: Any, requests: Sequence[Any]) -> list[ServerCall]:
     return list(_generations(unwrapped(lm), requests))
 
 
-def _payload(lm: Any, messages: Any, settings: dict[str, Any] | None = None) -> dict[str, Any]:
+def _payload(
+    lm: Any, messages: Any, settings: dict[str, object] | None = None
+) -> dict[str, object]:
     """The body of a request, to generate with these settings or for the prompt's likelihood."""
     # The harness adds the end-of-text string where requests go out one by one, and only there.
     end = {"eos": lm.eos_string} if lm._concurrent <= 1 else {}
@@ -116,7 +118,7 @@ def _generation(
     lm: Any,
     positions: tuple[int, ...],
     prompts: list[Any],
-    settings: dict[str, Any],
+    settings: dict[str, object],
 ) -> ServerCall:
     messages: Any = prompts
     if lm.tokenized_requests:

@@ -187,7 +187,7 @@ def _build_one(task: Any, lm: Any, options: Mapping[str, Any], doc_id: int, doc:
     config, template = task.config, template_of(lm) if chat else None
     if hasattr(task, "doc_to_prefix"):
         prefix = task.doc_to_prefix(doc)
-        which: dict[str, Any] = {"metadata": (config.task, doc_id, config.repeats)}
+        which: dict[str, object] = {"metadata": (config.task, doc_id, config.repeats)}
     else:
         prefix, which = task._resolve_field(doc, config.gen_prefix), {"doc_id": doc_id}
     context = task.fewshot_context(

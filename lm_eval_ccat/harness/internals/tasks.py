@@ -117,7 +117,7 @@ def require_tasks(names: Sequence[str], include_path: Any = None) -> None:
     ------
     UsageError
     """
-    index: dict[str, Any] = {}
+    index: dict[str, object] = {}
     if include_path:
         make = resolve("lm_eval.tasks:TaskManager")
         hush()
@@ -191,7 +191,7 @@ def _members(config: Mapping[str, Any] | None) -> list[Any]:
     return [m.get("task") if isinstance(m, Mapping) else m for m in members]
 
 
-def _plain_yaml(file: Path) -> dict[str, Any]:
+def _plain_yaml(file: Path) -> dict[str, object]:
     """A file of the harness, its functions left as they are named."""
     return dict(resolve("lm_eval.tasks._yaml_loader:load_yaml")(file, resolve_func=False))
 
@@ -244,7 +244,7 @@ class Listed:
     """
 
     kind: str
-    config: dict[str, Any]
+    config: dict[str, object]
     members: tuple[Any, ...]
     file: Path | None
 

@@ -225,7 +225,7 @@ class JudgeSettings:
         """The judges, one by one."""
         return self.judges or (self,)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """What a rating depends on: judges, rubric, sampling, reading; not where they run."""
         sampling = [
             {

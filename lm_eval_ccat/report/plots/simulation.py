@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ...bank import ItemBank, SuiteBank
@@ -93,7 +94,7 @@ def plot_simulation(*simulations: Any) -> Chart:
     return chart
 
 
-def _curve(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _curve(levels: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[np.float64]]:
     """One method's figures and bands over items per model."""
     z = float(ndtri((1 + BAND) / 2))
     use = [v for v in levels if v["tau"] is not None]
