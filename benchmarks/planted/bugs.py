@@ -42,8 +42,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "two texts may get one file name: the hash is left out",
         "lm_eval_ccat/files",
-        "    if plain == name:\n        return plain\n",
-        "    if plain:\n        return plain\n",
+        "    if plain == name and (name",
+        "    if plain and (name",
         ("tests/test_files.py",),
     ),
     Bug(
@@ -326,7 +326,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a rate that is refused at once is not lowered",
         "lm_eval_ccat/live/rates",
-        "self.rate *= 0.7",
+        "self.rate *= BELOW if self._settled else SEARCH",
         "self.rate *= 1.0",
         (
             "tests/live/test_rates.py",
