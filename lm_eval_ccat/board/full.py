@@ -17,7 +17,7 @@ from ..errors import RunError, UsageError
 from ..scores import ScoreTable
 from ..scores.readers.registry import reader_of
 from ..upkeep.build import build
-from ..upkeep.scores_for import scores_for
+from ..upkeep.union import scores_for
 from .folder import Board
 from .ledger import FULL, Row, TaskScore, sha256_of
 from .standing import latest, metric_of

@@ -12,7 +12,7 @@ from .reading import by_task, is_folder, scores_for
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
-    from ..upkeep.findings import Finding
+    from ..upkeep.check import Finding
 
 EPILOG = """\
 examples:

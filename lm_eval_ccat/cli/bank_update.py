@@ -66,8 +66,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _updated(bank: ItemBank, retired: list[Any], args: argparse.Namespace, name: str) -> ItemBank:
     """One bank with the new models; a line says what became of it."""
-    from ..upkeep.age import dated
     from ..upkeep.update import update
+    from ..upkeep.words import dated
 
     table = leave_out(scores_for(bank, args.scores, partial=True), names_of(args.exclude))
     before = args.calibrated_on and scores_for(bank, args.calibrated_on)

@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 def _calibrate(logs: Path, bank_file: Path) -> None:
     from ..methods import calibrate
     from ..scores import ScoreTable
-    from ..upkeep.age import dated
+    from ..upkeep.words import dated
 
     table = ScoreTable.read(logs, metric="rougeL", task="ccat_demo")
     bank = dated(calibrate(table))

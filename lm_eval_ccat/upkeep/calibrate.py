@@ -18,8 +18,7 @@ from ..scores import ScoreTable
 from ..scores.item_scaling import CONSTANT, ItemScaling
 from ..simulation import simulate
 from ..simulation.methods import named
-from .age import dated
-from .words import facts_of
+from .words import dated, facts_of
 
 # Beyond this the replay of the bank's own models takes longer than the calibration.
 _REPLAY_CELLS = 1_500_000

@@ -19,7 +19,7 @@ and Hochberg, and an effect must be large as well as certain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,6 @@ from ..methods.curves import Curves, fit_abilities, fit_intercepts
 from ..methods.registry import method_of
 from ..scores.table import ScoreTable
 from ..wording import plural, some
-from .findings import Finding
 from .screening import discoveries, robust_line, upper_tail
 
 Floats = NDArray[np.float64]
@@ -44,6 +43,36 @@ HARD = 0.25  # expected score below which an item is hard for a model
 EXTREME_MEAN = 0.9
 LITTLE_INFORMATION = 0.15
 MIN_MODELS = 4  # below this many models a correlation is not tested
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing a check found.
+
+    Attributes
+    ----------
+    kind : str
+        A word to test for: ``changed_documents``, ``missing_documents``, ``drifted_items``,
+        ``negative_items``, ``contamination``, ``too_easy``, ``too_hard``, ...
+    level : {"problem", "warning", "note"}
+        Do not use the bank as it is; mind it; good to know.
+    message : str
+        One line: what was found and what to do.
+    items : tuple of doc_id
+        The items it is about, if any.
+    figures : dict of JSON values
+        What it rests on.
+    """
+
+    kind: str
+    level: str
+    message: str
+    items: tuple[Any, ...] = ()
+    figures: dict[str, object] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON values."""
+        return {**asdict(self), "items": list(self.items)}
 
 
 def check_documents(

@@ -1,15 +1,18 @@
-"""Scores of one benchmark as one table: two tables, or what a bank keeps."""
+"""Scores of one benchmark as one table: of two tables, of what a bank keeps, or of a path."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..bank import ItemBank
 from ..bank.observations import Observation
 from ..errors import ScoreTableError
+from ..scores.item_scaling import ItemScaling
 from ..scores.table import ScoreTable, sorted_ids
 
 
@@ -88,3 +91,31 @@ def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
         settings=dict(bank.settings),
     )
     return replace(table, chosen=tuple("" if o.chosen == "all" else o.chosen for o in observations))
+
+
+def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
+    """Read a score table or logs as a bank needs them.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    path : path-like
+    **how
+        Further arguments of `ScoreTable.read`.
+
+    Returns
+    -------
+    ScoreTable
+        Scaled item by item where the bank's scores were.
+
+    Raises
+    ------
+    ScoreTableError
+        There are no such scores.
+    ScaleError
+        A score lies outside the bank's scale.
+    """
+    scaling = ItemScaling.of_bank(bank.constants)
+    name, scale = (bank.metric, bank.scale) if scaling is None else (scaling.metric, scaling.scale)
+    table = ScoreTable.read(path, name, bank.task, bank.filter, scale=scale, **how)
+    return table if scaling is None else scaling.apply(table)

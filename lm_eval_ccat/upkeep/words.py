@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,6 @@ from scipy.special import expit
 from ..bank import ItemBank, SuiteBank
 from ..methods.registry import method_of
 from ..wording import plural, short
-from .age import age_in_words
 
 _NAMES, _PAGE_NAMES = 6, 40
 #: Settings that a person chooses; the others are found in ``--json``.
@@ -19,6 +20,8 @@ _CHOSEN = (
     "num_fewshot", "chat_template", "system_instruction", "generation_kwargs", "task_version",
 )  # fmt: skip
 _QUANTILES = {"min": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "max": 1.0}
+#: Days after which models have changed so much that a bank should be checked on new ones.
+RENEW_AFTER = 365
 
 
 def facts_of(bank: ItemBank) -> dict[str, Any]:
@@ -223,3 +226,33 @@ def _section(task: str, outcome: str, bank: ItemBank) -> list[str]:
         if texts:
             lines += ["", f"## {title}", "", *(f"- {one}" for one in texts)]
     return lines
+
+
+def dated(bank: ItemBank, today: date | None = None) -> ItemBank:
+    """The bank, made today."""
+    return replace(bank, made=(today or date.today()).isoformat())
+
+
+def age_in_words(bank: ItemBank, today: date | None = None) -> str:
+    """How old a bank is and whether to renew it.
+
+    Examples
+    --------
+    >>> bank = dated(ItemBank.blank([1]), date(2025, 1, 1))
+    >>> age_in_words(bank, date(2025, 1, 31))
+    'made on 2025-01-01, 30 days ago'
+    >>> age_in_words(bank, date(2026, 6, 1)).split("; ")[1]
+    'renew it with `bank update` or a new calibration'
+    """
+    try:
+        made = date.fromisoformat(bank.made or "")
+    except ValueError:
+        return "made on an unrecorded date"
+    days = ((today or date.today()) - made).days
+    text = f"made on {made.isoformat()}, {days} day{'' if days == 1 else 's'} ago"
+    if days <= RENEW_AFTER:
+        return text
+    return (
+        f"{text}: `bank check` on models of today says whether it still holds; renew it with "
+        "`bank update` or a new calibration"
+    )
