@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class CcatError(Exception):
-    """Something the user can put right; the message names the offending thing and the remedy.
+    """An error that the user can fix; the message names the cause and the remedy.
 
     Examples
     --------
@@ -18,7 +18,7 @@ class CcatError(Exception):
 
 
 class UsageError(CcatError):
-    """A command line, config file or argument that is invalid."""
+    """A command line, configuration or argument is invalid."""
 
 
 class MetricError(CcatError):

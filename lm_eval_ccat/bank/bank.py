@@ -27,24 +27,24 @@ from .text import FORMAT, VERSION, checksum, file_text, require_sound
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ItemBank:
-    """Items whose parameters are known, and the provenance to trust them.
+    """The calibrated items of a benchmark, with the provenance that lets a reader trust them.
 
     Attributes
     ----------
     method : str
-        Which method the parameters are of.
+        The method that the parameters belong to.
     doc_ids : tuple of int or tuple of str
         Every item of the benchmark, ascending: the *bank order*.
     kept : ndarray of bool, shape (n_items,)
-        Items that may be administered; calibration may have removed some.
+        Whether each item may be asked; calibration may have removed some.
     parameters : dict of str to ndarray
         Arrays whose first axis is the items; NaN where an item has none.
     constants : dict
-        Numbers of the whole bank (the noise ``k``, the prior, the inflation of errors, ...).
+        Numbers that hold for the whole bank (the noise ``k``, the prior, ...).
     scale : Scale
         Scale of raw scores; parameters are for scores on [0, 1], higher is better.
     metric, task, filter : str or None
-        What the scores are of.
+        What was scored, if known.
     doc_hashes : tuple of (str or None), or None
         Hash of each document as the harness computes it.
     models : tuple of str
@@ -53,18 +53,18 @@ class ItemBank:
         Evaluation settings of the calibration scores; where they came from; how well the bank
         predicts models left out of its calibration.
     warnings : tuple of str
-        What a user of the bank should know, in plain words.
+        Warnings for the user of the bank, in plain words.
     observations : tuple of Observation
         Which model answered which item with what score, and how the items were chosen; empty
         where the bank does not keep them.
     outcomes : dict
-        How this outcome goes together with the task's others, by their names.
+        How this outcome relates to the task's other outcomes, by their names.
     checksums : dict of str to str
         SHA-256 of what the bank was made from, by name.
     made : str or None
         Date of the calibration or of the latest update, ISO 8601; not part of `sha256`.
     notes : tuple of str
-        What reading the file has to say; not part of the file.
+        Remarks from reading the file; not part of the file.
 
     Examples
     --------

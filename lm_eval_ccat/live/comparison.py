@@ -91,7 +91,7 @@ class Compared:
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Shown):
-    """What `compare` found.
+    """The result of `compare`.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Comparison(Shown):
     outcomes : list of Compared
     warnings : list of str
     money : dict of str to float, or None
-        Of live models: dollars billed, assumed and unknown, where a price is known.
+        Cost of live models in dollars: billed, assumed and unknown, where a price is known.
 
     Examples
     --------

@@ -79,8 +79,8 @@ def adaptive_evaluate(
     Raises
     ------
     CcatError
-        A bank is missing or does not fit, or a task or model cannot be used adaptively; before
-        the model is asked anything.
+        A bank is missing or does not fit, or a task or model cannot be used adaptively. Raised
+        before the model is asked anything.
 
     Examples
     --------

@@ -163,7 +163,7 @@ class Facts:
 
 @dataclass(frozen=True, repr=False)
 class Result(Shown):
-    """The result of a run: rows of its ranking, of what asking took, and what to mind.
+    """The result of a run: its ranking, what asking took, and warnings.
 
     Attributes
     ----------
@@ -176,18 +176,18 @@ class Result(Shown):
     seconds : float
     interrupted : bool
     finished : bool or None
-        Of a run that is looked at from outside, whether it is over.
+        Of a run that is read from its directory: whether it is over.
     in_flight : list of Ask
-        Asks of such a run without an answer.
+        Its asks without an answer.
     changes, warnings : list of str
-        What changed during the run, and what a reader should mind.
+        What changed during the run, and what a reader should know.
     exit_code : int
         0 all decided, 3 ties left, 4 partial: that of the command ``rank``.
     signature : str
     last_line : int
-        Number of journal lines that it has seen.
+        Number of journal lines that the result is made from.
     further : dict of str to dict
-        Once the run has ended: the scores of the same answers that nobody asked for, as JSON.
+        Once the run has ended: the other scores of the same answers, as JSON.
 
     Examples
     --------

@@ -32,29 +32,29 @@ def calibrate(
     Parameters
     ----------
     table : ScoreTable, data frame or array_like
-        Scores of the calibration models. Missing scores are allowed. A data frame (of pandas,
-        polars or Arrow) is in long form, or has a row per model and a column per item, as a matrix
-        has; `ScoreTable.from_dataframe` takes what states a scale.
+        Scores of the calibration models; scores may be missing. A data frame (pandas, polars or
+        Arrow) is in long form or, like a matrix, has a row per model and a column per item. To
+        state a scale, use `ScoreTable.from_dataframe`.
     method : str, optional
         "default" is the recommended one, "paper" that of arXiv:2601.13885; others may be
         installed (`lm_eval_ccat.methods.registry`).
     hash_names : bool, optional
         Write hashes instead of model names into the bank, and no paths of the scores.
     keep_scores : bool, optional
-        Keep the scores in the bank, so that an update needs nothing else and a model that is
-        ranked again does not calibrate its own test; the bank then grows with the models.
+        Keep the scores in the bank: an update then needs nothing else, and a model that is
+        ranked again does not calibrate its own test. The bank grows with the models.
     **options
         Options of the method's own calibration.
 
     Returns
     -------
     ItemBank
-        A blank one where the method needs no calibration.
+        A blank one if the method needs no calibration.
 
     Raises
     ------
     BankError
-        Fewer than two models, an item or model without scores, or no difference to calibrate.
+        There are fewer than two models, an item or model has no scores, or all scores are equal.
     UsageError
         Unknown method, or an option that it does not have.
 

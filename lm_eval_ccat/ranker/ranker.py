@@ -47,11 +47,11 @@ from .weighted import Weighted
 
 
 class Ranker:
-    """Decide which model is better with few items, asking for the most informative ones.
+    """Rank models with few items, asking for the most informative ones.
 
-    The ranker does no I/O and calls no model: a loop asks it for (model, item) pairs, gets them
-    scored somehow, and tells it. Its state is a pure function of its arguments and the sequence
-    of calls, so a journal of the calls rebuilds it.
+    The ranker does no I/O and calls no model: a loop asks it for (model, item) pairs, scores them
+    in any way, and tells it the scores. Its state is a pure function of its arguments and the
+    calls on it, so a journal of the calls rebuilds it.
 
     Parameters
     ----------
@@ -64,24 +64,24 @@ class Ranker:
         Size of each item (tokens, say), in bank order if an array; default 1 each. With tasks a
         mapping of task to such units.
     confidence : float, optional
-        Two-sided, and at all looks together: of two equal models at most ``1 - c`` of rankings
-        ever call one better.
+        Two-sided, for all looks together: at most ``1 - c`` of rankings ever call one of two equal
+        models better.
     warmup : int, optional
-        Items every model gets (of every task) before anything is compared; default 10, and 5 of
-        each of several tasks.
+        Items that every model answers before models are compared; default 10, or 5 of each of
+        several tasks.
     budget : float, optional
-        Most that may be spent, as the sum of price x units; default no limit. What is in flight
-        counts as spent.
+        Maximum to spend, as the sum of price x units; default no limit. Items in flight count as
+        spent.
     max_items : int, optional
-        Most items per model; the default is the method's.
+        Maximum number of items per model; default the method's limit.
     seed : int, optional
         Seed of a method that draws at random.
     weights : {"documents", "equal"} or mapping, optional
-        How much counts, by task, by outcome, or by task and outcome: a weight of 0 is an outcome
-        that is only reported. Default: tasks by their number of documents, outcomes alike.
+        Weights by task, by outcome, or by task and outcome; an outcome of weight 0 is only
+        reported. Default: tasks by their number of documents, outcomes equally.
     groups : mapping of str to (mapping of task to float, or sequence of tasks), optional
         Groups of tasks whose score is reported as well, with the weights of their tasks (default
-        alike to each other).
+        equal).
     stop : StoppingRule or str, optional
         When to stop: ``TopDecided(3) | Budget(200)``, say, or in words, ``"top 3 or se 0.02"``;
         see `lm_eval_ccat.ranker.stopping`. By default once every adjacent pair is decided, and

@@ -221,7 +221,7 @@ class PairRow(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Ranking(Shown):
-    """The result of a `Ranker`, as rows; the names of single columns are properties.
+    """The result of a `Ranker`, as rows; single columns are properties.
 
     Attributes
     ----------
@@ -234,20 +234,20 @@ class Ranking(Shown):
     ties : list of tuple of str
         The coarse view: runs of models whose neighbours are not decided.
     separated_within_ties : list of (str, str)
-        Pairs inside a tie group that are decided all the same.
+        Pairs inside a tie group that are decided nevertheless.
     open_pairs : list of OpenPair
         Open neighbours of the order, and what would decide them; the cheapest first.
     withdrawn : list of (str, str)
         Pairs that were decided the other way round, and are open again.
     expected_wrong : float
-        How many of the decided pairs are expected to be wrong, as if looked at once.
+        Expected number of wrong pairs among the decided ones, as for a single look.
     question : {"benchmark", "population"}
-        Whether it is the order of full runs of these items, or of items like these.
+        Whether the order is that of full runs of these items, or of items like these.
     stopped_because : str
         Why nothing more is asked, in words ("" while the ranking is running).
     goal_met : bool
-        Whether what the ranking is for is reached: all decided or equivalent, or the goal of the
-        stopping rule asked for.
+        Whether the goal of the stopping rule is met; by default, that all pairs are decided or
+        equivalent.
     confidence : float
         Two-sided confidence at which a pair counts as decided.
     level_spent : float
@@ -260,10 +260,9 @@ class Ranking(Shown):
     signature : str
         Task, metric, bank, method, confidence, seed and versions, in one line.
     tasks, outcomes, groups : dict of str to Ranking
-        With several of them: what is known of each by itself. Which pairs it decides was not what
-        was asked.
+        If there are several: the ranking by each alone, which the run did not try to decide.
     weights : dict of str to float
-        Of the tasks (or of the outcomes of one task) in the score that is ranked by.
+        Weights of the tasks (or of the outcomes of one task) in the ranked score.
     verdicts : Verdicts
         Where the rows come from.
 

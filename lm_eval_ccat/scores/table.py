@@ -55,10 +55,10 @@ class ScoreTable:
     settings : dict
         Evaluation settings that the scores share (few-shot, template, ...), from harness logs.
     warnings : tuple of str
-        What a reader of the table should know, in plain words.
+        Warnings for a reader of the table, in plain words.
     chosen : tuple of str
-        How the items of each row were chosen, in the words of a bank's observations ("adaptive"
-        where by what the model had scored before); empty where nothing was.
+        How the items of each row were chosen, as in a bank's observations ("adaptive": by the
+        model's earlier scores); empty if none was chosen.
 
     Examples
     --------

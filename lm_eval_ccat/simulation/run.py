@@ -31,7 +31,7 @@ DEFAULT_METHODS = ("default", "paper", "random", "common", "limit", "static", "f
 
 @dataclass(frozen=True, repr=False)
 class Simulation(Shown):
-    """What a replay found.
+    """The result of `simulate`.
 
     Attributes
     ----------
@@ -40,14 +40,14 @@ class Simulation(Shown):
     summary : dict of str to dict
         Per method, pooled over all runs.
     sweep : dict of str to list of dict
-        Per method its summaries at several levels of spending, ``items_per_model`` each.
+        Summaries per method at several levels of spending, by ``items_per_model``.
     advice : list of str
         Which method, and how many items, for the wanted tau and confidence.
     settings : dict
         How the replay was made.
     warnings : list of str
     outcomes : list of Replay
-        The runs with everything measured, at all levels of spending.
+        All runs, at all levels of spending, with everything measured.
 
     Examples
     --------
