@@ -15,6 +15,7 @@ from lm_eval_ccat import rank
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.live import Observer
 from lm_eval_ccat.runs import store
+from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import RunDirectory
 
 URL = "memory://bucket/models.run"
@@ -30,20 +31,21 @@ class Stopping(Observer):
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
+    def begin(self, plan: object, book: Book) -> None:
+        self.book = book
+
     def tick(self) -> None:
-        journal = Path("models.run", "journal.jsonl")
-        if not (self.stops and journal.exists() and b'"tell"' in journal.read_bytes()):
-            return
-        memory, there = fsspec.filesystem("memory"), "/bucket/models.run/journal.jsonl"
-        while not (memory.exists(there) and b'"tell"' in memory.cat(there)):
-            time.sleep(0.01)
-        raise KeyboardInterrupt
+        if self.stops and sum(self.book.tally.answered.values()):
+            while not fsspec.filesystem("memory").exists("/bucket/models.run/journal.jsonl"):
+                time.sleep(0.01)  # it is copied while the run lasts
+            raise KeyboardInterrupt
 
 
 @pytest.fixture(autouse=True)
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(store, "SECONDS", 0.02)
+    monkeypatch.setattr("lm_eval_ccat.live.sender.TICK", 0.0)
     fsspec.filesystem("memory").store.clear()
 
 
