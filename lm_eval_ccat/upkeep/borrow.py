@@ -235,7 +235,7 @@ def lent(
     if method != "default" or any(options.values()):
         raise UsageError(
             "--borrow makes a bank of method 'default' without scores: leave out --method, "
-            "--rescale, --scale_items and --keep_scores"
+            "--scale_items and --keep_scores"
         )
     task = task or (None if own is None else own.task)
     table, families, facts = calibrated_on(donors_of(paths, task=task, **reading), own, task)
