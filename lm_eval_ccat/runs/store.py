@@ -100,13 +100,20 @@ class _Copy:
     def __call__(self, names: tuple[str, ...] = ()) -> None:
         try:
             for file in sorted(self._folder.rglob("*")):
-                name, state = file.relative_to(self._folder), file.stat()
-                stamp = state.st_mtime_ns, state.st_size
-                wanted = file.is_file() and file.suffix != ".lock" and self._seen.get(name) != stamp
-                if wanted and (not names or name.parts[0] in names):
-                    self._store.put_file(str(file), f"{self._root}/{name.as_posix()}")
-                    self._seen[name] = stamp
+                try:
+                    self._put(file, names)
+                except FileNotFoundError:
+                    if file.exists():  # else it was a file that is being replaced
+                        raise
         except Exception as error:  # what a store raises is its own
             if not self._failed:
                 self._warn(f"cannot copy the run to {self._url} ({error}); it is in {self._folder}")
             self._failed = True
+
+    def _put(self, file: Path, names: tuple[str, ...]) -> None:
+        name, state = file.relative_to(self._folder), file.stat()
+        stamp = state.st_mtime_ns, state.st_size
+        wanted = file.is_file() and file.suffix != ".lock" and self._seen.get(name) != stamp
+        if wanted and (not names or name.parts[0] in names):
+            self._store.put_file(str(file), f"{self._root}/{name.as_posix()}")
+            self._seen[name] = stamp
