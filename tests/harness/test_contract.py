@@ -18,6 +18,7 @@ import os
 import random
 import re
 import threading
+import types
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,7 @@ def test_every_attribute_that_is_read_is_listed():
         inspect.Signature, inspect.BoundArguments, inspect.Parameter, functools, difflib,
         threading, collections, dataclasses.Field, builtins, concurrent.futures.Future,
         type(importlib.import_module), importlib.import_module.__code__, type, ImportError(),
-        property(), dataclasses, copy,
+        property(), dataclasses, copy, types.MethodType,
     )  # fmt: skip
     known = {attribute for thing in python for attribute in dir(thing)}
     known |= {"_ccat", "_name_or_path"}  # a mark of ours, and transformers'
