@@ -21,6 +21,8 @@ STEADY, PATIENCE, FASTEST = 65.0, 100, 0.05
 WORTH = 10.0
 #: Most requests that are saved up in a pause.
 BURST = 32.0
+#: Longest pause that the server did not ask for, in seconds.
+LONGEST = 60.0
 #: Answers between two refusals that measure a limit.
 ENOUGH = 4
 #: Requests at once at the start.
@@ -49,6 +51,7 @@ class Pace:
         self._accepted = 0
         self._growth = FASTEST
         self._settled = False  # whether the limit was measured
+        self._in_vain = 0  # refusals in a row without an answer between them
         self._paused = 0.0  # seconds since the last refusal in which the server took nothing
         self._next = -math.inf
         self._pause = -math.inf
@@ -90,8 +93,12 @@ class Pace:
             seconds = max(now - (now if since is None else since), 0.05)
             # A pause, and what is saved up in it, say nothing of the rate.
             measured = max(self._accepted, 1) / max(seconds - self._paused, 0.25 * seconds)
+            in_vain = self._refusal is not None and not self._accepted
+            self._in_vain = self._in_vain + 1 if in_vain else 0
             if self._refusal is None:
                 self.rate = measured
+            elif self._in_vain > 1:
+                pass  # a limit by the minute, say: not slower, but later
             elif 2.0 < self._burst >= self._accepted:
                 self._most = max(1.0, 0.8 * self._accepted)  # more was saved up than is taken
             elif self._accepted >= ENOUGH:
@@ -103,5 +110,7 @@ class Pace:
             lost = self.rate * (pause or 0.0)
             self._growth = -math.log(BELOW) / max(WORTH * lost, STEADY)
             self._burst = max(1.0, min(lost, self._most)) if self._settled else 1.0
-        self._pause = max(self._pause, now + (1.0 / self.rate if pause is None else pause))
+        if pause is None:
+            pause = min(2.0**self._in_vain / self.rate, LONGEST)
+        self._pause = max(self._pause, now + pause)
         self._next = max(self._next, now)

@@ -310,7 +310,7 @@ class Sender:
                 )
             elif name in self.line.away and lane.gone(now, limit):
                 self.attempts.closed(lane, gate.reason)
-            elif name in self.line.away and lane.hangs and self._idle():
+            elif name in self.line.away and lane.hangs and self._others_are_done():
                 self.attempts.set_aside(lane, gate.reason)
             elif name in self.book.tally.set_aside:
                 continue
@@ -330,10 +330,12 @@ class Sender:
             logger.info("%s, item %r holds up the others and is sent again", lane.name, head.item)
             self._send(lane, Sending([head], under_way[0].attempt, second=True))
 
-    def _idle(self) -> bool:
-        """Whether nobody has anything to do who is not away."""
-        present = (lane for name, lane in self.lanes.items() if name not in self.line.away)
-        return not any(lane.wire or self.line.has_next(lane.name) for lane in present)
+    def _others_are_done(self) -> bool:
+        """Whether the models that are there can be ranked without the others, and are."""
+        aside = self.book.tally.set_aside
+        present = [lane for name, lane in self.lanes.items() if name not in aside]
+        busy = any(lane.wire or lane.again or self.line.has_next(lane.name) for lane in present)
+        return len(present) >= (2 if self.line.order.needs_two else 1) and not busy
 
     def _pause(self, now: float) -> float:
         """Seconds until something is to be done that no answer brings about."""

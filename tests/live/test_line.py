@@ -115,6 +115,27 @@ def test_a_rival_in_trouble_costs_what_a_calm_one_does(
         assert cost <= 1.1 * calm + 0.001 * 2 * 16
 
 
+def test_whom_nothing_can_be_ranked_without_is_waited_for(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wakes_late(model: str, prompt: str, before: int) -> tuple[Any, ...] | None:
+        began.setdefault(model, time.monotonic())
+        slow = model == "m05" and time.monotonic() - began[model] < 2.0
+        return ("hang", 3.0) if slow else None
+
+    began: dict[str, float] = {}
+    monkeypatch.setattr(lane, "SILENCE", 1.0)
+    monkeypatch.setattr(lane, "UNKNOWN", 0.4)
+    with CompletionsServer(bench.outputs, mood=wakes_late) as server:
+        config = bench.config(
+            server.url, ["m05", "m11"], max_items=12, stop="limits",
+            model_args={"num_concurrent": 2}, failures={"outage_minutes": 1, "backoff": 0.1},
+        )  # fmt: skip
+        content = rank(config).content
+    assert not content["models"]["m05"]["set_aside"]
+    assert [block["n_items"] for block in content["models"].values()] == [12, 12]
+
+
 class Double(Model):
     """A model whose scores are known; it may be slow, and notes how it is used."""
 

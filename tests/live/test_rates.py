@@ -79,3 +79,20 @@ def test_refusals_of_requests_under_way_at_the_last_one_are_one_event() -> None:
     assert again < 10.0
     pace.refused(2.2, sent=2.05)
     assert pace.rate == again
+
+
+def test_a_limit_by_the_minute_that_states_no_pause_is_used() -> None:
+    """Sixty a minute: what is refused until the minute is over says nothing of the rate."""
+    pace, now, taken, in_minute = Pace(), 0.0, 0, -1
+    while now < 600.0:
+        now += max(pace.wait(now, 0), 1e-6)
+        if int(now // 60) != in_minute:
+            in_minute, left = int(now // 60), 60
+        pace.sent(now)
+        if left:
+            left, taken = left - 1, taken + 1
+            now += 0.1
+            pace.answered(now)
+        else:
+            pace.refused(now, now)
+    assert taken > 0.8 * 600
