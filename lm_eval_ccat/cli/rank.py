@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     """Run, resume, forecast or show a ranking."""
     from ..live.ranking import dry_run, rank
     from ..live.spec import Spec, content_of
-    from ..runs.store import local_folder
+    from ..runs.store import stored
     from .live import Display, show
 
     flags = given_by_flags(args, "rank")
@@ -148,7 +148,6 @@ def run(args: argparse.Namespace) -> int:
             )
         config = Spec.read(path, flags, warn=display.warn)
     run_dir = args.run_dir or f"{path.with_suffix('')}.run"
-    folder = local_folder(run_dir)
     if args.probe and not args.dry_run:
         raise UsageError("--probe goes with --dry_run; a run asks each model one request first")
     if args.dry_run:
@@ -157,17 +156,18 @@ def run(args: argparse.Namespace) -> int:
         if not prints_json(args.json):
             print_forecast(content)
         return 0 if all(found["ok"] for found in content.get("probe", {}).values()) else 1
-    with _live_page(folder, args.watch, display):
-        result = rank(
-            config,
-            run_dir=run_dir,
-            resume=args.resume,
-            retry=args.retry or False,
-            executor=args.executor,
-            observer=display,
-        )
-    if args.watch:
-        _report(folder)
+    with stored(run_dir, args.resume, display.warn) as folder:
+        with _live_page(folder, args.watch, display):
+            result = rank(
+                config,
+                run_dir=folder,
+                resume=args.resume,
+                retry=args.retry or False,
+                executor=args.executor,
+                observer=display,
+            )
+        if args.watch:
+            _report(folder)
     return result.exit_code
 
 

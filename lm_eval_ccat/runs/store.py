@@ -7,6 +7,8 @@ everything at its end. A copy of the journal at any moment is that of a run that
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +20,8 @@ from ..errors import RunError, UsageError
 
 #: Between two copies of a run that goes on.
 SECONDS = 60.0
-_NEEDED = ("journal.jsonl", "config.json", "bank.json", "banks")
+_JOURNAL = "journal.jsonl"
+_NEEDED = (_JOURNAL, "config.json", "bank.json", "banks")
 
 
 def is_stored(run_dir: str | Path | None) -> bool:
@@ -26,26 +29,16 @@ def is_stored(run_dir: str | Path | None) -> bool:
     return isinstance(run_dir, str) and "://" in run_dir
 
 
-def local_folder(run_dir: str | Path) -> Path:
-    """Where the run lies on this machine.
-
-    Examples
-    --------
-    >>> str(local_folder("s3://bucket/runs/models.run/"))
-    'models.run'
-    """
-    text = str(run_dir)
-    return Path(text.rstrip("/").rpartition("/")[2] if is_stored(text) else text)
-
-
 @contextmanager
-def stored(url: str, resume: bool, warn: Callable[[str], None]) -> Iterator[Path]:
+def stored(run_dir: str | Path, resume: bool, warn: Callable[[str], None]) -> Iterator[Path]:
     """Copy a run to an object store while it lasts; yield its folder on this machine.
+
+    Nothing is copied before the run has begun or gone on: one that is refused changes no store.
 
     Parameters
     ----------
-    url : str
-        Of any file system that fsspec knows.
+    run_dir : str or path
+        A URL of any file system that fsspec knows; a folder is yielded as it is.
     resume : bool
         Fetch the run from there first, unless the folder has it.
     warn : callable
@@ -54,22 +47,28 @@ def stored(url: str, resume: bool, warn: Callable[[str], None]) -> Iterator[Path
     Raises
     ------
     UsageError
-        The package that this kind of store needs is not installed.
+        The URL has no name, or the package that this kind of store needs is not installed.
     RunError
-        The store holds a run that is not resumed, or cannot be read.
+        The store or the folder holds a run that is not resumed, they hold different runs, or the
+        store cannot be read.
     """
+    if not is_stored(run_dir):
+        yield Path(run_dir)
+        return
+    url = str(run_dir).rstrip("/")
+    name = url.partition("://")[2].rpartition("/")[2]
+    if name in ("", ".", ".."):
+        raise UsageError(f"--run_dir {run_dir}: a name is missing, as in s3://bucket/models.run")
     try:
-        store, root = import_module("fsspec").url_to_fs(url.rstrip("/"))
+        store, root = import_module("fsspec").url_to_fs(url)
     except (ImportError, ValueError) as error:
         raise UsageError(f"--run_dir {url}: {error}") from None
-    folder = local_folder(url)
+    folder = Path(name)
     try:
-        begun, here = store.exists(f"{root}/journal.jsonl"), (folder / "journal.jsonl").exists()
-        if begun and not resume:
-            raise RunError(f"{url} holds a run; continue it with --resume, or choose another")
-        if begun and not here:
-            store.get(f"{root}/", str(folder), recursive=True)
-    except OSError as error:
+        _agree(store, root, folder, url, resume)
+    except RunError:
+        raise
+    except Exception as error:  # what a store raises is its own
         raise RunError(f"{url}: cannot read the store ({error})") from error
     copy, over = _Copy(store, root, folder, url, warn), threading.Event()
 
@@ -87,33 +86,85 @@ def stored(url: str, resume: bool, warn: Callable[[str], None]) -> Iterator[Path
         copy()
 
 
+def _agree(store: Any, root: str, folder: Path, url: str, resume: bool) -> None:
+    """See that the folder holds the run to go on with, or that there is none."""
+    far, here = store.exists(f"{root}/{_JOURNAL}"), (folder / _JOURNAL).exists()
+    if (far or here) and not resume:
+        place = url if far else f"the folder {folder.absolute()}"
+        remedy = "choose another" if far else "move the folder away"
+        raise RunError(f"{place} holds a run; continue it with --resume, or {remedy}")
+    if not far:
+        return
+    if here:
+        # Whole lines only: a copy or a crash may have cut off the last one.
+        there = store.cat_file(f"{root}/{_JOURNAL}").rpartition(b"\n")[0]
+        ours = (folder / _JOURNAL).read_bytes().rpartition(b"\n")[0]
+        if ours.startswith(there):
+            return
+        if not there.startswith(ours):
+            raise RunError(
+                f"the folder {folder.absolute()} holds another run than {url}, or the same one "
+                "continued elsewhere; move the folder away to go on with that in the store"
+            )
+    part = folder.with_name(f"{folder.name}.part")
+    if part.exists():
+        shutil.rmtree(part)
+    store.get(f"{root}/", str(part), recursive=True)
+    # The journal last: with it the run counts as being here.
+    files = [file for file in part.rglob("*") if file.is_file()]
+    for file in sorted(files, key=lambda file: file.name == _JOURNAL):
+        to = folder / file.relative_to(part)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(to)
+    shutil.rmtree(part)
+
+
 class _Copy:
-    """Copies what has changed since the last time."""
+    """Copies what has changed since the last time, once the journal has."""
 
     def __init__(
         self, store: Any, root: str, folder: Path, url: str, warn: Callable[[str], None]
     ) -> None:
         self._store, self._root, self._folder, self._url = store, root, folder, url
         self._warn, self._failed = warn, False
-        self._seen: dict[Path, tuple[int, int]] = {}
+        self._seen: dict[Path, tuple[int, int] | None] = {}
+        self._before = _stamp(folder / _JOURNAL)
 
     def __call__(self, names: tuple[str, ...] = ()) -> None:
-        try:
-            for file in sorted(self._folder.rglob("*")):
-                try:
-                    self._put(file, names)
-                except FileNotFoundError:
-                    if file.exists():  # else it was a file that is being replaced
-                        raise
-        except Exception as error:  # what a store raises is its own
-            if not self._failed:
-                self._warn(f"cannot copy the run to {self._url} ({error}); it is in {self._folder}")
-            self._failed = True
+        if _stamp(self._folder / _JOURNAL) == self._before:
+            return
+        self._before = None
+        # Unlike Path.rglob it bears folders that vanish.
+        found = [Path(at, name) for at, _, files in os.walk(self._folder) for name in files]
+        for file in sorted(found):
+            name, stamp = file.relative_to(self._folder), _stamp(file)
+            wanted = stamp and file.suffix != ".lock" and self._seen.get(name) != stamp
+            if not wanted or (names and name.parts[0] not in names):
+                continue
+            try:
+                self._put(file, f"{self._root}/{name.as_posix()}")
+                self._seen[name] = stamp
+            except Exception as error:  # what a store raises is its own
+                if file.exists():  # else it was a file that is being replaced
+                    self._fail(error)
 
-    def _put(self, file: Path, names: tuple[str, ...]) -> None:
-        name, state = file.relative_to(self._folder), file.stat()
-        stamp = state.st_mtime_ns, state.st_size
-        wanted = file.is_file() and file.suffix != ".lock" and self._seen.get(name) != stamp
-        if wanted and (not names or name.parts[0] in names):
-            self._store.put_file(str(file), f"{self._root}/{name.as_posix()}")
-            self._seen[name] = stamp
+    def _put(self, file: Path, to: str) -> None:
+        try:
+            self._store.put_file(str(file), to)
+        except FileNotFoundError:  # where folders are real, they come first
+            self._store.makedirs(to.rpartition("/")[0], exist_ok=True)
+            self._store.put_file(str(file), to)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._failed:
+            self._warn(f"cannot copy the run to {self._url} ({error}); it is in {self._folder}")
+        self._failed = True
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """What changes when a file does; None without the file."""
+    try:
+        state = file.stat()
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size

@@ -12,6 +12,7 @@ from bench import Bench
 from loopback import CompletionsServer
 
 from lm_eval_ccat import rank
+from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, UsageError
 from lm_eval_ccat.live import Observer
 from lm_eval_ccat.runs import store
@@ -19,7 +20,10 @@ from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.directory import RunDirectory
 
 URL = "memory://bucket/models.run"
+FAR = "/bucket/models.run"
 TWO = ["m03", "m09"]
+MEMORY = fsspec.filesystem("memory")
+HERE = Path("models.run/journal.jsonl")
 
 
 class Stopping(Observer):
@@ -36,7 +40,7 @@ class Stopping(Observer):
 
     def tick(self) -> None:
         if self.stops and sum(self.book.tally.answered.values()):
-            while not fsspec.filesystem("memory").exists("/bucket/models.run/journal.jsonl"):
+            while not MEMORY.exists(f"{FAR}/journal.jsonl"):
                 time.sleep(0.01)  # it is copied while the run lasts
             raise KeyboardInterrupt
 
@@ -46,7 +50,25 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(store, "SECONDS", 0.02)
     monkeypatch.setattr("lm_eval_ccat.live.sender.TICK", 0.0)
-    fsspec.filesystem("memory").store.clear()
+    MEMORY.store.clear()
+
+
+def lay(far: str, here: str) -> None:
+    """Write a journal, and a bank, to the store and to the folder."""
+    if far:
+        MEMORY.pipe({f"{FAR}/journal.jsonl": far.encode(), f"{FAR}/banks/all.json": b"{}"})
+    if here:
+        HERE.parent.mkdir()
+        HERE.write_text(here)
+
+
+def journals() -> tuple[str, str]:
+    """What the store and the folder hold."""
+    far = f"{FAR}/journal.jsonl"
+    return (
+        MEMORY.cat(far).decode() if MEMORY.exists(far) else "",
+        HERE.read_text() if HERE.exists() else "",
+    )
 
 
 def test_a_run_goes_on_from_the_store_on_another_machine(
@@ -63,9 +85,8 @@ def test_a_run_goes_on_from_the_store_on_another_machine(
     assert {len(items) for items in result.ranking.items.values()} == {20}
     files = [p for p in Path("models.run").rglob("*") if p.is_file() and p.suffix != ".lock"]
     here = {p.relative_to("models.run").as_posix(): p.read_bytes() for p in files}
-    memory = fsspec.filesystem("memory")
-    far = memory.find("/bucket/models.run")
-    assert {name.split("models.run/")[1]: memory.cat(name) for name in far} == here
+    far = MEMORY.find(FAR)
+    assert {name.split("models.run/")[1]: MEMORY.cat(name) for name in far} == here
 
 
 def test_a_store_that_fails_stops_no_run(
@@ -74,7 +95,7 @@ def test_a_store_that_fails_stops_no_run(
     def refuse(*args: object, **known: object) -> None:
         raise RuntimeError("no such bucket")
 
-    monkeypatch.setattr(type(fsspec.filesystem("memory")), "put_file", refuse)
+    monkeypatch.setattr(type(MEMORY), "put_file", refuse)
     watcher = Stopping(False)
     rank(bench.config(server.url, TWO, max_items=20), run_dir=URL, observer=watcher)
     [said] = [text for text in watcher.warnings if "cannot copy" in text]
@@ -85,4 +106,125 @@ def test_other_commands_and_unknown_stores_are_refused() -> None:
     with pytest.raises(UsageError, match="only `rank` copies a run to an object store"):
         RunDirectory(URL)
     with pytest.raises(UsageError, match="nowhere"), store.stored("nowhere://a/b", False, print):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("far", "here", "fetched"),
+    [
+        ("1\n2\n3\n", "1\n2\n", "1\n2\n3\n"),  # another machine went on
+        ("1\n2\n3\n", "1\n2", "1\n2\n3\n"),  # and this one had crashed
+        ("1\n2", "1\n2\n3\n", "1\n2\n3\n"),  # this machine crashed between two copies
+        ("1\n9", "1\n2\n3\n", "1\n2\n3\n"),  # and a line was copied in part
+        ("1\n", "", "1\n"),
+    ],
+)
+def test_the_longer_journal_of_a_run_goes_on(far: str, here: str, fetched: str) -> None:
+    lay(far, here)
+    with store.stored(URL, True, print):
+        assert HERE.read_text() == fetched
+    assert journals() == (far, fetched), "nothing went on, so nothing is copied"
+    with store.stored(URL, True, print), HERE.open("a") as journal:
+        journal.write("4\n")
+    assert journals() == (fetched + "4\n",) * 2
+    assert not Path("models.run.part").exists()
+
+
+@pytest.mark.parametrize(
+    ("far", "here", "resume", "said"),
+    [
+        (
+            "1\n2\n",
+            "1\n3\n",
+            True,
+            r"models\.run holds another run than memory://.*move the folder",
+        ),
+        ("", "1\n", False, r"the folder .*models\.run holds a run; .* move the folder away"),
+        ("1\n", "2\n", False, r"memory://bucket/models\.run holds a run"),
+    ],
+)
+def test_a_folder_of_another_run_never_reaches_the_store(
+    far: str, here: str, resume: bool, said: str
+) -> None:
+    lay(far, here)
+    with pytest.raises(RunError, match=said), store.stored(URL, resume, print):
+        pass
+    assert journals() == (far, here)
+
+
+def test_a_run_that_is_refused_is_not_copied() -> None:
+    lay("", "1\n")
+    with pytest.raises(RunError), store.stored(URL, True, print):
+        time.sleep(0.1)
+        raise RunError("other models")
+    assert not MEMORY.find("/")
+
+
+def test_a_fetch_that_is_stopped_leaves_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    lay("1\n2\n", "")
+
+    real = type(MEMORY).get_file
+
+    def half(self: object, far: str, here: str, **known: object) -> None:
+        real(self, far, here, **known)
+        if here.endswith("journal.jsonl"):
+            Path(here).write_text("1\n")
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(MEMORY), "get_file", half)
+        with pytest.raises(KeyboardInterrupt), store.stored(URL, True, print):
+            pass
+    assert journals() == ("1\n2\n", "")
+    with store.stored(URL, True, print) as folder:
+        assert (folder / "banks" / "all.json").read_text() == "{}"
+    assert journals() == ("1\n2\n",) * 2
+
+
+def test_the_last_page_reaches_the_store(bench: Bench, server: CompletionsServer) -> None:
+    config = bench.config(server.url, TWO, max_items=20, stop="limits")
+    assert main(["rank", str(config), "--watch", "--run_dir", URL]) in (0, 3)
+    assert MEMORY.cat(f"{FAR}/report.html") == Path("models.run/report.html").read_bytes()
+
+
+def test_a_store_that_cannot_be_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object) -> None:
+        raise RuntimeError("no credentials")
+
+    monkeypatch.setattr(type(MEMORY), "exists", refuse)
+    said = r"memory://bucket/models\.run: cannot read the store \(no credentials\)"
+    with pytest.raises(RunError, match=said), store.stored(URL, False, print):
+        pass
+
+
+def test_folders_are_made_where_a_store_needs_them(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/far/runs/models.run"
+    warnings: list[str] = []
+    with store.stored(url, False, warnings.append):
+        lay("", "1\n")
+        Path("models.run/banks").mkdir()
+        Path("models.run/banks/all.json").write_text("{}")
+    far = tmp_path / "far" / "runs" / "models.run"
+    assert {p.name for p in far.rglob("*.json*")} == {"journal.jsonl", "all.json"} and not warnings
+
+
+def test_a_file_that_fails_keeps_no_other_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, warnings = type(MEMORY).put_file, []
+
+    def some(self: object, here: str, far: str, **known: object) -> None:
+        if here.endswith("bank.json"):
+            raise PermissionError("not this one")
+        real(self, here, far, **known)
+
+    monkeypatch.setattr(type(MEMORY), "put_file", some)
+    with store.stored(URL, False, warnings.append):
+        lay("", "1\n")
+        Path("models.run/bank.json").write_text("{}")
+    assert journals() == ("1\n", "1\n")
+    assert len(warnings) == 1 and "not this one" in warnings[0]
+
+
+@pytest.mark.parametrize("url", ["memory://", "memory:///", "s3://bucket/..", "s3://bucket/./"])
+def test_a_url_needs_a_name(url: str) -> None:
+    with pytest.raises(UsageError, match="a name is missing"), store.stored(url, False, print):
         pass
