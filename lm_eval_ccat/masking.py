@@ -31,8 +31,11 @@ SHORTEST = 6
 #: `tokenizer`, `tokenized_requests`, `max_tokens` and `keywords` are ordinary settings.
 _NAME = re.compile(
     r"(?:^|_)(?:token|key|secret|passwd|password|passphrase|apikey|auth|authorization|"
-    r"credentials?|bearer|cookie|headers?)(?:_|$)|(?:^|_)(?:pwd|pat|pass)$"
+    r"credentials?|bearer|cookie|headers?)(?:_|$)"
 )
+#: Names of credentials and of ordinary settings (`norm_pass: first`, `n_pass: 3`).
+_PERHAPS = re.compile(r"(?:^|_)(?:pwd|pat|pass)$")
+_WORD = re.compile(r"[a-z_]*")
 _HARMLESS = re.compile(r"(?:^|_)(?:eos|bos|pad|unk)_token$|^(?:content_type|accept.*|user_agent)$")
 _USERINFO = re.compile(r"(?<=://)([^/@\s]+)(?=@)")
 _QUERY = re.compile(r"[?&]([\w-]+)=([^&#\s]+)")
@@ -53,7 +56,27 @@ def is_secret_name(name: str) -> bool:
     [True, True, False, False, True]
     """
     plain = _plain_name(name)
-    return bool(_NAME.search(plain)) and not _HARMLESS.search(plain)
+    named = _NAME.search(plain) or _PERHAPS.search(plain)
+    return bool(named) and not _HARMLESS.search(plain)
+
+
+def _is_secret(name: Any, value: Any) -> bool:
+    """Whether a setting holds a credential, by its name and, where that leaves it open, by value.
+
+    >>> _is_secret("db_pass", "x7-Kq"), _is_secret("norm_pass", "acc_norm"), _is_secret("pass", 3)
+    (True, False, False)
+    """
+    sure = _NAME.search(_plain_name(name))
+    return is_secret_name(name) and bool(sure or not _is_ordinary(value))
+
+
+def _is_ordinary(value: Any) -> bool:
+    """Whether a value is a number, a truth value, a plain word, or a list of these."""
+    if isinstance(value, (list, tuple, set)):
+        return all(map(_is_ordinary, value))
+    return isinstance(value, (int, float)) or bool(
+        isinstance(value, str) and _WORD.fullmatch(value)
+    )
 
 
 def _plain_name(name: Any) -> str:
@@ -131,7 +154,7 @@ def mask(value: Any) -> Any:
         return mask_text(value)
     if isinstance(value, Mapping):
         return {
-            mask(k): MASK if is_secret_name(k) and _filled(v) else mask(v) for k, v in value.items()
+            mask(k): MASK if _is_secret(k, v) and _filled(v) else mask(v) for k, v in value.items()
         }
     if isinstance(value, (list, tuple)):
         return [mask(v) for v in value]
@@ -159,7 +182,7 @@ def _secrets(value: Any, named: bool = False) -> Iterable[str]:
     if isinstance(value, Mapping):
         for name, inner in value.items():
             harmless = _HARMLESS.search(_plain_name(name))
-            yield from _secrets(inner, (named or is_secret_name(name)) and not harmless)
+            yield from _secrets(inner, (named or _is_secret(name, inner)) and not harmless)
     elif isinstance(value, (list, tuple, set)):
         for inner in value:
             yield from _secrets(inner, named)
@@ -177,7 +200,7 @@ def _secrets(value: Any, named: bool = False) -> Iterable[str]:
             if ":" in user:  # as a server sees it, and may say it again
                 yield base64.b64encode(unquote(user).encode()).decode()
         for name, inner in (*_QUERY.findall(value), *_PAIR.findall(value)):
-            if is_secret_name(name):
+            if _is_secret(name, inner.strip("\"'")):
                 yield from (inner, unquote(inner), inner.strip("\"'"))
         if value[:1] in "{[":  # --model_args and --metadata take JSON too
             try:

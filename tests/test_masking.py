@@ -94,11 +94,12 @@ def test_ordinary_settings_and_short_values_elsewhere_stay() -> None:
     plain = {
         "tokenizer": "gpt2", "tokenized_requests": False, "max_gen_toks": 9, "max_tokens": 9,
         "eos_token": "</s>", "keywords": "ab", "base_url": "http://host:80/v1", "key": None,
-        "headers": None,
+        "headers": None, "norm_pass": "acc_norm", "n_pass": 1234567, "pat": ["first", 2],
     }  # fmt: skip
     remember([plain, {"token": "x"}])
     assert mask(plain) == plain and mask_text(repr(plain)) == repr(plain)
     assert not any(map(is_secret_name, ("monkey", "pass_at_1", "pass@k", "patience", "pattern")))
+    assert mask({"db_pass": "x7-Kq", "key": "first"}) == {"db_pass": MASK, "key": MASK}
     assert mask({"token": "x", "text": "xylophone"}) == {"token": MASK, "text": "xylophone"}
 
 

@@ -55,6 +55,9 @@ COMMANDS = {
     "a limit of stored logs": ("compare t.csv t.csv --max_items 5", 2, "are for live models"),
     "two models in a file": ("compare t.csv t.csv", 2, "--models BASELINE,CANDIDATE"),
     "another metric": ("compare t.csv t.csv --metric bleu", 2, "no metric 'bleu'; they hold acc"),
+    "two files that differ": ("compare a.yaml b.yaml", 2, "different values of `tasks:`"),
+    "settings that differ": ("compare a.yaml c.yaml", 2, "values of `harness.num_fewshot:`"),
+    "a place made up": ("rank good.yaml --executor raz --dry_run", 2, "executor 'raz' is neither"),
     "no such bank": ("bank show no.bank.json", 1, "make one with `lm-eval-ccat calibrate`"),
     "no run to report": ("report nowhere", 2, "no run directory or file nowhere"),
 }  # fmt: skip
@@ -133,6 +136,9 @@ def prepare(folder: Path) -> None:
     TABLE.write(folder / "t.csv")
     (folder / "e.csv").write_text("")
     (folder / "good.yaml").write_text(f"task: t\n{TWO}")
+    for name, task, shots in (("a", "t", 0), ("b", "u", 0), ("c", "t", 5)):
+        side = f"task: {task}\nharness: {{num_fewshot: {shots}}}\nmodels: [{{model: hf}}]"
+        (folder / f"{name}.yaml").write_text(side)
     ItemBank.blank(range(3)).save(folder / "blank.json")
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ from typing import Any
 from ..bank import SuiteBank, is_suite
 from ..errors import RunError
 from ..files import replace_text
-from .folder import FORMAT, VERSION, Board, Rules, read_rules, ruled
+from .folder import FORMAT, VERSION, Board, Rules, one_bank_each, read_rules, ruled
 from .full import add, calibrated
 
 _IGNORED = ".runs/\n.lock\n"
@@ -83,23 +86,42 @@ def init(
             source, method, task, metric=metric, filter=filter, range=range,
             lower_is_better=lower_is_better,
         )  # fmt: skip
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        if there:
-            before = Board(path)
-            for bank in before.banks.values():
-                bank.save(before.old_bank(bank.sha256))
-        content = {"format": FORMAT, "version": VERSION, **asdict(made)}
-        suite.save(path / "suite")
-        replace_text(path / "board.json", json.dumps(content, indent=1) + "\n")
-        replace_text(path / ".gitignore", _IGNORED)
-    except OSError as error:
-        raise RunError(f"{path}: cannot write the board ({error.strerror or error})") from error
-    board = Board(path)
-    _ = board.banks  # one metric per task, or it is said now
-    if not banks_given:
-        add(board, source)
+    one_bank_each(suite, source)
+    with nullcontext() if there else _undone_by_errors(path):
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if there:
+                before = Board(path)
+                for bank in before.banks.values():
+                    bank.save(before.old_bank(bank.sha256))
+            content = {"format": FORMAT, "version": VERSION, **asdict(made)}
+            suite.save(path / "suite")
+            replace_text(path / "board.json", json.dumps(content, indent=1) + "\n")
+            replace_text(path / ".gitignore", _IGNORED)
+        except OSError as error:
+            raise RunError(f"{path}: cannot write the board ({error.strerror or error})") from error
+        board = Board(path)
+        if not banks_given:
+            add(board, source)
     return board
+
+
+@contextmanager
+def _undone_by_errors(folder: Path) -> Iterator[None]:
+    """Where this ends in an error, take out of a folder what was not there before."""
+    existed = folder.is_dir()
+    before = set(folder.iterdir()) if existed else set()
+    try:
+        yield
+    except BaseException:
+        for made in set(folder.iterdir()) - before if folder.is_dir() else ():
+            if made.is_dir():
+                shutil.rmtree(made, ignore_errors=True)
+            else:
+                made.unlink(missing_ok=True)
+        if not existed and folder.is_dir():
+            folder.rmdir()
+        raise
 
 
 def _holds_banks(source: Path) -> bool:

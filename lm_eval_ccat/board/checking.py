@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..errors import CcatError, RunError
+from ..errors import CcatError, RunError, UsageError
 from ..parallel import in_processes
 from ..scores import ScoreTable
 from .folder import Board
@@ -52,7 +53,7 @@ class Checked:
         )
 
 
-def check(board: Board | str | Path, head: str = "") -> list[Checked]:
+def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     """Verify every row of a board.
 
     The chain of the ledger, the hashes of journals and scores, and the figures: estimates are
@@ -72,6 +73,8 @@ def check(board: Board | str | Path, head: str = "") -> list[Checked]:
 
     Raises
     ------
+    UsageError
+        `head` is no hash, or less than 12 characters of one.
     RunError
         There is no board, its ledger cannot be read at all, or it has no row that ends with `head`.
 
@@ -92,7 +95,9 @@ def check(board: Board | str | Path, head: str = "") -> list[Checked]:
     """
     board = board if isinstance(board, Board) else Board(board)
     lines = board.ledger.lines()
-    if head and not any(line.link.startswith(head) for line in lines):
+    if head is not None and not re.fullmatch("[0-9a-f]{12,64}", head):
+        raise UsageError(f"head {head!r} is no hash: give at least its first 12 characters")
+    if head is not None and not any(line.link.startswith(head) for line in lines):
         raise RunError(
             f"{board.ledger.path}: no row ends with {head[:12]}: rows that were published were "
             "changed or taken out since; restore the file from git"

@@ -86,14 +86,7 @@ class Board:
         RunError
             A task has several outcomes: a board has one score for each task.
         """
-        suite = SuiteBank.load(self.path / "suite")
-        for task, outcomes in suite.items():
-            if len(outcomes) > 1:
-                raise RunError(
-                    f"{self.path / 'suite'}: task {task} has banks of {', '.join(outcomes)}; "
-                    "a board scores one metric per task"
-                )
-        return {task: next(iter(outcomes.values())) for task, outcomes in suite.items()}
+        return one_bank_each(SuiteBank.load(self.path / "suite"), self.path / "suite")
 
     @cached_property
     def shares(self) -> dict[str, float]:
@@ -161,6 +154,23 @@ class Board:
                 yield
         except Timeout:
             raise RunError(f"{self.path}: another process is writing to this board") from None
+
+
+def one_bank_each(suite: SuiteBank, source: Path) -> dict[str, ItemBank]:
+    """The bank of each task of a suite, which was read from `source`.
+
+    Raises
+    ------
+    RunError
+        A task has several outcomes.
+    """
+    for task, outcomes in suite.items():
+        if len(outcomes) > 1:
+            raise RunError(
+                f"{source}: task {task} has banks of {', '.join(outcomes)}; "
+                "a board scores one metric per task"
+            )
+    return {task: next(iter(outcomes.values())) for task, outcomes in suite.items()}
 
 
 def offered(bank: ItemBank, task: str, reserve: Sequence[int] | None) -> ItemBank:

@@ -64,7 +64,7 @@ ACTIONS: tuple[tuple[str, str, Options], ...] = (
     ("check", "Verify every row from its journal or scores, and the chain of the ledger. Rows that "
      "another version computed differently are listed; rows that were changed are refused.", {
         "--head HASH": Opt("what the ledger ended with when it was published (`ledger_head` in the "
-                           "site's board.json): rows up to there must stand", ""),
+                           "site's board.json): rows up to there must stand"),
         **JSON,
     }),
 )  # fmt: skip

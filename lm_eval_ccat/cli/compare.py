@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
@@ -116,10 +117,14 @@ def _named(args: argparse.Namespace) -> tuple[str | None, str | None]:
 def _sides(args: argparse.Namespace, settings: Values) -> list[Any]:
     """Baseline and candidate: what is stored, then what is live; `settings` gets a file's."""
     sides: list[Any] = []
+    stated: dict[str, Values] = {}
     for side in (args.a, args.b):
-        if side is not None:
-            live = side.endswith((".yaml", ".yml"))
-            sides.append(_of_file(Path(side), settings) if live else side)
+        if side is not None and side.endswith((".yaml", ".yml")):
+            model, stated[side] = _of_file(Path(side))
+            sides.append(model)
+        elif side is not None:
+            sides.append(side)
+    _add_stated(settings, stated)
     sides += models_of(args)
     if len(sides) == 1 and all(_named(args)):
         sides *= 2
@@ -131,23 +136,45 @@ def _sides(args: argparse.Namespace, settings: Values) -> list[Any]:
     return sides
 
 
-def _of_file(file: Path, settings: Values) -> Values:
-    """The one model of a YAML file; what else stands there counts where no flag says otherwise."""
-    from ..live.spec import Spec, content_of
+def _of_file(file: Path) -> tuple[Values, Values]:
+    """The one model of a YAML file, and what else it states."""
+    from ..live.spec import Spec, content_of, values_of
 
-    spec = Spec.read(file, warn=warn).require_ranking()
-    content = content_of(file)
-    if len(content["models"]) != 1:
+    values = values_of(file, warn)
+    Spec(**values).require_ranking()
+    if len(values.pop("models")) != 1:
         raise UsageError(f"{file}: a side of a comparison is one model; leave one under `models:`")
-    [model] = content["models"]
-    known = {"tasks": list(spec.tasks), "metrics": spec.metrics, "confidence": spec.confidence}
-    for key in ("task", "tasks", "models", "metric", "metrics", "confidence", "harness"):
-        content.pop(key, None)
-    harness = {**spec.harness, **settings.pop("harness", {})}
-    for key, value in {**known, **content, "harness": harness}.items():
-        if value:
+    [model] = content_of(file)["models"]
+    return dict(model), values
+
+
+def _add_stated(settings: Values, stated: Mapping[str, Values]) -> None:
+    """Add to the settings of the flags what files state and no flag does.
+
+    Raises
+    ------
+    UsageError
+        Two files state different values of one key.
+    """
+    harness = dict(settings.get("harness", {}))
+    if len(stated) == 2:
+        (one, ours), (other, theirs) = stated.items()
+        for here, mine, its, dot in (
+            (settings, ours, theirs, ""),
+            (harness, ours.get("harness", {}), theirs.get("harness", {}), "harness."),
+        ):
+            for key in mine.keys() & its.keys() - here.keys() - {"harness"}:
+                if mine[key] != its[key]:
+                    raise UsageError(
+                        f"{one} and {other} state different values of `{dot}{key}:`; both models "
+                        "are asked the same way, so write one value in both files"
+                    )
+    for values in stated.values():
+        harness = {**values.get("harness", {}), **harness}
+        for key, value in values.items():
             settings.setdefault(key, value)
-    return dict(model)
+    if harness:
+        settings["harness"] = harness
 
 
 def _live(args: argparse.Namespace, settings: Values, live: bool) -> Values:

@@ -43,7 +43,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "reuse the logs of other models": {
         "score": "score harness logs by COMET, a judge, BERTScore ...",
         "calibrate": "make an item bank from logs or a score table",
-        "bank": "show, check, update, build and push item banks",
+        "bank": "show, check, update and push item banks",
         "board": "keep a public leaderboard that anybody can check",
     },
 }

@@ -85,9 +85,22 @@ Options = Mapping[str, str | Opt]
 JSON: Options = {"--json [FILE]": "write JSON to FILE, or to standard output in place of text"}
 EXCLUDE: Options = {"--exclude A,B": Opt("models to leave out", "")}
 INCLUDE_PATH: Options = {"--include_path DIR": "folder with further task files"}
+
+
+def executor(text: str) -> str:
+    """Read the PLACE of ``--executor``."""
+    if text != "local":
+        from ..cluster import address_of
+
+        address_of(text)
+    return text
+
+
 EXECUTOR: Options = {
     "--executor PLACE": Opt(
-        "'local', 'ray' (a Ray cluster on this machine) or 'ray:ADDRESS' (another)", "local"
+        "'local', 'ray' (a Ray cluster on this machine) or 'ray:ADDRESS' (another)",
+        "local",
+        executor,
     )
 }
 
@@ -117,9 +130,9 @@ def add_options(parser: Any, options: Options) -> None:
     options : mapping of str to str or Opt
         ``"-o --output FILE"`` takes a value, ``"--yes"`` none, ``"--json [FILE]"`` may;
         ``"--logs DIR..."`` takes several values, ``"--name NAME,"`` is given several times,
-        ``"--kind a|b"`` takes one of these, by default the first.  Without a dash it is an
-        argument: ``"RUN"``, ``"a=BASELINE?"`` (called ``a``; may be left out), ``"PATH..."``,
-        ``"LOGS*"`` (any number).
+        ``"--price PART...,"`` both; ``"--kind a|b"`` takes one of these, by default the first.
+        Without a dash it is an argument: ``"RUN"``, ``"a=BASELINE?"`` (called ``a``; may be left
+        out), ``"PATH..."``, ``"LOGS*"`` (any number).
 
     Examples
     --------
@@ -146,11 +159,11 @@ def add_options(parser: Any, options: Options) -> None:
             about["metavar"] = plain
         if shown[0] == "[":
             about |= {"nargs": "?", "const": one.bare}
-        elif shown.endswith("..."):
+        elif shown.rstrip(",").endswith("..."):
             about["nargs"] = "+"
         elif shown[-1] in "*?":
             about["nargs"] = shown[-1]
-        elif shown[-1] == ",":
+        if shown[-1] == ",":
             about["action"] = "append"
         if one.read or isinstance(default, int | float):
             about["type"] = one.read or type(default)

@@ -91,7 +91,7 @@ OPTIONS: Options = {
 _MODELS: Options = {
     **MODELS,
     "--name NAME,": "its name in results; once per model",
-    "--price PART=X,": "what it costs: input=0.4,output=1.6 ($ per million tokens), item=0.01, "
+    "--price PART=X...,": "what it costs: input=0.4 output=1.6 ($ per million tokens), item=0.01, "
     "hour=2.5; once per model, or once for all",
 }
 

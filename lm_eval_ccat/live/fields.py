@@ -174,7 +174,11 @@ def schema_of(cls: Any) -> Schema:
 
 def nested(cls: Any) -> Kind:
     """A mapping of a dataclass's options."""
-    return Kind(lambda value, place: cls(**read_values(cls, value, place)), schema_of(cls))
+
+    def read(value: Any, place: Place) -> Any:
+        return value if isinstance(value, cls) else cls(**read_values(cls, value, place))
+
+    return Kind(read, schema_of(cls))
 
 
 # -- kinds ----------------------------------------------------------------------------------------

@@ -311,7 +311,7 @@ def _take_up_again(book: Book, which: bool | str, plan: Plan) -> None:
 def start(plan: Plan, directory: RunDirectory) -> None:
     """Write what a run directory begins with."""
     directory.make()
-    if directory.journal.exists() and not _holds_something(directory):
+    if directory.journal.exists() and not holds_answers(directory):
         directory.journal.path.unlink()
         (directory.path / BANK_FILE).unlink(missing_ok=True)
         shutil.rmtree(directory.path / BANKS_FOLDER, ignore_errors=True)
@@ -332,15 +332,17 @@ def refuse_wrong_directory(directory: RunDirectory, resume: bool) -> None:
     exists = directory.journal.exists()
     if resume and not exists:
         raise RunError(f"nothing to resume: {directory.path} holds no ranking")
-    if exists and not resume and _holds_something(directory):
+    if not resume and holds_answers(directory):
         raise RunError(
             f"{directory.path} already holds a ranking; continue it with --resume, show it with "
             f"`lm-eval-ccat rank {directory.path}`, or choose another --run_dir"
         )
 
 
-def _holds_something(directory: RunDirectory) -> bool:
+def holds_answers(directory: RunDirectory) -> bool:
     """Whether anything beyond first questions is recorded."""
+    if not directory.journal.exists():
+        return False
     try:
         records = JournalFile(directory.journal.path).read_new()
     except RunError:

@@ -236,11 +236,7 @@ class Spec:
         elif isinstance(given, Mapping):
             values = _read(given, Place("", folder), warn)
         else:
-            file = Path(given)
-            try:
-                values = _read(content_of(file), Place("", file.parent), warn)
-            except UsageError as error:
-                raise UsageError(f"{file}: {error}") from None
+            values = values_of(Path(given), warn)
         if "harness" in extra:
             extra["harness"] = {**values.get("harness", {}), **extra["harness"]}
         return cls(**{**values, **extra})
@@ -371,6 +367,20 @@ def content_of(file: Path) -> Values:
             "--model_args A=B (once per model)"
         )
     return content
+
+
+def values_of(file: Path, warn: Callable[[str], None] | None = None) -> Values:
+    """The options that a YAML file states, checked; its paths are looked for beside it first.
+
+    Raises
+    ------
+    UsageError
+        As `content_of`, or naming the key that is wrong.
+    """
+    try:
+        return _read(content_of(file), Place("", file.parent), warn)
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
 
 
 def _read(given: Mapping[str, Any], place: Place, warn: Callable[[str], None] | None) -> Values:

@@ -81,7 +81,7 @@ def _bank(value: Any, place: Place) -> Any:
         donors = tuple(place.beside(TEXT.read(v, place)) for v in _listed(value["borrow"]))
         own = value.get("scores")
         return Donors(donors, None if own is None else place.beside(TEXT.read(own, place)))
-    return _one_or_named(value, place, ItemBank | Path) or ""
+    return _one_or_named(value, place, ItemBank | Path | Donors) or ""
 
 
 def _assigns(text: Any) -> bool:

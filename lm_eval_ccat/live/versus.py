@@ -23,12 +23,13 @@ from ..ranker import StoppingRule
 from ..ranker.difference import NOT_KNOWN, Difference
 from ..ranker.standing import Standing
 from ..runs.book import Book
+from ..runs.directory import RunDirectory
 from ..scores.answers import EarlierAnswer
 from .models import StoredModel
 from .observer import Observer
 from .plan import Plan
 from .recorded import answers_at_hand
-from .run import Run
+from .run import Run, holds_answers
 from .spec import Spec
 
 Side = Mapping[str, Any] | str | Path
@@ -91,6 +92,11 @@ def compare_live(
     names = tuple(_name(side, given, n) for n, (side, given) in enumerate(zip((a, b), models)))
     if names[0] == names[1]:
         raise UsageError(f"both models are called {names[0]}; name them: --models A,B")
+    if run_dir is not None and holds_answers(RunDirectory(run_dir)):
+        raise RunError(
+            f"{run_dir} already holds answers, and a comparison cannot be continued; choose "
+            "another --run_dir"
+        )
     spec = _spec(dict(zip(names, (a, b))), metric, confidence, settings)
     stored = {name: [str(s)] for name, s in zip(names, (a, b)) if not isinstance(s, Mapping)}
     live = [name for name in names if name not in stored]

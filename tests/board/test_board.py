@@ -13,7 +13,7 @@ from worlds.bench import TASK
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
-from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
+from lm_eval_ccat.board import Board, add, begin, check, init, place, publish, standing
 from lm_eval_ccat.board.folder import offered
 from lm_eval_ccat.board.ledger import Ledger, Row, sha256_of
 from lm_eval_ccat.board.standing import not_comparable
@@ -344,3 +344,26 @@ def test_rows_that_were_taken_out_at_the_end_are_found_by_the_published_hash(boa
     assert main(["board", "check", str(board.path)]) == 0
     assert main(["board", "check", str(board.path), "--head", head]) == 1
     assert f"no row ends with {head[:12]}" in capsys.readouterr().err
+    for short in ("", head[:11]):
+        assert main(["board", "check", str(board.path), "--head", short]) == 2
+
+
+def test_what_cannot_begin_leaves_nothing(tmp_path, monkeypatch):
+    table, folder = tmp_path / "t.csv", tmp_path / "board"
+    scores = np.random.default_rng(0).random((5, 30)).round(2)
+    ScoreTable.from_arrays(scores, models=list("abcde"), task="t").write(table)
+
+    def fails(*args):
+        raise RunError("cannot be added")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(begin, "add", fails)
+        with pytest.raises(RunError, match="cannot be added"):
+            init(folder, table)
+        assert not folder.exists()
+        folder.mkdir()
+        (folder / "README.md").touch()
+        with pytest.raises(RunError, match="cannot be added"):
+            init(folder, table)
+    assert [path.name for path in folder.iterdir()] == ["README.md"]
+    assert len(init(folder, table).ledger.rows()) == 5

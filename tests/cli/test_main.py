@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from lm_eval_ccat import __version__
+from lm_eval_ccat.cli.entries import models_of
 from lm_eval_ccat.cli.main import COMMANDS, RAW, command_parser, main
 from lm_eval_ccat.cli.parsing import CommandParser
 from lm_eval_ccat.cli.removed import REMOVED, refuse_removed_keys
@@ -102,6 +103,19 @@ def test_shared_flags_are_written_the_same_in_every_command() -> None:
             for flag in seen.keys() & set(action.option_strings):
                 seen[flag].add((action.nargs, action.metavar, action.const, action.default))
     assert all(len(ways) == 1 for ways in seen.values()), seen
+
+
+def test_the_summary_of_bank_names_actions_that_exist(capsys: pytest.CaptureFixture) -> None:
+    actions = COMMANDS["bank"].removesuffix(" item banks").replace(" and ", ", ")
+    for action in actions.split(", "):
+        with pytest.raises(SystemExit, match="0"):
+            main(["bank", action, "--help"])
+
+
+def test_the_parts_of_a_price_may_be_words_of_their_own() -> None:
+    words = "rank --task t --model hf --price input=0.4 output=1.6 --model hf --price item=1"
+    args = command_parser(["rank"]).parse_args(words.split())
+    assert [m["price"] for m in models_of(args)] == [["input=0.4", "output=1.6"], ["item=1"]]
 
 
 @pytest.mark.parametrize("value", ["-1,1", "-.5", "-1e-3"])

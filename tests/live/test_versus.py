@@ -10,6 +10,7 @@ from bench import TASK, Bench
 from loopback import CompletionsServer
 
 from lm_eval_ccat import compare
+from lm_eval_ccat.cli.compare import _of_file
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.tasks import PlaceholderLM
 
@@ -71,6 +72,8 @@ def test_a_stored_run_and_a_live_model(
     assert main(["compare", stored, new, "--metric", "share", "--json"]) in (0, 3)
     [again] = json.loads(capsys.readouterr().out)["outcomes"]
     assert again["documents"] <= 20 and again["baseline"] < again["candidate"]
+    assert main(command[:-1]) == 1
+    assert "choose another --run_dir" in capsys.readouterr().err
     assert main(["compare", stored, str(config)]) == 2
     assert "a side of a comparison is one model" in capsys.readouterr().err
     # What was asked can be taken by the next run.
@@ -79,6 +82,14 @@ def test_a_stored_run_and_a_live_model(
     assert main(["rank", str(again)]) in (0, 3)
     result = json.loads((tmp_path / "next.run" / "result.json").read_text())
     assert result["models"]["m09"]["from_prior"] > 0
+
+
+def test_a_file_is_read_with_what_stands_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "new.yaml"
+    file.write_text("task: t\nbank: b.json\nseed: 3\nmodels: [{model: hf}]")
+    (tmp_path / "b.json").touch()
+    beside = {"tasks": ("t",), "bank": str(tmp_path / "b.json"), "seed": 3}
+    assert _of_file(file) == ({"model": "hf"}, beside)
 
 
 def test_messages_of_a_stored_model_are_those_that_a_server_gets() -> None:
