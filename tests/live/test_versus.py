@@ -73,7 +73,7 @@ def test_a_stored_run_and_a_live_model(
     [again] = json.loads(capsys.readouterr().out)["outcomes"]
     assert again["documents"] <= 20 and again["baseline"] < again["candidate"]
     assert main(command[:-1]) == 1
-    assert "choose another --run_dir" in capsys.readouterr().err
+    assert "a comparison cannot be continued; choose another --run_dir" in capsys.readouterr().err
     assert main(["compare", stored, str(config)]) == 2
     assert "a side of a comparison is one model" in capsys.readouterr().err
     # What was asked can be taken by the next run.
