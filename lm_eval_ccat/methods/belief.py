@@ -120,6 +120,8 @@ class Belief:
         score: Floats | None = None,
         slope: Floats | None = None,
         question: str = BENCHMARK,
+        pair_error: Floats | None = None,
+        df: float = np.inf,
     ) -> Belief:
         """Models that are judged apart from each other, with normal errors.
 
@@ -129,11 +131,16 @@ class Belief:
             Where each stands, its standard error, and the items behind it.
         n_items, score, slope, question
             As the class has them.
+        pair_error : ndarray of shape (n_models,), optional
+            Standard errors as they count in differences, where these are not `error`.
+        df : float, optional
+            Degrees of freedom of all variances.
         """
-        v, k = np.asarray(error, dtype=np.float64) ** 2, np.asarray(n, dtype=np.float64)
+        single, k = np.asarray(error, dtype=np.float64) ** 2, np.asarray(n, dtype=np.float64)
+        v = single if pair_error is None else pair_error**2
         variance = v[:, None] + v
-        variance.flat[:: len(v) + 1] = v
-        least, far = np.minimum(k[:, None], k), np.broadcast_to(np.inf, variance.shape)
+        variance.flat[:: len(v) + 1] = single
+        least, far = np.minimum(k[:, None], k), np.broadcast_to(df, variance.shape)
         at = np.asarray(location, dtype=np.float64)
         return cls(at, variance, far, least, n_items, question, score, slope, apart=True)
 

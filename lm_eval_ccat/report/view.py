@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -246,10 +246,12 @@ class SpendingRow:
 
 def spending_rows(run: StoredRun) -> list[SpendingRow]:
     """Items, cost, tokens and time of each model that was asked."""
-    n_items = run.result["items_of_benchmark"]
+    n_items, answers_of = run.result["items_of_benchmark"], defaultdict(list)
+    for a in run.answers:
+        answers_of[a.model].append(a)
     rows = []
     for m in run.tested:
-        one, answers = run.result["models"][m], [a for a in run.answers if a.model == m]
+        one, answers = run.result["models"][m], answers_of[m]
         asked, cost = one["n_items"], one["cost"]
         seconds = [a.seconds for a in answers if a.seconds is not None]
         tokens = [a.tokens for a in answers if a.tokens]

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ...bank import ItemBank
 from ...errors import BankError
 from ...scores.table import ScoreTable
-from ..belief import Belief
 from ..method import Fitted
+from ..policy import Floats
 from .calibration import fit
 from .test import PaperTest
 
@@ -69,13 +69,11 @@ class Misfit:
             raise BankError("damaged item bank: constant 'misfit' makes no sense")
         return out
 
-    def widen(self, belief: Belief) -> Belief:
-        """With the variances of independent models multiplied."""
-        own, at = belief.variance.diagonal(), np.log(np.maximum(belief.n.diagonal(), 1.0))
-        one, two = (own * np.interp(at, np.log(self.n), f) for f in (self.single, self.pair))
-        variance = two[:, None] + two
-        np.fill_diagonal(variance, one)
-        return replace(belief, variance=variance, df=np.full(variance.shape, self.df))
+    def widened(self, error: Floats, n: Floats) -> tuple[Floats, Floats]:
+        """Standard errors after `n` items: of single models, and as they count in differences."""
+        at = np.log(np.maximum(n, 1.0))
+        one, two = (np.interp(at, np.log(self.n), f) for f in (self.single, self.pair))
+        return error * np.sqrt(one), error * np.sqrt(two)
 
 
 #: Where nothing was measured: a bank of an earlier version, or of fewer than four models.

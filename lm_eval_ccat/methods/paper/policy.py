@@ -63,29 +63,35 @@ class PaperPolicy(Policy):
         }
         self._seed = seed
         self.tests: list[PaperTest] = []
+        self._state = np.empty((0, 5))
+        self._moved: set[int] = set()
         for _ in range(n_models):
             self.add_model()
 
     def add_model(self) -> None:
         seed = (self._seed, len(self.tests))
+        self._moved.add(len(self.tests))
+        self._state = np.vstack([self._state, np.zeros(5)])
         self.tests.append(PaperTest(self._bank, **self._options, seed=seed))
 
     def told(self, model: int, item: int, score: float) -> None:
         self.tests[model].learn(item, score)
+        self._moved.add(model)
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         """Of abilities; their errors are those of a population, whatever the question."""
-        tests = self.tests
-        found = Belief.independent(
-            [t.ability for t in tests],
-            [t.ability_error for t in tests],
-            n=[len(t.seen) for t in tests],
-            n_items=self._bank.n_items,
-            score=np.array([t.estimate for t in tests]),
-            slope=np.array([t.slope for t in tests]),
-            question=question,
-        )
-        return found if self._misfit is None else self._misfit.widen(found)
+        for j in self._moved:  # of hundreds of models an answer moves one
+            t = self.tests[j]
+            self._state[j] = t.ability, t.ability_error, len(t.seen), t.estimate, t.slope
+        self._moved.clear()
+        ability, error, n, score, slope = self._state.T.copy()
+        df, pair_error = np.inf, None
+        if self._misfit is not None:
+            df, (error, pair_error) = self._misfit.df, self._misfit.widened(error, n)
+        return Belief.independent(
+            ability, error, n=n, n_items=self._bank.n_items, score=score, slope=slope,
+            question=question, pair_error=pair_error, df=df,
+        )  # fmt: skip
 
     def expected(self, model: int) -> Floats:
         return self.tests[model].expected()

@@ -87,7 +87,6 @@ class PaperTest:
         rng = np.random.default_rng([*seed, 8])
         self._moves = rng.uniform(-1.0, 1.0, bank.n_items) if jitter else None
         self._at: tuple[float, Floats] | None = None
-        self._known: tuple[float, float, float] | None = None
 
     @property
     def _mu(self) -> Floats:
@@ -99,21 +98,13 @@ class PaperTest:
     @property
     def estimate(self) -> float:
         """Estimated mean score over the items kept, on [0, 1]."""
-        return self._means[1]
+        return float(self.expected()[self._kept].mean())
 
     @property
     def slope(self) -> float:
         """What `estimate` moves by when the ability moves by 1."""
-        return self._means[2]
-
-    @property
-    def _means(self) -> tuple[float, float, float]:
-        """Ability, and estimate and slope there: with hundreds of models most stay as they were."""
-        if self._known is None or self._known[0] != self.ability:
-            slope = self._mu[self._kept] * (1.0 - self._mu[self._kept])
-            mean = float(self.expected()[self._kept].mean())
-            self._known = self.ability, mean, float(self.rescaling.span * slope.mean())
-        return self._known
+        mu = self._mu[self._kept]
+        return float(self.rescaling.span * (mu * (1.0 - mu)).mean())
 
     @property
     def ability_error(self) -> float:
