@@ -198,7 +198,7 @@ class Attempts:
 
     @staticmethod
     def _refuse_beyond(asks: Sequence[Ask], error: Exception) -> None:
-        """A full run is not to be had of a model that is away."""
+        """Refuse to complete a full run while its model is away."""
         for ask in asks:
             if ask.number < 0:
                 raise RunError(f"{ask.model} is away: {describe(error)}") from error
@@ -256,7 +256,7 @@ class Attempts:
                 self._set_aside_if(lane, lane.in_a_row >= self.rule.in_a_row, reason)
 
     def _set_aside_if(self, lane: Lane, many: bool, reason: str) -> None:
-        """Ask a model nothing more of which too many items failed, in a row or in all."""
+        """Set a model aside if too many of its items failed, in a row or in all."""
         tally = self.book.tally
         failed = len(tally.failures.get(lane.name, ()))
         tried = failed + tally.answered.get(lane.name, 0)

@@ -101,7 +101,7 @@ def _bank_hashes(plan: Plan) -> str:
 
 
 def _affordable(models: Iterable[Mapping[str, Any]], money: float) -> int:
-    """Answers that the money is spent by at the latest: each model's least, then the cheapest."""
+    """The most answers that the money buys: each model's least number, then the cheapest."""
     answers, left = 0, money
     for m in models:
         answers += m["least_items"]

@@ -159,7 +159,7 @@ class Lane:
         return sending.sent + patience
 
     def silent(self, now: float) -> bool:
-        """Whether a server has said nothing for too long, to a second request neither."""
+        """Whether a server has left even a second request unanswered for too long."""
         if self._heard is None or not any(one.second for one in self.wire):
             return False
         return now - self._heard > max(SILENCE, SECOND * (self.median or 0.0))

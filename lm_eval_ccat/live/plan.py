@@ -147,12 +147,12 @@ class Plan:
 
     @property
     def bank(self) -> ItemBank:
-        """Of `outcome`."""
+        """The bank of `outcome`."""
         return self.outcome.bank
 
     @property
     def session(self) -> TaskSession:
-        """Of `outcome`."""
+        """The session of the task of `outcome`."""
         return self.sessions[self.outcome.task]
 
     @property
@@ -444,7 +444,7 @@ def check_session(outcomes: Mapping[str, Measure], session: TaskSession) -> list
 
 
 def _alone(measured: Mapping[str, Mapping[str, Measure]]) -> Measure | None:
-    """The outcome, where one of one task is all: its items go by their doc_ids, in files too."""
+    """The only outcome, if there is one alone; files then name its items by doc_id."""
     found = [outcome for of in measured.values() for outcome in of.values()]
     return found[0] if len(found) == 1 else None
 

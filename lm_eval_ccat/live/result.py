@@ -87,7 +87,7 @@ class Effort:
         )
 
     def to_dict(self) -> ModelContent:
-        """JSON values; without what there is nothing to say of."""
+        """JSON values; keys that have no value are left out."""
         read, written = self.tokens
         told = {
             "money": self.money,

@@ -1,6 +1,6 @@
 """`Sender`: keeps the models of a run busy, and its line moving, until the ranking ends.
 
-One thread decides everything: it sends what the line has to send, takes in what came back, tells
+One thread drives everything: it sends what the line has to send, takes in what came back, tells
 the line, and looks at the clock. Calls of models run in threads of their own and only bring back
 an answer or an error, of which `Attempts` makes what it means.
 """
@@ -338,7 +338,7 @@ class Sender:
         return len(present) >= (2 if self.line.order.needs_two else 1) and not busy
 
     def _pause(self, now: float) -> float:
-        """Seconds until something is to be done that no answer brings about."""
+        """Seconds until something is due whether or not an answer arrives."""
         waits = [POLL]
         for lane in self.lanes.values():
             waits += [due - now for due, _ in lane.again]

@@ -261,7 +261,7 @@ class Spec:
         return dict(json.loads(json.dumps(mask(values), default=lambda v: type(v).__name__)))
 
     def comparable(self) -> Values:
-        """As `public`, without what of a path depends on from where it is written."""
+        """As `public`, with paths cut to the parts that do not depend on the working directory."""
         values = self.public()
         values["tasks"] = [Path(t).name if t.endswith((".yaml", ".yml")) else t for t in self.tasks]
         for entry in values["models"]:

@@ -176,7 +176,7 @@ class Across:
         return joint, np.asarray(np.einsum("mst,mt->ms", joint, x / s) - x)
 
     def variances(self, weights: Floats) -> Floats:
-        """What a weighted sum's variance is more than that of independent tasks, by model.
+        """By how much dependence between tasks raises a weighted sum's variance, for each model.
 
         Parameters
         ----------

@@ -48,7 +48,7 @@ class Standing:
 
     @property
     def nobody(self) -> Mask:
-        """The mask of no model; ``~`` of it that of all."""
+        """A mask that selects no model; its inverse, ``~nobody``, selects all."""
         return np.zeros(len(self.items), dtype=bool)
 
     @property

@@ -1,4 +1,4 @@
-"""`Verdicts`: what a belief and the looks so far decide. Nothing else compares a p with a level.
+"""`Verdicts`: what a belief and the looks so far decide. Only here does evidence become a verdict.
 
 Two rules make verdicts consistent by construction. The order sorts by location, and the evidence
 of a pair counts only in the direction of that order: a pair whose evidence points the other way is

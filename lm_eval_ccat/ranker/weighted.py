@@ -95,7 +95,7 @@ class Weighted:
 
     @property
     def leader(self) -> Policy:
-        """Whose ways are the ranking's: of the first task's outcome that counts most."""
+        """The policy that sets the ranking's ways: of the first task's weightiest outcome."""
         return self._parts.leader.policy
 
     # -- what is known ------------------------------------------------------------------------

@@ -297,7 +297,7 @@ class Book:
             self.answers[model, item] = record
 
     def _bar(self) -> None:
-        """Let no pair be decided whose servers changed, or cut answers unlike often."""
+        """Bar pairs whose servers changed, or cut off answers at different rates."""
         pairs: set[Pair] = set()
         if not self.accepts_change:
             tested = self.tally.answered

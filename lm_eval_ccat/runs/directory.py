@@ -99,7 +99,7 @@ class RunDirectory:
             raise self._cannot_write(error) from error
 
     def tighten(self) -> None:
-        """Of what the harness and libraries wrote in the folder: no credentials, owner's alone.
+        """Mask credentials in what the harness and libraries wrote; only the owner may read it.
 
         The rights stay as they are in a folder that was not made by this package.
         """

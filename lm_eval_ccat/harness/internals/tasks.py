@@ -31,7 +31,7 @@ _DEFAULTS = (
 
 
 class _OnceOrNever(logging.Filter):
-    """Says once that a folder of tasks stands in the way of another, and never what is the default.
+    """Lets a warning of a shadowed folder of tasks through once, and notes of defaults never.
 
     The harness says both for every task, the second twice for each metric.
     """

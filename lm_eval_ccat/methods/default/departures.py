@@ -9,9 +9,9 @@ variances fitted on models left out of the calibration, and those of differences
     V_a  = c v_a + m + g (t_a - centre)^2,        V_ab = c' (v_a + v_b) + m' + g' (t_a - t_b)^2,
     M_aa = l_a V_a,        M_ab = min(l_a, l_b) (V_a + V_b - V_ab) / 2;
 
-``v`` is what the chosen items leave open of the mean over ``U`` if the response model is true, and
-more for a model that may be better or weaker than all of the bank: that the curves are not known
-there no ``v`` of the response model says. ``l`` grows with the distance, and what it adds to one
+``v`` is what the chosen items leave open of the mean over ``U`` if the response model is true. It
+is larger for a model that may be better or weaker than all of the bank: the response model takes
+its curves for known there, and they are not. ``l`` grows with the distance, and what it adds to one
 model alone is no other's. Models close to one another depart alike: that is ``g'``.
 Draws measure ``beta``: their weighted mean residual is ``N(beta, T)``, so that
 
