@@ -172,7 +172,7 @@ class Belief:
 
     @cached_property
     def on_scores(self) -> Belief:
-        """The same on the scale of scores, by the delta method; itself where it is so already.
+        """This belief on the scale of scores, by the delta method; itself if it is on that scale.
 
         A difference has the mean slope of both, so that it is as sure on either scale.
         """
@@ -187,7 +187,7 @@ class Belief:
         )
 
     def only(self, models: Sequence[int]) -> Belief:
-        """Of these models alone, in this order."""
+        """The belief about these models alone, in this order."""
         if list(models) == list(range(len(self.location))):
             return self
         at = np.asarray(models, dtype=np.intp)
@@ -333,7 +333,7 @@ class Belief:
 
     @cached_property
     def surely(self) -> Floats:
-        """What of the size of a gap failures cannot explain; at least 0."""
+        """The part of each gap that failures cannot explain; at least 0."""
         gap = self.pairs[0]
         if self.slack is None:
             return np.abs(gap)

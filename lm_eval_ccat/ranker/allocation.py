@@ -93,7 +93,7 @@ class Turns:
         return self._found[1]
 
     def forget(self) -> None:
-        """Something else than the ledger has changed: a rule, a pair that is barred."""
+        """Drop what was kept: a rule, or which pairs are barred, has changed."""
         self._found = None
 
     def _find(self) -> list[Turn]:
@@ -115,11 +115,11 @@ class Turns:
         return out
 
     def _free(self) -> float:
-        """What an item of the warm-up may cost."""
+        """The most that an item of the warm-up may cost."""
         return math.inf if self._policy.warmup_ignores_budget else self._ledger.left()
 
     def _warming(self) -> NDArray[np.bool_]:
-        """Where models have first items ahead of them; shape (n_models, n_tasks)."""
+        """Which models still have warm-up items ahead of them; shape (n_models, n_tasks)."""
         ledger = self._ledger
         found = (ledger.loads < self.warmup) & (ledger.remaining > 0)
         found &= ledger.there[:, None]
@@ -131,7 +131,7 @@ class Turns:
         return [made[t][j] for t, j in np.argwhere(where.T).tolist()]
 
     def _turns(self) -> list[list[Turn]]:
-        """Turns of every task, and at last those of none, by model: the same ones every time."""
+        """Turns by task and model, the last row for no task; made once and used again."""
         ledger = self._ledger
         if not self._made or len(self._made[0]) < len(ledger.accounts):
             models, tasks = range(len(ledger.accounts)), range(len(ledger.contents.tasks))
@@ -194,7 +194,7 @@ class Turns:
         return bool(worth[j] * _PATIENCE < max(worth.values()))
 
     def best(self, room: Collection[int] | None = None, least: float = 0.0) -> Turn | None:
-        """Who is next among models with room (None: all), or nobody.
+        """The turn to take next among models with room (None: all models), or None.
 
         Nobody, too, where that choice is worth less than `least` of the choice among all.
         """
@@ -242,7 +242,7 @@ class Turns:
         return best[int(rng.integers(len(best)))]
 
     def _next(self, turn: Turn, k: int = 1) -> list[Choice]:
-        """What the policy would ask."""
+        """The items that the policy would ask next."""
         ledger, account = self._ledger, self._ledger.accounts[turn.model]
         choosable = ledger.choosable(account, self._limit(turn))
         if turn.task is not None and len(ledger.contents.tasks) > 1:
@@ -253,7 +253,7 @@ class Turns:
         return self.judge.score.next(turn.model, choosable, tuple(account.pending), price, k)
 
     def _limit(self, turn: Turn) -> float:
-        """What the item may cost: all that is left, or no limit in a warm-up without one."""
+        """The most that the item may cost: what is left; no limit in a warm-up without one."""
         by_mean = self._ledger.by_mean and turn.task is not None
         return math.inf if by_mean else self._ledger.left()
 

@@ -83,14 +83,14 @@ def whole(value: Any, name: str, low: int | None = None) -> int:
 
 
 def flag(value: Any, name: str) -> bool:
-    """True or False, not something that is as good as."""
+    """True or False, and nothing that merely behaves like one of them."""
     if not isinstance(value, bool | np.bool_):
         raise UsageError(f"{name} {value!r} is neither True nor False")
     return bool(value)
 
 
 def one_of(value: Any, name: str, known: tuple[str, ...]) -> str:
-    """One of some words."""
+    """A word that is among those allowed."""
     if value not in known:
         raise UsageError(f"{name} {value!r} is neither {' nor '.join(map(repr, known))}")
     return str(value)
@@ -117,7 +117,7 @@ def price_of(name: Any, price: Any) -> float:
 
 
 def stopping_rule(stop: StoppingRule | str | None) -> StoppingRule:
-    """What a ranking stops by, beside its limits; in words or as a rule."""
+    """The rule that stops a ranking, beside its limits, from words or from a rule."""
     if stop is None:
         return AllDecided()
     if isinstance(stop, str):

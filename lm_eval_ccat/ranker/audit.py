@@ -173,7 +173,7 @@ class Audits:
 
 
 def _of_own(drawn: Drawn | None, estimate: float, confidence: float) -> AuditResult:
-    """The audit of a model of which the method itself drew items."""
+    """The audit of a model whose items the method itself drew."""
     if drawn is None or drawn.n < MIN_DRAWS:
         nan = float("nan")
         return AuditResult(0 if drawn is None else drawn.n, nan, nan, (0.0, 1.0), None, 1.0)

@@ -46,12 +46,12 @@ class Task:
 
     @property
     def weight(self) -> float:
-        """Of the task in the score that is ranked by."""
+        """Weight of the task in the score that is ranked by."""
         return sum(o.weight for o in self.outcomes)
 
     @cached_property
     def where(self) -> slice:
-        """Its items among those of all tasks."""
+        """The slice of all tasks' items that is this task's."""
         return slice(self.start, self.start + self.leader.bank.n_items)
 
     @cached_property
@@ -104,7 +104,7 @@ class Contents:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """Of all tasks."""
+        """The outcomes of all tasks."""
         return [o for t in self.tasks for o in t.outcomes]
 
     @property

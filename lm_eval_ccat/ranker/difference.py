@@ -73,7 +73,7 @@ class Difference:
         clusters: int | None = None,
         reach: float | None = None,
     ) -> Difference:
-        """What verdicts of a baseline and a candidate, in this order, say.
+        """Read the difference off verdicts on a baseline and a candidate, in this order.
 
         Parameters
         ----------

@@ -39,7 +39,7 @@ def headline(content: RankingContent) -> str:
 
 
 def _no_ranking(content: RankingContent) -> str:
-    """What there is to say where of several models at most one was asked."""
+    """The sentence for several models of which at most one was asked."""
     models = content["models"]
     aside = [one["set_aside"] for one in models.values() if one.get("set_aside")]
     unseen = [one for one in models.values() if not (one.get("known") or one["n_items"])]
@@ -53,7 +53,7 @@ def _no_ranking(content: RankingContent) -> str:
 
 
 def question(content: RankingContent) -> str:
-    """What the order is the order of, in words.
+    """The quantity that the order sorts by, in words.
 
     Examples
     --------

@@ -167,7 +167,7 @@ class Looks:
     # -- what was seen ------------------------------------------------------------------------
 
     def after(self, belief: Belief, level: float, min_difference: float = 0.0) -> Looks:
-        """One look more, by which pairs may be decided at levels up to `level`.
+        """Take one more look, by which pairs may be decided at levels up to `level`.
 
         Evidence that decides nothing at `level` is not worth its time, and counts as none. Only
         pairs of which something else is believed than at the last look, which was taken at the
@@ -251,7 +251,7 @@ class Looks:
 
     @property
     def anew(self) -> Looks:
-        """Before the first look."""
+        """The same rule before its first look."""
         return Looks(self.once, self.horizons)
 
     def raised(self, horizon: int) -> Looks:
@@ -270,7 +270,7 @@ class Looks:
         return replace(self, seen=out, counts=None, last=None)
 
     def only(self, models: Sequence[int]) -> Looks:
-        """Of these tested models alone, in this order."""
+        """The looks at these tested models alone, in this order."""
         if self.seen is None or list(models) == list(range(self.seen.shape[1])):
             return self
         m, width = self.seen.shape[1:]

@@ -45,19 +45,19 @@ class Part:
         return np.array([len(s) for s in self.scores], dtype=np.intp)
 
     def belief(self, question: str, version: int) -> Belief:
-        """The policy's, kept while the version stays."""
+        """The policy's belief, computed once for each version of its state."""
         kept = self._beliefs.get(question)
         if kept is None or kept[0] != version:
             kept = self._beliefs[question] = version, self.policy.belief(question)
         return kept[1]
 
     def fail(self, model: int, item: int) -> None:
-        """It will have no score."""
+        """Record that an item will have no score."""
         self.policy.failed(model, item)
         self.failed[model].append(item)
 
     def lean(self, model: int) -> float:
-        """What its failures may hide; see `lean`."""
+        """How far its failures may bias each estimate; see `lean`."""
         if not self.failed[model]:
             return 0.0
         expected, scores = self.policy.expected(model), self.scores[model]

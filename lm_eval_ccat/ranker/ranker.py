@@ -242,7 +242,7 @@ class Ranker:
         return min(self._judge.score.item_cap(), n_kept)
 
     def _set_looks(self) -> None:
-        """How verdicts are paid for, by what stops the ranking and how far a pair can get."""
+        """Choose the looks by what stops the ranking and how many items a pair can get."""
         judge, parts = self._judge, self._turns.rule.parts()
         lonely = len(self._ledger.accounts) == 1 and judge.references is None
         once = self._one_look or lonely or not any(r.looks for r in parts)
@@ -572,12 +572,12 @@ class Ranker:
 
     @property
     def bank(self) -> ItemBank:
-        """The bank; of several the first task's."""
+        """The bank; with several tasks, that of the first."""
         return self._contents.tasks[0].leader.bank
 
     @property
     def budget(self) -> float:
-        """Most that may be spent; infinite without a limit."""
+        """The most that may be spent; infinite without a limit."""
         return self._ledger.budget
 
     @property
@@ -596,7 +596,7 @@ class Ranker:
         return self._ledger.committed
 
     def probability(self, model: str, item: Any) -> float | None:
-        """Of the draw that asked `item` of `model`; None if it was chosen, or never asked.
+        """Of the draw that picked `item` for `model`; None if it was chosen or never asked.
 
         Examples
         --------

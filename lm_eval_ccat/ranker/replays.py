@@ -102,7 +102,7 @@ class Replays:
         return np.maximum(shown, 1.0)
 
     def judge(self, belief: Belief, factors: Floats, n_tasks: int) -> Belief:
-        """The belief with errors as the replays have them."""
+        """Scale the errors of a belief by what the replays show."""
         each = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
         own = np.interp(np.log(each), np.log([EARLY, LATE]), factors)
         scale = 0.5 * (own[:, None] + own)

@@ -305,7 +305,7 @@ class Ranking(Shown):
     # -- columns ------------------------------------------------------------------------------
 
     def _of(self, column: Callable[[ModelRow], T | None]) -> dict[str, T]:
-        """A column of the models, without those that have nothing there."""
+        """One column of the models' rows, by model; models without a value are left out."""
         return {m.name: v for m in self.models if (v := column(m)) is not None}
 
     @cached_property
@@ -315,12 +315,12 @@ class Ranking(Shown):
 
     @cached_property
     def standard_errors(self) -> dict[str, float]:
-        """Of the estimates."""
+        """Standard errors of the estimates."""
         return self._of(lambda m: m.estimate.error)
 
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """Of the estimates of tested models, at `confidence`."""
+        """Intervals of the tested models' estimates, at `confidence`."""
         return self._of(lambda m: None if m.known else m.interval)
 
     @property
@@ -361,12 +361,12 @@ class Ranking(Shown):
 
     @cached_property
     def findings(self) -> dict[str, list[str]]:
-        """Where the bank says little about a model."""
+        """Sentences about models of which the bank says little."""
         return self._of(lambda m: m.findings or None)
 
     @cached_property
     def samples(self) -> dict[str, Drawn]:
-        """What the items drawn at random say by themselves."""
+        """Estimates from the randomly drawn items alone."""
         return self._of(lambda m: m.sample)
 
     @cached_property
@@ -482,7 +482,7 @@ class Ranking(Shown):
         return gap, -float(high[j, i]), -float(low[j, i])
 
     def only(self, model: str) -> Ranking:
-        """What it says of one of its models, as a ranking of that model alone.
+        """The same result for one of its models, as a ranking of that model alone.
 
         Examples
         --------
@@ -590,6 +590,6 @@ class Brief(NamedTuple):
 
     @classmethod
     def of(cls, ranking: Ranking) -> Brief:
-        """What a whole ranking says of it."""
+        """Take these columns from a whole ranking."""
         intervals = {m: ranking.interval(m) for m in ranking.estimates}
         return cls(ranking.order, ranking.ties, ranking.estimates, intervals)

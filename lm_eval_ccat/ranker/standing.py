@@ -43,7 +43,7 @@ class Standing:
 
     @cached_property
     def verdicts(self) -> Verdicts:
-        """Of the models that take part, those set aside left out."""
+        """Verdicts on the models that take part, without those set aside."""
         return self.judge.verdicts()
 
     @property
@@ -134,7 +134,7 @@ class Judge:
         return self.looks.joined(len(self.ledger.accounts))
 
     def verdicts(self, latest: bool = False) -> Verdicts:
-        """By the belief that turns are decided by, or by the latest."""
+        """Verdicts by the belief that turns are decided by, or by the latest one."""
         belief = self.belief() if latest else self.seen
         key = belief, self.ledger.crew, frozenset(self.barred), self.looks
         if self._verdicts is None or self._verdicts[0] != key:
@@ -142,7 +142,7 @@ class Judge:
         return self._verdicts[1]
 
     def first_look(self, score: Weighted | None = None, question: str = "") -> Verdicts:
-        """Of another score or question, which nobody has looked at before; it keeps nothing."""
+        """Verdicts on another score or question by a first look, which is not kept."""
         belief = replace(self.belief(question, score), references=None)
         looks = self.looks.anew
         if score is not None and self.looks.horizons:

@@ -48,11 +48,11 @@ class StoppingRule(ABC):
         """Models that this rule would give more items; shape (n_tested,)."""
 
     def why(self, standing: Standing) -> str:
-        """Why it stopped, in words; "" where it has nothing to say."""
+        """Why the rule stopped the ranking, in words; empty if it did not."""
         return ""
 
     def met(self, standing: Standing) -> bool:
-        """Whether it stops."""
+        """Whether the rule stops the ranking."""
         return not self.wants(standing).any()
 
     def parts(self) -> tuple[StoppingRule, ...]:
@@ -206,7 +206,7 @@ def _plain(amount: float) -> str:
 
 @dataclass(frozen=True)
 class Unlimited(StoppingRule):
-    """Never: go on to the limits."""
+    """A rule that never stops: the ranking goes on to its limits."""
 
     goal: ClassVar[bool] = False
     looks: ClassVar[bool] = False

@@ -116,7 +116,7 @@ class Summary:
         )
 
     def _outcomes(self, t: int) -> dict[str, Ranking]:
-        """Of each outcome of a task by itself."""
+        """A ranking by each outcome of a task by itself."""
         found = {}
         for part in self._parts.of_task[t]:
             score = self._judge.score.of({t: 1.0}, part)
@@ -130,7 +130,7 @@ class Summary:
     # -- rows ---------------------------------------------------------------------------------
 
     def _rows(self, v: Verdicts, score: Weighted, tops: Sequence[int] = ()) -> Ranking:
-        """What is known by a score; items as its tasks name them."""
+        """The rows of a ranking by one score; items as their tasks name them."""
         whole = v.belief.references is not None or score is self._judge.score
         items = sum(s.stop - s.start for s in self._slices(score))
         looks = v.looks.anew
@@ -191,7 +191,7 @@ class Summary:
         return out + _reference_rows(v, rank, ranges, p_top)
 
     def _described(self, score: Weighted, j: int) -> Description | None:
-        """What the method says of a model, where the score is one outcome's."""
+        """The method's description of a model, if the score is a single outcome's."""
         return score.parts[0].policy.describe(j) if len(score.parts) == 1 else None
 
     def _of_one(
@@ -356,7 +356,7 @@ def _reference_rows(
 
 
 def _estimate(belief: Belief, j: int, looks: Looks, about: Description | None) -> Estimate:
-    """What a belief says of a model's score."""
+    """One model's estimated score, as a belief has it."""
     return Estimate(
         float(belief.location[j]),
         float(belief.variance[j, j] ** 0.5),

@@ -122,7 +122,7 @@ class Verdicts:
         min_difference: float = 0.0,
         bar: Mask | None = None,
     ) -> Verdicts:
-        """By the names of the tested models; see the class."""
+        """Verdicts on tested models of these names; parameters as the class has them."""
         r = belief.references
         names = (*tested, *(() if r is None else r.names))
         return cls(belief, looks, names, confidence, familywise, min_difference, bar)
@@ -131,7 +131,7 @@ class Verdicts:
 
     @cached_property
     def location(self) -> Floats:
-        """Of all rows; shape (n_rows,)."""
+        """Location of every row; shape (n_rows,)."""
         r = self.belief.references
         return self.belief.location if r is None else np.r_[self.belief.location, r.location]
 
@@ -481,7 +481,7 @@ def still_true(n_models: int, with_references: bool) -> Floats:
 
 
 def _left(belief: Belief, n: int) -> Floats:
-    """Of `n` distinct hypotheses: how many may be true when 0, 1, .. are rejected."""
+    """How many of `n` distinct hypotheses may be true once 0, 1, .. of them are rejected."""
     r, m = belief.references, len(belief.location)
     left = np.arange(n, 0, -1.0)
     if r is None or r.exact:

@@ -69,7 +69,7 @@ class Weighted:
             self._stated = replays.factors(weight, across)
 
     def of(self, factor: Mapping[int, float], only: Part | None = None) -> Weighted:
-        """Another sum of the same outcomes, see the class."""
+        """Another sum of the same outcomes; parameters as the class has them."""
         return Weighted(self._parts, self._all_units, factor, self._prior, only, self._replays)
 
     @property
@@ -83,7 +83,7 @@ class Weighted:
 
     @property
     def weights(self) -> list[float]:
-        """Of each of the tasks."""
+        """Weight of each task; shape (n_tasks,)."""
         return [float(t.weights.sum()) for t in self._terms]
 
     @property
@@ -125,7 +125,7 @@ class Weighted:
         return replace(found, location=np.clip(found.location, 0.0, 1.0))
 
     def _lent(self, across: Across, of: list[Belief]) -> list[Belief]:
-        """With the tasks that say something of each other as one."""
+        """The belief in which correlated tasks share what they say of abilities."""
         lent = [b for b, s in zip(of, self._shared) if s]
         weight = {t.task: float(t.weights[0]) for t, s in zip(self._terms, self._shared) if s}
         weights = np.array([weight.get(t, 0.0) for t in across.tasks])
@@ -250,12 +250,12 @@ class _Term:
         self._kept: dict[str, tuple[int, Belief]] = {}
 
     def beliefs(self, question: str) -> list[Belief]:
-        """Of its outcomes, on the scale of scores."""
+        """Beliefs of the task's outcomes, on the scale of scores."""
         version = self._all.changes[self.task]
         return [p.belief(question, version).on_scores for p in self.parts]
 
     def belief(self, question: str) -> Belief:
-        """Of the weighted sum of its outcomes."""
+        """Belief of the weighted sum of the task's outcomes."""
         version = self._all.changes[self.task]
         kept = self._kept.get(question)
         if kept is None or kept[0] != version:

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Overview:
-    """What there is to know of a score table without a response model; scores on [0, 1].
+    """A score table's sums, counts and extremes, with no response model; scores on [0, 1].
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ class Result:
 
     @classmethod
     def apart(cls, of: Sequence[Result]) -> Result:
-        """Of models in several fields, whose errors have nothing in common."""
+        """The joint look at several fields, whose models' errors are independent."""
         if len(of) == 1:
             return of[0]
         own, df = (
@@ -83,7 +83,7 @@ class Look:
     def levers(
         self, d: Departures, variance: Floats, z: Floats, n_items: int, prior_variance: float
     ) -> Levers:
-        """How estimates hang on abilities.
+        """How much each estimate changes with its model's ability.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Look:
         return Levers(z[0], z[1], prior_variance, slope, variance, np.clip(share, 0.0, 1.0))
 
     def result(self, d: Departures, n_items: float) -> Result:
-        """What the draws make of the prior."""
+        """Weigh the draws against the bank: estimates, and their errors after both."""
         u = self.left / n_items
         if any(self.q.tolist()):
             beta, C = posterior(self.M, self.T, self.rbar)
@@ -163,7 +163,7 @@ class Joint:
         self._of_model = np.pad(self._of_model, ((0, 0), (0, 1)))
 
     def put(self, a: int, m: Member) -> None:
-        """Model `a` stands as this member now."""
+        """Replace the state of model `a` by this member's."""
         d = self.departures
         m.refresh()
         sd = (d.noise * m.noise + d.floor * m.level) ** 0.5
@@ -171,7 +171,7 @@ class Joint:
         self.draws.put(a, m)
 
     def look(self) -> Look:
-        """What is known now."""
+        """The field as it is known now."""
         d, sums = self.departures, self.draws.sums
         t, v, level, left, q, rbar, sd = self._of_model.copy()
         alike = np.full(sums.found.shape, d.rho)

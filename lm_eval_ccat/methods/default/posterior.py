@@ -202,7 +202,7 @@ class ScorePosterior:
         self.unseen_noise = self._own / max(n - len(self.seen), 1)
 
     def _told_by(self, at: NDArray[np.intp]) -> Floats:
-        """What scores on some items add to the precision of `z`, at the present mode."""
+        """The precision that scores on some items add to that of `z`, at the present mode."""
         g = self._slopes.take(at, 1)
         return np.asarray((g * (self.w[at] / self.kappa[at])).dot(g.T))
 

@@ -71,7 +71,7 @@ class SharedDraws:
 
     @property
     def sums(self) -> Sums:
-        """As they stand."""
+        """The sums as they stand."""
         return Sums(*np.delete(self._sums, _AGAIN, 0))
 
     def add_model(self) -> None:
@@ -86,7 +86,7 @@ class SharedDraws:
             self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, _BLOCK)))
 
     def put(self, a: int, m: Member) -> None:
-        """Model `a` stands as this member now; its draws all `fell`, and are no fewer."""
+        """Replace the state of model `a` by this member's; its draws all `fell`."""
         at = [self._columns[i] for i in m.drawn]
         y = m.c * m.e
         self._rows[:, a, at] = y, m.c * m.sd, np.sqrt(m.c) * m.e, y * y, y * y * y, y

@@ -1,4 +1,4 @@
-"""What the self-check of the method "default" found, in figures and in words."""
+"""The findings of the self-check of the method "default", in figures and in words."""
 
 from __future__ import annotations
 

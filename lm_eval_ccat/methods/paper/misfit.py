@@ -49,7 +49,7 @@ class Misfit:
 
     @classmethod
     def of(cls, bank: ItemBank) -> Misfit:
-        """As the calibration measured it, else as is usual.
+        """Read the misfit that the calibration measured, or take the usual one.
 
         Examples
         --------

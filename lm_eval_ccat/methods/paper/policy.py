@@ -79,7 +79,7 @@ class PaperPolicy(Policy):
         self._moved.add(model)
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        """Of abilities; their errors are those of a population, whatever the question."""
+        """Belief about abilities; errors are those of a population, whatever the question."""
         for j in self._moved:  # of hundreds of models an answer moves one
             t = self.tests[j]
             self._state[j] = t.ability, t.ability_error, len(t.seen), t.estimate, t.slope
@@ -105,7 +105,7 @@ class PaperPolicy(Policy):
     def references(
         self, names: tuple[str, ...], mean: Floats, kept_mean: Floats, error: Floats
     ) -> References:
-        """At the abilities at which the bank expects these means.
+        """Place reference models at the abilities at which the bank expects their means.
 
         That is where a test of every item ends, since its steps solve ``sum (y - mu) = 0``.
         """
