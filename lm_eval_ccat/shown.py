@@ -87,6 +87,30 @@ class Shown:
             lines += ["", *(f"- {_plain(note)}" for note in grid.notes)]
         return "\n".join(lines) + "\n"
 
+    def to_text(self) -> str:
+        """The table in aligned columns, its one-line result above and its notes below.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank, Ranker
+        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
+        >>> print(ranking.to_text().splitlines()[0])
+        {a, b}
+        """
+        grid = self._grid()
+        rows = [grid.columns, *([_cell(value) for value in row] for row in grid.rows)]
+        numbers = [_numeric(grid, n) for n in range(len(grid.columns))]
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        lines = [
+            "  ".join(
+                cell.rjust(width) if right else cell.ljust(width)
+                for cell, width, right in zip(row, widths, numbers)
+            ).rstrip()
+            for row in rows
+        ]
+        notes = ["", *grid.notes] if grid.notes else []
+        return "\n".join([grid.title, "", *lines, *notes])
+
     def _repr_html_(self) -> str:
         """The table in a notebook."""
         grid = self._grid()

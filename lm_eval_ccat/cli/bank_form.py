@@ -28,8 +28,7 @@ CONFIDENCE = 0.95
 
 OPTIONS: Options = {
     "BANK": "a bank or the folder of a suite; with --score a form's folder",
-    "--items N": Opt("items of each form", 40),
-    "--parallel K": Opt("number of forms, with no item in common", 1),
+    "--items N": Opt("items of the form", 40),
     "--scores LOGS_OR_TABLE": "full results of many models (default: those that the bank keeps)",
     **INCLUDE_PATH,
     "-o --output DIR": "folder to write",
@@ -67,7 +66,7 @@ def _made(bank: Any, table: Any, folder: str, args: argparse.Namespace) -> dict[
     """One bank's forms, written; as JSON values."""
     from ..upkeep.form_files import facts_of_forms, forms_of, write_forms
 
-    forms = forms_of(bank, args.items, args.parallel, table)
+    forms = forms_of(bank, args.items, 1, table)
     lacking = write_forms(forms, folder, args.include_path)
     if lacking:
         warn(f"no task for lm_eval: {lacking}; run the doc_ids by other means")

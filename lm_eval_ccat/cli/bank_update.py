@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from .parsing import EXCLUDE, REQUIRED, Opt, Options, add_command, names_of, warn
-from .reading import is_folder, leave_out, scores_for
+from .parsing import REQUIRED, Opt, Options, add_command, warn
+from .reading import is_folder, scores_for
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -35,7 +35,6 @@ OPTIONS: Options = {
     "--retire IDS,": "doc_ids to remove, by commas; for a suite TASK=IDS, once per task",
     "--new_version": "the scores are of a new version of the task: retire documents that "
     "changed or are gone, and learn new ones",
-    **EXCLUDE,
 }
 
 
@@ -69,7 +68,7 @@ def _updated(bank: ItemBank, retired: list[Any], args: argparse.Namespace, name:
     from ..upkeep.update import update
     from ..upkeep.words import dated
 
-    table = leave_out(scores_for(bank, args.scores, partial=True), names_of(args.exclude))
+    table = scores_for(bank, args.scores, partial=True)
     before = args.calibrated_on and scores_for(bank, args.calibrated_on)
     new = dated(update(bank, table, before, retired=retired, new_version=args.new_version))
     added = len([m for m in new.models if m not in set(bank.models)])

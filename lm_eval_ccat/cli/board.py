@@ -28,10 +28,6 @@ examples:
 exit codes: 0 done, and every row verified; 1 `check` refuses a row, or an
 error; 2 usage; 4 a model was left out
 """
-LINK = "a page about each model, such as https://huggingface.co/{model}"
-
-
-_PLACE: Options = {"--link URL": Opt(LINK, "")}
 #: Action, what it does, its options beside the board's folder.
 ACTIONS: tuple[tuple[str, str, Options], ...] = (
     ("init", "Begin a board, or give it new banks. Estimates made with unrelated banks are then "
@@ -41,22 +37,15 @@ ACTIONS: tuple[tuple[str, str, Options], ...] = (
                            REQUIRED),
         "--metric M": "metric; needed where the results hold several",
         "--task T": "task; needed where the results hold several",
-        "--name TITLE": "title of the site",
-        "--weights HOW": "how tasks count in the average: equal (default) or documents",
-        "--max_items N": Opt("most items to ask a placed model (default: 100)", None, int),
-        "--exposure N": Opt("draw each item among the N most informative (default: 5)", None, int),
-        "--reserve N": Opt("leave one of N parts of the items unused, another one after every 20 "
-                           "placed models (default: 5; 0 uses all)", None, int),
     }),
     ("add", "Add models with full results.",
-     {"source=LOGS_OR_TABLE": "logs, a table, a folder of tables", **_PLACE, **JSON}),
+     {"source=LOGS_OR_TABLE": "logs, a table, a folder of tables", **JSON}),
     ("place", "Place models by some of the items. A live run that was interrupted goes on when the "
      "command is given again.", {
         "source=CONFIG_RUN_OR_LOGS": "a YAML file of `rank` with `models:`; the directory of "
         "a run made with the board's banks (DIR/suite); or logs of some of the documents",
         "--name NAME": "the model's name on the board, if it is one model",
         "--yes": "do not ask before money is spent",
-        **_PLACE,
         **JSON,
     }),
     ("publish", "Write the site: a page, its JSON and CSV.",
@@ -83,9 +72,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _init(args: argparse.Namespace) -> int:
     from ..board import init, standing
 
-    names = ("task", "metric", "name", "weights", "max_items", "exposure", "reserve")
     source = getattr(args, "from")
-    board = init(args.board, source, **{name: getattr(args, name) for name in names})
+    board = init(args.board, source, task=args.task, metric=args.metric)
     print(f"{args.board}: a board of {', '.join(board.banks)}. {standing(board).headline}")
     return 0
 
@@ -94,7 +82,7 @@ def _add(args: argparse.Namespace) -> int:
     from ..board import Board, add
 
     board = Board(args.board)
-    return _say(args, board, add(board, args.source, args.link))
+    return _say(args, board, add(board, args.source))
 
 
 def _place(args: argparse.Namespace) -> int:
@@ -108,7 +96,7 @@ def _place(args: argparse.Namespace) -> int:
                 self.warn(warning)
 
     board, display = Board(args.board), Placing(json=args.json, yes=args.yes)
-    placed = place(board, args.source, name=args.name, link=args.link, observer=display)
+    placed = place(board, args.source, name=args.name, observer=display)
     return _say(args, board, placed)
 
 

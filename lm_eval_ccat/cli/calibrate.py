@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UsageError
 from .parsing import (
     EXCLUDE,
-    EXECUTOR,
     JSON,
     REQUIRED,
     Opt,
@@ -19,17 +18,16 @@ from .parsing import (
     warn,
     write_json,
 )  # fmt: skip
-from .reading import READING, by_task, leave_out, progress, read_scores
+from .reading import READING, by_task, leave_out, progress, read_scores, reading_of
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
-    from ..scores import ScoreTable
     from ..scores.readers.reader import Logged
 
 EPILOG = """\
 example:
   lm-eval-ccat calibrate harness_logs/ --task my_task --metric bleu -o my_task.bank.json
-  lm-eval-ccat calibrate scores.parquet --metric mqm --range 0,25 --lower_is_better -o mqm.bank.json
+  lm-eval-ccat calibrate scores.parquet --metric mqm --range 25,0 -o mqm.bank.json
   lm-eval-ccat calibrate harness_logs/ --task mmlu --metric acc -o mmlu.banks
   lm-eval-ccat calibrate hub:open-llm-leaderboard/A__x-details \\
       hub:open-llm-leaderboard/B__y-details --metric '*' -o board.banks
@@ -55,12 +53,9 @@ OPTIONS: Options = {
     "--scale_items": "scale each item's scores to [0, 1] over the calibration models first, as the "
     "paper scales BioLaySumm; the bank keeps the ends",
     **EXCLUDE,
-    "--merge_duplicates": "count models whose scores are all equal (one model under several names) "
-    "once",
     "--hash_names": "write hashes in place of model names and paths into the bank",
     "--keep_scores": "keep the scores in the bank; it grows, and reveals them",
     "--no_replay": "skip the self-check, which replays the bank's own models",
-    **EXECUTOR,
     **JSON,
     "-o --output BANK": Opt("file to write; a folder for several tasks", REQUIRED),
 }
@@ -74,13 +69,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Calibrate, save, report."""
-    from ..cluster import executing
     from ..integrations.hub import logs_of
     from ..upkeep.tasks import names_one_task
 
     if not (args.scores or args.borrow):
         raise UsageError("no scores: name logs or a table, or tasks to --borrow from")
-    with executing(args.executor), logs_of(args.scores) as place:
+    with logs_of(args.scores) as place:
         args.scores = None if place is None else str(place)
         several = set(args.metric or "") & set("*?,")
         one = place is None or (not several and names_one_task(args.scores, args.task))
@@ -95,10 +89,11 @@ def _one(args: argparse.Namespace) -> int:
     from ..upkeep.borrow import lent
     from ..upkeep.calibrate import in_lines, make_bank, replay, report
 
-    own = _scores(args) if args.scores is not None else None
+    own = None
+    if args.scores is not None:
+        own = leave_out(read_scores(args.scores, args), names_of(args.exclude))
     if own is None or args.borrow:
-        named = ("metric", "filter", "range", "lower_is_better")
-        reading = {**{k: getattr(args, k) for k in named}, "exclude": names_of(args.exclude)}
+        reading = {"metric": args.metric, "exclude": names_of(args.exclude), **reading_of(args)}
         made_by = {"method": args.method, **_options(args)}
         table, bank = lent(args.borrow, own, args.task, reading=reading, **made_by)
     else:
@@ -120,13 +115,6 @@ def _one(args: argparse.Namespace) -> int:
     return 0
 
 
-def _scores(args: argparse.Namespace) -> ScoreTable:
-    from ..upkeep.calibrate import without_twins
-
-    table = leave_out(read_scores(args.scores, args), names_of(args.exclude))
-    return without_twins(table) if args.merge_duplicates else table
-
-
 def _suite(args: argparse.Namespace) -> int:
     from ..upkeep.build import build
 
@@ -146,13 +134,10 @@ def _suite(args: argparse.Namespace) -> int:
         args.method,
         tasks=names_of(args.task) or ("*",),
         metrics=names_of(args.metric) or None,
-        filter=args.filter,
         exclude=names_of(args.exclude),
-        merge_duplicates=args.merge_duplicates,
-        range=args.range,
-        lower_is_better=args.lower_is_better,
         borrow=args.borrow,
         on_bank=show,
+        **reading_of(args),
         **_options(args),
     )
     suite.save(args.output)

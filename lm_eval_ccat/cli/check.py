@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError
 from ..wording import plural
 from .parsing import INCLUDE_PATH, JSON, Options, add_command, prints_json, write_json
 
@@ -34,7 +32,6 @@ one named by --metric, if given), 3 some task has none, 2 no such task, 1 error.
 OPTIONS: Options = {
     "tasks=TASK...": "tasks, groups, tags or files; commas allowed",
     **INCLUDE_PATH,
-    "--metadata JSON": "passed to tasks as the harness does",
     "--metric M": "look at this metric only",
     "--download": "fetch documents that are not on this machine",
     "--probe": "try the metric on the first document's target; this may load models or ask a judge",
@@ -55,7 +52,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Check tasks and print what was found."""
-    metadata = _json_object(args.metadata)
     if not args.download:
         # Read when the hub's client is imported; the harness imports it.
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -68,7 +64,6 @@ def run(args: argparse.Namespace) -> int:
     checks = check_tasks(
         names,
         include_path=folders,
-        metadata=metadata,
         metric=args.metric,
         probe=args.probe,
     )
@@ -134,15 +129,3 @@ def _wrapped(text: str, indent: str) -> list[str]:
     return textwrap.wrap(
         text, 100, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
     )
-
-
-def _json_object(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"--metadata is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UsageError('--metadata must be a JSON object, such as {"key": 1}')
-    return value

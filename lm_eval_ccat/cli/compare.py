@@ -14,7 +14,7 @@ from ..live.fields import Values
 from ..live.surfaces import add_flags, given_by_flags
 from .entries import MODELS, models_of
 from .parsing import JSON, Opt, Options, add_command, add_options, prints_json, warn, write_json
-from .reading import READING
+from .reading import READING, reading_of
 
 if TYPE_CHECKING:
     from ..live.comparison import Compared, Comparison
@@ -38,14 +38,12 @@ OPTIONS: Options = {
     "b=B?": "the candidate: the same",
     "--models A,B": "which models, if the logs hold several",
     "--filter F": "filter of the task (default: all in common)",
-    "--range LO,HI": READING["--range LO,HI"],
-    "--lower_is_better": READING["--lower_is_better"],
+    "--range WORST,BEST": READING["--range WORST,BEST"],
     "--margin D": Opt("largest loss to accept, on the metric's own scale", 0.0),
     "--question population|benchmark": "which question logs decide: about documents like these, or "
     "about these documents; both answers are printed",
     "--by FIELD": "also compare each group of documents",
     "--cluster FIELD": "treat documents with equal values as one cluster",
-    "--items FILE": "table of these fields, by doc_id",
     **JSON,
     "-o --output FILE,": Opt(
         "also write, by its ending, a comment for a pull request (.md), a test report (.xml) or a "
@@ -86,13 +84,10 @@ def run(args: argparse.Namespace) -> int:
         question=args.question,
         models=_named(args),
         task=tasks[0],
-        filter=args.filter,
         confidence=flags.pop("confidence", 0.95),
         by=args.by,
         cluster=args.cluster,
-        items=args.items,
-        range=args.range,
-        lower_is_better=args.lower_is_better,
+        **reading_of(args),
         **_live(args, flags, any(isinstance(side, dict) for side in (a, b))),
     )
     write_json(args.json, found.to_dict())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..errors import UsageError
 from .parsing import Opt, Options
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def range_of(text: str) -> tuple[float, float]:
-    """Parse ``LO,HI``."""
+    """Parse ``WORST,BEST``."""
     try:
-        low, high = (float(part) for part in text.split(","))
+        worst, best = (float(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not LO,HI, such as 0,100") from None
-    if not low < high or abs(low) == float("inf") or abs(high) == float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r}: the lowest score must be below the highest")
-    return low, high
+        raise argparse.ArgumentTypeError(f"{text!r} is not WORST,BEST, such as 0,100") from None
+    if worst == best or not math.isfinite(worst - best):
+        raise argparse.ArgumentTypeError(f"{text!r}: give two numbers that differ")
+    return worst, best
 
 
 #: How scores are read, in every command that reads logs or a table.
@@ -34,23 +35,42 @@ READING: Options = {
     "--metric M": "metric; needed where the scores hold several",
     "--task T": "task; needed where the logs hold several",
     "--filter F": "filter of the task; needed where it has several",
-    "--range LO,HI": Opt(
-        "lowest and highest possible score, for a metric whose scale is not known", None, range_of
+    "--range WORST,BEST": Opt(
+        "worst and best possible score of a metric whose scale is not known, such as 0,100, or "
+        "25,0 where a lower score is better",
+        None,
+        range_of,
     ),
-    "--lower_is_better": Opt("a lower score is better (default: what is known of the metric)"),
 }
 
 
-def read_scores(path: str, args: argparse.Namespace, partial: bool = False) -> ScoreTable:
+class Reading(TypedDict, total=False):
+    """How `ScoreTable.read` is to read scores, less the names of metric and task."""
+
+    filter: str | None
+    range: tuple[float, float] | None
+    lower_is_better: bool | None
+
+
+def reading_of(args: argparse.Namespace) -> Reading:
+    """Filter and scale, as the flags of `READING` give them."""
+    low, high = sorted(args.range) if args.range else (0.0, 0.0)
+    return {
+        "filter": args.filter,
+        "range": (low, high) if args.range else None,
+        # A range that falls says so; one that rises leaves the direction to what is known.
+        "lower_is_better": True if args.range and args.range[0] == high else None,
+    }
+
+
+def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
     """Read a score table or logs as the arguments say, showing progress on long reads."""
     from ..scores import ScoreTable
 
     if not Path(path).exists():
         raise UsageError(f"{path}: no such file or directory of scores")
-    names = (key.split()[0].lstrip("-") for key in READING)
-    reading = {name: getattr(args, name) for name in names}
     with progress("reading logs", "MB", 1e-6) as show:
-        return ScoreTable.read(path, **reading, partial=partial, on_progress=show)
+        return ScoreTable.read(path, args.metric, args.task, **reading_of(args), on_progress=show)
 
 
 def scores_for(bank: ItemBank, path: str, partial: bool = False) -> ScoreTable:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from .parsing import Opt, Options, add_command, seconds
+from .parsing import Opt, Options, add_command
 
 EPILOG = """\
 examples:
   lm-eval-ccat report runs/my_task
-  lm-eval-ccat report runs/my_task --watch
   lm-eval-ccat report runs/my_task -o my_task.html --plots figures/
   lm-eval-ccat report sim_10.json sim_20.json sim_40.json --plots figures/
   lm-eval-ccat report my_task.bank.json --plots figures/
@@ -21,16 +19,8 @@ OPTIONS: Options = {
     "paths=PATH...": "a run directory of `rank`; with --plots also files of simulate, a bank or "
     "a suite",
     "-o --output HTML": "the page (default: RUN_DIR/report.html)",
-    "--documents N": Opt(
-        "show at most N documents, those that weighed most in the decisions (default: all)",
-        None,
-        int,
-    ),
     "--plots DIR": "write the charts into DIR as well",
     "--formats LIST": Opt("formats of the charts; png and pdf need the extra `plot`", "svg"),
-    "--watch [SECONDS]": Opt(
-        "write the page every SECONDS (10) until the run is finished", None, seconds, 10.0
-    ),
 }
 
 
@@ -47,8 +37,6 @@ def run(args: argparse.Namespace) -> int:
     from ..bank.suite import is_suite
     from ..errors import UsageError
 
-    if args.documents is not None and args.documents < 0:
-        raise UsageError("--documents must be at least 0")
     paths = [Path(p) for p in args.paths]
     runs = [p for p in paths if p.is_dir() and not is_suite(p)]
     if not runs:
@@ -63,20 +51,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         if len(paths) > 1:
             raise UsageError("give one run directory at a time")
-        from ..report import watch, write_report
+        from ..report import write_report
 
-        if args.watch is None:
-            written = [write_report(runs[0], args.output, args.documents)]
-        else:
-            print(f"Writing the page every {args.watch:g} s; Ctrl-C ends it.", file=sys.stderr)
-            written = [watch(runs[0], args.output, args.documents, args.watch)]
+        written = [write_report(runs[0], args.output)]
         if args.plots is not None:
             from ..report.plots import plot_run
 
             written += plot_run(runs[0], args.plots, _formats(args.formats))
     for path in written:
         print(path)
-    sys.stdout.flush()
     return 0
 
 

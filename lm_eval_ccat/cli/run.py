@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import UsageError
 from ..harness.shipped import with_shipped_tasks
-from ..live.fields import Place, Values, pairs_of
+from ..live.fields import Values
 from ..live.surfaces import add_flags, given_by_flags
 from .parsing import warn
 
@@ -60,16 +60,10 @@ def add_parser(subparsers: Any) -> None:
         metavar="<name>",
         help="The model's name in --leaderboard, where its own earlier results are left out",
     )
-    group.add_argument(
-        "--mlflow_args",
-        metavar="<args>",
-        help="Log the estimates to MLflow: project=<experiment>,name=<run> (W&B and trackio: the "
-        "harness's own --wandb_args and --trackio_args)",
-    )
 
 
 #: Our flags beside the options of a run; the harness's command must see none of them.
-_OURS = ("adaptive", "leaderboard_name", "mlflow_args")
+_OURS = ("adaptive", "leaderboard_name")
 #: Arguments of models that name them, as the harness has it.
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 
@@ -121,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     from ..live.adaptive import Adaptive
     from ..live.evaluate import adaptively, refuse_subsets
 
-    name, mlflow = ours["leaderboard_name"], _mlflow_options(ours["mlflow_args"])
+    name = ours["leaderboard_name"]
     options = Adaptive.read(flags, warn=warn)
     known = options.known
     if known is None and name:
@@ -137,8 +131,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"\nadaptive {in_words(block, task)}")
         if known is not None and block.get("place"):
             print(f"{known.model}: {block['place']['in_words']}")
-    if mlflow is not None:
-        _log_estimates(blocks, mlflow)
     return 0
 
 
@@ -179,42 +171,3 @@ def _model_name(args: argparse.Namespace, file: Values) -> str:
     text = ",".join(f"{k}={v}" for k, v in arguments.items())
     model = str(_given(args, file, "model") or "model")
     return f"{model}:{text}" if text else model
-
-
-def _mlflow_options(text: str | None) -> Values | None:
-    """What ``--mlflow_args`` says, None without it.
-
-    Raises
-    ------
-    UsageError
-        It is not of the form a=b,c=d, or MLflow is not installed; before a model is loaded.
-    """
-    if text is None:
-        return None
-    from ..integrations.trackers import package
-
-    package("mlflow")
-    return pairs_of(text, Place("--mlflow_args"))
-
-
-def _log_estimates(blocks: Mapping[str, Mapping[str, Any]], options: Values) -> None:
-    """Log the ``adaptive`` blocks of a run to MLflow; a failure is warned of."""
-    from ..harness.assembly import in_words
-    from ..integrations.trackers import track
-
-    of_tasks = {name: block for name, block in blocks.items() if "estimate" in block}
-    result = {
-        "headline": "; ".join(in_words(block, name) for name, block in of_tasks.items()),
-        "signature": "; ".join(block["signature"] for block in of_tasks.values()),
-        "models": {
-            name: {
-                "estimate": block["estimate"],
-                "standard_error": block["standard_error"],
-                "n_items": block["items"],
-                "cost": block["cost"]["usd"],
-            }
-            for name, block in of_tasks.items()
-        },
-        "adaptive": dict(blocks),
-    }
-    track(result, {"mlflow": options}, warn)

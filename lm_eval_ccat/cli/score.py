@@ -21,7 +21,7 @@ examples:
   # use the table like any other
   lm-eval-ccat calibrate comet.parquet --metric comet -o flores.comet.bank.json
 """
-_OPTIONS = ("task", "filter", "source_field", "judge", "model", "python", "batch_size")
+_OPTIONS = ("task", "filter", "source_field", "judge", "model")
 
 
 OPTIONS: Options = {
@@ -36,10 +36,7 @@ OPTIONS: Options = {
     "--setup [DIR]": Opt(
         "comet: make its environment, in DIR or the user's cache, and stop there", None, None, ""
     ),
-    "--python FILE": "comet: Python of the environment that has unbabel-comet; with --setup, the "
-    "Python (3.10 to 3.12) to make it with",
     "--model NAME": "comet: model name or checkpoint",
-    "--batch_size N": Opt("comet: pairs per batch", 16),
     "--judge FILE": "judge: its YAML file",
 }
 
@@ -84,8 +81,8 @@ def _setup(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.metric} needs no environment of its own; --setup is for comet")
     folder = Path(args.setup) if args.setup else environment()
     print(f"making {folder}; this downloads torch and takes minutes", file=sys.stderr)
-    python = make_environment(folder, args.python)
+    python = make_environment(folder)
     print(python)
     if args.setup:
-        print(f"set {VARIABLE}={python}, or give it with --python", file=sys.stderr)
+        print(f"set {VARIABLE}={python}", file=sys.stderr)
     return 0

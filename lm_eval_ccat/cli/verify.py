@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 
 from ..errors import UsageError
-from .parsing import JSON, Opt, Options, add_command, prints_json, write_json
+from .parsing import JSON, Options, add_command, prints_json, write_json
 from .reading import progress
 
 EPILOG = """\
@@ -30,7 +30,6 @@ OPTIONS: Options = {
     "--repair": "keep the longest sound part of a damaged journal; the damaged one gets a new name",
     "--metric M": "metric; needed where the run has several",
     "--task T": "task; needed where the run has several",
-    "--names A=B,C=D": Opt("names that differ in the full results", ""),
     **JSON,
 }
 
@@ -85,18 +84,11 @@ def _against_full_results(args: argparse.Namespace) -> int:
             claims.filter,
             on_progress=show,
         )
-    found = audit(claims, table, _names(args.names))
+    found = audit(claims, table)
     _show(args.json, "\n".join(describe(found)), found)
     for warning in found["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
     return 0
-
-
-def _names(text: str) -> dict[str, str]:
-    pairs = [part.split("=", 1) for part in text.split(",") if part]
-    if any(len(pair) != 2 for pair in pairs):
-        raise UsageError(f"--names {text!r} is not RUN=FULL,RUN=FULL")
-    return {run: full for run, full in pairs}
 
 
 def _show(target: str | None, text: str, content: dict[str, object]) -> None:

@@ -20,10 +20,7 @@ from ..errors import MetricError
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 #: Environment variables: Python of the environment, the checkpoint, graphics cards to use.
 VARIABLE, MODEL_VARIABLE, GPUS_VARIABLE = "CCAT_COMET_PYTHON", "CCAT_COMET_MODEL", "CCAT_COMET_GPUS"
-RECIPE = (
-    "make it with `lm-eval-ccat score comet --setup`, or name one's Python by --python or "
-    f"{VARIABLE}"
-)
+RECIPE = f"make it with `lm-eval-ccat score comet --setup`, or name one's Python by {VARIABLE}"
 #: What goes together; setuptools from 81 on lacks pkg_resources, which torchmetrics 0.10 imports.
 PINS = ("unbabel-comet==2.2.7", "setuptools<81")
 #: Pythons for which numpy 1.26, which COMET needs, has wheels.
@@ -243,6 +240,6 @@ def _fitting_python() -> str:
         if path:
             return path
     raise MetricError(
-        "COMET needs numpy 1.26, which has wheels for Python 3.10 to 3.12; install one of these "
-        "and name it with --python"
+        "COMET needs numpy 1.26, which has wheels for Python 3.10 to 3.12; put one of these on the "
+        "PATH"
     )

@@ -90,7 +90,7 @@ def _changed(tally: Tally) -> list[str]:
     return [
         f"the server of {name} changed during the run ("
         + ", then ".join(_named(*identity) for identity in tally.served[name])
-        + f"); no pair with {name} is decided unless you accept that (--accept_change)"
+        + f"); no pair with {name} is decided unless you accept that (accept_change)"
         for name in sorted(tally.changed)
     ]
 
@@ -111,7 +111,7 @@ def _cut_unlike(tally: Tally) -> list[str]:
         if pairs:
             said.append(
                 f"answers were {words} at different rates: {_percentages(shares)}; no pair of "
-                "different rates is decided unless you accept that (--accept_change)"
+                "different rates is decided unless you accept that (accept_change)"
             )
     return said
 

@@ -224,6 +224,6 @@ class DocumentFields:
             known = sorted({str(k) for doc in self.of_doc.values() for k in doc})
             raise UsageError(
                 f"no document has a field {field!r}"
-                + (f"; there are {', '.join(known[:20])}" if known else "; give --items")
+                + (f"; there are {', '.join(known[:20])}" if known else "; give items=")
             )
         return np.array(["(none)" if v is None else str(v) for v in values])

@@ -188,7 +188,7 @@ class Spec:
         False, SWITCH,
         "Accept that a server changed its model or fingerprint during the run, and that the "
         "scoring code changed before a resume.",
-        "rank run", live=True,
+        "rank", live=True,
     )
     fail_on_empty: float | None = option(
         None, number(0.0, 1.0), "Exit with 4 if a larger share of a model's answers is "

@@ -32,9 +32,6 @@ OLD_FLAGS = {
     "compare": (),
 }
 
-#: Settings of the harness that `compare` takes as flags; a candidate's YAML file has the others.
-OF_A_CANDIDATE = ("include_path", "num_fewshot", "apply_chat_template")
-
 
 def may_change(*more: str) -> re.Pattern[str]:
     """Paths of a run's identity that may change while it lives; `more`: others, as patterns."""
@@ -185,7 +182,7 @@ def add_flags(parser: Any, command: str) -> None:
             continue
         if one.kind.parts:
             for flag, (_, help, kind) in one.kind.parts.items():
-                if command != "compare" or flag in OF_A_CANDIDATE:
+                if command != "compare" or flag == "include_path":  # a YAML file has the others
                     _add_flag(parser, [flag], flag, kind, help)
             continue
         flags = ["task", "tasks"] if name == "tasks" else [one.flags[command] or name]

@@ -216,7 +216,6 @@ HARNESS = Kind(
             "prompts by the models' chat templates",
             SWITCH,
         ),
-        "gen_kwargs": ("gen_kwargs", "settings of generation, such as temperature=0", MAPPING),
         "batch_size": ("batch_size", "as lm_eval takes it", Kind(TEXT.read, {}, "N", number_of)),
         "device": ("device", "as lm_eval takes it, such as cuda:0", TEXT),
     },

@@ -49,7 +49,7 @@ def table_warnings(table: ScoreTable) -> list[str]:
         warnings.append(
             f"equal scores on every item: {', '.join(f'{a} and {b}' for a, b in pairs[:3])}"
             + (f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else "")
-            + "; if they are one model, it counts twice: merge them (--merge_duplicates)"
+            + "; if they are one model, it counts twice: leave one out (--exclude)"
         )
     means = np.nan_to_num(table.overview.model_mean)
     low, high = float(means.min()), float(means.max())

@@ -27,7 +27,7 @@ from .scale import Scale
 from .table import ENTRIES, HF_SCALES, PAIR_SCALES, lookup, refusal
 
 _DECLARE = (
-    "state its range: where a command reads logs by --range LO,HI (and --lower_is_better), else in "
+    "state its range: where a command reads logs by --range WORST,BEST, else in "
     "the task YAML, `metadata: {{ccat_scales: {{{name}: {{range: [0, 10]}}}}}}`"
 )
 

@@ -6,17 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .live_page import LivePage, watch
+    from .live_page import LivePage
     from .page import write_report
     from .run import StoredRun, read_run
 
-__all__ = ["LivePage", "StoredRun", "read_run", "watch", "write_report"]
+__all__ = ["LivePage", "StoredRun", "read_run", "write_report"]
 
 _HOME = {
     "LivePage": "live_page",
     "StoredRun": "run",
     "read_run": "run",
-    "watch": "live_page",
     "write_report": "page",
 }
 

@@ -17,47 +17,6 @@ SECONDS = 10.0
 _SHARE = 0.1
 
 
-def watch(
-    run_dir: str | Path,
-    output: str | Path | None = None,
-    most_documents: int | None = None,
-    seconds: float = SECONDS,
-    stop: threading.Event | None = None,
-) -> Path:
-    """Write a run's page again and again, until the run is finished.
-
-    Parameters
-    ----------
-    run_dir, output, most_documents
-        As `write_report` takes them.
-    seconds : float, optional
-        Between two pages; longer where one takes more than a tenth of that to write.
-    stop : threading.Event, optional
-        Ends it early when set.
-
-    Returns
-    -------
-    Path
-        The page.
-
-    Raises
-    ------
-    RunError
-        No readable run there, or the page cannot be written.
-    """
-    stop = stop or threading.Event()
-    while True:
-        began = time.monotonic()
-        run = read_run(run_dir)
-        page = write_report(run, output, most_documents, refresh=seconds)
-        if run.finished or stop.wait(_pause(seconds, began)):
-            return page
-
-
-def _pause(seconds: float, began: float) -> float:
-    return max(seconds, (time.monotonic() - began) / _SHARE)
-
-
 class LivePage:
     """The page of a run that this process conducts, written by a thread beside it.
 
@@ -102,4 +61,4 @@ class LivePage:
                 write_report(run, refresh=self._seconds)
             except CcatError:
                 continue  # not begun yet; a page that cannot be written is said at the end
-            pause = _pause(self._seconds, began)
+            pause = max(self._seconds, (time.monotonic() - began) / _SHARE)

@@ -81,8 +81,8 @@ def choose_scale(
         return scale, [f"the scale of {metric} is that of the metric table: {scale.describe()}"]
     raise ScaleError(
         f"{where}: scores of {metric!r} run from {seen.min():.6g} to {seen.max():.6g} and their "
-        "scale is not known; state it with range (--range LO,HI), and lower_is_better "
-        "(--lower_is_better) if less is better"
+        "scale is not known; state it with range, and lower_is_better if less is better "
+        "(--range WORST,BEST)"
     )
 
 

@@ -281,7 +281,7 @@ def audit(
     if missing:
         raise UsageError(
             f"no full results of {', '.join(missing)}; there are {', '.join(table.models[:12])}; "
-            "say which is which with --names RUN=FULL,..."
+            "say which is which: audit(..., names=) in Python"
         )
     full = table.select(called.values())
     own_name = {theirs: ours for ours, theirs in called.items()}

@@ -239,7 +239,7 @@ def _read_units(path: Path, column: str | None, pairs: bool) -> dict[Any, float]
     data = read_items(path)
     numeric = [n for n in data.column_names if n not in ("doc_id", "task")]
     if column is None or column not in data.column_names:
-        lacks = "no --units_column given" if column is None else f"no column {column!r}"
+        lacks = "no units_column given" if column is None else f"no column {column!r}"
         raise UsageError(f"{path}: {lacks}; there are {', '.join(numeric)}")
     if pairs and "task" not in data.column_names:
         raise UsageError(f"{path}: no column 'task', which the items of several tasks need")

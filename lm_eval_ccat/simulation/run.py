@@ -28,6 +28,13 @@ from .summary import Figures, advice, run_record, summarise, sweep_of
 WANTED_TAU = 0.9
 DEFAULT_METHODS = ("default", "paper", "random", "common", "limit", "static", "fixed")
 
+#: Figures of the table, of those that a summary holds.
+_SHOWN = (
+    "tau", "tau_se", "tau_minus_paper", "tau_minus_paper_se", "items_per_model", "share_of_items",
+    "cost", "tied_share", "tie_f1", "confident_accuracy", "z_rms", "coverage", "rmse",
+    "z_rms_differences", "rmse_differences",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, repr=False)
 class Simulation(Shown):
@@ -70,12 +77,28 @@ class Simulation(Shown):
 
     def _grid(self) -> Grid:
         methods = ", ".join(f"{m} {s['tau']:.2f}" for m, s in self.summary.items() if s["tau"])
-        columns = (
-            "tau", "tau_se", "items_per_model", "share_of_items", "tied_share",
-            "confident_accuracy", "z_rms", "coverage", "rmse",
-        )  # fmt: skip
-        rows = [[name, *(s.get(c) for c in columns)] for name, s in self.summary.items()]
-        return Grid(f"tau {methods}", ("method", *columns), rows, tuple(self.advice))
+        rows = [[name, *(s.get(c) for c in _SHOWN)] for name, s in self.summary.items()]
+        known = [n for n, c in enumerate(_SHOWN, 1) if any(row[n] is not None for row in rows)]
+        columns = [_SHOWN[n - 1] for n in known]
+        rows = [[row[0], *(row[n] for n in known)] for row in rows]
+        return Grid(f"tau {methods}", ("method", *columns), rows, (*self._how(), *self.advice))
+
+    def _how(self) -> list[str]:
+        """What was replayed."""
+        s = self.settings
+        spent = "no budget"
+        if s["items_per_model"] is not None:
+            spent = f"{s['items_per_model']:g} items per model"
+            spent = spent if s["spend"] == "fixed" else f"budget of {spent}"
+        lines = [
+            f"{s['metric']}: {s['models']} models x "
+            f"{s['items_of_benchmark']} items, {s['holdout']} held out in each of "
+            f"{s['folds']} folds, {s['seeds']} seed(s), {spent}, confidence {s['confidence']:g}"
+        ]
+        if "weights" in s:
+            shares = ", ".join(f"{t} {w:.3g}" for t, w in s["weights"].items())
+            lines.append(f"{len(s['tasks'])} tasks, their weights: {shares}")
+        return lines
 
     def to_dict(self) -> dict[str, object]:
         """JSON values: ``runs`` and ``summary``, then what goes beyond them.

@@ -254,18 +254,18 @@ def advice(
         sentences.append(
             f"no method reaches a mean tau of {wanted_tau:g} with up to {most:.0f} items per model"
         )
-    sure = {m: [p for p in points if p["tied_share"] is not None] for m, points in sweep.items()}
-    for method, points in sure.items():
-        if points:
-            steps = ", ".join(
-                f"{1 - p['tied_share']:.0%} with {p['items_per_model']:.0f} items per model"
-                for p in points
-            )
-            sentences.append(
-                f"at {confidence:.0%} confidence {method} decides {steps} of the pairs"
-                f"{_accuracy(points)}"
-            )
+    for method, points in sweep.items():
+        sentences.append(f"{method}: {'; '.join(_step(p, confidence) for p in points)}")
+        sentences[-1] += _accuracy([p for p in points if p["tied_share"] is not None])
     return sentences
+
+
+def _step(point: Mapping[str, Any], confidence: float) -> str:
+    """What a method reaches at one level of spending."""
+    reached = [] if point["tau"] is None else [f"tau {point['tau']:.3f}"]
+    if point["tied_share"] is not None:
+        reached.append(f"{1 - point['tied_share']:.0%} of the pairs decided at {confidence:.0%}")
+    return f"{', '.join(reached)} with {point['items_per_model']:.0f} items per model"
 
 
 def _accuracy(points: Sequence[Mapping[str, Any]]) -> str:

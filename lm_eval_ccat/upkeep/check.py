@@ -187,7 +187,7 @@ def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
     if table.scale != bank.scale:
         raise BankError(
             f"the scores are on the scale {table.scale.describe()}, the bank was calibrated on "
-            f"{bank.scale.describe()}; state it with --range, and --lower_is_better"
+            f"{bank.scale.describe()}; state it with --range"
         )
     scores = table.model_scores()
     hashes = dict(zip(table.doc_ids, table.doc_hashes or [None] * table.n_items))

@@ -67,7 +67,7 @@ def read(out, name):
 def test_every_table_is_written_with_the_printed_rows_beside_ours(ran):
     _, out = ran
     whole = (out / "README.md").read_text()
-    assert "odd odd" in whole and "--range LO,HI" in whole
+    assert "odd odd" in whole and "--range WORST,BEST" in whole
     document = json.loads((out / "experiments.json").read_text())
     assert [table["name"] for table in document["tables"]] == TABLES
     for name in TABLES:

@@ -6,15 +6,18 @@ import argparse
 import json
 import subprocess
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
 
-from lm_eval_ccat import __version__
+from lm_eval_ccat import ScoreTable, __version__
 from lm_eval_ccat.cli.entries import models_of
 from lm_eval_ccat.cli.main import COMMANDS, RAW, command_parser, main
 from lm_eval_ccat.cli.parsing import CommandParser
 from lm_eval_ccat.cli.removed import REMOVED, refuse_removed_keys
 from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.harness import internals
 
 HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "lm_eval", "transformers")
 
@@ -40,6 +43,36 @@ def test_help_shows_an_example_and_imports_nothing_heavy() -> None:
         assert f"\n  {name} " in overview
         assert "example" in text and f"lm-eval-ccat {name}" in text, name
     assert all(len(line) <= 80 for line in overview.split("\n"))
+
+
+def test_reading_scores_imports_nothing_heavy(tmp_path) -> None:
+    scores = np.clip(np.linspace(0.2, 0.8, 10)[:, None] + np.linspace(-0.2, 0.2, 60), 0, 1)
+    ScoreTable.from_arrays(scores, list("abcdefghij"), metric="my").write(tmp_path / "s.parquet")
+    code = (
+        "import sys; from lm_eval_ccat.cli.main import main\n"
+        "assert main('calibrate s.parquet --method paper -o b.json'.split()) == 0\n"
+        "assert main('simulate --scores s.parquet --methods paper,common --folds 2'.split()) == 0\n"
+        f"sys.exit(', '.join(m for m in {HEAVY!r} if m in sys.modules) or 0)"
+    )
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_at_most_150_options_are_visible() -> None:
+    """All of ours: what the harness's own ``run`` has is the harness's."""
+    harness: Any = argparse.ArgumentParser().add_subparsers()
+    internals.run_command().create(harness)
+    parser = command_parser(COMMANDS)
+    seen, parsers = 0, [parser]
+    for one in parsers:  # grows as it goes
+        for action in one._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += action.choices.values()
+            elif action.option_strings and action.dest != "help":
+                seen += action.help != argparse.SUPPRESS
+    of_harness = [a for a in harness.choices["run"]._actions if a.option_strings]
+    assert seen - len(of_harness) + 1 <= 150  # --help is not counted above
 
 
 def test_version(capsys: pytest.CaptureFixture) -> None:

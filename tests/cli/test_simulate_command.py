@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -24,30 +22,18 @@ def scores(tmp_path):
 
 
 def test_table_advice_and_json(scores, tmp_path, capsys):
-    items = tmp_path / "items.csv"
-    items.write_text("doc_id,tokens\n" + "".join(f"{n},{n % 7 + 1}\n" for n in range(120)))
-    prices = tmp_path / "p.json"
-    prices.write_text(json.dumps({f"m{n}": 1 + n % 3 for n in range(12)}))
     out = tmp_path / "deep" / "out.json"
     code = main(
-        f"simulate --scores {scores} --metric my --items {items} --units_column tokens "
-        f"--methods paper,common,limit --holdout 3 --folds 4 --seeds 2 --prices {prices} "
-        f"--items_per_model 15 --confidence 0.9 --json {out}".split()
+        f"simulate --scores {scores} --metric my --methods paper,common,limit --holdout 3 "
+        f"--folds 4 --items_per_model 15 --json {out}".split()
     )
     assert code == 0
     printed = capsys.readouterr().out
-    assert "12 models x 120 items, 3 held out in each of 4 folds, 2 seed(s)" in printed
+    assert "12 models x 120 items, 3 held out in each of 4 folds, 1 seed(s)" in printed
     assert [line.split()[0] for line in printed.splitlines()[3:6]] == ["paper", "common", "limit"]
-    assert "for a mean tau of 0.9" in printed and "at 90% confidence paper decides" in printed
+    assert "for a mean tau of 0.9" in printed and "of the pairs decided at 95% with" in printed
     written = json.loads(out.read_text())
-    assert list(written)[:2] == ["runs", "summary"]
-    assert len(written["runs"]) == 3 * 4 * 2
-    for run in written["runs"]:
-        if run["method"] == "limit":
-            n = run["items"] // 3
-            spent = sum(k % 7 + 1 for k in range(n))
-            prices_sum = sum(1 + int(m[1:]) % 3 for m in run["holdout"])
-            assert run["cost"] == pytest.approx(spent * prices_sum)
+    assert list(written)[:2] == ["runs", "summary"] and len(written["runs"]) == 3 * 4
 
 
 def test_natural_stopping_and_models_left_out(scores, capsys):
@@ -65,7 +51,6 @@ def test_natural_stopping_and_models_left_out(scores, capsys):
         ("--scores nowhere", 2, "no such file"),
         ("--scores S --methods best", 2, "no method 'best'"),
         ("--scores S --holdout 40", 2, "hold out at least 2, at most all"),
-        ("--scores S --items x.csv", 2, "--units_column go together"),
         ("--scores S --items_per_model zero", 2, "neither a positive number"),
         ("--scores S --exclude m99", 1, "m99"),
         ("--scores S --metric other", 1, "no scores of metric 'other'"),
@@ -81,14 +66,3 @@ def test_errors_are_one_line_and_a_code(scores, capsys, arguments, code, said):
         assert stop.code == code
     err = capsys.readouterr().err
     assert said in err and "Traceback" not in err
-
-
-def test_it_imports_nothing_heavy(scores):
-    code = (
-        "import sys; from lm_eval_ccat.cli.main import main; "
-        f"code = main('simulate --scores {scores} --methods paper,common --folds 2'.split()); "
-        "heavy = {'torch', 'datasets', 'pandas', 'scipy.stats', 'lm_eval'} & set(sys.modules); "
-        "sys.exit(f'imported {heavy}' if heavy else code)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

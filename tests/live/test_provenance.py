@@ -85,7 +85,7 @@ def test_answers_cut_unlike_often_and_impossible_usage_are_told() -> None:
     cut, *usage = doubts(tally)
     assert cut == (
         "answers were cut at the token limit at different rates: 50% of those of a, 0% of those of "
-        "b; no pair of different rates is decided unless you accept that (--accept_change)"
+        "b; no pair of different rates is decided unless you accept that (accept_change)"
     )
     assert len(usage) == 2 and "-1 read" in usage[0]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
 from synthetic import make_run
 
-from lm_eval_ccat.report import LivePage, read_run, watch, write_report
+from lm_eval_ccat.report import LivePage, read_run, write_report
 
 LIMIT = 120.0
 
@@ -41,24 +40,6 @@ def test_a_page_loads_itself_again_only_while_the_run_goes_on(going, tmp_path) -
     assert "refresh" not in done.split("<script")[0]
 
 
-def test_watching_ends_with_the_run(going, tmp_path) -> None:
-    folder, result = going
-    page, ended = tmp_path / "page.html", threading.Event()
-
-    def follow() -> None:
-        watch(folder, page, seconds=0.05)
-        ended.set()
-
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
-    until(page.exists)
-    assert not ended.is_set()
-    (folder / "result.json").write_bytes(result)
-    assert ended.wait(LIMIT)
-    thread.join()
-    assert "not finished" not in page.read_text("utf-8")
-
-
 def test_a_live_page_follows_a_run_that_has_not_begun(going) -> None:
     folder, _ = going
     away = folder.rename(folder.with_name("later"))
@@ -74,5 +55,5 @@ def test_seconds_are_checked(text, capsys) -> None:
     from lm_eval_ccat.cli.main import main
 
     with pytest.raises(SystemExit, match="2"):
-        main(["report", "nowhere", "--watch", text])
+        main(["rank", "nowhere", "--watch", text])
     assert f"--watch: SECONDS is a number from 1 to 86400, not '{text}'" in capsys.readouterr().err

@@ -212,7 +212,7 @@ def test_scales_known_stated_and_not_known(tmp_path):
     write_run(tmp_path, "a", rows_of([0.2, 0.9], metric="my_score"))
     assert ScoreTable.read(tmp_path).scores.tolist() == [[0.2, 0.9]]
     write_run(tmp_path, "b", rows_of([3.0, 9.0], metric="my_score"))
-    with pytest.raises(ScaleError, match="--range LO,HI"):
+    with pytest.raises(ScaleError, match="--range WORST,BEST"):
         ScoreTable.read(tmp_path)
     table = ScoreTable.read(tmp_path, range=(0, 10), lower_is_better=True)
     assert table.scores[1].tolist() == pytest.approx([0.7, 0.1])

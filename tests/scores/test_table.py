@@ -246,7 +246,7 @@ def test_the_scale_is_found(tmp_path, metric, values, how, scale):
         ("mine", [0, 26], {"range": (0, 25)}, "26"),
         ("mine", [0, 1], {"range": (1, 0)}, "below the highest"),
         ("ter", [0, 25, 300], {}, "--range"),
-        ("judge_score", [0, 11], {}, r"judge_score.*--range LO,HI"),
+        ("judge_score", [0, 11], {}, r"judge_score.*--range WORST,BEST"),
     ],
 )
 def test_a_scale_that_is_not_known_or_left_is_refused(tmp_path, metric, values, how, says):

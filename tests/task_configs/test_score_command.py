@@ -37,6 +37,7 @@ def load_from_checkpoint(path):
 def comet(tmp_path, monkeypatch):
     (tmp_path / "comet.py").write_text(COMET)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("CCAT_COMET_PYTHON", sys.executable)
     yield
     harness_comet._worker.cache_clear()  # a worker outlives the environment that it was made in
 
@@ -44,7 +45,7 @@ def comet(tmp_path, monkeypatch):
 def test_comet_scores_become_a_table_that_calibrates(logs, comet, tmp_path, capsys):
     out = tmp_path / "comet.parquet"
     arguments = ["score", "comet", str(logs), "--task", "ccat_flores200_tur_eng", "-o", str(out)]
-    assert main([*arguments, "--python", sys.executable]) == 0
+    assert main(arguments) == 0
     assert "comet (0 to 1, higher is better)" in capsys.readouterr().out
     table = ScoreTable.read(out, metric="comet")
     assert table.models == ("m1", "m2", "m3", "m4", "m5")
@@ -62,11 +63,13 @@ def test_comet_says_what_is_missing(logs, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert main(flores) == 1
     assert "lm-eval-ccat score comet --setup" in capsys.readouterr().err
-    assert main([*flores, "--python", sys.executable]) == 1  # this environment has no comet
+    monkeypatch.setenv("CCAT_COMET_PYTHON", sys.executable)
+    assert main(flores) == 1  # this environment has no comet
     assert "No module named 'comet'" in capsys.readouterr().err
-    assert main([*flores, "--python", "/no/such/python"]) == 1
+    monkeypatch.setenv("CCAT_COMET_PYTHON", "/no/such/python")
+    assert main(flores) == 1
     assert "cannot run /no/such/python" in capsys.readouterr().err
-    report = ["score", "comet", str(logs), "--task", "ccat_govreport", *out, "--python", "x"]
+    report = ["score", "comet", str(logs), "--task", "ccat_govreport", *out]
     assert main(report) == 2
     assert "--source_field (it has report, summary)" in capsys.readouterr().err
 
