@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import runpy
 import shutil
@@ -76,10 +77,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             test._hypothesis_internal_use_settings = fewer
 
 
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a file's tests imported is not looked through again whenever garbage is collected."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+os.environ["DISABLE_MULTIPROC"] = "1"  # the harness resamples in as many processes as cores
 
 # The index of the harness's task files is built once for all tests, their children and later runs.
 QUICK = Path(__file__).parent / "quick"

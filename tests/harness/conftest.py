@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 import tempfile
 from pathlib import Path
 
 import pytest
 
-os.environ["DISABLE_MULTIPROC"] = "1"  # the harness bootstraps in as many processes as cores
 pytest.importorskip("lm_eval")
 
 from lm_eval.loggers import EvaluationTracker

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import subprocess
 import sys
 import time
@@ -272,7 +271,6 @@ def test_plain_lm_eval_is_adaptive_with_our_task_class(bench, banks):
         [sys.executable, "-c", STOCK, *map(str, arguments), banks / "first", banks / "cached"],
         capture_output=True,
         text=True,
-        env={**os.environ, "DISABLE_MULTIPROC": "1"},
         timeout=240,
     )
     assert done.returncode == 0, done.stderr[-2000:]
