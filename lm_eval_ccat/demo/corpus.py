@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -32,16 +33,28 @@ class Document:
     summary: str
 
 
+def _sources(root: Path) -> Iterator[Path]:
+    for folder, inner, files in os.walk(root):
+        inner[:] = set(inner) - SKIPPED
+        for name in files:
+            stem, kind = os.path.splitext(name)
+            if kind == ".py" and stem not in SKIPPED:
+                yield Path(folder, name)
+
+
 def _docstrings(path: Path, module: str) -> Iterator[tuple[str, str]]:
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
         return
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
+    nodes: list[Any] = [tree]
+    for node in nodes:
         if isinstance(node, kinds) and (text := ast.get_docstring(node, clean=False)):
             name = module if isinstance(node, ast.Module) else f"{module}.{node.name}"
             yield name, inspect.cleandoc(text)
+        for of in ("body", "handlers", "orelse", "finalbody", "cases"):  # no expression has one
+            nodes += getattr(node, of, ())
 
 
 def collect(folder: Path | None = None, limit: int = 800) -> list[Document]:
@@ -62,10 +75,8 @@ def collect(folder: Path | None = None, limit: int = 800) -> list[Document]:
     root = folder or Path(sysconfig.get_paths()["stdlib"])
     documents: list[Document] = []
     seen: set[str] = set()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(_sources(root)):
         parts = path.relative_to(root).with_suffix("").parts
-        if SKIPPED & set(parts):
-            continue
         for name, text in _docstrings(path, ".".join(parts)):
             summary, _, body = text.partition("\n")
             summary, body = summary.strip(), " ".join(body.split())

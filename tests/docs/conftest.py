@@ -21,15 +21,15 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": scripts + os.pathsep + os.environ["PATH"], "COLUMNS": "100"}
 
 
-#: Half of the demo's documents take half of its time.
-HALF = {"demo --dir demo": "demo --dir demo --documents 400"}
+#: A quarter of the demo's documents take a quarter of its time, one fold a quarter of a replay's.
+LESS = {"demo --dir demo": "demo --dir demo --documents 200", "--folds 4": "--folds 1"}
 
 
 @pytest.fixture(scope="session")
 def tutorial(tmp_path_factory, environment) -> tuple[Path, str]:
     """The folder after the tutorial, and what its commands printed."""
     folder = tmp_path_factory.mktemp("tutorial")
-    return folder, run_page(DOCS / "tutorial.md", folder, environment, HALF)
+    return folder, run_page(DOCS / "tutorial.md", folder, environment, LESS)
 
 
 @pytest.fixture
