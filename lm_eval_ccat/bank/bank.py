@@ -25,6 +25,24 @@ from .reading import bounded_text, parsed
 from .text import FORMAT, VERSION, checksum, file_text, require_sound
 
 
+@dataclass(frozen=True)
+class Documents:
+    """Documents of a task beside those of a bank, by doc_id.
+
+    Attributes
+    ----------
+    missing, new : tuple of doc_id
+        Those that only the bank has, and that only the task has.
+    changed, same : tuple of doc_id
+        Those that both have and whose hashes differ, or agree; where a hash is not known, neither.
+    """
+
+    missing: tuple[Any, ...]
+    changed: tuple[Any, ...]
+    new: tuple[Any, ...]
+    same: tuple[Any, ...]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ItemBank:
     """The calibrated items of a benchmark, with the provenance that lets a reader trust them.
@@ -113,6 +131,25 @@ class ItemBank:
     def short_hash(self) -> str:
         """The first 12 hex digits of `sha256`, as signatures show it."""
         return self.sha256[:12]
+
+    def compare(self, doc_ids: Sequence[Any], hashes: Sequence[str | None] | None) -> Documents:
+        """How a task's documents, or those of some scores, differ from the bank's.
+
+        Examples
+        --------
+        >>> bank = ItemBank.blank([0, 1, 2], doc_hashes=["a", "b", "c"])
+        >>> bank.compare([1, 2, 3], ["b", "x", "d"])
+        Documents(missing=(0,), changed=(2,), new=(3,), same=(1,))
+        """
+        there = dict(zip(doc_ids, hashes or [None] * len(doc_ids)))
+        own = zip(self.doc_ids, self.doc_hashes or [None] * self.n_items)
+        both = [(d, h == there[d]) for d, h in own if h is not None and there.get(d) is not None]
+        return Documents(
+            tuple(d for d in self.doc_ids if d not in there),
+            tuple(d for d, alike in both if not alike),
+            tuple(d for d in doc_ids if d not in self.index),
+            tuple(d for d, alike in both if alike),
+        )
 
     def __repr__(self) -> str:
         of = f"{self.task or 'task not stated'}, {self.metric}"

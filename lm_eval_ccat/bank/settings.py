@@ -12,10 +12,21 @@ documents missing or changed        few-shot examples as turns or as one message
 number of few-shot examples         how it is sampled (temperature, top_p, ...)
 task version                        a token limit that only one of the two states
 system instruction                  seed of drawn few-shot examples
-scorer (see `bank.scorers`)         task renamed, documents the same
+scorer (see below)                  task renamed, documents the same
 ``until`` and token limits          documents that the bank does not know
 greedy answers against sampled      settings that the bank does not record
 another task, documents unverified
+==================================  =====================================================
+
+Of what scores the answers:
+
+==================================  =====================================================
+judge models, rubric, repeats,      a judge's temperature, token limit, further settings
+reducer, grades
+BERTScore's encoder, layer,         a scorer that only one of the two records
+rescaling
+COMET's checkpoint                  another version of sacrebleu
+sacrebleu's settings
 ==================================  =====================================================
 """
 
@@ -27,7 +38,6 @@ from typing import Any
 from ..errors import BankMismatchError
 from ..wording import short, some
 from .bank import ItemBank
-from .scorers import compare_scorers
 
 #: Generation settings that cut an answer: with others it is another answer.
 _CUTTING = ("until", "max_gen_toks", "max_tokens", "max_new_tokens", "max_length")
@@ -35,6 +45,8 @@ _CUTTING = ("until", "max_gen_toks", "max_tokens", "max_new_tokens", "max_length
 _GENERATION_DEFAULTS = {"temperature": 0.0, "do_sample": False}
 #: Settings that decide whether the likeliest answer is given or one is drawn.
 _SAMPLING = ("do_sample", "temperature")
+#: What of a judge may differ between models that are compared all the same.
+_OF_A_JUDGE = ("temperature", "max_tokens", "extra")
 #: Settings with a comparison of their own.
 _BY_THEMSELVES = ("generation_kwargs", "scorer")
 
@@ -120,38 +132,31 @@ def _compare_documents(
             f"it names its documents by text ({bank.doc_ids[0]!r}), the harness numbers them"
         ], []
     refusals, warnings = [], []
-    hashes = dict(zip(doc_ids, doc_hashes))
-    missing = [d for d in bank.doc_ids if d not in hashes]
-    if missing:
+    found = bank.compare(doc_ids, doc_hashes)
+    if found.missing:
         refusals.append(
-            f"the task has {len(doc_ids)} documents and lacks {len(missing)} of the bank's "
-            f"{bank.n_items} (doc_id {some(missing, 3)})"
+            f"the task has {len(doc_ids)} documents and lacks {len(found.missing)} of the bank's "
+            f"{bank.n_items} (doc_id {some(found.missing, 3)})"
         )
-    pairs = [
-        (d, h) for d, h in zip(bank.doc_ids, bank.doc_hashes or ()) if h is not None and d in hashes
-    ]
-    changed = [d for d, h in pairs if hashes[d] is not None and hashes[d] != h]
-    if changed:
+    if found.changed:
         refusals.append(
-            f"{len(changed)} of {bank.n_items} documents differ from those calibrated "
-            f"(doc_hash of doc_id {some(changed, 3)})"
+            f"{len(found.changed)} of {bank.n_items} documents differ from those calibrated "
+            f"(doc_hash of doc_id {some(found.changed, 3)})"
         )
-    verified = len(pairs) == bank.n_items and not changed
-    if bank.task is not None and bank.task != task and not missing and not changed:
-        if verified:
+    if bank.task not in (None, task) and not refusals:
+        if len(found.same) == bank.n_items:
             warnings.append(f"the bank is of task {bank.task}; its documents are the same")
         else:
             refusals.append(
                 f"it is of task {bank.task} and has no document hashes to verify that the "
                 "documents are the same"
             )
-    elif not pairs and not refusals:
+    elif not found.same and not refusals:
         warnings.append(
             "the bank has no document hashes, so it is not verified that its documents are the "
             "task's"
         )
-    unknown = len(doc_ids) - bank.n_items
-    if unknown > 0 and not missing:
+    if len(doc_ids) > bank.n_items and not found.missing:
         warnings.append(
             f"the bank knows {bank.n_items} of the task's {len(doc_ids)} documents; the estimate "
             "is of the mean over those"
@@ -260,17 +265,66 @@ def _temperature(settings: Mapping[str, Any]) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return list(a) == list(b)
-    if (a is None or a == "") and (b is None or b == ""):
-        return True
-    # A stop sequence may be written as one text or as a list of one; versions as 1 or "1.0".
-    if isinstance(a, list) and len(a) == 1 and isinstance(b, str):
-        return bool(a[0] == b)
-    if isinstance(b, list) and len(b) == 1 and isinstance(a, str):
-        return bool(b[0] == a)
+    """Whether two values mean the same: 1 and "1.0" do, and a list of one text and that text."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return value[0] if len(value) == 1 else list(value)
+        return None if value == "" else value
+
+    a, b = plain(a), plain(b)
     return bool(a == b) or str(a) == str(b)
 
 
-def _show(value: Any) -> str:
-    return "none" if value is None else short(repr(value))
+def _show(value: Any, width: int = 60) -> str:
+    return "none" if value is None else short(repr(value), width)
+
+
+def compare_scorers(
+    recorded: Mapping[str, Any] | None, run: Mapping[str, Any] | None, metric: str
+) -> tuple[list[str], list[str]]:
+    """Refusals and warnings for a scorer that is another than the bank's.
+
+    Parameters
+    ----------
+    recorded, run : mapping of metric to mapping, or None
+        The setting ``scorer`` of the bank and of the run; None where nothing is known of it.
+    metric : str
+        The bank's metric; other metrics' scorers do not matter.
+
+    Examples
+    --------
+    >>> compare_scorers({"comet": {"checkpoint": "a"}}, {"comet": {"checkpoint": "b"}}, "comet")
+    (["the scorer's checkpoint is 'b', the bank has 'a'"], [])
+    """
+    then, now = ((side or {}).get(metric) for side in (recorded, run))
+    if then is None and now is None:
+        return [], []
+    if then is None or now is None:
+        if set(then or now or {}) <= {"sacrebleu"}:  # older logs do not say, and it rarely changes
+            return [], []
+        known, other = ("run", "bank") if then is None else ("bank", "run")
+        return [], [
+            f"only the {known} records what scores {metric}, so it is not verified that the "
+            f"{other} is scored alike"
+        ]
+    refusals: list[str] = []
+    warnings: list[str] = []
+    for key in dict.fromkeys([*then, *now]):
+        a, b = then.get(key), now.get(key)
+        if a == b:
+            continue
+        words = f"the scorer's {key} is {_show(b, 160)}, the bank has {_show(a, 160)}"
+        soft = (key == "judges" and _models(a) == _models(b)) or (
+            key == "sacrebleu" and _without_version(a) == _without_version(b)
+        )
+        (warnings if soft else refusals).append(words)
+    return refusals, warnings
+
+
+def _models(judges: Any) -> list[Any]:
+    return [{k: v for k, v in judge.items() if k not in _OF_A_JUDGE} for judge in judges or ()]
+
+
+def _without_version(signature: Any) -> list[str]:
+    return [part for part in str(signature).split("|") if not part.startswith("version:")]

@@ -25,10 +25,6 @@ def init(
     *,
     task: str | None = None,
     metric: str | None = None,
-    filter: str | None = None,
-    range: tuple[float, float] | None = None,
-    lower_is_better: bool | None = None,
-    method: str = "default",
     **rules: Any,
 ) -> Board:
     """Begin a board, or give one new banks.
@@ -45,10 +41,8 @@ def init(
     task : str, optional
         Tasks of the logs, by commas: names, patterns or groups; default all. The name of the task
         where a table names none.
-    metric, filter, range, lower_is_better : optional
-        As `ScoreTable.read` takes them.
-    method : str, optional
-        Of the calibration.
+    metric : str, optional
+        Needed where the results hold several.
     **rules
         Of `Rules`: ``name``, ``weights``, ``max_items``, ``exposure``, ``reserve``,
         ``rotate_after``.
@@ -79,13 +73,7 @@ def init(
     there = (path / "board.json").is_file()
     made = ruled(read_rules(path / "board.json") if there else Rules(), rules)
     banks_given = is_suite(source) or source.suffix == ".json" or _holds_banks(source)
-    if banks_given:
-        suite = SuiteBank.load(source)
-    else:
-        suite = calibrated(
-            source, method, task, metric=metric, filter=filter, range=range,
-            lower_is_better=lower_is_better,
-        )  # fmt: skip
+    suite = SuiteBank.load(source) if banks_given else calibrated(source, task, metric)
     one_bank_each(suite, source)
     with nullcontext() if there else _undone_by_errors(path):
         try:

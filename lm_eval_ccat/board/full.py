@@ -138,9 +138,7 @@ def check_link(link: str) -> None:
         raise UsageError(f"link {link!r} is not a web address (https://...)")
 
 
-def calibrated(
-    source: Path, method: str, task: str | None = None, metric: str | None = None, **reading: Any
-) -> SuiteBank:
+def calibrated(source: Path, task: str | None = None, metric: str | None = None) -> SuiteBank:
     """Banks of every task of some full results.
 
     Raises
@@ -151,7 +149,7 @@ def calibrated(
     names = [name.strip() for name in (task or "*").split(",") if name.strip()]
     metrics = [m.strip() for m in metric.split(",")] if metric else None
     unnamed = {o.task for o in reader_of(source).outcomes(source)} == {None}
-    suite = build(source, method, tasks=["*"] if unnamed else names, metrics=metrics, **reading)
+    suite = build(source, tasks=["*"] if unnamed else names, metrics=metrics)
     return SuiteBank(
         {
             (name := task or found if unnamed else found): {
@@ -186,12 +184,7 @@ def _scores(
     for task, table in tables.items():
         bank = board.banks[task]
         version = table.settings.get("task_version")
-        hashes = dict(zip(table.doc_ids, table.doc_hashes or ()))
-        changed = sum(
-            hashes.get(d) not in (None, h)
-            for d, h in zip(bank.doc_ids, bank.doc_hashes or ())
-            if h is not None
-        )
+        changed = len(bank.compare(table.doc_ids, table.doc_hashes).changed)
         everything = set(bank.doc_ids)
         for model, row in zip(table.models, table.model_scores()):
             seen = np.isfinite(row)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
@@ -114,19 +113,26 @@ def _print(facts: dict[str, Any], looked: bool) -> None:
 def _compare(args: argparse.Namespace) -> int:
     """Print what differs between two banks, or two suites."""
     from ..bank import ItemBank, SuiteBank
-    from ..upkeep.diff import BankDiff, SuiteDiff, diff_banks, diff_suites
+    from ..upkeep.diff import diff_banks, diff_in_words, diff_suites
 
     if args.scores or args.documents_of:
         raise UsageError("two banks are compared with each other: leave out --scores and documents")
     if is_folder(args.bank) != is_folder(args.other):
         ItemBank.load(args.other if is_folder(args.bank) else args.bank)  # or it is missing
         raise UsageError(f"{args.bank} and {args.other}: one is a suite, the other a single bank")
-    found: BankDiff | SuiteDiff
-    if Path(args.bank).is_dir():
-        found = diff_suites(SuiteBank.load(args.bank), SuiteBank.load(args.other))
+    if is_folder(args.bank):
+        suites = diff_suites(SuiteBank.load(args.bank), SuiteBank.load(args.other))
+        found: object = suites
+        same = suites["same"]
+        lines = [f"{t} {o}: added" for t, o in suites["banks_added"]]
+        lines += [f"{t} {o}: removed" for t, o in suites["banks_removed"]]
+        for task, outcomes in suites["tasks"].items():
+            for name, one in outcomes.items():
+                lines += [f"{task} {name}: {line}" for line in diff_in_words(one)]
     else:
-        found = diff_banks(ItemBank.load(args.bank), ItemBank.load(args.other))
-    write_json(args.json, found.to_dict())
+        found = diff = diff_banks(ItemBank.load(args.bank), ItemBank.load(args.other))
+        same, lines = diff["same"], diff_in_words(diff)
+    write_json(args.json, found)
     if not prints_json(args.json):
-        print("\n".join(found.in_words()) or "no difference")
-    return 0 if found.same else FOUND
+        print("\n".join(lines) or "no difference")
+    return 0 if same else FOUND

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .parsing import INCLUDE_PATH, JSON, Opt, Options, add_command, prints_json, warn, write_json
 from .reading import by_task, is_folder, scores_for
+
+if TYPE_CHECKING:
+    from ..bank import ItemBank
+    from ..scores import ScoreTable
 
 EPILOG = """\
 examples:
@@ -52,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from ..bank import SuiteBank
 
     suite = SuiteBank.load(args.bank)
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    found: dict[tuple[str, str], object] = {}
     for task, outcome, bank in suite.banks():
         folder = f"{args.output}/{task}.{outcome}" if is_folder(args.bank) else args.output
         table = scores_for(bank, args.scores) if args.scores else None
@@ -62,25 +66,27 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _made(bank: Any, table: Any, folder: str, args: argparse.Namespace) -> dict[str, Any]:
+def _made(
+    bank: ItemBank, table: ScoreTable | None, folder: str, args: argparse.Namespace
+) -> dict[str, object]:
     """One bank's forms, written; as JSON values."""
-    from ..upkeep.form_files import facts_of_forms, forms_of, write_forms
+    from ..upkeep.form_files import forms_of, write_forms
 
     forms = forms_of(bank, args.items, 1, table)
-    lacking = write_forms(forms, folder, args.include_path)
+    facts, lacking = write_forms(forms, folder, args.include_path)
     if lacking:
         warn(f"no task for lm_eval: {lacking}; run the doc_ids by other means")
-    facts = facts_of_forms(forms, folder, with_tasks=not lacking)
     if prints_json(args.json):
         return facts
-    for n, one in enumerate(facts["forms"], start=1):
+    for n, form in enumerate(forms.forms, start=1):
+        error = forms.scale.restore_error(form.error)
         print(
-            f"form {n}: {len(one['doc_ids'])} of {bank.n_items} items; root mean squared error "
-            f"{one['error']:.3g} over models left out ({one['models']} models)"
+            f"form {n}: {len(form.items)} of {bank.n_items} items; root mean squared error "
+            f"{error:.3g} over models left out ({form.models} models)"
         )
-        print(f"  doc_ids {','.join(map(str, one['doc_ids']))}")
+        print(f"  doc_ids {','.join(map(str, form.items))}")
     if not lacking:
-        tasks = ",".join(one["task"] for one in facts["forms"])
+        tasks = ",".join(forms.name(n + 1) for n in range(len(forms.forms)))
         print(f"{folder}: run with lm_eval --tasks {tasks} --include_path {folder} --log_samples, "
               f"then lm-eval-ccat bank form {folder} --score LOGS")  # fmt: skip
     return facts
@@ -88,22 +94,28 @@ def _made(bank: Any, table: Any, folder: str, args: argparse.Namespace) -> dict[
 
 def _score(args: argparse.Namespace) -> int:
     """Estimate and print."""
-    from ..upkeep.form_files import load_forms, score_suite
+    from ..upkeep.form_files import load_forms, score_forms
 
     if not Path(args.score).exists():
         raise UsageError(f"{args.score}: no such file or directory of scores")
-    scored = score_suite(load_forms(args.bank), args.score, CONFIDENCE)
-    content: list[dict[str, Any]] = [
-        {
+    content: list[dict[str, Any]] = []
+    why = None
+    for f in load_forms(args.bank):
+        try:
+            models = score_forms(f, args.score, CONFIDENCE)
+        except UsageError as error:  # of a suite the logs may be of some banks' forms
+            why = error
+            continue
+        content.append({
             "estimand": f"mean {f.metric} over all {f.n_items} documents of {f.task}",
             "metric": f.metric,
             "filter": f.filter,
             "scale": f.scale.describe(),
             "confidence": CONFIDENCE,
             "models": models,
-        }
-        for f, models in scored
-    ]
+        })  # fmt: skip
+    if why is not None and not content:
+        raise why
     write_json(args.json, content[0] if len(content) == 1 else {"forms": content})
     if prints_json(args.json):
         return 0

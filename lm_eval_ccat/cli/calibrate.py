@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from .parsing import (
@@ -18,11 +19,13 @@ from .parsing import (
     warn,
     write_json,
 )  # fmt: skip
-from .reading import READING, by_task, leave_out, progress, read_scores, reading_of
+from .reading import READING, by_task, leave_out, read_scores, reading_of
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
     from ..scores.readers.reader import Logged
+    from ..upkeep.build import Recipe
+    from ..upkeep.words import Facts
 
 EPILOG = """\
 example:
@@ -55,7 +58,6 @@ OPTIONS: Options = {
     **EXCLUDE,
     "--hash_names": "write hashes in place of model names and paths into the bank",
     "--keep_scores": "keep the scores in the bank; it grows, and reveals them",
-    "--no_replay": "skip the self-check, which replays the bank's own models",
     **JSON,
     "-o --output BANK": Opt("file to write; a folder for several tasks", REQUIRED),
 }
@@ -81,29 +83,24 @@ def run(args: argparse.Namespace) -> int:
         return _one(args) if one else _suite(args)
 
 
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(args, name) for name in ("hash_names", "keep_scores", "scale_items")}
+def _recipe(args: argparse.Namespace) -> Recipe:
+    from ..upkeep.build import Recipe
+
+    options = {name: getattr(args, name) for name in ("hash_names", "keep_scores", "scale_items")}
+    exclude = names_of(args.exclude)
+    return Recipe(args.method, reading_of(args), exclude, args.borrow, options)
 
 
 def _one(args: argparse.Namespace) -> int:
-    from ..upkeep.borrow import lent
-    from ..upkeep.calibrate import in_lines, make_bank, replay, report
+    from ..upkeep.calibrate import in_lines, report
 
-    own = None
+    recipe, own = _recipe(args), None
     if args.scores is not None:
-        own = leave_out(read_scores(args.scores, args), names_of(args.exclude))
-    if own is None or args.borrow:
-        reading = {"metric": args.metric, "exclude": names_of(args.exclude), **reading_of(args)}
-        made_by = {"method": args.method, **_options(args)}
-        table, bank = lent(args.borrow, own, args.task, reading=reading, **made_by)
-    else:
-        table, bank = own, make_bank(own, args.method, **_options(args))
+        own = leave_out(read_scores(args.scores, args), recipe.exclude)
+    wanted = replace(recipe.wanted, metric=args.metric, task=args.task)
+    table, bank = recipe.bank(own, wanted)
     bank.save(args.output)
-    replayed = None
-    if not args.no_replay and not args.scale_items:
-        with progress("replaying", "folds") as show:
-            replayed = replay(table, bank, show)
-    facts = report(table, bank, replayed)
+    facts = report(table, bank)
     write_json(args.json, facts)
     if not prints_json(args.json):
         bank_line = f"{args.output} (sha256 {bank.short_hash}); --json shows every figure"
@@ -118,10 +115,10 @@ def _one(args: argparse.Namespace) -> int:
 def _suite(args: argparse.Namespace) -> int:
     from ..upkeep.build import build
 
-    facts: dict[tuple[str, str], dict[str, Any]] = {}
+    facts: dict[tuple[str, str], object] = {}
     lacking: list[str] = []
 
-    def show(outcome: Logged, made: ItemBank | str, report: dict[str, Any]) -> None:
+    def show(outcome: Logged, made: ItemBank | str, report: Facts) -> None:
         if isinstance(made, str):
             lacking.append(f"{outcome.task} {outcome.metric}")
         else:
@@ -129,17 +126,8 @@ def _suite(args: argparse.Namespace) -> int:
         if isinstance(made, str) or not prints_json(args.json):
             say_of_bank(outcome, made, report)
 
-    suite = build(
-        args.scores,
-        args.method,
-        tasks=names_of(args.task) or ("*",),
-        metrics=names_of(args.metric) or None,
-        exclude=names_of(args.exclude),
-        borrow=args.borrow,
-        on_bank=show,
-        **reading_of(args),
-        **_options(args),
-    )
+    tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
+    suite = build(args.scores, _recipe(args), tasks, metrics, show)
     suite.save(args.output)
     write_json(args.json, {"tasks": by_task(facts), "without_bank": lacking})
     if not prints_json(args.json):
@@ -148,7 +136,7 @@ def _suite(args: argparse.Namespace) -> int:
     return 3 if lacking else 0
 
 
-def say_of_bank(outcome: Logged, made: ItemBank | str, report: dict[str, Any]) -> None:
+def say_of_bank(outcome: Logged, made: ItemBank | str, report: Facts) -> None:
     """One line of a suite's bank, or of why there is none."""
     name = f"{outcome.task} {outcome.metric}" + (f",{outcome.filter}" if outcome.filter else "")
     if isinstance(made, str):

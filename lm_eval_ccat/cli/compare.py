@@ -87,7 +87,9 @@ def run(args: argparse.Namespace) -> int:
         confidence=flags.pop("confidence", 0.95),
         by=args.by,
         cluster=args.cluster,
-        **reading_of(args),
+        filter=wanted.filter,
+        range=wanted.range,
+        lower_is_better=wanted.lower_is_better,
         **_live(args, flags, any(isinstance(side, dict) for side in (a, b))),
     )
     write_json(args.json, found.to_dict())

@@ -7,8 +7,9 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .parsing import Opt, Options
@@ -17,6 +18,7 @@ from .streams import to_draw
 if TYPE_CHECKING:
     from ..bank import ItemBank
     from ..scores import ScoreTable
+    from ..scores.readers.reader import Wanted
 
 
 def range_of(text: str) -> tuple[float, float]:
@@ -44,23 +46,16 @@ READING: Options = {
 }
 
 
-class Reading(TypedDict, total=False):
-    """How `ScoreTable.read` is to read scores, less the names of metric and task."""
-
-    filter: str | None
-    range: tuple[float, float] | None
-    lower_is_better: bool | None
-
-
-def reading_of(args: argparse.Namespace) -> Reading:
+def reading_of(args: argparse.Namespace) -> Wanted:
     """Filter and scale, as the flags of `READING` give them."""
-    low, high = sorted(args.range) if args.range else (0.0, 0.0)
-    return {
-        "filter": args.filter,
-        "range": (low, high) if args.range else None,
-        # A range that falls says so; one that rises leaves the direction to what is known.
-        "lower_is_better": True if args.range and args.range[0] == high else None,
-    }
+    from ..scores.readers.reader import Wanted
+
+    if not args.range:
+        return Wanted(filter=args.filter)
+    low, high = sorted(args.range)
+    # A range that falls says so; one that rises leaves the direction to what is known.
+    falls = True if args.range[0] == high else None
+    return Wanted(filter=args.filter, range=(low, high), lower_is_better=falls)
 
 
 def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
@@ -70,7 +65,8 @@ def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
     if not Path(path).exists():
         raise UsageError(f"{path}: no such file or directory of scores")
     with progress("reading logs", "MB", 1e-6) as show:
-        return ScoreTable.read(path, args.metric, args.task, **reading_of(args), on_progress=show)
+        wanted = replace(reading_of(args), metric=args.metric, task=args.task)
+        return ScoreTable.read(path, **vars(wanted), on_progress=show)
 
 
 def scores_for(bank: ItemBank, path: str, partial: bool = False) -> ScoreTable:

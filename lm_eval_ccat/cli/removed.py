@@ -25,6 +25,7 @@ REMOVED: dict[str, str] = {
     "calibrate --executor": "executing(PLACE) of lm_eval_ccat.cluster in Python",
     "calibrate --lower_is_better": "--range WORST,BEST, such as --range 25,0",
     "calibrate --merge_duplicates": "calibrate --exclude, with all but one of the equal models",
+    "calibrate --no_replay": "calibrate, which replays nothing; simulate replays scores",
     "calibrate --ray_address": "executing('ray:ADDRESS') of lm_eval_ccat.cluster in Python",
     "calibrate --rescale": "calibrate(..., 'paper', rescale=) in Python",
     "check --lower_is_better": "metadata: ccat_scales: in the task's YAML file",

@@ -108,10 +108,8 @@ def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
         table = read_scores(args.scores, args)
         tables = {table.task or "": table}
     else:
-        tables = tables_of(
-            args.scores, names_of(args.task) or ("*",), names_of(args.metric) or None,
-            **reading_of(args),
-        )  # fmt: skip
+        tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
+        tables = tables_of(args.scores, tasks, metrics, reading_of(args))
     out = set(names_of(args.exclude))
     if unknown := out - {m for t in tables.values() for m in t.models}:
         next(iter(tables.values())).select(sorted(unknown))  # which says what there is

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ..bank.scorers import compare_scorers
+from ..bank.settings import compare_scorers
 from ..errors import CcatError, MetricError, ScaleError, ScoreTableError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION
 from ..money import columns_in_words

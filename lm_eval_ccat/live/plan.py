@@ -376,13 +376,13 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
             "`lm-eval-ccat calibrate --borrow`"
         )
     from ..scores import ScoreTable
+    from ..scores.readers.reader import Wanted
     from ..upkeep.borrow import lent
 
     name, _, filtered = next(iter(spec.metrics), "").partition(",")
     metric, filter = name or None, filtered or None
     own = donors.own and ScoreTable.read(donors.own, metric, tasks[0], filter)
-    reading = {"metric": metric, "filter": filter}
-    _, bank = lent(donors.paths, own or None, tasks[0], reading=reading)
+    _, bank = lent(donors.paths, own or None, Wanted(metric, tasks[0], filter))
     # Of the same scores the same bank, whatever the day: a run is known by its bank.
     return replace(bank, made=None)
 

@@ -18,7 +18,7 @@ from ..metrics.scale import Scale
 from ..wording import some
 from .overview import Overview
 from .readers.long_form import of_table, write
-from .readers.reader import Logged, Progress, RawScores, Wanted
+from .readers.reader import ANY, Logged, Progress, RawScores, Wanted
 from .readers.registry import reader_of
 from .scales import choose_scale
 
@@ -165,8 +165,7 @@ class ScoreTable:
         cls,
         path: str | Path,
         outcomes: Sequence[Logged],
-        range: tuple[float, float] | None = None,
-        lower_is_better: bool | None = None,
+        wanted: Wanted = ANY,
     ) -> Iterator[ScoreTable | CcatError]:
         """Read several outcomes, in one pass over a table that holds them all.
 
@@ -175,8 +174,8 @@ class ScoreTable:
         path : path-like
         outcomes : sequence of Logged
             What the path's reader says that there is.
-        range, lower_is_better : optional
-            As `read` takes them.
+        wanted : Wanted, optional
+            What the user says of their scale.
 
         Yields
         ------
@@ -190,7 +189,7 @@ class ScoreTable:
         >>> list(ScoreTable.read_many("f1.csv", [Logged(None, "f1", None)]))
         [<ScoreTable: f1, 2 models, 1 items, 0 scores missing>]
         """
-        path, wanted = Path(path), Wanted(None, None, None, range, lower_is_better)
+        path = Path(path)
         reader = reader_of(path)
         if reader.read_many is not None:
             each = reader.read_many(path, outcomes, wanted)

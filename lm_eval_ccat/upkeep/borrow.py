@@ -16,7 +16,7 @@ that has not seen the task. Scores of the new task's own runs stand beside them 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,14 @@ from ..bank.suite import is_suite
 from ..errors import ScoreTableError, UsageError
 from ..methods.sample.ease import EASE
 from ..scores import ScoreTable
+from ..scores.readers.reader import ANY, Wanted
 from ..wording import plural
 from .calibrate import make_bank, trust, without_twins
 from .tasks import tables_of
 from .union import table_of
+from .words import Facts
 
 Floats = NDArray[np.float64]
-Facts = dict[str, Any]
 
 #: With fewer, their errors say too little of how far a guess goes wrong.
 LEAST_DONORS = 3
@@ -101,7 +102,7 @@ def _bank(table: ScoreTable, families: Sequence[str], facts: Facts, hash_names: 
     runs = facts["own_runs"]
     if runs:
         bank = make_bank(table, families=families, hash_names=hash_names)
-        opinion = trust(bank, None)
+        opinion = trust(bank)
     else:
         bank = make_bank(table, "sample")
         ease = np.asarray(np.nanmean(table.scores, axis=0).round(7))
@@ -160,28 +161,17 @@ def calibrated_on(
 
 
 def donors_of(
-    paths: Sequence[str | Path],
-    metric: str | None = None,
-    filter: str | None = None,
-    *,
-    task: str | None = None,
-    exclude: Sequence[str] = (),
-    range: tuple[float, float] | None = None,
-    lower_is_better: bool | None = None,
+    paths: Sequence[str | Path], wanted: Wanted = ANY, exclude: Sequence[str] = ()
 ) -> dict[str, ScoreTable]:
     """Read donors: logs or tables, of which every task lends, and banks that keep their scores.
 
     Parameters
     ----------
     paths : sequence of path
-    metric, filter : str, optional
-        Which score of each task.
-    task : str, optional
-        The new task, which lends nothing to itself.
+    wanted : Wanted, optional
+        Which score of each task; its `task` is the new one, which lends nothing to itself.
     exclude : sequence of str, optional
         Models to leave out.
-    range, lower_is_better : optional
-        As `ScoreTable.read` takes them.
 
     Returns
     -------
@@ -197,21 +187,20 @@ def donors_of(
     for path in map(Path, paths):
         if not path.exists():
             raise UsageError(f"{path}: no such scores or bank to borrow from")
-        for name, table in _tables(path, metric, filter, range, lower_is_better).items():
-            if name == task:
-                continue
-            out = [m for m in exclude if m in table.models]
-            name = name if name not in donors else f"{path}: {name}"
-            donors[name] = without_twins(table.without(out))
+        for name, table in _tables(path, wanted):
+            name = path.stem if name == "task" else name
+            if name != wanted.task:
+                name = name if name not in donors else f"{path}: {name}"
+                donors[name] = without_twins(table.without(exclude))
     return donors
 
 
 def lent(
     paths: Sequence[str | Path],
     own: ScoreTable | None = None,
-    task: str | None = None,
+    wanted: Wanted = ANY,
+    exclude: Sequence[str] = (),
     *,
-    reading: Mapping[str, Any],
     method: str = "default",
     hash_names: bool = False,
     **options: Any,
@@ -220,8 +209,8 @@ def lent(
 
     Parameters
     ----------
-    paths, task
-        As `donors_of` has them, and its others are `reading`.
+    paths, wanted, exclude
+        As `donors_of` has them.
     own, hash_names
         As `borrow` has them.
     method, **options
@@ -237,32 +226,24 @@ def lent(
             "--borrow makes a bank of method 'default' without scores: leave out --method, "
             "--scale_items and --keep_scores"
         )
-    task = task or (None if own is None else own.task)
-    table, families, facts = calibrated_on(donors_of(paths, task=task, **reading), own, task)
+    wanted = replace(wanted, task=wanted.task or (own.task if own else None))
+    table, families, facts = calibrated_on(donors_of(paths, wanted, exclude), own, wanted.task)
     return table, _bank(table, families, facts, hash_names)
 
 
-def _tables(
-    path: Path,
-    metric: str | None,
-    filter: str | None,
-    range: tuple[float, float] | None,
-    lower_is_better: bool | None,
-) -> dict[str, ScoreTable]:
-    if path.suffix == ".json" or is_suite(path):
-        found = {}
-        for name, _, bank in SuiteBank.load(path).banks():
-            if metric not in (None, bank.metric):
-                continue
-            if not bank.observations:
-                raise UsageError(
-                    f"{path}: the bank keeps no scores to borrow: name the logs that it was made "
-                    "of, or make it with --keep_scores"
-                )
-            found[path.stem if name == "task" else name] = table_of(bank, bank.observations)
-        return found
-    tables = tables_of(path, ("*",), metric and [metric], filter, range, lower_is_better)
-    return {path.stem if name == "task" else name: table for name, table in tables.items()}
+def _tables(path: Path, wanted: Wanted) -> Iterator[tuple[str, ScoreTable]]:
+    if path.suffix != ".json" and not is_suite(path):
+        yield from tables_of(path, ("*",), wanted.metric and [wanted.metric], wanted).items()
+        return
+    for name, _, bank in SuiteBank.load(path).banks():
+        if wanted.metric not in (None, bank.metric):
+            continue
+        if not bank.observations:
+            raise UsageError(
+                f"{path}: the bank keeps no scores to borrow: name the logs that it was made "
+                "of, or make it with --keep_scores"
+            )
+        yield name, table_of(bank, bank.observations)
 
 
 def _names(table: ScoreTable) -> list[tuple[str, str]]:

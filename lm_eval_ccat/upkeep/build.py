@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +11,54 @@ from ..bank import ItemBank, SuiteBank
 from ..errors import CcatError, UsageError
 from ..parallel import in_processes
 from ..scores import ScoreTable
-from ..scores.readers.reader import Logged
+from ..scores.readers.reader import ANY, Logged, Wanted
 from ..scores.readers.registry import reader_of
 from .borrow import lent
-from .calibrate import make_bank, report, without_twins
+from .calibrate import make_bank, report
 from .tasks import outcomes_meant
+from .words import Facts
 
-Facts = dict[str, Any]
+
+@dataclass(frozen=True)
+class Recipe:
+    """How banks are made of scores; the same for every outcome of some logs.
+
+    Attributes
+    ----------
+    method : str
+    wanted : Wanted
+        Filter and scale of the scores.
+    exclude : sequence of str
+        Models to leave out.
+    borrow : sequence of path
+        Scores or banks of other tasks on the same documents, for tasks that few models have run
+        (`lm_eval_ccat.upkeep.borrow`).
+    options : mapping
+        Of `make_bank`.
+    """
+
+    method: str = "default"
+    wanted: Wanted = ANY
+    exclude: Sequence[str] = ()
+    borrow: Sequence[str | Path] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def bank(self, table: ScoreTable | None, wanted: Wanted) -> tuple[ScoreTable, ItemBank]:
+        """A bank, and the scores that it is made of; all of them borrowed where there are none."""
+        if table is not None:
+            table = table.without(self.exclude)
+            if not self.borrow:
+                return table, make_bank(table, self.method, **self.options)
+        made_by = {"method": self.method, **self.options}
+        return lent(self.borrow, table, wanted, self.exclude, **made_by)
 
 
 def build(
     path: str | Path,
-    method: str = "default",
-    *,
+    recipe: Recipe | None = None,
     tasks: Sequence[str] = ("*",),
     metrics: Sequence[str] | None = ("*",),
-    filter: str | None = None,
-    exclude: Sequence[str] = (),
-    merge_duplicates: bool = False,
-    range: tuple[float, float] | None = None,
-    lower_is_better: bool | None = None,
-    borrow: Sequence[str | Path] = (),
-    processes: int | None = None,
     on_bank: Callable[[Logged, ItemBank | str, Facts], None] | None = None,
-    **options: Any,
 ) -> SuiteBank:
     """Calibrate a bank on every outcome of some logs.
 
@@ -45,29 +69,14 @@ def build(
     ----------
     path : path
         Logs or a table that any reader reads, of several models.
-    method : str, optional
+    recipe : Recipe, optional
     tasks : sequence of str, optional
         Names, shell patterns, or groups (see `tasks_meant`).
     metrics : sequence of str, optional
         Names or shell patterns; None means the only metric of each task.
-    filter : str, optional
-        Of the tasks that have several.
-    exclude : sequence of str, optional
-        Models to leave out.
-    merge_duplicates : bool, optional
-        Whether models of equal scores count once.
-    range, lower_is_better : optional
-        As `ScoreTable.read` takes them.
-    borrow : sequence of path, optional
-        Scores or banks of other tasks on the same documents, for tasks that few models have run
-        (`lm_eval_ccat.upkeep.borrow`).
-    processes : int, optional
-        Default one per core that this process may use.
     on_bank : callable, optional
         Called with each outcome, its bank or the reason why there is none, and what `report` says
         of it.
-    **options
-        Of `make_bank`.
 
     Returns
     -------
@@ -80,21 +89,18 @@ def build(
         Nothing matches, a task reports several metrics and none is named, or no outcome could be
         calibrated.
     """
-    path = Path(path)
-    wanted = outcomes_meant(path, tasks, metrics, filter)
-    how = range, lower_is_better
+    path, recipe = Path(path), recipe or Recipe()
+    meant = outcomes_meant(path, tasks, metrics, recipe.wanted.filter)
     read = {}
     if reader_of(path).read_many is not None:  # once for all, else each where it is calibrated
-        read = dict(zip(wanted, ScoreTable.read_many(path, wanted, *how)))
-    lenders = tuple(map(str, borrow))
-    asked = _Asked(path, method, tuple(exclude), merge_duplicates, how, options, read, lenders)
+        read = dict(zip(meant, ScoreTable.read_many(path, meant, recipe.wanted)))
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
-    for outcome, (made, facts) in zip(wanted, in_processes(_made, wanted, asked, processes)):
+    for outcome, (made, facts) in zip(meant, in_processes(_made, meant, (path, recipe, read))):
         if isinstance(made, str):
             why = made
         else:
-            banks.setdefault(outcome.task or "task", {})[_name(outcome, wanted)] = made
+            banks.setdefault(outcome.task or "task", {})[_name(outcome, meant)] = made
         if on_bank is not None:
             on_bank(outcome, made, facts)
     if not banks:
@@ -102,44 +108,19 @@ def build(
     return SuiteBank(banks)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What is the same for every outcome."""
-
-    path: Path
-    method: str
-    exclude: tuple[str, ...]
-    merge_duplicates: bool
-    how: tuple[tuple[float, float] | None, bool | None]
-    options: dict[str, Any]
-    read: dict[Logged, ScoreTable | CcatError]
-    borrow: tuple[str, ...]
-
-
-def _made(outcome: Logged, asked: _Asked) -> tuple[ItemBank | str, Facts]:
+def _made(
+    outcome: Logged, shared: tuple[Path, Recipe, Mapping[Logged, ScoreTable | CcatError]]
+) -> tuple[ItemBank | str, Facts]:
     """One outcome's bank, or the reason why there is none, and its report."""
+    path, recipe, read = shared
+    wanted = outcome.wanted(recipe.wanted)
     try:
-        table = asked.read.get(outcome) or ScoreTable.read(
-            asked.path, outcome.metric, outcome.task, outcome.filter, *asked.how
-        )
+        table = read.get(outcome) or ScoreTable.read(path, **vars(wanted))
         if isinstance(table, CcatError):
             raise table
-        table = table.without([m for m in asked.exclude if m in table.models])
-        if asked.merge_duplicates:
-            table = without_twins(table)
-        if asked.borrow:
-            reading: dict[str, Any] = {
-                "metric": outcome.metric,
-                "filter": outcome.filter,
-                "exclude": asked.exclude,
-            }
-            reading |= zip(("range", "lower_is_better"), asked.how)
-            made_by = {"method": asked.method, **asked.options}
-            table, bank = lent(asked.borrow, table, outcome.task, reading=reading, **made_by)
-        else:
-            bank = make_bank(table, asked.method, **asked.options)
+        table, bank = recipe.bank(table, wanted)
     except CcatError as error:
-        if isinstance(error, UsageError) and not asked.borrow:
+        if isinstance(error, UsageError) and not recipe.borrow:
             raise
         return str(error), {}
     return bank, report(table, bank)

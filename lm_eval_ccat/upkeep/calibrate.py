@@ -1,9 +1,8 @@
-"""A calibration and what there is to say of it: self-check by replay, figures, trust."""
+"""A calibration and what there is to say of it: figures, and whether to trust the bank."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +15,10 @@ from ..methods.trust import twins
 from ..metrics import check_column
 from ..scores import ScoreTable
 from ..scores.item_scaling import CONSTANT, ItemScaling
-from ..simulation import simulate
-from ..simulation.methods import named
-from .words import dated, facts_of
+from ..wording import plural, some
+from .words import Facts, dated, facts_of
 
-# Beyond this the replay of the bank's own models takes longer than the calibration.
-_REPLAY_CELLS = 1_500_000
-_REPLAY_FOLDS = 10
-_REPLAY_MODELS = 6
+_SHOWN = 10  # items that calibration removed
 
 
 def make_bank(
@@ -75,48 +70,13 @@ def without_twins(table: ScoreTable) -> ScoreTable:
     pairs = twins(table)
     if not pairs:
         return table
-    shown = ", ".join(f"{b} with {a}" for a, b in pairs[:3])
-    more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
-    models = "1 model" if len(pairs) == 1 else f"{len(pairs)} models"
-    note = f"{models} merged with another of equal scores: {shown}{more}"
+    shown = some([f"{b} with {a}" for a, b in pairs], 3)
+    note = f"{plural(len(pairs), 'model')} merged with another of equal scores: {shown}"
     merged = table.without([b for _, b in pairs])
     return replace(merged, warnings=(*table.warnings, note))
 
 
-def replay(
-    table: ScoreTable, bank: ItemBank, on_progress: Callable[[int, int], None] | None = None
-) -> dict[str, Any] | None:
-    """Hold a bank's own models out in turn and rank them by banks of the others.
-
-    Parameters
-    ----------
-    table : ScoreTable
-        What the bank was calibrated on.
-    bank : ItemBank
-    on_progress : callable, optional
-        Called with (folds done, folds in all).
-
-    Returns
-    -------
-    dict or None
-        A summary as `simulate` makes it; None where the calibration checked itself, where there
-        are too few models, and where it would take longer than the calibration.
-    """
-    if bank.self_check or len(table.models) < _REPLAY_MODELS or table.raw.size > _REPLAY_CELLS:
-        return None
-    replayed = simulate(
-        table,
-        [replace(named(bank.method), calibrate=bank.provenance.get("options", {}))],
-        holdout=min(4, len(table.models) // 3),
-        folds=_REPLAY_FOLDS,
-        on_progress=on_progress,
-    )
-    return replayed.summary[bank.method]
-
-
-def report(
-    table: ScoreTable, bank: ItemBank, replayed: dict[str, Any] | None = None
-) -> dict[str, Any]:
+def report(table: ScoreTable, bank: ItemBank) -> Facts:
     """Collect what there is to say of a calibration, as JSON values on the metric's own scale."""
     means = np.array(
         [np.nanmean(table.model_scores(unit=False, models=np.array([j])))
@@ -131,8 +91,7 @@ def report(
         "removed": {str(doc_id): why for doc_id, why in removed.items()},
         "missing_scores": int(np.isnan(table.raw).sum()),
         **_noise(bank),
-        "replay": replayed,
-        "trust": trust(bank, replayed),
+        "trust": trust(bank),
     }
 
 
@@ -149,40 +108,21 @@ def _noise(bank: ItemBank) -> dict[str, float]:
     }
 
 
-def trust(bank: ItemBank, replayed: dict[str, Any] | None) -> str:
+def trust(bank: ItemBank) -> str:
     """Say in plain words whether the bank can be trusted."""
     stated = bank.self_check.get("trust") or bank.provenance.get("report", {}).get("trust")
     if isinstance(stated, str):
         return stated
     doubts = len(bank.warnings)
     opening = (
-        "no problem was found in the scores"
-        if not doubts
-        else f"read the {doubts} warning{'s' if doubts > 1 else ''} before relying on this bank"
+        f"read the {plural(doubts, 'warning')} before relying on this bank"
+        if doubts
+        else "no problem was found in the scores"
     )
-    if replayed is None:
-        return (
-            f"{opening}; its ranking is not tested; run `lm-eval-ccat simulate` on the same scores"
-        )
-    parts = [f"mean tau {replayed['tau']:.2f} with {replayed['items_per_model']:.0f} items a model"]
-    if replayed["confident_accuracy"] is not None:
-        parts.append(
-            f"{replayed['confident_accuracy']:.1%} of {replayed['confident_pairs']} decided pairs "
-            "right"
-        )
-    if replayed["coverage"] is not None:
-        parts.append(f"{replayed['coverage']:.0%} of 95% intervals true")
-    narrow = (replayed["z_rms"] or 0.0) > 1.5
-    ending = (
-        f"; do not rely on its intervals, which are too narrow (method {bank.method!r} does not "
-        "allow for misfit)"
-        if narrow
-        else ""
-    )
-    return f"{opening}; its own models, held out, are ranked with {', '.join(parts)}{ending}"
+    return f"{opening}; its ranking is not tested; run `lm-eval-ccat simulate` on the same scores"
 
 
-def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def in_lines(facts: Facts) -> list[tuple[str, str]]:
     """A calibration's report as pairs of a name and a text, whether to trust the bank first.
 
     Figures of the method and of its self-check stand in the facts, which `report` makes, alone.
@@ -206,6 +146,3 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if settings:
         lines.append(("settings", ", ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())))
     return lines
-
-
-_SHOWN = 10

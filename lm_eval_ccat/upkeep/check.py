@@ -99,72 +99,28 @@ def check_documents(
         ``missing_documents``, ``changed_documents``, ``new_documents``, ``unverified_documents``,
         ``other_filter``.
     """
-    found: list[Finding] = []
-    there = dict(zip(doc_ids, doc_hashes or [None] * len(doc_ids)))
-    missing = tuple(d for d in bank.doc_ids if d not in there)
-    if missing:
-        found.append(
-            Finding(
-                "missing_documents",
-                "problem",
-                f"{plural(len(missing), 'item')} of {bank.n_items} are not there "
-                f"(doc_id {some(missing)})",
-                missing,
-            )
+    documents = bank.compare(doc_ids, doc_hashes)
+    found = [
+        Finding(kind, level, f"{plural(len(items), what)} {words.format(some(items))}", items)
+        for kind, level, items, what, words in (
+            ("missing_documents", "problem", documents.missing, "item",
+             f"of {bank.n_items} are not there (doc_id {{}})"),
+            ("changed_documents", "problem", documents.changed, "document",
+             f"of {bank.n_items} changed since calibration (doc_hash of doc_id {{}}); calibrate "
+             "again on the new ones"),
+            ("new_documents", "warning", documents.new, "document",
+             "that the bank does not know (doc_id {}); estimates are of the mean over its own"),
         )
-    changed = changed_documents(bank, there)
-    if changed:
-        found.append(
-            Finding(
-                "changed_documents",
-                "problem",
-                f"{plural(len(changed), 'document')} of {bank.n_items} changed since calibration "
-                f"(doc_hash of doc_id {some(changed)}); calibrate again on the new ones",
-                changed,
-            )
-        )
-    known = set(bank.doc_ids)
-    new = tuple(d for d in doc_ids if d not in known)
-    if new:
-        found.append(
-            Finding(
-                "new_documents",
-                "warning",
-                f"{plural(len(new), 'document')} that the bank does not know "
-                f"(doc_id {some(new)}); estimates are of the mean over its own",
-                new,
-            )
-        )
-    if not missing and not changed and not _verifiable(bank, there):
-        found.append(
-            Finding(
-                "unverified_documents",
-                "note",
-                "no document hashes to compare, so it is not verified that the documents are the "
-                "same",
-            )
-        )
+        if items
+    ]  # fmt: skip
+    if not (documents.missing or documents.changed or documents.same):
+        words = "no document hashes to compare: it is not verified that the documents are the same"
+        found.append(Finding("unverified_documents", "note", words))
     if bank.filter is not None and filters is not None and bank.filter not in filters:
         names = ", ".join(map(repr, filters))
         message = f"the task has no filter {bank.filter!r}, it has {names}"
         found.append(Finding("other_filter", "problem", message))
     return found
-
-
-def changed_documents(bank: ItemBank, there: dict[Any, str | None]) -> tuple[Any, ...]:
-    """Items whose document has another hash than at calibration."""
-    return tuple(
-        d
-        for d, h in zip(bank.doc_ids, bank.doc_hashes or ())
-        if h is not None and there.get(d) is not None and there[d] != h
-    )
-
-
-def _verifiable(bank: ItemBank, there: dict[Any, str | None]) -> bool:
-    return any(
-        h is not None and there.get(d) is not None
-        for d, h in zip(bank.doc_ids, bank.doc_hashes or ())
-    )
 
 
 def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
@@ -190,8 +146,7 @@ def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
             f"{bank.scale.describe()}; state it with --range"
         )
     scores = table.model_scores()
-    hashes = dict(zip(table.doc_ids, table.doc_hashes or [None] * table.n_items))
-    changed = set(changed_documents(bank, hashes))
+    changed = set(bank.compare(table.doc_ids, table.doc_hashes).changed)
     pairs = [
         (i, n)
         for n, d in enumerate(table.doc_ids)
@@ -287,15 +242,15 @@ def _drift(
 
 
 def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> list[Finding]:
-    seen = np.isfinite(scores)
-    n = seen.sum(axis=0)
     if len(theta) < MIN_MODELS:
         return []
-    t = np.where(seen, theta[:, None], 0.0)
-    y = np.where(seen, scores, 0.0)
+    seen = np.isfinite(scores)
+    n = seen.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        dt = np.where(seen, t - t.sum(axis=0) / n, 0.0)
-        dy = np.where(seen, y - y.sum(axis=0) / n, 0.0)
+        dt, dy = (
+            np.where(seen, v - np.where(seen, v, 0.0).sum(axis=0) / n, 0.0)
+            for v in (np.broadcast_to(theta[:, None], seen.shape), scores)
+        )
         r = (dt * dy).sum(axis=0) / np.sqrt((dt**2).sum(axis=0) * (dy**2).sum(axis=0))
     tested = np.isfinite(r) & (n >= MIN_MODELS)
     if not tested.any():
@@ -387,29 +342,22 @@ def _targeting(
     seen = np.isfinite(scores)
     mean = np.where(seen, scores, 0.0).sum(axis=1) / seen.sum(axis=1)
     found = []
-    for kind, bad, word in (
-        ("too_easy", (mean > EXTREME_MEAN) | ((share < LITTLE_INFORMATION) & (mean > 0.5)), "easy"),
-        (
-            "too_hard",
-            (mean < 1.0 - EXTREME_MEAN) | ((share < LITTLE_INFORMATION) & (mean < 0.5)),
-            "hard",
-        ),
-    ):
-        who = [names[j] for j in np.flatnonzero(bad).tolist()]
+    extremes = ("easy", mean > EXTREME_MEAN, 1.0), ("hard", mean < 1.0 - EXTREME_MEAN, -1.0)
+    for word, far, level in extremes:
+        bad = far | ((share < LITTLE_INFORMATION) & (level * (mean - 0.5) > 0.0))
+        who = {
+            names[j]: {"mean": float(mean[j]), "information": float(share[j])}
+            for j in np.flatnonzero(bad).tolist()
+        }
         if who:
             found.append(
                 Finding(
-                    kind,
+                    f"too_{word}",
                     "warning" if 2 * len(who) > len(names) else "note",
-                    f"too {word} for {len(who)} of {plural(len(names), 'model')} ({some(who)}): "
-                    "its items tell little about them, so more are needed for the same error",
-                    (),
-                    {
-                        "models": {
-                            names[j]: {"mean": float(mean[j]), "information": float(share[j])}
-                            for j in np.flatnonzero(bad).tolist()
-                        }
-                    },
+                    f"too {word} for {len(who)} of {plural(len(names), 'model')} "
+                    f"({some(list(who))}): its items tell little about them, so more are needed "
+                    "for the same error",
+                    figures={"models": who},
                 )
             )
     return found

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
-from ..bank.bank import ItemBank
-from ..bank.suite import SuiteBank
+from ..bank import ItemBank, SuiteBank
 from ..wording import short, some
 
 _BLOCKS = ("settings", "constants", "provenance", "self_check")
@@ -19,102 +17,47 @@ _INSIDE = ("constants.", "provenance.", "self_check.")
 _TELLING = ("self_check.rms_error", "self_check.coverage_95")
 
 
-@dataclass(frozen=True)
-class BankDiff:
+class Pair(TypedDict):
+    """A fact of both banks; None where one has none."""
+
+    old: object
+    new: object
+
+
+class Change(TypedDict):
+    """How far a parameter's values moved over the items that both banks have."""
+
+    largest_change: float
+    rms_change: float
+    correlation: float | None
+
+
+class Diff(TypedDict):
     """Differences of two banks, the second against the first.
 
-    Attributes
-    ----------
-    fields : dict of str to (old, new)
-        Facts that differ, by dotted name (``settings.num_fewshot``); None where one has none.
-    lists : dict of str to tuple
-        ``items_added``, ``items_removed``, ``documents_changed`` (items whose document hash
-        differs), ``kept_now``, ``removed_now`` (items that only the new bank asks, and that only
-        the old one does), ``models_added`` and ``models_removed``.
-    parameters : dict of str to dict
-        For each parameter of both: largest and root mean square change over common items, and the
-        correlation.
+    `fields` goes by dotted name (``settings.num_fewshot``). `kept_now` and `removed_now` are items
+    that only the new bank asks, and that only the old one does.
     """
 
-    fields: dict[str, tuple[Any, Any]]
-    lists: dict[str, tuple[Any, ...]]
-    parameters: dict[str, dict[str, float | None]]
-
-    @property
-    def same(self) -> bool:
-        """Whether nothing differs."""
-        moved = any(p["largest_change"] for p in self.parameters.values())
-        return not (self.fields or any(self.lists.values()) or moved)
-
-    def to_dict(self) -> dict[str, object]:
-        """JSON values."""
-        return {
-            "same": self.same,
-            "fields": {k: {"old": a, "new": b} for k, (a, b) in self.fields.items()},
-            **{name: list(values) for name, values in self.lists.items()},
-            "parameters": self.parameters,
-        }
-
-    def in_words(self) -> list[str]:
-        """One difference a line; what is inside of the method is counted."""
-        lines = []
-        for name, values in self.lists.items():
-            if values:
-                lines.append(f"{name.replace('_', ' ')}: {len(values)} ({some(values, 8)})")
-        for name, p in self.parameters.items():
-            if p["largest_change"]:
-                r = p["correlation"]
-                lines.append(
-                    f"{name}: changed by at most {p['largest_change']:.4g}, "
-                    f"rms {p['rms_change']:.4g}" + ("" if r is None else f", correlation {r:.4f}")
-                )
-        shown = [k for k in self.fields if k in _TELLING or not k.startswith(_INSIDE)]
-        lines += [f"{k}: {_short(old)} -> {_short(new)}"
-                  for k, (old, new) in self.fields.items() if k in shown]  # fmt: skip
-        if inside := len(self.fields) - len(shown):
-            lines.append(f"constants, provenance, self-check: {inside} more differ (--json)")
-        return lines
+    same: bool
+    fields: dict[str, Pair]
+    items_added: list[object]
+    items_removed: list[object]
+    documents_changed: list[object]
+    kept_now: list[object]
+    removed_now: list[object]
+    models_added: list[object]
+    models_removed: list[object]
+    parameters: dict[str, Change]
 
 
-@dataclass(frozen=True)
-class SuiteDiff:
-    """Differences of two suites, the second against the first; banks go by task and outcome.
+class SuiteDiff(TypedDict):
+    """Differences of two suites; banks that only one has by task and outcome."""
 
-    Attributes
-    ----------
-    added, removed : tuple of (task, outcome)
-    banks : dict of (task, outcome) to BankDiff
-        Of the banks that both have.
-    """
-
-    added: tuple[tuple[str, str], ...]
-    removed: tuple[tuple[str, str], ...]
-    banks: dict[tuple[str, str], BankDiff]
-
-    @property
-    def same(self) -> bool:
-        """Whether nothing differs."""
-        return not (self.added or self.removed) and all(d.same for d in self.banks.values())
-
-    def to_dict(self) -> dict[str, object]:
-        """JSON values."""
-        tasks: dict[str, dict[str, object]] = {}
-        for (task, outcome), one in self.banks.items():
-            tasks.setdefault(task, {})[outcome] = one.to_dict()
-        return {
-            "same": self.same,
-            "banks_added": [list(name) for name in self.added],
-            "banks_removed": [list(name) for name in self.removed],
-            "tasks": tasks,
-        }
-
-    def in_words(self) -> list[str]:
-        """One difference a line."""
-        return [
-            *(f"{task} {outcome}: added" for task, outcome in self.added),
-            *(f"{task} {outcome}: removed" for task, outcome in self.removed),
-            *(f"{t} {o}: {line}" for (t, o), one in self.banks.items() for line in one.in_words()),
-        ]
+    same: bool
+    banks_added: list[list[str]]
+    banks_removed: list[list[str]]
+    tasks: dict[str, dict[str, Diff]]
 
 
 def diff_suites(old: SuiteBank, new: SuiteBank) -> SuiteDiff:
@@ -124,66 +67,90 @@ def diff_suites(old: SuiteBank, new: SuiteBank) -> SuiteDiff:
     --------
     >>> one = SuiteBank({"t": ItemBank.blank(range(3)), "u": ItemBank.blank(range(2))})
     >>> two = SuiteBank({"t": ItemBank.blank(range(4))})
-    >>> diff_suites(one, two).in_words()
-    ['u score: removed', 't score: items added: 1 (3)']
+    >>> diff = diff_suites(one, two)
+    >>> diff["banks_removed"], diff["tasks"]["t"]["score"]["items_added"]
+    ([['u', 'score']], [3])
     """
     before = {(task, outcome): bank for task, outcome, bank in old.banks()}
     after = {(task, outcome): bank for task, outcome, bank in new.banks()}
-    return SuiteDiff(
-        added=tuple(name for name in after if name not in before),
-        removed=tuple(name for name in before if name not in after),
-        banks={n: diff_banks(bank, after[n]) for n, bank in before.items() if n in after},
-    )
+    tasks: dict[str, dict[str, Diff]] = {}
+    for (task, outcome), bank in before.items():
+        if (task, outcome) in after:
+            tasks.setdefault(task, {})[outcome] = diff_banks(bank, after[task, outcome])
+    alike = all(one["same"] for of in tasks.values() for one in of.values())
+    return {
+        "same": set(before) == set(after) and alike,
+        "banks_added": [list(name) for name in after if name not in before],
+        "banks_removed": [list(name) for name in before if name not in after],
+        "tasks": tasks,
+    }
 
 
-def diff_banks(old: ItemBank, new: ItemBank) -> BankDiff:
+def diff_banks(old: ItemBank, new: ItemBank) -> Diff:
     """Compare two banks.
 
     Examples
     --------
-    >>> diff_banks(ItemBank.blank(range(3)), ItemBank.blank(range(2))).in_words()
+    >>> diff = diff_banks(ItemBank.blank(range(3)), ItemBank.blank(range(2)))
+    >>> diff["same"], diff["items_removed"]
+    (False, [2])
+    """
+    a, b = _fields(old), _fields(new)
+    documents = old.compare(new.doc_ids, new.doc_hashes)
+    moved = [
+        (d, bool(old.kept[old.index[d]]), bool(new.kept[new.index[d]]))
+        for d in old.doc_ids
+        if d in new.index
+    ]
+    diff: Diff = {
+        "same": True,
+        "fields": {
+            name: {"old": a.get(name), "new": b.get(name)}
+            for name in dict.fromkeys([*a, *b])
+            if a.get(name) != b.get(name)
+        },
+        "items_added": list(documents.new),
+        "items_removed": list(documents.missing),
+        "documents_changed": list(documents.changed),
+        "kept_now": [d for d, before, now in moved if now and not before],
+        "removed_now": [d for d, before, now in moved if before and not now],
+        "models_added": [m for m in new.models if m not in set(old.models)],
+        "models_removed": [m for m in old.models if m not in set(new.models)],
+        "parameters": _parameters(old, new, [d for d, _, _ in moved]),
+    }
+    return {**diff, "same": not diff_in_words(diff)}
+
+
+def diff_in_words(diff: Diff) -> list[str]:
+    """One difference a line; what is inside of the method is counted.
+
+    Examples
+    --------
+    >>> diff_in_words(diff_banks(ItemBank.blank(range(3)), ItemBank.blank(range(2))))
     ['items removed: 1 (2)']
     """
-    common = [d for d in old.doc_ids if d in new.index]
-    hashes_old = dict(zip(old.doc_ids, old.doc_hashes or ()))
-    hashes_new = dict(zip(new.doc_ids, new.doc_hashes or ()))
-    fields = {
-        name: (getattr(old, name), getattr(new, name))
-        for name in ("method", "task", "metric", "filter")
-        if getattr(old, name) != getattr(new, name)
-    }
-    if old.scale != new.scale:
-        fields["scale"] = (old.scale.describe(), new.scale.describe())
-    for block in _BLOCKS:
-        a, b = _flat(getattr(old, block), block), _flat(getattr(new, block), block)
-        fields |= {k: (a.get(k), b.get(k)) for k in dict.fromkeys([*a, *b]) if a.get(k) != b.get(k)}
-    if old.warnings != new.warnings:
-        fields["warnings"] = (list(old.warnings), list(new.warnings))
-    moved = [(d, bool(old.kept[old.index[d]]), bool(new.kept[new.index[d]])) for d in common]
-    return BankDiff(
-        fields=fields,
-        lists={
-            "items_added": tuple(d for d in new.doc_ids if d not in old.index),
-            "items_removed": tuple(d for d in old.doc_ids if d not in new.index),
-            "documents_changed": tuple(
-                d
-                for d in common
-                if None not in (hashes_old.get(d), hashes_new.get(d))
-                and hashes_old[d] != hashes_new[d]
-            ),
-            "kept_now": tuple(d for d, before, now in moved if now and not before),
-            "removed_now": tuple(d for d, before, now in moved if before and not now),
-            "models_added": tuple(m for m in new.models if m not in set(old.models)),
-            "models_removed": tuple(m for m in old.models if m not in set(new.models)),
-        },
-        parameters=_parameters(old, new, common),
-    )
+    lines = [
+        f"{name.replace('_', ' ')}: {len(values)} ({some(values, 8)})"
+        for name, values in diff.items()
+        if isinstance(values, list) and values
+    ]
+    for name, p in diff["parameters"].items():
+        if p["largest_change"]:
+            r = p["correlation"]
+            lines.append(
+                f"{name}: changed by at most {p['largest_change']:.4g}, "
+                f"rms {p['rms_change']:.4g}" + ("" if r is None else f", correlation {r:.4f}")
+            )
+    shown = [k for k in diff["fields"] if k in _TELLING or not k.startswith(_INSIDE)]
+    pairs = {name: diff["fields"][name] for name in shown}
+    lines += [f"{name}: {_short(p['old'])} -> {_short(p['new'])}" for name, p in pairs.items()]
+    if inside := len(diff["fields"]) - len(shown):
+        lines.append(f"constants, provenance, self-check: {inside} more differ (--json)")
+    return lines
 
 
-def _parameters(
-    old: ItemBank, new: ItemBank, common: list[Any]
-) -> dict[str, dict[str, float | None]]:
-    out: dict[str, dict[str, float | None]] = {}
+def _parameters(old: ItemBank, new: ItemBank, common: list[Any]) -> dict[str, Change]:
+    out: dict[str, Change] = {}
     at_old = [old.index[d] for d in common]
     at_new = [new.index[d] for d in common]
     for name in sorted(set(old.parameters) & set(new.parameters)):
@@ -201,16 +168,22 @@ def _parameters(
     return out
 
 
+def _fields(bank: ItemBank) -> dict[str, object]:
+    """What is said of the whole bank, by dotted name."""
+    facts = {name: getattr(bank, name) for name in ("method", "task", "metric", "filter")}
+    facts |= {"scale": bank.scale.describe(), "warnings": list(bank.warnings) or None}
+    return facts | _flat({name: getattr(bank, name) for name in _BLOCKS}, "")
+
+
 def _flat(value: Mapping[str, Any], prefix: str) -> dict[str, object]:
     out: dict[str, object] = {}
     for key, item in value.items():
-        name = f"{prefix}.{key}"
         if isinstance(item, Mapping) and item:
-            out |= _flat(item, name)
+            out |= _flat(item, f"{prefix}{key}.")
         else:
-            out[name] = item
+            out[f"{prefix}{key}"] = item
     return out
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return short(f"{value:.6g}" if isinstance(value, float) else json.dumps(value, default=str))

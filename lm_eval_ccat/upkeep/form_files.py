@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -165,32 +165,9 @@ def forms_of(
     )
 
 
-def facts_of_forms(forms: Forms, folder: str | Path, with_tasks: bool) -> dict[str, Any]:
-    """Forms as JSON values, errors on the metric's own scale.
-
-    Parameters
-    ----------
-    forms : Forms
-    folder : path
-        Where they were written.
-    with_tasks : bool
-        Whether tasks of the plain harness were, too.
-    """
-    return {
-        "folder": str(folder),
-        "forms": [
-            {
-                "task": forms.name(number) if with_tasks else None,
-                "doc_ids": list(form.items),
-                "error": float(forms.scale.restore_error(form.error)),
-                "models": form.models,
-            }
-            for number, form in enumerate(forms.forms, start=1)
-        ],
-    }
-
-
-def write_forms(forms: Forms, folder: str | Path, include_path: Any = None) -> str:
+def write_forms(
+    forms: Forms, folder: str | Path, include_path: str | Path | None = None
+) -> tuple[dict[str, object], str]:
     """Write forms, and where that can be done tasks of the plain harness for them.
 
     Parameters
@@ -202,19 +179,30 @@ def write_forms(forms: Forms, folder: str | Path, include_path: Any = None) -> s
 
     Returns
     -------
-    str
+    facts : dict
+        The forms as JSON values, errors on the metric's own scale.
+    lacking : str
         Why there are no tasks; empty where there are.
     """
     from ..harness.shipped import task_file
 
     forms.save(folder)
-    if not forms.task:
-        return "the bank does not name its task"
+    lacking = "" if forms.task else "the bank does not name its task"
     try:
-        write_tasks(forms, folder, *task_file(forms.task, include_path))
+        if forms.task:
+            write_tasks(forms, folder, *task_file(forms.task, include_path))
     except CcatError as error:
-        return str(error)
-    return ""
+        lacking = str(error)
+    each = [
+        {
+            "task": None if lacking else forms.name(number),
+            "doc_ids": list(form.items),
+            "error": float(forms.scale.restore_error(form.error)),
+            "models": form.models,
+        }
+        for number, form in enumerate(forms.forms, start=1)
+    ]
+    return {"folder": str(folder), "forms": each}, lacking
 
 
 def write_tasks(forms: Forms, folder: str | Path, config: Mapping[str, Any], base: Path) -> None:
@@ -244,7 +232,11 @@ def write_tasks(forms: Forms, folder: str | Path, config: Mapping[str, Any], bas
         module = f"{name}_docs"
         text = _YAML.format(name=name, base=base.resolve(), module=module, task=forms.task)
         replace_text(Path(folder) / f"{name}.yaml", text)
-        own = _OWN.format(**_function(config["process_docs"])) if config.get("process_docs") else ""
+        own = ""
+        if config.get("process_docs"):  # as /folder/module.function
+            text = str(config["process_docs"]).removeprefix("!function ")
+            file, _, function = text.rpartition(".")
+            own = _OWN.format(file=f"{file}.py", name=function)
         replace_text(
             Path(folder) / f"{module}.py",
             _MODULE.format(
@@ -254,30 +246,19 @@ def write_tasks(forms: Forms, folder: str | Path, config: Mapping[str, Any], bas
         )  # fmt: skip
 
 
-def score_suite(
-    every: Sequence[Forms], logs: str | Path, confidence: float = 0.95
-) -> list[tuple[Forms, dict[str, list[dict[str, Any]]]]]:
-    """`score_forms` of each bank's forms that the logs are of.
+class Estimate(TypedDict):
+    """What a model's answers to one form say of the whole, on the metric's own scale."""
 
-    Raises
-    ------
-    UsageError
-        The logs are of none.
-    """
-    scored, why = [], None
-    for forms in every:
-        try:
-            scored.append((forms, score_forms(forms, logs, confidence)))
-        except UsageError as error:
-            why = error
-    if not scored and why is not None:
-        raise why
-    return scored
+    form: int
+    estimate: float
+    standard_error: float
+    interval: list[float]
+    items: int
 
 
 def score_forms(
     forms: Forms, logs: str | Path, confidence: float = 0.95
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[Estimate]]:
     """Estimate the whole benchmark's score from the logs of forms.
 
     Parameters
@@ -290,9 +271,8 @@ def score_forms(
 
     Returns
     -------
-    dict of str to list of dict
-        By model, one entry per form that it was given: ``form``, ``estimate``,
-        ``standard_error``, ``interval`` (on the metric's own scale) and ``items``.
+    dict of str to list of Estimate
+        By model, one for each form that it was given.
 
     Raises
     ------
@@ -303,7 +283,7 @@ def score_forms(
     """
     path = Path(logs)
     tasks = {o.task for o in reader_of(path).outcomes(path)}
-    estimates: dict[str, list[dict[str, Any]]] = {}
+    estimates: dict[str, list[Estimate]] = {}
     for number, form in enumerate(forms.forms, start=1):
         name = forms.name(number)
         task = name if name in tasks else forms.task if forms.task in tasks else None
@@ -347,12 +327,6 @@ def _doc_ids(form: Form, table: ScoreTable, name: str) -> list[Any]:
             )
         ids.append(form.items[doc_id])
     return ids
-
-
-def _function(text: str) -> dict[str, str]:
-    """File and name of a function that a configuration names as ``/folder/module.function``."""
-    module, _, name = str(text).removeprefix("!function ").rpartition(".")
-    return {"file": f"{module}.py", "name": name}
 
 
 _YAML = """\

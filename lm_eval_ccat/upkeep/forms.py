@@ -13,7 +13,7 @@ decomposition, so that no matrix of all pairs of items is needed).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from ..bank.parts import plain
 from ..errors import BankError, UsageError
 
 Floats = NDArray[np.float64]
@@ -29,6 +30,8 @@ SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0)
 FOLDS = 10
 MIN_MODELS = 8
 _LEAST_VARIANCE = 1e-9
+#: Axes of a form's figures, each of the length of its items.
+_SHAPES = {"mean": 1, "covariance": 2, "with_mean": 1, "centre": 0, "variance": 0, "error": 0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +94,10 @@ class Form:
         seen = np.array([float(scores[self.items[i]]) for i in at])
         weights, explained = self._regression(at)
         value = self.centre + float(weights @ (seen - self.mean[at]))
-        left, all_left = self.variance - explained, self.variance - self._regression()[1]
+        left, all_left = (
+            self.variance - explained,
+            self.variance - self._regression(range(len(self.items)))[1],
+        )
         widened = max(left, all_left, _LEAST_VARIANCE) / max(all_left, _LEAST_VARIANCE)
         return min(max(value, 0.0), 1.0), self.error * float(np.sqrt(widened))
 
@@ -100,26 +106,15 @@ class Form:
         reach = float(stdtrit(max(self.models - 1, 1), 0.5 + 0.5 * confidence)) * error
         return max(0.0, estimate - reach), min(1.0, estimate + reach)
 
-    def _regression(self, at: list[int] | None = None) -> tuple[Floats, float]:
+    def _regression(self, at: Sequence[int]) -> tuple[Floats, float]:
         """Weights of some items, and the variance of the mean that they explain."""
-        chosen = list(range(len(self.items))) if at is None else at
-        own = self.with_mean[chosen]
-        weights = np.linalg.solve(self.covariance[np.ix_(chosen, chosen)], own)
+        own = self.with_mean[at]
+        weights = np.linalg.solve(self.covariance[np.ix_(at, at)], own)
         return np.asarray(weights), float(own @ weights)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON values."""
-        return {
-            "items": list(self.items),
-            "doc_hashes": list(self.doc_hashes),
-            "mean": self.mean.tolist(),
-            "covariance": self.covariance.tolist(),
-            "with_mean": self.with_mean.tolist(),
-            "centre": self.centre,
-            "variance": self.variance,
-            "error": self.error,
-            "models": self.models,
-        }
+        return {name: plain(value) for name, value in vars(self).items()}
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Form:
@@ -131,20 +126,16 @@ class Form:
             A part is missing or makes no sense.
         """
         n = len(d["items"])
-        arrays: dict[str, Any] = {
-            name: np.array(d[name], dtype=np.float64)
-            for name in ("mean", "covariance", "with_mean")
-        }
-        shapes = {"mean": (n,), "covariance": (n, n), "with_mean": (n,)}
-        for name, array in arrays.items():
-            if array.shape != shapes[name] or not np.isfinite(array).all():
+        arrays = {name: np.array(d[name], dtype=np.float64) for name in _SHAPES}
+        for name, shape in _SHAPES.items():
+            if arrays[name].shape != (n,) * shape or not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} does not fit {n} items")
         np.linalg.cholesky(arrays["covariance"])  # LinAlgError is a ValueError
-        rest: dict[str, Any] = {k: float(d[k]) for k in ("centre", "variance", "error")}
         hashes = tuple(d["doc_hashes"])
-        if not n or len(hashes) != n or not all(np.isfinite(v) for v in rest.values()):
-            raise ValueError("items, hashes and figures do not fit one another")
-        return cls(tuple(d["items"]), hashes, **arrays, **rest, models=int(d["models"]))
+        if not n or len(hashes) != n:
+            raise ValueError("items and hashes do not fit one another")
+        parts: dict[str, Any] = {n: a if a.ndim else float(a) for n, a in arrays.items()}
+        return cls(items=tuple(d["items"]), doc_hashes=hashes, models=int(d["models"]), **parts)
 
 
 def make_forms(

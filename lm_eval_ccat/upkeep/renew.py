@@ -15,7 +15,6 @@ from ..bank.suite import SuiteBank
 from ..errors import BankError, BankMismatchError, UsageError
 from ..scores.table import ScoreTable
 from ..wording import plural, some
-from .check import changed_documents
 
 #: Models with a score on a new document from which on the bank takes it in.
 FEWEST = 5
@@ -127,18 +126,15 @@ def next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]
             "a new version of the task needs document hashes in the bank and in the new scores, to "
             "tell which documents are the same; calibrate a new bank"
         )
-    there = dict(zip(table.doc_ids, table.doc_hashes))
-    changed = changed_documents(bank, there)
+    found = bank.compare(table.doc_ids, table.doc_hashes)
     # Runs of chosen items say nothing of documents that they did not ask.
-    whole = not table.chosen or set(table.chosen) != {"adaptive"}
-    missing = tuple(d for d in bank.doc_ids if whole and d not in there)
-    notes = []
-    if missing:
-        notes.append(f"{plural(len(missing), 'document')} gone (doc_id {some(missing)}), retired")
-    if changed:
-        notes.append(f"{plural(len(changed), 'document')} changed (doc_id {some(changed)}), "
-                     "retired")  # fmt: skip
-    made = retire(bank, (*missing, *changed), "a new version of the task")
+    gone = () if set(table.chosen) == {"adaptive"} else found.missing
+    notes = [
+        f"{plural(len(items), 'document')} {what} (doc_id {some(items)}), retired"
+        for what, items in (("gone", gone), ("changed", found.changed))
+        if items
+    ]
+    made = retire(bank, (*gone, *found.changed), "a new version of the task")
     settings = {**made.settings}
     if "task_version" in table.settings:
         settings["task_version"] = table.settings["task_version"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import CcatError, UsageError
 from ..scores import ScoreTable
-from ..scores.readers.reader import Logged
+from ..scores.readers.reader import ANY, Logged, Wanted
 from ..scores.readers.registry import reader_of
 
 
@@ -57,24 +57,22 @@ def tables_of(
     path: str | Path,
     tasks: Sequence[str],
     metrics: Sequence[str] | None = None,
-    filter: str | None = None,
-    range: tuple[float, float] | None = None,
-    lower_is_better: bool | None = None,
+    wanted: Wanted = ANY,
 ) -> dict[str, ScoreTable]:
-    """Scores of several tasks, one outcome of each.
+    """Scores of several tasks, one outcome of each; `wanted` says filter and scale.
 
     Raises
     ------
     UsageError
         A task reports none or several of the metrics.
     """
-    meant = outcomes_meant(Path(path), tasks, metrics, filter)
+    meant = outcomes_meant(Path(path), tasks, metrics, wanted.filter)
     names = [outcome.task or "task" for outcome in meant]
     twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
         raise UsageError(f"{path}: task {twice[0]} reports several of the metrics; name one")
     tables: dict[str, ScoreTable] = {}
-    for name, table in zip(names, ScoreTable.read_many(path, meant, range, lower_is_better)):
+    for name, table in zip(names, ScoreTable.read_many(path, meant, wanted)):
         if isinstance(table, CcatError):
             raise table
         tables[name] = table

@@ -23,8 +23,10 @@ _QUANTILES = {"min": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "max": 1.0}
 #: Days after which models have changed so much that a bank should be checked on new ones.
 RENEW_AFTER = 365
 
+Facts = dict[str, Any]  # JSON values
 
-def facts_of(bank: ItemBank) -> dict[str, Any]:
+
+def facts_of(bank: ItemBank) -> Facts:
     """What a bank holds, as JSON values.
 
     Examples

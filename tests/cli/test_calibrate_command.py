@@ -41,7 +41,6 @@ def test_a_table_becomes_a_bank_and_a_report(tmp_path, capsys):
     assert facts["k"] == pytest.approx(bank.constants["k"])
     assert facts["discrimination"] == pytest.approx(bank.constants["k"] ** -0.5)
     assert list(facts["removed"]) == ["3"]
-    assert facts["replay"]["tau"] > 0.5
 
 
 def test_doubts_are_printed_and_stored(tmp_path, capsys):
@@ -56,7 +55,7 @@ def test_doubts_are_printed_and_stored(tmp_path, capsys):
 
 def test_models_can_be_left_out_by_name(tmp_path, capsys):
     written(tmp_path / "s.parquet")
-    base = ["calibrate", str(tmp_path / "s.parquet"), "--method", "paper", "--no_replay"]
+    base = ["calibrate", str(tmp_path / "s.parquet"), "--method", "paper"]
     base += ["-o", str(tmp_path / "b.json")]
     assert main([*base, "--exclude", "m0,m9"]) == 0
     assert set(ItemBank.load(tmp_path / "b.json").models) == {f"m{n}" for n in range(1, 9)}
@@ -69,7 +68,7 @@ def test_models_of_equal_scores_are_named(tmp_path, capsys):
     raw = np.vstack([table.raw, table.raw[[2, 5]]])
     names = [*table.models, "copy", "other"]
     ScoreTable.from_arrays(raw, names, metric="my").write(tmp_path / "s.parquet")
-    line = ["calibrate", str(tmp_path / "s.parquet"), "--method", "paper", "--no_replay"]
+    line = ["calibrate", str(tmp_path / "s.parquet"), "--method", "paper"]
     line += ["-o", str(tmp_path / "b.json")]
     assert main(line) == 0
     assert "m2 and copy, m5 and other; if they are one model, it counts twice: " in (
@@ -79,7 +78,7 @@ def test_models_of_equal_scores_are_named(tmp_path, capsys):
 
 def test_a_range_goes_from_worst_to_best(tmp_path):
     table = written(tmp_path / "s.parquet", scale=Scale(-1, 1))
-    arguments = ["calibrate", str(tmp_path / "s.parquet"), "--method", "paper", "--no_replay"]
+    arguments = ["calibrate", str(tmp_path / "s.parquet"), "--method", "paper"]
     assert main([*arguments, "--range", "-2,2", "-o", str(tmp_path / "b.json")]) == 0
     assert ItemBank.load(tmp_path / "b.json").scale == Scale(-2, 2)
     assert main([*arguments, "--range", "2,-2", "-o", str(tmp_path / "b.json")]) == 0
@@ -95,7 +94,7 @@ def test_names_can_be_kept_out_of_the_bank(tmp_path, method):
     )
     named.write(tmp_path / "private.parquet")
     arguments = ["calibrate", str(tmp_path / "private.parquet"), "--method", method, "--hash_names"]
-    assert main([*arguments, "--no_replay", "-o", str(tmp_path / "b.json")]) == 0
+    assert main([*arguments, "-o", str(tmp_path / "b.json")]) == 0
     text = (tmp_path / "b.json").read_text()
     assert "secret" not in text and "private.parquet" not in text
     assert len(ItemBank.load(tmp_path / "b.json").models) == 10

@@ -9,8 +9,7 @@ import yaml
 from local_bench import Copyist
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.bank.scorers import compare_scorers
-from lm_eval_ccat.bank.settings import check_bank
+from lm_eval_ccat.bank.settings import check_bank, compare_scorers
 from lm_eval_ccat.errors import BankMismatchError
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness.scorers import KEY, record_scorers, scorer_of

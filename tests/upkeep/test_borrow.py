@@ -13,6 +13,7 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError, UsageError
 from lm_eval_ccat.methods.sample.policy import SamplePolicy
+from lm_eval_ccat.scores.readers.reader import Wanted
 from lm_eval_ccat.upkeep.borrow import borrow, donors_of
 
 N_ITEMS = 150
@@ -166,7 +167,7 @@ def test_calibrate_borrows_from_tables_logs_and_banks(donors, new, runs, tmp_pat
     assert main(["calibrate", *own, *arguments]) == 0
     printed = capsys.readouterr().out
     assert "borrowed from de, es, hi, uk" in printed
-    donors_read = donors_of(paths, "chrf", task="zh")
+    donors_read = donors_of(paths, Wanted("chrf", "zh"))
     assert sorted(donors_read) == ["de", "es", "hi", "uk"]
     assert all(len(table.models) == 8 for table in donors_read.values())
 

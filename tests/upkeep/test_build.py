@@ -101,7 +101,7 @@ def test_a_group_a_list_and_a_pattern_make_one_suite(logs, tmp_path, capsys, tas
 
 def test_one_task_of_many_is_one_bank_and_a_wrong_name_is_told(logs, tmp_path, capsys):
     out = tmp_path / "one.bank.json"
-    arguments = ["calibrate", str(logs), "--method", "paper", "--no_replay", "-o", str(out)]
+    arguments = ["calibrate", str(logs), "--method", "paper", "-o", str(out)]
     assert main([*arguments, "--task", "suite_b"]) == 0
     assert ItemBank.load(out).task == "suite_b"
     capsys.readouterr()

@@ -7,7 +7,7 @@ import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, BankMismatchError
-from lm_eval_ccat.upkeep.diff import diff_banks
+from lm_eval_ccat.upkeep.diff import diff_banks, diff_in_words
 from lm_eval_ccat.upkeep.update import update
 
 METHODS = ["paper", "default"]
@@ -60,16 +60,12 @@ def test_other_settings_and_scores_are_refused():
 def test_diff_tells_what_changed():
     whole = table(doc_hashes=[f"h{i}" for i in range(50)])
     bank = calibrate(whole.select(whole.models[:8]), "paper", keep_scores=True)
-    assert diff_banks(bank, bank).same
+    assert diff_banks(bank, bank)["same"]
     found = diff_banks(bank, update(bank, whole.select(whole.models[8:])))
-    assert (
-        not found.same
-        and len(found.lists["models_added"]) == 8
-        and not found.lists["models_removed"]
-    )
-    assert found.parameters["difficulty"]["largest_change"] > 0
-    assert "constants.k" in found.fields and "provenance.updates" in found.fields
-    assert len(found.in_words()) < 6 and "differ (--json)" in found.in_words()[-1]
+    assert not found["same"] and len(found["models_added"]) == 8 and not found["models_removed"]
+    assert found["parameters"]["difficulty"]["largest_change"] > 0
+    assert "constants.k" in found["fields"] and "provenance.updates" in found["fields"]
+    assert len(diff_in_words(found)) < 6 and "differ (--json)" in diff_in_words(found)[-1]
     fewer = ScoreTable.from_arrays(
         whole.raw[:, 1:],
         whole.row_model,
@@ -77,7 +73,7 @@ def test_diff_tells_what_changed():
         doc_hashes=["other", *whole.doc_hashes[2:]],
     )
     found = diff_banks(bank, calibrate(fewer, "paper"))
-    assert found.lists["items_removed"] == (0,) and found.lists["documents_changed"] == (1,)
+    assert found["items_removed"] == [0] and found["documents_changed"] == [1]
 
 
 def adaptive_scores(bank, whole, models, n=15) -> ScoreTable:

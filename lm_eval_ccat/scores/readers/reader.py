@@ -44,6 +44,10 @@ class Wanted:
     scale: Scale | None = None
 
 
+#: Whatever there is.
+ANY = Wanted()
+
+
 @dataclass(frozen=True)
 class Logged:
     """One metric and filter of one task that a path holds."""
