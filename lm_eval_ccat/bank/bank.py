@@ -19,7 +19,7 @@ from ..metrics.scale import Scale
 from ..scores.table import DocId, sorted_ids
 from ..wording import short
 from .observations import Observation
-from .parts import OPTIONAL, fields_of, plain
+from .parts import fields_of, plain
 from .places import located
 from .reading import bounded_text, parsed
 from .text import FORMAT, VERSION, checksum, file_text, require_sound
@@ -75,10 +75,6 @@ class ItemBank:
     observations : tuple of Observation
         Which model answered which item with what score, and how the items were chosen; empty
         where the bank does not keep them.
-    outcomes : dict
-        How this outcome relates to the task's other outcomes, by their names.
-    checksums : dict of str to str
-        SHA-256 of what the bank was made from, by name.
     made : str or None
         Date of the calibration or of the latest update, ISO 8601; not part of `sha256`.
     notes : tuple of str
@@ -107,8 +103,6 @@ class ItemBank:
     self_check: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     observations: tuple[Observation, ...] = ()
-    outcomes: dict[str, Any] = field(default_factory=dict)
-    checksums: dict[str, str] = field(default_factory=dict)
     made: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -340,10 +334,8 @@ class ItemBank:
             "self_check": plain(self.self_check),
             "warnings": list(self.warnings),
         }
-        optional = {name: getattr(self, name) for name in OPTIONAL}
-        optional["observations"] = [o.to_dict() for o in self.observations]
-        # A section that is empty is left out, so that a bank of format 1 keeps its checksum.
-        content |= {name: plain(value) for name, value in optional.items() if value}
+        if self.observations:  # else left out, so that a bank of format 1 keeps its checksum
+            content["observations"] = [o.to_dict() for o in self.observations]
         content["items"] = {
             "doc_id": list(self.doc_ids),
             "doc_hash": None if self.doc_hashes is None else list(self.doc_hashes),

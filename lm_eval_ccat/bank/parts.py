@@ -11,8 +11,6 @@ from ..metrics.scale import Scale
 from ..scores.table import sorted_ids
 from .observations import Observation
 
-#: Sections that a file has only where there is something in them.
-OPTIONAL = ("observations", "outcomes", "checksums")
 _LARGEST = 1e6
 _MOST_TEXT = 10_000
 
@@ -75,20 +73,8 @@ def fields_of(d: dict[str, Any]) -> dict[str, Any]:
         self_check=d["self_check"],
         warnings=tuple(text_of(w, "warning") for w in d["warnings"]),
         observations=tuple(Observation.from_dict(o, n) for o in d.get("observations") or ()),
-        outcomes=_object(d, "outcomes"),
-        checksums={
-            text_of(k, "checksum"): text_of(v, "checksum")
-            for k, v in _object(d, "checksums").items()
-        },
         made=None if d.get("made") is None else text_of(d["made"], "made"),
     )
-
-
-def _object(d: dict[str, Any], name: str) -> dict[str, Any]:
-    value = d.get(name) or {}
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} is not an object")
-    return value
 
 
 def plain(value: Any) -> Any:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import __version__
 from ..errors import CcatError, RunError, UsageError
+from ..metrics.scale import Scale
 from ..parallel import in_processes
 from ..scores import ScoreTable
 from .folder import Board
@@ -22,6 +22,13 @@ from .ledger import Row, TaskScore, sha256_of
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
 _TOLERANCE = 1e-9
+_FIGURES = {name: name for name in ("score", "items", "documents")} | dict.fromkeys(
+    ("low", "high"), "interval"
+)
+#: A journal's file, the hash of each task's bank, and the part of the items that is held back.
+Run = tuple[tuple[str, ...], tuple[tuple[str, str], ...], tuple[int, ...] | None]
+#: What the files of scores hold: the scale, and the scores of each model.
+Tables = dict[str, tuple[Scale, dict[str, NDArray[np.float64]]]]
 #: What nonsense in a row raises.
 _NONSENSE = (CcatError, ArithmeticError, LookupError, TypeError, ValueError)
 
@@ -106,7 +113,7 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     sound = [one.row for one, why in zip(lines, damaged) if one.row and not (one.damage or why)]
     runs = list(dict.fromkeys(_run_of(row) for row in sound if row.estimated))
     rebuilt = dict(zip(runs, in_processes(_rebuilt, runs, board)))
-    read: dict[str, Any] = {}
+    read: Tables = {}
     found = []
     for line, why in zip(lines, damaged):
         row, reason, verdict = line.row, line.damage or why, REFUSED
@@ -117,10 +124,8 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
                 reason = " ".join(str(error).split())
             else:
                 if reason and row.made_by != __version__:
-                    verdict, reason = (
-                        OLDER,
-                        f"made by {row.made_by or 'an unknown version'}: {reason}",
-                    )
+                    verdict = OLDER
+                    reason = f"made by {row.made_by or 'an unknown version'}: {reason}"
         found.append(Checked(line.number, line.model, verdict if reason else SOUND, reason))
     return found
 
@@ -144,21 +149,22 @@ def _broken(board: Board, evidence: Mapping[str, str], now: dict[str, str]) -> s
     return ""
 
 
-def _run_of(row: Row) -> str:
-    """What an estimate is rebuilt from, as JSON; of every model in a journal the same."""
-    return json.dumps([[*row.evidence], {t: one.bank for t, one in row.tasks.items()}, row.reserve])
+def _run_of(row: Row) -> Run:
+    """What an estimate is rebuilt from; of every model in a journal the same."""
+    hashes = tuple((task, one.bank or "") for task, one in row.tasks.items())
+    return tuple(row.evidence), hashes, None if row.reserve is None else tuple(row.reserve)
 
 
-def _rebuilt(run: str, board: Board) -> dict[str, Row] | str:
+def _rebuilt(run: Run, board: Board) -> dict[str, Row] | str:
     """The rows of a journal, or why there are none."""
     try:
-        [file], hashes, reserve = json.loads(run)
-        return figures_of(board, board.path / file, hashes, reserve)[0]
+        [file], hashes, reserve = run
+        return figures_of(board, board.path / file, dict(hashes), reserve)[0]
     except _NONSENSE as error:
         return " ".join(str(error).split())
 
 
-def _estimate(row: Row, rebuilt: Mapping[str, dict[str, Row] | str]) -> str:
+def _estimate(row: Row, rebuilt: Mapping[Run, dict[str, Row] | str]) -> str:
     """How the journal's figures differ from a row's; "" where they agree."""
     now, name = rebuilt[_run_of(row)], row.in_journal or row.model
     if isinstance(now, str):
@@ -166,7 +172,7 @@ def _estimate(row: Row, rebuilt: Mapping[str, dict[str, Row] | str]) -> str:
     return _difference(row, now[name]) if name in now else f"its journal holds no answers of {name}"
 
 
-def _full(board: Board, row: Row, read: dict[str, Any]) -> str:
+def _full(board: Board, row: Row, read: Tables) -> str:
     """How the means of a row's scores differ from it; "" where they agree."""
     tasks: dict[str, TaskScore] = {}
     for task, one in row.tasks.items():
@@ -177,12 +183,12 @@ def _full(board: Board, row: Row, read: dict[str, Any]) -> str:
                 board.path / one.evidence, metric, task, None if filter == "none" else filter,
                 scale=scale,
             )  # fmt: skip
-            read[one.evidence] = (table, dict(zip(table.models, table.model_scores())))
-        table, scores = read[one.evidence]
+            read[one.evidence] = (table.scale, dict(zip(table.models, table.model_scores())))
+        whole, scores = read[one.evidence]
         if row.model not in scores:
             return f"{one.evidence} holds no scores of it"
         seen = scores[row.model][np.isfinite(scores[row.model])]
-        score = float(table.scale.restore(seen.mean()))
+        score = float(whole.restore(seen.mean()))
         tasks[task] = replace(one, score=score, low=score, high=score, items=len(seen))
     score = average(board, tasks, row.shares) if set(tasks) <= set(board.banks) else row.score
     return _difference(row, replace(row, tasks=tasks, score=score, low=score, high=score))
@@ -190,15 +196,14 @@ def _full(board: Board, row: Row, read: dict[str, Any]) -> str:
 
 def _difference(row: Row, now: Row) -> str:
     """The first figure that differs, as ``recorded X, now Y``."""
-    pairs = [("score", row.score, now.score), ("interval", row.low, now.low)]
-    pairs += [("interval", row.high, now.high), ("number of tasks", len(row.tasks), len(now.tasks))]
+    pairs = [("number of tasks", len(row.tasks), len(now.tasks))]
+    pairs += [(_FIGURES[n], getattr(row, n), getattr(now, n)) for n in ("score", "low", "high")]
     for task, one in row.tasks.items():
         other = now.tasks.get(task)
         if other is None:
             return f"recorded results on {task}, now none"
         pairs += [(f"{what} of {task}", getattr(one, name), getattr(other, name))
-                  for what, name in (("score", "score"), ("interval", "low"), ("interval", "high"),
-                                     ("items", "items"), ("documents", "documents"))]  # fmt: skip
+                  for name, what in _FIGURES.items()]  # fmt: skip
     for what, was, is_now in pairs:
         if abs(was - is_now) > _TOLERANCE * max(1.0, abs(was)):
             return f"{what}: recorded {was:.6g}, now {is_now:.6g}"

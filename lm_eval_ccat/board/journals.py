@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,9 @@ from .. import __version__
 from ..bank import ItemBank
 from ..errors import RunError
 from ..ranker import Ranking
-from ..runs.directory import RunDirectory
-from ..runs.rebuild import rebuild, save_banks
+from ..runs.directory import header_of
+from ..runs.journal import JournalFile
+from ..runs.rebuild import book_of
 from .folder import Board, offered
 from .ledger import ESTIMATE, Row, TaskScore
 from .standing import metric_of
@@ -41,19 +40,6 @@ def tasks_of(header: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         raise RunError("the run scores several metrics of one task; a board scores one")
     hashes = header["bank_sha256"].split("+")
     return {t: (next(iter(of)), sha) for (t, of), sha in zip(outcomes.items(), hashes)}
-
-
-def header_of(journal: Path) -> dict[str, Any]:
-    """A journal's first record, whatever the file's name.
-
-    Raises
-    ------
-    RunError
-        It is no journal, or of a version that cannot be read.
-    """
-    with tempfile.TemporaryDirectory(prefix="ccat-board-") as folder:
-        shutil.copyfile(journal, Path(folder, JOURNAL))
-        return RunDirectory(folder).read_header()
 
 
 def figures_of(
@@ -88,18 +74,10 @@ def figures_of(
     for task, (_, sha256) in of_run.items():
         if task not in banks or banks[task].sha256 != sha256:
             raise RunError(f"it was made with another bank of {task} ({sha256[:12]})")
-    with tempfile.TemporaryDirectory(prefix="ccat-board-") as folder:
-        place = Path(folder)
-        shutil.copyfile(journal, place / JOURNAL)
-        if header["report"].get("outcomes") is None:
-            save_banks(next(iter(banks.values())), place)
-        else:
-            save_banks({t: {name: banks[t]} for t, (name, _) in of_run.items()}, place)
-        try:
-            ranker, _ = rebuild(place)
-        except RunError as error:
-            raise RunError(str(error).replace(str(place / JOURNAL), journal.name)) from None
-        ranking = ranker.ranker.result()
+    given: Any = {t: {name: banks[t]} for t, (name, _) in of_run.items()}
+    if header["report"].get("outcomes") is None:
+        [given] = banks.values()
+    ranking = book_of(given, JournalFile(journal), header).ranker.result()
     rows: dict[str, Row] = {}
     left_out: dict[str, str] = {}
     for model in ranking.estimates:
@@ -122,17 +100,14 @@ def _row(
     reserve: Sequence[int] | None,
 ) -> Row:
     """One model's row, on the scales of its tasks and of them all."""
-    several = len(banks) > 1
-    scales = [bank.scale for bank in banks.values()]
-    same = all(scale == scales[0] for scale in scales)
-    whole = scales[0] if same else board.scale
+    scales = {bank.scale for bank in banks.values()}
+    whole = board.scale if len(scales) > 1 else scales.pop()
     stated = header["task"].get("settings") or {}
     tasks: dict[str, TaskScore] = {}
     asked: dict[str, list[Any]] = {}
     for task, bank in banks.items():
-        part = ranking.tasks[task] if several and task in ranking.tasks else ranking
-        settings = stated.get(task, {}) if several else stated
-        version = settings.get("task_version")
+        part = ranking.tasks.get(task, ranking) if len(banks) > 1 else ranking
+        version = stated.get(task, stated).get("task_version")
         ids = [
             item[1] if isinstance(item, tuple) else item
             for item in ranking.items[model]

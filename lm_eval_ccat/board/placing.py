@@ -18,7 +18,7 @@ from ..bank import ItemBank
 from ..errors import RunError, UsageError
 from ..files import safe_name
 from ..runs.directory import RunDirectory
-from ..runs.rebuild import load_banks
+from ..runs.rebuild import load_banks, save_banks
 from ..scores import ScoreTable
 from .folder import Board, offered
 from .full import THERE, Added, check_link, tables_of
@@ -153,11 +153,12 @@ def _of_run(board: Board, run: Path, name: str | None, link: str) -> Added:
     with board.locked():
         before = board.ledger.rows()
         reserve = _reserve(board, of_run, board.turn(before))
-        hashes = {task: sha for task, (_, sha) in of_run.items()}
-        if reserve is not None:
-            hashes = {task: board.banks[task].sha256 for task in of_run}
-        else:
+        if reserve is None:
             _keep_banks(board, run, of_run)
+        hashes = {
+            task: sha if reserve is None else board.banks[task].sha256
+            for task, (_, sha) in of_run.items()
+        }
         rows, left_out = figures_of(board, run / JOURNAL, hashes, reserve)
         if name is not None and len(rows) != 1:
             raise UsageError(f"--name is for one model; {run} holds {', '.join(rows) or 'none'}")
@@ -172,11 +173,16 @@ def _of_run(board: Board, run: Path, name: str | None, link: str) -> Added:
             tasks = {
                 t: replace(one, evidence=evidence, sha256=sha256) for t, one in row.tasks.items()
             }
-            about: dict[str, Any] = {"date": date.today().isoformat(), "tasks": tasks}
-            about["link"] = link.replace("{model}", shown)
-            if shown != model:
-                about |= {"model": shown, "in_journal": model}
-            added.rows.append(replace(row, **about))
+            added.rows.append(
+                replace(
+                    row,
+                    model=shown,
+                    in_journal="" if shown == model else model,
+                    tasks=tasks,
+                    date=date.today().isoformat(),
+                    link=link.replace("{model}", shown),
+                )
+            )
         if added.rows:
             (board.path / "journals").mkdir(exist_ok=True)
             shutil.copyfile(run / JOURNAL, board.path / evidence)
@@ -238,53 +244,47 @@ def _write_run(
     board: Board, work: Path, models: list[str], tables: Mapping[str, ScoreTable], source: str
 ) -> None:
     """A run directory whose answers are the scores of some logs, as chosen items."""
-    from ..runs.rebuild import save_banks
-
-    banks, several = board.banks, len(board.banks) > 1
-    outcomes = {t: {bank.metric: {"weight": 1.0}} for t, bank in banks.items()}
-    weights = {t: {banks[t].metric: share} for t, share in board.shares.items()}
-    settings = {t: dict(table.settings) for t, table in tables.items()}
+    outcomes = {task: {bank.metric: bank} for task, bank in board.banks.items()}
+    weights = {t: {board.banks[t].metric: share} for t, share in board.shares.items()}
     directory = RunDirectory(work)
     directory.start(
         {
-            "bank_sha256": "+".join(bank.sha256 for bank in banks.values()),
+            "bank_sha256": "+".join(bank.sha256 for bank in board.banks.values()),
             "task": {
-                "name": "+".join(banks),
-                "settings": settings if several else next(iter(settings.values())),
+                "name": "+".join(board.banks),
+                "settings": {task: dict(table.settings) for task, table in tables.items()},
             },
             "versions": {"lm_eval_ccat": __version__, "lm_eval": None},
-            "report": {"outcomes": outcomes} if several else {},
+            "report": {
+                "outcomes": {t: {n: {"weight": 1.0} for n in of} for t, of in outcomes.items()}
+            },
             "config": {"logs": source},
             "ranker": {
                 "models": dict.fromkeys(models, 1.0),
                 "stop": "limits",
                 "warmup": 0,
-                **({"weights": weights} if several else {}),
+                "weights": weights,
                 "options": {},
             },
         }
     )
-    save_banks(
-        {t: {b.metric: b} for t, b in banks.items()} if several else next(iter(banks.values())),
-        work,
-    )
+    save_banks(outcomes, work)
     for task, table in tables.items():
-        bank = banks[task]
+        bank = board.banks[task]
         for model, scores in zip(table.models, table.model_scores()):
             if model not in models:
                 continue
-            there = [
-                (d, float(s))
+            seen = {
+                d: float(s)
                 for d, s in zip(table.doc_ids, scores)
                 if np.isfinite(s) and d in bank.index and bank.kept[bank.index[d]]
-            ]
-            items = [[task, d] if several else d for d, _ in there]
+            }
+            pairs = [[model, [task, d]] for d in seen]
             tells = [
-                {"op": "tell", "model": model, "item": item, "cost": 1.0,
-                 "score": {bank.metric: score} if several else score}
-                for item, (_, score) in zip(items, there)
+                {"op": "tell", "model": model, "item": [task, d], "cost": 1.0,
+                 "score": {bank.metric: score}}
+                for d, score in seen.items()
             ]  # fmt: skip
-            pairs = [[model, item] for item in items]
             directory.journal.append(
                 [{"op": "ask", "pairs": pairs, "draws": [None] * len(pairs)}, *tells]
             )

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ..errors import ScoreTableError, UsageError
 from ..runs.lines import Record
 from ..scores import ScoreTable
-from ..scores.readers.lm_eval.files import find_runs, whole_rows
+from ..scores.readers.lm_eval.files import find_runs
+from ..scores.readers.lm_eval.rows import sound_rows
 from ..scores.readers.reader import Logged
 from ..scores.readers.registry import reader_of
 from ..simulation.audit import Claims, all_claims
@@ -207,8 +208,8 @@ class DocumentFields:
 
     def _read_logs(self, path: Path, task: str) -> None:
         for run in find_runs(path, task)[0]:
-            for row in whole_rows(run.samples):  # the reader of the scores speaks of damage
-                if row is not None and isinstance(row.get("doc"), dict):
+            for row in sound_rows(run.samples):  # the reader of the scores speaks of damage
+                if isinstance(row.get("doc"), dict):
                     self.of_doc.setdefault(row.get("doc_id"), row["doc"])
 
     def of(self, field: str, ids: Sequence[Any]) -> NDArray[Any]:

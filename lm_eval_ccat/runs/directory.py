@@ -137,16 +137,7 @@ class RunDirectory:
         RunError
             If the folder holds no journal of a version that this package reads.
         """
-        reader = JournalFile(self.journal.path)
-        records = reader.read_new()
-        if not records:
-            raise RunError(f"{self.path} holds no ranking (no {self.journal.path.name} in it)")
-        header = records[0]
-        if header.get("format") != FORMAT or header.get("version") not in range(1, VERSION + 1):
-            raise RunError(
-                f"{self.journal.path} is not a journal that lm-eval-ccat {__version__} reads"
-            )
-        return header
+        return header_of(self.journal.path)
 
     def present_identity(self) -> Record:
         """The header as the changes that the journal records since have left it."""
@@ -166,3 +157,20 @@ class RunDirectory:
         except OSError as error:
             raise self._cannot_write(error) from error
         return target
+
+
+def header_of(journal: Path) -> Record:
+    """A journal's first record, whatever the file's name.
+
+    Raises
+    ------
+    RunError
+        It is no journal of a version that this package reads.
+    """
+    records = JournalFile(journal).read_new()
+    if not records:
+        raise RunError(f"{journal.parent} holds no ranking (no {journal.name} in it)")
+    header = records[0]
+    if header.get("format") != FORMAT or header.get("version") not in range(1, VERSION + 1):
+        raise RunError(f"{journal} is not a journal that lm-eval-ccat {__version__} reads")
+    return header

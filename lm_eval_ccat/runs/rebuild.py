@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .book import Book
 from .directory import RunDirectory
-from .journal import Record
+from .journal import JournalFile, Record
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -94,7 +94,14 @@ def rebuild(folder: str | Path) -> tuple[Book, Record]:
     """
     directory = RunDirectory(folder)
     header = directory.read_header()
-    book = Book(make_ranker(load_banks(directory.path), header["ranker"]), directory.journal)
+    return book_of(load_banks(directory.path), directory.journal, header), header
+
+
+def book_of(
+    banks: ItemBank | Mapping[str, Mapping[str, ItemBank]], journal: JournalFile, header: Record
+) -> Book:
+    """The same from a journal and its banks, wherever they lie."""
+    book = Book(make_ranker(banks, header["ranker"]), journal)
     book.read()
     book.settle()
-    return book, header
+    return book

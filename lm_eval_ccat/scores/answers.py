@@ -12,8 +12,9 @@ from ..errors import ScoreTableError
 from ..metrics import Scale
 from .grid import Grid
 from .readers import journal
-from .readers.lm_eval.files import Run, find_runs, whole_rows
-from .readers.lm_eval.settings import config_labels, shared_settings
+from .readers.lm_eval.files import Run, find_runs
+from .readers.lm_eval.rows import Row, filter_of, rows_of
+from .readers.lm_eval.settings import config_labels, full_runs, shared_settings
 from .readers.reader import Wanted, one_of
 from .table import ScoreTable
 
@@ -119,19 +120,19 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
         If there are none, or a task or filter must be named.
     """
     runs, warnings = find_runs(Path(path), task)
-    usable = []
-    for run in runs:
-        reason, use = run.why_not_full()
-        if reason:
-            warnings.append(f"{run.samples}: {reason}{'' if use else '; left out'}")
-        if use:
-            usable.append(run)
+    usable, left_out = full_runs(runs)
+    warnings += left_out
     labels = dict(zip(map(id, usable), config_labels(usable)))
     answers: dict[tuple[str, str, Any, str], Answer] = {}
     # Of the same (model, config, document) the latest run counts.
     for run in sorted(usable, key=lambda run: run.date):
         skipped = Counter[str]()
-        for name, row in _filtered(run, skipped):
+        file, earlier = (run.samples, run.filters_of() or ["none"]), Counter[Any]()
+        for _, row in rows_of(run.samples):
+            if isinstance(row, str):
+                skipped["damaged"] += 1
+                continue
+            name = filter_of(row, file, earlier)
             answer = _answer(row, run, labels[id(run)])
             if answer is None:
                 skipped["the answer is not text"] += 1
@@ -145,23 +146,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     return Answers(chosen, usable[0].task, name, shared_settings(usable), tuple(warnings))
 
 
-def _filtered(run: Run, skipped: Counter[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows, each with the name of its filter.
-
-    Rows of the harness before 0.4.7 name none: the k-th of a document is of the k-th filter.
-    """
-    names = run.filters_of() or ["none"]
-    earlier = Counter[Any]()
-    for row in whole_rows(run.samples):
-        if row is None:
-            skipped["damaged"] += 1
-            continue
-        nth = earlier[row.get("doc_id")]
-        earlier[row.get("doc_id")] += 1
-        yield str(row.get("filter", names[min(nth, len(names) - 1)])), row
-
-
-def _answer(row: dict[str, Any], run: Run, config: str) -> Answer | None:
+def _answer(row: Row, run: Run, config: str) -> Answer | None:
     texts = row.get("filtered_resps")
     if not isinstance(texts, list) or not texts or not isinstance(texts[0], str):
         return None
@@ -262,8 +247,8 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
 
 def _of_samples(run: Run, troubles: list[str]) -> Iterator[EarlierAnswer]:
     damaged = 0
-    for row in whole_rows(run.samples):
-        if row is None:
+    for _, row in rows_of(run.samples):
+        if isinstance(row, str):
             damaged += 1
             continue
         responses, prompt, doc_id = (row.get(k) for k in ("resps", "prompt_hash", "doc_id"))

@@ -10,9 +10,7 @@ Leaderboard published sample files that end in ``.json`` (data sets
 from __future__ import annotations
 
 import functools
-import json
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 
 from ....errors import ScoreTableError
 from ....wording import some
-from ..bounded import json_value, lines, open_log
+from ..bounded import json_value
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl?(?:\.gz)?")
@@ -120,32 +118,6 @@ class Run:
 def is_log_file(path: Path) -> bool:
     """Whether a file's name is one that the harness gives its samples or results."""
     return bool(_SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name))
-
-
-def is_list(path: Path) -> bool:
-    """Whether a sample file is one JSON list; such files end in ``.json``."""
-    if path.suffix != ".json":
-        return False
-    with open(path, "rb") as stream:
-        return stream.read(1) == b"["
-
-
-def whole_rows(path: Path) -> Iterator[dict[str, Any] | None]:
-    """The rows of a sample file, parsed whole; None for a line that is damaged.
-
-    What comes after the damage of a compressed file, or of a list, is one damaged line.
-    """
-    try:
-        with open_log(path) as stream:
-            for line in json_value(path) if is_list(path) else lines(stream, path):
-                try:
-                    row = line if isinstance(line, dict) else json.loads(line)
-                except (ValueError, TypeError, RecursionError):
-                    row = None
-                if not isinstance(line, bytes) or line.strip():
-                    yield row if isinstance(row, dict) else None
-    except (OSError, EOFError, ValueError, RecursionError, zlib.error):
-        yield None
 
 
 def _model_name(results: Mapping[str, Any], directory: str) -> str:

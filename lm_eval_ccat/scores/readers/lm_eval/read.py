@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import MetricError, ScoreTableError
-from ....metrics import Metric, find_metric, known_scale
+from ....metrics import Metric, Scale, find_metric, known_scale
 from ....metrics.declared import MEANS, read_declaration
 from ....metrics.pairs import parts_of
 from ....metrics.scripts import script_warning
@@ -23,11 +23,12 @@ from ....metrics.table import refusal
 from ....plugins import did_you_mean
 from ...grid import Grid
 from ..reader import Logged, Progress, RawScores, Reader, Wanted
-from .files import Run, find_runs, groups_of, is_log_file, tasks_of, whole_rows
-from .rows import Asked, PlainNumber, Rows, read_files
-from .settings import comparable_runs, config_labels, shared_settings
+from .files import Run, find_runs, groups_of, is_log_file, tasks_of
+from .rows import Asked, Rows, read_files, sound_rows
+from .settings import comparable_runs, config_labels, full_runs, shared_settings
 
 _SHOWN_LINES = 3
+_ANY_NUMBER = Scale(-1e300, 1e300)
 _LOOKED_AT = 20  # rows, for what the targets look like
 
 
@@ -78,13 +79,13 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     if wanted.scale is not None and wanted.scale.cap is None:
         ends, lower_is_better = wanted.scale.ends, not wanted.scale.higher_is_better
     runs, warnings = find_runs(path, wanted.task)
-    runs, partial = _full_runs(runs, wanted.partial)
+    runs, partial = full_runs(runs, wanted.partial)
     runs, differing = comparable_runs(runs)
     task = runs[0].task
     name, filter = _choose_metric(path, runs, wanted.metric, wanted.filter)
     config = next((run.of_task("configs") for run in runs if run.results), None)
     metric = _metric(name, task, ends, lower_is_better, config)
-    unknown = isinstance(metric, PlainNumber)
+    unknown = metric.scale is _ANY_NUMBER
     labels = [(run.model, label) for run, label in zip(runs, config_labels(runs), strict=True)]
     grid = Grid()
     for label in labels:
@@ -117,7 +118,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
         name,
         task=task,
         filter=next(iter(filters), filter),
-        stated=None if isinstance(metric, PlainNumber) else metric.scale,
+        stated=None if unknown else metric.scale,
         lower_is_better=None if direction is None else not direction,
         warnings=warnings,
         say_missing=True,
@@ -130,29 +131,13 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     return scores
 
 
-def _full_runs(runs: Sequence[Run], partial: bool) -> tuple[list[Run], list[str]]:
-    """Leave out the runs that may not stand for full results, but for adaptive ones if wanted."""
-    kept, warnings = [], []
-    for run in runs:
-        reason, usable = run.why_not_full()
-        usable = usable or (partial and run.adaptive)
-        if usable:
-            kept.append(run)
-        if reason:
-            what = "documents it did not run count as missing" if usable else "left out"
-            warnings.append(f"{run.samples}: {reason}; {what}")
-    if not kept:
-        raise ScoreTableError(f"no full results among the logs: {warnings[0]}")
-    return kept, warnings
-
-
 def _choose_metric(
     path: Path, runs: Sequence[Run], metric: str | None, filter: str | None
 ) -> tuple[str, str | None]:
     """Name metric and filter: the given ones, else the only ones; the filter may stay unknown."""
     task = runs[0].task
     keys = list(dict.fromkeys(key for run in runs for key in run.metric_keys))
-    firsts = (next((row for row in whole_rows(run.samples) if row), {}) for run in runs)
+    firsts = (next(sound_rows(run.samples), {}) for run in runs)
     reported = next((row["metrics"] for row in firsts if row.get("metrics")), None)
     reported = list(dict.fromkeys(reported or (m for m, _ in keys)))
     if metric is None:
@@ -187,20 +172,20 @@ def _metric(
     range: tuple[float, float] | None,
     lower_is_better: bool | None,
     config: Mapping[str, Any] | None,
-) -> Metric | PlainNumber:
-    """The metric of the logs; plain numbers where only its values can tell its scale."""
+) -> Metric:
+    """The metric of the logs; of any number where only its values can tell its scale."""
     declared = read_declaration(config, parts_of(name)[0])
     unknown = range is None and declared.scale is None and known_scale(name, task=task) is None
     if unknown and refusal(name) is None and declared.aggregation in (None, *MEANS):
-        return PlainNumber(name)
+        return Metric(name, _ANY_NUMBER)
     return find_metric(name, range=range, lower_is_better=lower_is_better, task=task, config=config)
 
 
 def _targets(runs: Sequence[Run]) -> list[str]:
     """The first targets of the newest run."""
     newest = max(runs, key=lambda run: run.date)
-    rows = islice(whole_rows(newest.samples), _LOOKED_AT)
-    return [str(row.get("target") or "") for row in rows if row]
+    rows = islice(sound_rows(newest.samples), _LOOKED_AT)
+    return [str(row.get("target") or "") for row in rows]
 
 
 def _troubles(run: Run, rows: Rows, name: str) -> list[str]:

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ....wording import short, some
+from ....errors import ScoreTableError
+from ....wording import plural, short, some
 from .files import Run
 
 
@@ -60,6 +61,22 @@ _NOTED = (
     "dataset_revision",
     "scorer",
 )
+
+
+def full_runs(runs: Sequence[Run], partial: bool = False) -> tuple[list[Run], list[str]]:
+    """Leave out the runs that may not stand for full results, but for adaptive ones if wanted."""
+    kept, warnings = [], []
+    for run in runs:
+        reason, usable = run.why_not_full()
+        usable = usable or (partial and run.adaptive)
+        if usable:
+            kept.append(run)
+        if reason:
+            what = "documents it did not run count as missing" if usable else "left out"
+            warnings.append(f"{run.samples}: {reason}; {what}")
+    if not kept:
+        raise ScoreTableError(f"no full results among the logs: {warnings[0]}")
+    return kept, warnings
 
 
 def comparable_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
@@ -156,5 +173,4 @@ def shared_settings(runs: Sequence[Run]) -> dict[str, object]:
 
 def _counts(models: dict[str, set[str]]) -> str:
     sizes = Counter({text: len(names) for text, names in models.items()})
-    shown = [(short(t), c) for t, c in sizes.most_common(4)]
-    return ", ".join(f"{text} ({count} model{'s' if count > 1 else ''})" for text, count in shown)
+    return ", ".join(f"{short(t)} ({plural(n, 'model')})" for t, n in sizes.most_common(4))
