@@ -19,10 +19,8 @@ from ..metrics.scale import Scale
 from ..scores.table import DocId, sorted_ids
 from ..wording import short
 from .observations import Observation
-from .parts import fields_of, plain
-from .places import located
-from .reading import bounded_text, parsed
-from .text import FORMAT, VERSION, checksum, file_text, require_sound
+from .reading import bounded_text, located, parsed
+from .text import FORMAT, VERSION, checksum, fields_of, file_text, plain, require_sound
 
 
 @dataclass(frozen=True)

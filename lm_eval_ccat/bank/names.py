@@ -1,8 +1,9 @@
-"""Hide who was calibrated on: a bank may be public when its models are not."""
+"""Names of models: their families, and how a public bank hides who it was calibrated on."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,3 +56,15 @@ def _replace(value: Any, hidden: dict[str, str]) -> Any:
         if len(name) > 3:
             value = value.replace(name, mask)
     return value
+
+
+def family_of(model: str) -> str:
+    """Family of a model by its name: what stands before the first separator or digit.
+
+    Examples
+    --------
+    >>> family_of("Qwen2.5-72B-instruct"), family_of("org/llama-3")
+    ('qwen', 'llama')
+    """
+    name = model.rsplit("/", 1)[-1].lower()
+    return re.split(r"[-_ .:0-9]", name)[0] or name

@@ -9,12 +9,49 @@ from __future__ import annotations
 import json
 import re
 import stat
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import BankError
+from ..plugins import Plugins
+
+
+@dataclass(frozen=True)
+class Place:
+    """Somewhere banks are kept.
+
+    Attributes
+    ----------
+    name : str
+        What stands before the colon.
+    fetch : callable
+        ``(rest of the name) -> Path`` of a local copy; it raises `BankError`.
+    """
+
+    name: str
+    fetch: Callable[[str], Path]
+
+
+PLACES = Plugins("bank place", Place, lambda: {"hub": "lm_eval_ccat.integrations.hub:PLACE"})
+
+
+def located(path: str | Path) -> Path:
+    """The file of a bank, fetched first where its name is one in a place.
+
+    Raises
+    ------
+    BankError
+        It cannot be had there.
+    """
+    place, colon, rest = str(path).partition(":")
+    if colon and rest and place.isidentifier() and place in PLACES.names():
+        return PLACES.get(place).fetch(rest)
+    return Path(path)
+
 
 MAX_BYTES = 256 << 20
 MAX_DEPTH = 32

@@ -11,8 +11,7 @@ from typing import Any
 from ..errors import BankError
 from ..files import replace_text
 from .bank import ItemBank
-from .places import located
-from .reading import bounded_text, parsed
+from .reading import bounded_text, located, parsed
 from .text import FORMAT as BANK_FORMAT
 
 FORMAT, VERSION, NAME = "lm-eval-ccat/suite", 1, "suite.json"

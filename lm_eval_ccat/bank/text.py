@@ -13,7 +13,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import BankError
+from ..metrics.scale import Scale
+from ..scores.table import sorted_ids
+from .observations import Observation
 
 FORMAT = "lm-eval-ccat/bank"
 VERSION = 2
@@ -74,3 +80,105 @@ def require_sound(document: Any, where: str) -> None:
             f"{where}: the content does not match its checksum; the file was edited or damaged, "
             "get it again or calibrate again"
         )
+
+
+_LARGEST = 1e6
+_MOST_TEXT = 10_000
+
+
+def fields_of(d: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of `ItemBank` from the parsed file.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError, AttributeError, OverflowError, ScaleError, ScoreTableError
+        A part is missing, of the wrong type or size, or makes no sense.
+    """
+    items = d["items"]
+    doc_ids = items["doc_id"]
+    if not isinstance(doc_ids, list) or not doc_ids:
+        raise ValueError("items.doc_id is not a list of ids")
+    ordered, order = sorted_ids(doc_ids)
+    if order != list(range(len(order))):
+        raise ValueError("items.doc_id is not ascending")
+    n = len(ordered)
+    kept = array_of(items["kept"], n, "kept", bool)
+    parameters = {
+        text_of(name, "parameter"): array_of(values, n, name, float)
+        for name, values in items["parameters"].items()
+    }
+    for name, values in parameters.items():
+        if not np.isfinite(values[kept]).all():
+            raise ValueError(f"parameter {name} of an item that is kept is not a number")
+        if np.abs(values[np.isfinite(values)]).max(initial=0.0) > _LARGEST:
+            raise ValueError(f"parameter {name} is absurdly large")
+    hashes = items.get("doc_hash")
+    if hashes is not None and (
+        not isinstance(hashes, list)
+        or len(hashes) != n
+        or not all(h is None or isinstance(h, str) for h in hashes)
+    ):
+        raise ValueError("items.doc_hash does not fit the items")
+    for part in ("constants", "settings", "provenance", "self_check"):
+        if not isinstance(d[part], dict):
+            raise ValueError(f"{part} is not an object")
+    for part in ("models", "warnings"):
+        if not isinstance(d[part], list):
+            raise ValueError(f"{part} is not a list")
+    if not kept.any():
+        raise ValueError("no item is kept")
+    return dict(
+        method=text_of(d["method"], "method"),
+        doc_ids=ordered,
+        kept=kept,
+        parameters=parameters,
+        constants=d["constants"],
+        scale=Scale.from_dict(d["scale"]),
+        metric=text_of(d["metric"], "metric"),
+        task=None if d["task"] is None else text_of(d["task"], "task"),
+        filter=None if d["filter"] is None else text_of(d["filter"], "filter"),
+        doc_hashes=None if hashes is None else tuple(hashes),
+        models=tuple(text_of(m, "model") for m in d["models"]),
+        settings=d["settings"],
+        provenance=d["provenance"],
+        self_check=d["self_check"],
+        warnings=tuple(text_of(w, "warning") for w in d["warnings"]),
+        observations=tuple(Observation.from_dict(o, n) for o in d.get("observations") or ()),
+        made=None if d.get("made") is None else text_of(d["made"], "made"),
+    )
+
+
+def plain(value: Any) -> Any:
+    """JSON values only; NaN and infinities become null, arrays lists."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            return [plain(v) for v in value.tolist()]
+        return value.tolist()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value
+
+
+def array_of(values: Any, n: int, name: str, kind: type) -> NDArray[Any]:
+    if not isinstance(values, list) or len(values) != n:
+        raise ValueError(f"{name} does not have one value for each of {n} items")
+    if kind is bool:
+        if not all(isinstance(v, bool) for v in values):
+            raise ValueError(f"{name} holds something else than true and false")
+        return np.array(values, dtype=bool)
+    array = np.array(values, dtype=np.float64)  # None becomes NaN; ragged or text raises
+    if array.ndim > 2:
+        raise ValueError(f"{name} has too many dimensions")
+    return array
+
+
+def text_of(value: Any, what: str) -> str:
+    if not isinstance(value, str) or len(value) > _MOST_TEXT:
+        raise ValueError(f"{what} is not a text")
+    return value

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from .begin import init
 from .checking import Checked, check
 from .folder import Board
-from .full import add
+from .full import add, init
 from .ledger import Row, TaskScore
 from .placing import place
 from .publish import publish

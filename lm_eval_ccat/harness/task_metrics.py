@@ -7,8 +7,7 @@ from typing import Any
 
 from ..errors import MetricError
 from ..metrics import Metric, find_metric
-from ..metrics.pairs import parts_of
-from ..metrics.scripts import script_warning
+from ..metrics.pairs import parts_of, script_warning
 from ..plugins import did_you_mean
 from . import internals
 

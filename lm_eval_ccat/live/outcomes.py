@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
-from ..bank.places import located
+from ..bank.reading import located
 from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession

@@ -16,8 +16,7 @@ from ..runs.lines import Record
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval.files import find_runs
 from ..scores.readers.lm_eval.rows import sound_rows
-from ..scores.readers.reader import Logged
-from ..scores.readers.registry import reader_of
+from ..scores.readers.reader import Logged, reader_of
 from ..simulation.audit import Claims, all_claims
 from ..simulation.benchmark import read_items
 

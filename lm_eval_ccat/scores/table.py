@@ -18,8 +18,7 @@ from ..metrics.scale import Scale
 from ..wording import some
 from .overview import Overview
 from .readers.long_form import of_table, write
-from .readers.reader import ANY, Logged, Progress, RawScores, Wanted
-from .readers.registry import reader_of
+from .readers.reader import ANY, Logged, Progress, RawScores, Wanted, reader_of
 from .scales import choose_scale
 
 Floats = NDArray[np.float64]

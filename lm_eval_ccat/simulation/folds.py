@@ -8,8 +8,8 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bank.names import family_of
 from ..errors import ScoreTableError, UsageError
-from ..scores.families import family_of
 
 #: Ways of holding models out.
 KINDS = ("random", "frontier", "family")

@@ -12,8 +12,7 @@ import numpy as np
 
 from ..errors import CcatError
 from ..scores import ScoreTable
-from ..scores.readers.reader import Reader
-from ..scores.readers.registry import READERS, reader_of
+from ..scores.readers.reader import READERS, Reader, reader_of
 
 
 class ReaderSuite:

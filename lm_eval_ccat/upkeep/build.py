@@ -11,8 +11,7 @@ from ..bank import ItemBank, SuiteBank
 from ..errors import CcatError, UsageError
 from ..parallel import in_processes
 from ..scores import ScoreTable
-from ..scores.readers.reader import ANY, Logged, Wanted
-from ..scores.readers.registry import reader_of
+from ..scores.readers.reader import ANY, Logged, Wanted, reader_of
 from .borrow import lent
 from .calibrate import make_bank, report
 from .tasks import outcomes_meant

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from ..bank.parts import plain
+from ..bank.text import plain
 from ..errors import BankError, UsageError
 
 Floats = NDArray[np.float64]

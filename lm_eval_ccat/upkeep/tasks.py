@@ -10,8 +10,7 @@ from pathlib import Path
 
 from ..errors import CcatError, UsageError
 from ..scores import ScoreTable
-from ..scores.readers.reader import ANY, Logged, Wanted
-from ..scores.readers.registry import reader_of
+from ..scores.readers.reader import ANY, Logged, Wanted, reader_of
 
 
 def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:

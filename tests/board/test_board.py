@@ -13,7 +13,7 @@ from worlds.bench import TASK
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
-from lm_eval_ccat.board import Board, add, begin, check, init, place, publish, standing
+from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
 from lm_eval_ccat.board.folder import offered
 from lm_eval_ccat.board.ledger import Ledger, Row, sha256_of
 from lm_eval_ccat.board.standing import not_comparable
@@ -359,7 +359,7 @@ def test_what_cannot_begin_leaves_nothing(tmp_path, monkeypatch):
         raise RunError("cannot be added")
 
     with monkeypatch.context() as patch:
-        patch.setattr(begin, "add", fails)
+        patch.setattr("lm_eval_ccat.board.full.add", fails)
         with pytest.raises(RunError, match="cannot be added"):
             init(folder, table)
         assert not folder.exists()

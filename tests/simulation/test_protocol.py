@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lm_eval_ccat.bank.names import family_of
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.scores.families import family_of
 from lm_eval_ccat.simulation.benchmark import item_units
 from lm_eval_ccat.simulation.folds import hold_out_sets, hold_outs
 from lm_eval_ccat.simulation.protocol import drawn_prices, prices_by_seed

@@ -9,7 +9,7 @@ import pytest
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.scores.readers import registry
+from lm_eval_ccat.scores.readers import reader as registry
 from lm_eval_ccat.scores.readers.rows import Row, reader_of_rows
 from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.testing.readers import ReaderSuite

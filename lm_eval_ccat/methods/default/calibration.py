@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ...bank.bank import ItemBank
+from ...bank.names import family_of
 from ...errors import BankError, UsageError
-from ...scores.families import family_of
 from ...scores.table import ScoreTable
 from ..method import Fitted, require_scores
 from . import groups, selfcheck

@@ -17,8 +17,7 @@ from typing import Any
 from ....errors import MetricError, ScoreTableError
 from ....metrics import Metric, Scale, find_metric, known_scale
 from ....metrics.declared import MEANS, read_declaration
-from ....metrics.pairs import parts_of
-from ....metrics.scripts import script_warning
+from ....metrics.pairs import parts_of, script_warning
 from ....metrics.table import refusal
 from ....plugins import did_you_mean
 from ...grid import Grid
