@@ -76,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     tasks = flags.pop("tasks", None) or [None]
     if len(tasks) > 1:
         raise UsageError("compare takes one --task")
+    wanted = reading_of(args)
     found = compare(
         a,
         b,

@@ -30,10 +30,11 @@ from ..bank import ItemBank, SuiteBank
 from ..bank.suite import is_suite
 from ..errors import ScoreTableError, UsageError
 from ..methods.sample.ease import EASE
+from ..methods.trust import twins
 from ..scores import ScoreTable
 from ..scores.readers.reader import ANY, Wanted
 from ..wording import plural
-from .calibrate import make_bank, trust, without_twins
+from .calibrate import make_bank, trust
 from .tasks import tables_of
 from .union import table_of
 from .words import Facts
@@ -191,7 +192,8 @@ def donors_of(
             name = path.stem if name == "task" else name
             if name != wanted.task:
                 name = name if name not in donors else f"{path}: {name}"
-                donors[name] = without_twins(table.without(exclude))
+                rest = table.without(exclude)
+                donors[name] = rest.without([model for _, model in twins(rest)])
     return donors
 
 

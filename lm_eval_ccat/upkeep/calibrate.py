@@ -11,11 +11,10 @@ import numpy as np
 from ..bank import ItemBank
 from ..methods.calibration import calibrate as calibrate
 from ..methods.registry import method_of
-from ..methods.trust import twins
 from ..metrics import check_column
 from ..scores import ScoreTable
 from ..scores.item_scaling import CONSTANT, ItemScaling
-from ..wording import plural, some
+from ..wording import plural
 from .words import Facts, dated, facts_of
 
 _SHOWN = 10  # items that calibration removed
@@ -56,24 +55,6 @@ def make_bank(
     scaling = ItemScaling.fit(table)
     bank = calibrate(scaling.apply(table), method, **options)
     return dated(replace(bank, constants={**bank.constants, CONSTANT: scaling.to_dict()}))
-
-
-def without_twins(table: ScoreTable) -> ScoreTable:
-    """The table with one model for each set of models whose scores are all equal.
-
-    Examples
-    --------
-    >>> table = ScoreTable.from_arrays([[0.1, 0.5], [0.2, 0.4], [0.1, 0.5]], ["a", "b", "copy"])
-    >>> without_twins(table).warnings
-    ('1 model merged with another of equal scores: copy with a',)
-    """
-    pairs = twins(table)
-    if not pairs:
-        return table
-    shown = some([f"{b} with {a}" for a, b in pairs], 3)
-    note = f"{plural(len(pairs), 'model')} merged with another of equal scores: {shown}"
-    merged = table.without([b for _, b in pairs])
-    return replace(merged, warnings=(*table.warnings, note))
 
 
 def report(table: ScoreTable, bank: ItemBank) -> Facts:
