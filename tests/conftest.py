@@ -34,8 +34,15 @@ def pytest_configure(config: pytest.Config) -> None:
         option.hypothesis_seed = "20"
 
 
-#: Files and folders whose tests share what takes long to make, the longest first.
-TOGETHER = ("tests/docs/test_docs.py", "tests/task_configs/")
+#: Files and folders that one worker runs, as they share what takes long to make (the tutorial's
+#: folder) or to import (PyTorch and transformers). The longest come first.
+TOGETHER = {
+    "tests/docs/test_docs.py": "tutorial",
+    "tests/task_configs/": "weights",
+    "tests/harness/test_batches.py": "weights",
+    "tests/live/test_local_weights.py": "weights",
+    "tests/metrics/test_text_metrics.py": "weights",
+}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -56,7 +63,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.split("::")[0]
-            return next((place for place in TOGETHER if file.startswith(place)), file)
+            return next((of for place, of in TOGETHER.items() if file.startswith(place)), file)
 
     config.option.loadscopereorder = False
     return ByFile(config, log)
@@ -66,8 +73,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What takes longest comes first. Of each property a third of the examples is drawn;
     ``--hypothesis-profile=random`` draws them all.
     """
-    for place in reversed(TOGETHER):
-        items.sort(key=lambda i: not i.nodeid.startswith(place))
+    items.sort(key=lambda i: not i.nodeid.startswith(tuple(TOGETHER)))
     if config.option.hypothesis_profile == "random":
         return
     for test in {getattr(i.obj, "__func__", i.obj) for i in items if hasattr(i, "obj")}:
@@ -89,6 +95,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ["DISABLE_MULTIPROC"] = "1"  # the harness resamples in as many processes as cores
+
+# Files of tests lie in memory where there is room: journals wait for the disk at every record.
+if os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")
 
 # The index of the harness's task files is built once for all tests, their children and later runs.
 QUICK = Path(__file__).parent / "quick"

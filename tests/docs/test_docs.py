@@ -137,6 +137,7 @@ def test_every_block_of_the_page_runs(page, folder, environment, server):
     run_page(DOCS / page, folder, environment, {"localhost:8000": server})
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_as_printed(folder):
     cells = json.loads((DOCS / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
     code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]

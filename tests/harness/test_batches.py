@@ -75,7 +75,7 @@ def test_auto_is_found_once_and_kept(bench, weights, detections, size, task, met
         bootstrap_iters=0,
     )
     assert results["adaptive"][task]["items"] == 12
-    assert len(detections) == 1 and detections[0] <= 512
+    assert len(detections) == 1 and detections[0] <= 288
     assert lm.batch_size == 64
 
 

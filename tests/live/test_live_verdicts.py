@@ -39,6 +39,7 @@ def test_waiting_grows_is_bounded_and_listens_to_the_server() -> None:
     rule = FailureRule(backoff=1.0, max_backoff=10.0)
     assert [pause(rule, n, TimeoutError()) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 8, 10]
     assert pause(rule, 1, Answered(429, {"Retry-After": "6"})) == 6
+    assert pause(rule, 3, Answered(429, {"Retry-After": "0.1"})) == 4
     assert pause(rule, 1, Answered(429, {"Retry-After": "600"})) == 600
     soon = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=100), usegmt=True)
     assert 90 < pause(rule, 1, Answered(429, {"Retry-After": soon})) <= 100

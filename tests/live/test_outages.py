@@ -223,7 +223,10 @@ def test_many_empty_answers_are_loud_and_can_fail_a_run(
     captured = capsys.readouterr()
     assert (captured.out + captured.err).count("answers of m01 are empty") == 1
     assert "gave" not in captured.out  # the same in other words
-    assert "are empty" in content_of(config)["warnings"][0]
+    content = content_of(config)
+    assert "are empty" in content["warnings"][0]
+    block = content["models"]["m01"]
+    assert 0 < block["empty_outputs"] < block["n_items"] == 30
 
 
 def test_without_bank_or_file_the_order_is_right(

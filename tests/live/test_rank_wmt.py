@@ -39,7 +39,8 @@ metadata:
 """
 
 
-@pytest.mark.parametrize("method", ["default", pytest.param("paper", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["default", "paper"])
 def test_confident_pairs_of_real_translations_are_right(
     shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture, method: str
 ) -> None:

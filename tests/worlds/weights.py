@@ -25,7 +25,7 @@ def tiny_model(folder: Path, seed: int = 0, words: Iterable[str] = ()) -> str:
     tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(known)}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     torch.manual_seed(seed)
-    config = GPT2Config(vocab_size=len(known), n_positions=512, n_embd=16, n_layer=1, n_head=2)
+    config = GPT2Config(vocab_size=len(known), n_positions=288, n_embd=16, n_layer=1, n_head=2)
     config.bos_token_id = config.eos_token_id = 0
     GPT2LMHeadModel(config).save_pretrained(folder)
     PreTrainedTokenizerFast(
