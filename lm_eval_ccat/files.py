@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 _LONGEST_NAME = 120
+#: What a shell redirects may be a file, which is written to and not replaced.
+_STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
 #: Windows takes these for devices, whatever follows a dot.
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
 
@@ -37,7 +39,7 @@ def replace_bytes(path: Path, data: bytes, private: bool = False) -> None:
     OSError
         The folder or disk refuses it; the old file is then untouched.
     """
-    if path.exists() and (not path.is_file() or str(path).startswith(("/dev/", "/proc/"))):
+    if path.exists() and (not path.is_file() or str(path).startswith(_STREAMS)):
         path.write_bytes(data)
         return
     path = Path(os.path.realpath(path))
