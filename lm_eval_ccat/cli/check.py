@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
     from ..harness.check import check_tasks
-    from ..harness.shipped import with_shipped_tasks
+    from ..harness.opening import with_shipped_tasks
 
     names = [name for given in args.tasks for name in given.split(",") if name]
     folders = with_shipped_tasks([args.include_path] if args.include_path else [])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import UsageError
-from ..harness.shipped import with_shipped_tasks
+from ..harness.opening import with_shipped_tasks
 from ..live.fields import Values
 from ..live.surfaces import add_flags, given_by_flags
 from .parsing import warn

@@ -23,9 +23,11 @@ from ..ranker import Ranking
 from ..ranker.headline import held
 from . import internals
 from .measure import Measure
-from .scorers import add_scorers
+from .scorers import add_scorers, signed
 from .session import Administered, TaskSession
-from .signature import signed
+
+#: Results of the harness's shape.
+Results = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def assemble(
     *,
     bootstrap_iters: int | None,
     log_samples: bool,
-) -> dict[str, Any]:
+) -> Results:
     """Results of adaptive and ordinary tasks together.
 
     Parameters
@@ -134,10 +136,11 @@ def assemble(
     everything = internals.new_accumulator()
     everything.groups = dict(groups)
     for name in order:
-        if name in collected:
-            _merge(everything, collected[name], name)
-        elif ordinary is not None:
-            _merge_ordinary(everything, ordinary, name)
+        for part, key in _PARTS.items():
+            if name in collected:
+                getattr(everything, part)[name] = getattr(collected[name], part)[name]
+            elif ordinary is not None:  # its samples are there where they were asked for
+                getattr(everything, part)[name] = ordinary.get(key, {}).get(name, [])
     partial = {name: run for name, run in runs.items() if not run.complete}
     for name, run in partial.items():
         # Groups weigh tasks by size; an estimate stands for all documents of its task.
@@ -150,12 +153,12 @@ def assemble(
         block = _correct_group(everything.metrics, group, partial)
         if block is not None:
             blocks[group.name] = block
-    results = internals.to_results(everything, lm, log_samples)
+    results: Results = internals.to_results(everything, lm, log_samples)
     results["adaptive"] = blocks
     return results
 
 
-def describe(run: TaskRun) -> dict[str, Any]:
+def describe(run: TaskRun) -> dict[str, object]:
     """The ``adaptive`` block of one task; figures on the metric's own scale."""
     ranking, name = run.ranking, run.name
     n = len(run.administered)
@@ -186,7 +189,7 @@ def describe(run: TaskRun) -> dict[str, Any]:
     }
 
 
-def _estimated(run: TaskRun) -> dict[str, Any]:
+def _estimated(run: TaskRun) -> dict[str, object]:
     """What is said of one outcome; figures on the metric's own scale."""
     metric, scale = run.outcome.metric, run.outcome.metric.scale
     estimate, se = run.estimate
@@ -206,7 +209,7 @@ def _estimated(run: TaskRun) -> dict[str, Any]:
     }
 
 
-def _by_draws(run: TaskRun, what: Literal["sample", "audit"]) -> dict[str, Any] | None:
+def _by_draws(run: TaskRun, what: Literal["sample", "audit"]) -> dict[str, object] | None:
     """What the documents drawn at random say, on the metric's own scale."""
     if run.complete:
         return None
@@ -294,26 +297,16 @@ def _left_out(run: TaskRun) -> list[str]:
 # -- together -------------------------------------------------------------------------------------
 
 
-def _merge(everything: Any, one: Any, name: str) -> None:
-    for part in (
-        "metrics", "configs", "versions", "num_fewshot", "higher_is_better", "samples", "n_samples"
-    ):  # fmt: skip
-        getattr(everything, part)[name] = getattr(one, part)[name]
-
-
-def _merge_ordinary(everything: Any, results: Mapping[str, Any], name: str) -> None:
-    everything.metrics[name] = results["results"][name]
-    everything.configs[name] = results["configs"][name]
-    everything.versions[name] = results["versions"][name]
-    everything.num_fewshot[name] = results["n-shot"][name]
-    everything.higher_is_better[name] = results["higher_is_better"][name]
-    everything.n_samples[name] = results["n-samples"][name]
-    everything.samples[name] = results.get("samples", {}).get(name, [])
+#: Parts of the harness's accumulator, and where its results have them.
+_PARTS = {
+    "metrics": "results", "configs": "configs", "versions": "versions", "num_fewshot": "n-shot",
+    "higher_is_better": "higher_is_better", "n_samples": "n-samples", "samples": "samples",
+}  # fmt: skip
 
 
 def _correct_group(
-    metrics: dict[str, Any], group: Any, partial: Mapping[str, TaskRun]
-) -> dict[str, Any] | None:
+    metrics: Any, group: Any, partial: Mapping[str, TaskRun]
+) -> dict[str, object] | None:
     """Make a group's scores honest where some of its tasks are estimates; its ``adaptive`` block.
 
     The harness would average over those tasks that have a metric, and pool standard errors of

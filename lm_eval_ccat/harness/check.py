@@ -16,14 +16,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import CcatError, UsageError
-from ..metrics import Metric, Scale, find_metric
+from ..metrics import Scale, find_metric
 from ..metrics.declared import metric_name
-from ..metrics.pairs import PAIR_METRICS, parts_of
+from ..metrics.pairs import parts_of
 from ..plugins import did_you_mean
 from ..wording import short
 from . import internals
+from .measure import mean_in_words, metric_config, script_note
 from .session import TaskSession
-from .task_metrics import metric_config, script_note
 
 #: Metrics of HF evaluate that report under other names than their own.
 EXPANSIONS = {
@@ -150,8 +150,8 @@ def check_tasks(
         If there is no such task.
     """
     manager = internals.task_manager(names, include_path, metadata)
-    configs: dict[str, dict[str, Any]] = {}
-    loaded: dict[str, Any] = {}
+    configs: dict[str, dict[str, object]] = {}
+    loaded: dict[str, object] = {}
     troubles: dict[str, str] = {}
     for name in internals.expand_names(manager, names):
         try:
@@ -274,17 +274,10 @@ def _check_metric(name: str, filter: str, seen: _Seen) -> MetricCheck:
             metric.score(seen.values[metric.source], task=seen.name)
     except CcatError as error:
         return MetricCheck(name, filter, False, reason=str(error))
-    return MetricCheck(name, filter, True, metric.scale, metric.key(filter), _estimand(metric))
-
-
-def _estimand(metric: Metric) -> str:
-    capped = "" if metric.scale.cap is None else f" capped at {metric.scale.cap:g}"
-    if metric.pairs and metric.source in PAIR_METRICS:
-        return (
-            f"mean of sentence {metric.name}{capped} over all documents; corpus {metric.source} "
-            "appears only when every document was run"
-        )
-    return f"mean of {metric.name}{capped} over all documents"
+    estimand = f"{mean_in_words(metric)} over all documents"
+    if metric.label.startswith("sentence_"):
+        estimand += f"; corpus {metric.source} appears only when every document was run"
+    return MetricCheck(name, filter, True, metric.scale, metric.key(filter), estimand)
 
 
 def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
@@ -320,15 +313,15 @@ def _quiet() -> Iterator[None]:
             logging.disable(level)
 
 
-def _load(manager: Any, name: str) -> tuple[dict[str, Any] | None, str]:
+def _load(manager: Any, name: str) -> tuple[dict[str, object] | None, str]:
     try:
         with _quiet():
-            return dict(internals.load_from(manager, [name])["tasks"]), ""
+            return internals.load_from(manager, [name])[0], ""
     except Exception as error:  # whatever a data set, a metric library or a task's code may raise
         return None, short(error, 160) or type(error).__name__
 
 
-def _probe(task: Any) -> tuple[dict[str, Any], str]:
+def _probe(task: Any) -> tuple[dict[str, object], str]:
     """What the task reports for its first document when the answer is the document's target."""
     if internals.runs_written_code(task):
         return {}, "not probed: the task runs code that a model writes"

@@ -13,7 +13,6 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..errors import MetricError
 
@@ -71,10 +70,10 @@ class CometWorker:
                 self._process.stdin.flush()
             except OSError:
                 pass  # it has ended; why, its last words say
-            scores = self._answer().get("scores", [])
+            scores = self._answer()
         if len(scores) != len(rows):
             raise MetricError(f"metric comet gave {len(scores)} scores for {len(rows)} rows")
-        return [float(score) for score in scores]
+        return scores
 
     @property
     def alive(self) -> bool:
@@ -87,7 +86,7 @@ class CometWorker:
             self._process.kill()
             self._process.wait()
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self) -> list[float]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         answer = json.loads(line) if line else {"error": self._last_words()}
@@ -97,7 +96,7 @@ class CometWorker:
             raise MetricError(
                 f"metric comet failed in {self._python}: {answer['error'][:300]}{remedy}"
             )
-        return dict(answer)
+        return [float(score) for score in answer.get("scores", ())]
 
     def _last_words(self) -> str:
         self._process.wait()

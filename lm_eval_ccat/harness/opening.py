@@ -1,11 +1,12 @@
-"""Loading tasks and binding them to a model, with the overrides that the harness would apply."""
+"""Loading tasks, those that come with the package among them, and binding them to a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from ..errors import HarnessError
+from ..errors import CcatError, HarnessError
 from . import internals
 from .session import TaskSession
 
@@ -46,7 +47,7 @@ def open_sessions(
     confirm_run_unsafe_code: bool = False,
     count_tokens: bool = False,
     **options: Any,
-) -> tuple[dict[str, TaskSession], dict[str, Any]]:
+) -> tuple[dict[str, TaskSession], dict[str, object]]:
     """Load tasks, apply the overrides that `simple_evaluate` would, and bind them to a model.
 
     Parameters
@@ -71,10 +72,11 @@ def open_sessions(
     HarnessError
         A name is not known, or a task cannot be used.
     """
+    groups: dict[str, object] = {}
     if all(isinstance(name, (str, dict)) for name in names):
         tasks, groups = _loaded(names, include_path, metadata)
     else:
-        tasks, groups = {internals.task_name(task): task for task in names}, {}
+        tasks = {internals.task_name(task): task for task in names}
     if options.get("apply_chat_template") and options.get("fewshot_as_multiturn") is None:
         options["fewshot_as_multiturn"] = True  # the harness's command line does the same
     sessions = {}
@@ -101,15 +103,14 @@ def refuse_unsafe(task: Any, confirmed: bool) -> None:
 
 def _loaded(
     names: Sequence[Any], include_path: Any, metadata: Mapping[str, Any] | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, object], dict[str, object]]:
     """Tasks and groups of the harness."""
     try:
-        loaded = internals.load_tasks(names, include_path, metadata)
+        return internals.load_tasks(names, include_path, metadata)
     except (KeyError, ValueError, OSError) as error:
         shown = ", ".join(map(repr, names))
         answer = " ".join(str(error.args[0] if error.args else error).split())
         raise HarnessError(f"cannot load task {shown}: {answer}") from error
-    return loaded["tasks"], loaded["groups"]
 
 
 def apply_overrides(
@@ -137,3 +138,48 @@ def ignored_fewshot(task: Any, num_fewshot: int | None) -> str | None:
         f"{internals.task_name(task)} says num_fewshot: 0; take that line out to set it from "
         "outside"
     )
+
+
+def shipped_tasks() -> Path | None:
+    """The folder of task configurations that comes with the package, or None.
+
+    In an installed wheel it lies inside the package; in a source checkout beside it.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "task_configs", package.parent / "task_configs"):
+        if folder.is_dir():
+            return folder
+    return None
+
+
+def with_shipped_tasks(folders: Sequence[str]) -> list[str]:
+    """The shipped tasks, then the user's folders.
+
+    Of two configurations of one name the harness takes that of the later folder, and warns of each;
+    a folder that is the shipped one stands there once.
+    """
+    shipped = shipped_tasks()
+    if shipped is None:
+        return list(folders)
+    others = [folder for folder in folders if Path(folder).resolve() != shipped.resolve()]
+    return [str(shipped), *others]
+
+
+def task_file(name: str, include_path: Any = None) -> tuple[dict[str, object], Path]:
+    """A task's configuration, functions as text, and its YAML file; no documents are loaded.
+
+    Raises
+    ------
+    HarnessError
+        The harness knows no such task by a file.
+    """
+    folders = with_shipped_tasks([include_path] if include_path else [])
+    try:
+        manager = internals.task_manager([name], folders)
+        config = internals.static_configs(manager, name)[name]
+        path = internals.listed(manager, name).file
+    except (KeyError, OSError, CcatError):
+        raise HarnessError(f"the harness has no task {name!r} (--include_path?)") from None
+    if path is None:
+        raise HarnessError(f"task {name} has no YAML file")
+    return config, path

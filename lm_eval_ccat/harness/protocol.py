@@ -18,7 +18,7 @@ from .opening import refuse_unsafe
 from .session import Administered, TaskSession
 
 if TYPE_CHECKING:
-    from .assembly import TaskRun
+    from .assembly import Results, TaskRun
 
 #: A document: its task and its number there.
 Item = tuple[str, int]
@@ -100,7 +100,7 @@ class Evaluation:
                 answers[name, one.doc_id] = one
         return {item: answers[item] for item in items}
 
-    def results(self, runs: Mapping[str, TaskRun]) -> dict[str, Any]:
+    def results(self, runs: Mapping[str, TaskRun]) -> Results:
         """The harness's results: estimates of these tasks, and the others as it runs them itself.
 
         Parameters

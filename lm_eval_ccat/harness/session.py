@@ -18,12 +18,13 @@ from typing import Any
 
 from ..errors import HarnessError
 from . import internals
-from .judge.active import announce
-from .noting import note_served, noting
+from .judge.judge import announce
 from .prices import Tokens, estimate_tokens
 from .scorers import scorers
-from .served import Served
+from .served import Served, note_served, noting
 
+#: A row of the harness's sample log.
+Row = dict[str, Any]
 #: Documents looked at for the longest prompt.
 _LOOKED_AT = 256
 #: Tokens of an answer, where the task states no limit; the harness's own default.
@@ -58,7 +59,7 @@ class Administered:
 
     doc_id: int
     values: dict[tuple[str, str], Any]
-    samples: dict[str, dict[str, Any]]
+    samples: dict[str, Row]
     prompts: tuple[str, ...]
     responses: tuple[str, ...]
     tokens: Tokens | None
@@ -162,7 +163,7 @@ class TaskSession:
         return internals.filter_names(self.task)
 
     @cached_property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Mapping[str, Any]:
         """The task's configuration, as the harness dumps it."""
         return internals.task_config(self.task)
 
@@ -180,7 +181,7 @@ class TaskSession:
         return internals.output_type(self.task) == "generate_until"
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The evaluation settings that a bank records and a run is compared by."""
         options = self.options
         template = internals.chat_template_text(self.lm, options.get("apply_chat_template", False))
@@ -196,13 +197,16 @@ class TaskSession:
             "generation_kwargs": (
                 dict(self.config.get("generation_kwargs") or {}) if self._generates else {}
             ),
-            "scorer": scorers(internals.reported_metrics(self.task) or self._metrics),
+            "scorer": self._scorers,
         }
 
-    def scorer(self, metric: str) -> dict[str, Any] | None:
+    @cached_property
+    def _scorers(self) -> dict[str, dict[str, object]]:
+        return scorers(internals.reported_metrics(self.task) or self._metrics)
+
+    def scorer(self, metric: str) -> dict[str, object] | None:
         """What computes a metric of the task, where its name does not say it all."""
-        scorer: dict[str, Any] | None = self.settings["scorer"].get(metric)
-        return scorer
+        return self._scorers.get(metric)
 
     def prompts(self, doc_id: int) -> tuple[str, ...]:
         """The text of each request of a document, as a full run sends it."""
@@ -297,9 +301,9 @@ class TaskSession:
 
     def _scored(
         self, doc_id: int, group: list[Any]
-    ) -> tuple[dict[tuple[str, str], Any], dict[str, dict[str, Any]]]:
+    ) -> tuple[dict[tuple[str, str], Any], dict[str, Row]]:
         values: dict[tuple[str, str], Any] = {}
-        samples: dict[str, dict[str, Any]] = {}
+        samples: dict[str, Row] = {}
         for name in self.filters:
             # A fresh row for each pipeline, as the harness reads it: tasks may write into it.
             doc, doc_hash = self._docs[doc_id], self._instances.hashes[doc_id]

@@ -24,8 +24,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 from ..wording import short
 from . import internals
 from .internals.api import ServerCall
-from .noting import note_served
-from .served import Served, pause_of, seconds_to_wait
+from .served import Served, note_served, pause_of, seconds_to_wait
 
 __all__ = ["ServerError", "Transport", "pooled", "seconds_to_wait"]
 

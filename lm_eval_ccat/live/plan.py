@@ -16,9 +16,8 @@ from ..bank import ItemBank
 from ..bank.settings import check_bank
 from ..errors import UsageError
 from ..harness import TaskSession, internals
-from ..harness.measure import Measure, leading
+from ..harness.measure import Measure, leading, script_note
 from ..harness.prices import Tokens
-from ..harness.task_metrics import script_note
 from ..methods.belief import POPULATION
 from ..metrics.scale import Scale
 from ..ranker import Ranker, StoppingRule

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..content import ModelContent, RankingContent
-from ..harness.signature import scorer_of_run, signed
+from ..harness.scorers import scorer_of_run, signed
 from ..metrics.scale import Scale
 from ..money import ASSUMED, BILLED, spent_in_words, sum_of
 from ..ranker import Ranking
-from ..ranker.grid import ranking_grid
-from ..ranker.headline import headline
-from ..ranker.result import ModelRow, PairRow
+from ..ranker.headline import headline, ranking_grid
+from ..ranker.rows import ModelRow, PairRow
 from ..runs.book import Ask, Book
 from ..runs.lines import Record
 from ..runs.rebuild import rebuild

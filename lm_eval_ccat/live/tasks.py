@@ -13,8 +13,7 @@ from typing import Any
 from ..demo import register_models
 from ..errors import UsageError
 from ..harness import TaskSession, open_sessions
-from ..harness.opening import ignored_fewshot
-from ..harness.shipped import with_shipped_tasks
+from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from .entries import ModelSpec
 from .fields import Values

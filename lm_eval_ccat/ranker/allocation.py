@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..methods.belief import Floats
 from ..methods.policy import Choice
 from . import audit
-from .ledger import Account, Ledger
+from .ledger import Account
 from .standing import Judge
 from .stopping import StoppingRule
 
@@ -30,13 +30,13 @@ class Turn:
     task: int | None = None
 
 
+@dataclass(eq=False)
 class Turns:
     """Decides who is next; it changes nothing but what it has looked up.
 
     Parameters
     ----------
     judge : Judge
-    ledger : Ledger
     rule : StoppingRule
         Who still needs items after the warm-up.
     warmup : int
@@ -50,25 +50,20 @@ class Turns:
         Items among which each one is drawn.
     """
 
-    def __init__(
-        self,
-        judge: Judge,
-        ledger: Ledger,
-        rule: StoppingRule,
-        warmup: int,
-        cap: int,
-        seed: int,
-        audit_share: float,
-        exposure: int,
-    ) -> None:
-        self.judge, self.rule, self.cap, self.warmup = judge, rule, cap, warmup
-        self.seed, self.audit_share, self.exposure = seed, audit_share, exposure
-        self.stopped: str | None = None
-        self._ledger = ledger
-        self._policy = judge.score.leader
-        self._found: tuple[int, list[Turn]] | None = None
-        self._answers = 0  # since the last look
-        self._made: list[list[Turn]] = []
+    judge: Judge
+    rule: StoppingRule
+    warmup: int
+    cap: int
+    seed: int
+    audit_share: float
+    exposure: int
+    stopped: str | None = None
+    _found: tuple[int, list[Turn]] | None = None
+    _answers: int = 0  # since the last look
+    _made: list[list[Turn]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ledger, self._policy = self.judge.ledger, self.judge.score.leader
 
     def learned(self) -> None:
         """An answer has come in, or will not come: the ranker looks, once its warm-up is over.
@@ -88,8 +83,8 @@ class Turns:
         """Who may get the next item; depends on the state alone, so it is kept."""
         if self.stopped is not None:
             return []
-        if self._found is None or self._found[0] != self._ledger.changes:
-            self._found = (self._ledger.changes, self._find())
+        if self._found is None or self._found[0] != self.ledger.changes:
+            self._found = (self.ledger.changes, self._find())
         return self._found[1]
 
     def forget(self) -> None:
@@ -97,7 +92,7 @@ class Turns:
         self._found = None
 
     def _find(self) -> list[Turn]:
-        ledger = self._ledger
+        ledger = self.ledger
         warming = self._warming()
         if warming.any():
             able = warming & ledger.affordable(self._free())
@@ -109,18 +104,18 @@ class Turns:
 
     def _wanted(self) -> NDArray[np.bool_]:
         """Models that the stopping rule would give more items; shape (n_models,)."""
-        out = self._ledger.there.copy()
+        out = self.ledger.there.copy()
         if out.any():
             out[out] = self.rule.wants(self.judge.standing())
         return out
 
     def _free(self) -> float:
         """The most that an item of the warm-up may cost."""
-        return math.inf if self._policy.warmup_ignores_budget else self._ledger.left()
+        return math.inf if self._policy.warmup_ignores_budget else self.ledger.left()
 
     def _warming(self) -> NDArray[np.bool_]:
         """Which models still have warm-up items ahead of them; shape (n_models, n_tasks)."""
-        ledger = self._ledger
+        ledger = self.ledger
         found = (ledger.loads < self.warmup) & (ledger.remaining > 0)
         found &= ledger.there[:, None]
         return np.asarray(found)
@@ -132,7 +127,7 @@ class Turns:
 
     def _turns(self) -> list[list[Turn]]:
         """Turns by task and model, the last row for no task; made once and used again."""
-        ledger = self._ledger
+        ledger = self.ledger
         if not self._made or len(self._made[0]) < len(ledger.accounts):
             models, tasks = range(len(ledger.accounts)), range(len(ledger.contents.tasks))
             self._made = [[Turn(j, t) for j in models] for t in (*tasks, None)]
@@ -147,7 +142,7 @@ class Turns:
         return np.flatnonzero(self._wanted()).tolist()
 
     def _load(self, turn: Turn) -> int:
-        return int(self._ledger.accounts[turn.model].load[turn.task or 0])
+        return int(self.ledger.accounts[turn.model].load[turn.task or 0])
 
     def alone(self, account: Account) -> Turn | None:
         """The turn of one model if it may get an item now.
@@ -160,27 +155,27 @@ class Turns:
         j = account.at
         if self.stopped is not None or account.dropped is not None:
             return None
-        warming, left, free = self.warming(), self._ledger.left(), self._free()
+        warming, left, free = self.warming(), self.ledger.left(), self._free()
         own = [t for t in warming if t.model == j]
         if own:
-            able = [t for t in own if self._ledger.affords(account, free, t.task)]
+            able = [t for t in own if self.ledger.affords(account, free, t.task)]
             return min(able, key=self._load, default=None)
         if not math.isinf(left):
             for t in warming:
-                other = self._ledger.accounts[t.model]
+                other = self.ledger.accounts[t.model]
                 now = math.inf if self._policy.warmup_ignores_budget else left
-                if t.task is not None and self._ledger.affords(other, now, t.task):
+                if t.task is not None and self.ledger.affords(other, now, t.task):
                     missing = self.warmup - self._load(t)
-                    left -= self._ledger.mean_price(other, t.task) * missing
+                    left -= self.ledger.mean_price(other, t.task) * missing
         open_ = account.n < self.cap and bool(self._wanted()[j])
-        if not (open_ and self._ledger.affords(account, left)):
+        if not (open_ and self.ledger.affords(account, left)):
             return None
         return None if self._others_are_worth_more(j, warming, left) else Turn(j)
 
     def _others_are_worth_more(self, j: int, warming: Sequence[Turn], left: float) -> bool:
         if math.isinf(left):
             return False
-        ledger = self._ledger
+        ledger = self.ledger
         rivals = sorted({t.model for t in (*self.candidates(), *warming)} | {j})
         needed = sum(
             ledger.mean_price(a) * (self.cap - a.n) for a in (ledger.accounts[k] for k in rivals)
@@ -204,7 +199,7 @@ class Turns:
             return None
         if every[0].task is not None or len(every) == 1:
             return able[0]
-        of = self._ledger.prices.tolist()
+        of = self.ledger.prices.tolist()
         free = {t.model for t in every if of[t.model] == 0.0}
         if free:  # a free model comes first, whatever the others would tell
             able = [t for t in able if t.model in free] or ([] if least else able)
@@ -218,8 +213,8 @@ class Turns:
 
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> Floats:
         pending: list[tuple[int, ...]] = [()] * len(models)
-        if self._ledger.n_in_flight:
-            pending = [tuple(self._ledger.accounts[j].pending) for j in models]
+        if self.ledger.n_in_flight:
+            pending = [tuple(self.ledger.accounts[j].pending) for j in models]
         return self.judge.score.priorities(self.judge.seen, models, pending, prices)
 
     # -- which item ---------------------------------------------------------------------------
@@ -229,21 +224,21 @@ class Turns:
         drawn = None if self._policy.draws else self.audited(turn)
         if drawn is not None:
             return drawn
-        account = self._ledger.accounts[turn.model]
+        account = self.ledger.accounts[turn.model]
         best = self._next(turn, self.exposure)
         if len(best) == 1 or best[0].probability is not None:
             return best[0]  # what is drawn at random is not drawn again
         # The "randomesque" rule of computerized adaptive testing: a draw among the K most
         # informative spreads use, for a test that asks the most informative asks the same first
         # items of everyone, and who learns those gains rank.
-        task = self._ledger.contents.task_at(best[0].item)
+        task = self.ledger.contents.task_at(best[0].item)
         n_asked = int(account.asked[task])
         rng = np.random.default_rng([self.seed, 0xE4905, turn.model, n_asked])
         return best[int(rng.integers(len(best)))]
 
     def _next(self, turn: Turn, k: int = 1) -> list[Choice]:
         """The items that the policy would ask next."""
-        ledger, account = self._ledger, self._ledger.accounts[turn.model]
+        ledger, account = self.ledger, self.ledger.accounts[turn.model]
         choosable = ledger.choosable(account, self._limit(turn))
         if turn.task is not None and len(ledger.contents.tasks) > 1:
             where = ledger.contents.tasks[turn.task].where
@@ -254,8 +249,8 @@ class Turns:
 
     def _limit(self, turn: Turn) -> float:
         """The most that the item may cost: what is left; no limit in a warm-up without one."""
-        by_mean = self._ledger.by_mean and turn.task is not None
-        return math.inf if by_mean else self._ledger.left()
+        by_mean = self.ledger.by_mean and turn.task is not None
+        return math.inf if by_mean else self.ledger.left()
 
     def audited(self, turn: Turn) -> Choice | None:
         """The item that the audit draws now, if one is due in the task that the model is in.
@@ -265,7 +260,7 @@ class Turns:
         """
         if not self.audit_share:
             return None
-        ledger, account = self._ledger, self._ledger.accounts[turn.model]
+        ledger, account = self.ledger, self.ledger.accounts[turn.model]
         contents, task = ledger.contents, turn.task or 0
         if turn.task is None and len(contents.tasks) > 1:
             task = contents.task_at(self._next(turn)[0].item)

@@ -1,10 +1,13 @@
-"""A ranking in one sentence, from its JSON values: who is best, and how sure that is."""
+"""A ranking in words and as a table: its headline, its order in one line, a model's place."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from ..content import RankingContent
+from ..content import PlaceContent, RankingContent
+from ..shown import Grid
 from ..visible import visible_name
 
 #: Letters up to which the order itself is the sentence.
@@ -139,3 +142,174 @@ def _share(content: RankingContent) -> str:
     every = content["items_of_benchmark"] * len(asked)
     share = 100.0 * sum(block["n_items"] for block in asked) / every if every else 0.0
     return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
+
+
+def order_in_words(
+    order: Sequence[str],
+    ties: Sequence[Sequence[str]],
+    separated: Sequence[tuple[str, str]] = (),
+    ranges: Mapping[str, tuple[int, int]] | None = None,
+) -> str:
+    """The order as one line; a name that could forge it is quoted.
+
+    Parameters
+    ----------
+    order : sequence of str
+        Models, best first.
+    ties : sequence of sequence of str
+        Runs of models whose neighbours are not separated.
+    separated : sequence of (str, str), optional
+        Pairs within these runs that are decided all the same: their run is a chain, no group.
+    ranges : mapping of str to (int, int), optional
+        The ranks of each model, which stand behind the names of a chain.
+
+    Examples
+    --------
+    >>> order_in_words(["B", "A", "C", "D", "E"], [("C", "D")])
+    'B > A > {C, D} > E'
+    >>> ranges = {"A": (1, 2), "B": (1, 3), "C": (2, 3)}
+    >>> order_in_words(["A", "B", "C"], [("A", "B", "C")], [("A", "C")], ranges)
+    'A (1 to 2) >~ B (1 to 3) >~ C (2 to 3)'
+    """
+
+    def shown(model: str, chained: bool) -> str:
+        best, worst = (ranges or {}).get(model, (0, 0))
+        return visible_name(model) + f" ({best} to {worst})" * (chained and best < worst)
+
+    line = ""
+    for part in order_parts(order, ties, separated):
+        names = ", ".join(shown(m, part.chained) for m in part.models)
+        line += part.joint + (f"{{{names}}}" if len(part.models) > 1 else names)
+    return line
+
+
+class Part(NamedTuple):
+    """A part of the order: models that share a place, and what joins them to the part before."""
+
+    joint: str
+    models: tuple[str, ...]
+    chained: bool = False
+
+
+def order_parts(
+    order: Sequence[str],
+    ties: Iterable[Sequence[str]],
+    separated: Iterable[Sequence[str]] = (),
+) -> Iterator[Part]:
+    """The parts of the order; parameters as above. A chain has a part for each of its models."""
+    group_of = {m: tuple(g) for g in ties for m in g}
+    chained = {group_of[a] for a, _ in separated if a in group_of}
+    joint = ""
+    for group in dict.fromkeys(group_of.get(m, (m,)) for m in order):
+        if group in chained:
+            for n, model in enumerate(group):
+                yield Part(" >~ " if n else joint, (model,), True)
+        else:
+            yield Part(joint, group)
+        joint = " > "
+
+
+_SHOWN = 6  # models of a long tie that are named in words
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a new model stands among all models, known and new.
+
+    Attributes
+    ----------
+    rank : int
+        By the point estimates, 1 is best.
+    best, worst : int
+        Rank interval: one more than the number of models decidedly better, and the number of
+        models less those decidedly worse.
+    n_models : int
+    above, below : str or None
+        The nearest model that is decidedly better, and the nearest decidedly worse.
+    tied_with : tuple of str
+        Models from which it could not be separated, best first.
+    """
+
+    rank: int
+    best: int
+    worst: int
+    n_models: int
+    above: str | None
+    below: str | None
+    tied_with: tuple[str, ...]
+
+    def in_words(self) -> str:
+        """One line.
+
+        Examples
+        --------
+        >>> Place(4, 3, 4, 9, "X", "Y", ("Z",)).in_words()
+        'rank 4 of 9 (3 to 4), between X and Y, tied with Z'
+        """
+        ranks = f"{self.best} to {self.worst}" if self.best < self.worst else "decided"
+        words = [f"rank {self.rank} of {self.n_models} ({ranks})"]
+        if self.above and self.below:
+            words.append(f"between {self.above} and {self.below}")
+        elif self.above:
+            words.append(f"below {self.above}")
+        elif self.below:
+            words.append(f"above {self.below}")
+        if self.tied_with:
+            # The nearest ones: they stand around the model's own place among those tied with it.
+            start = min(
+                max(self.rank - self.best - _SHOWN // 2, 0), max(len(self.tied_with) - _SHOWN, 0)
+            )
+            near = self.tied_with[start : start + _SHOWN]
+            more = len(self.tied_with) - len(near)
+            words.append(f"tied with {', '.join(near)}" + (f" and {more:,} more" if more else ""))
+        return ", ".join(words)
+
+    def to_dict(self) -> PlaceContent:
+        """JSON values."""
+        return {
+            "rank": self.rank,
+            "rank_interval": [self.best, self.worst],
+            "models": self.n_models,
+            "above": self.above,
+            "below": self.below,
+            "tied_with": list(self.tied_with),
+            "in_words": self.in_words(),
+        }
+
+
+COLUMNS = (
+    "rank", "model", "estimate", "standard_error", "low", "high", "best_rank", "worst_rank",
+    "p_best", "items", "cost", "note",
+)  # fmt: skip
+
+
+def ranking_grid(content: RankingContent, title: str) -> Grid:
+    """One row per model, best first; models set aside come last.
+
+    Parameters
+    ----------
+    content : mapping
+        As `Ranking.to_dict` and ``result.json`` have it, figures on the metric's own scale.
+    title : str
+    """
+    models = content["models"]
+    order = [*content["order"], *(m for m in models if m not in content["order"])]
+    rows = []
+    for name in order:
+        block = models[name]
+        ranks = block.get("rank_range") or (None, None)
+        seen = block["known"] or block["n_items"] > 0
+        figures = [block["estimate"], block["standard_error"], *block["interval"]]
+        aside = block.get("set_aside")
+        note = f"set aside: {aside}" if aside else "full results" if block["known"] else ""
+        rows.append(
+            [
+                block["rank"], name, *(figures if seen else [None] * 4), *ranks,
+                block.get("p_best"), block["n_items"], block["cost"], note,
+            ]
+        )  # fmt: skip
+    if not any(row[-1] for row in rows):
+        rows = [row[:-1] for row in rows]
+    stopped = content["stopped_because"] or "not finished"
+    notes = (f"stopped: {stopped}", *content.get("warnings", ()), content["signature"])
+    return Grid(title, COLUMNS[: len(rows[0])] if rows else COLUMNS, rows, notes)

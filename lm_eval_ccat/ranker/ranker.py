@@ -17,7 +17,7 @@ from ..methods.beside import BesidePolicy
 from ..methods.policy import Choice, Policy
 from ..methods.registry import method_of
 from ..wording import plural, some
-from .across import Across
+from .across import Across, Replays
 from .allocation import Turn, Turns
 from .arguments import (
     checked_options,
@@ -37,7 +37,6 @@ from .ledger import Ledger
 from .looks import Looks
 from .parts import Parts
 from .references import Known, references_of, refuse_known
-from .replays import Replays
 from .result import Brief, Ranking
 from .standing import Judge
 from .stopping import StoppingRule, has_goal
@@ -208,7 +207,6 @@ class Ranker:
         )
         self._turns = Turns(
             self._judge,
-            self._ledger,
             rule,
             min(ahead, int(contents.n_kept.max())),
             self._cap(),
@@ -219,9 +217,7 @@ class Ranker:
         self._set_looks()
         self._audits = Audits(self._turns.audit_share)
         self._summary = Summary(
-            self._judge,
             self._turns,
-            self._ledger,
             self._parts,
             self._audits,
             groups or {},

@@ -13,13 +13,13 @@ from ..methods.policy import Description
 from ..metrics.scale import Scale
 from .allocation import Turns
 from .audit import Audits
-from .contents import Contents, groups_of
-from .ledger import Account, Ledger
+from .contents import groups_of
+from .headline import Place
+from .ledger import Account
 from .looks import Looks
 from .parts import Parts
-from .place import Place
-from .result import Brief, Estimate, ModelRow, PairRow, Ranking, signature
-from .standing import Judge
+from .result import Brief, Ranking, signature
+from .rows import Estimate, ModelRow, PairRow
 from .stopping import AllDecided, MaxItems, TopDecided, budget_used_up, has_goal
 from .verdicts import DECIDED, WORDS, Verdicts
 from .weighted import Weighted
@@ -32,9 +32,7 @@ class Summary:
 
     Parameters
     ----------
-    judge : Judge
     turns : Turns
-    ledger : Ledger
     parts : Parts
     audits : Audits
     groups : mapping of str to (mapping of task to weight, or sequence of tasks)
@@ -44,24 +42,18 @@ class Summary:
 
     def __init__(
         self,
-        judge: Judge,
         turns: Turns,
-        ledger: Ledger,
         parts: Parts,
         audits: Audits,
         groups: Mapping[str, Mapping[str, float] | Sequence[str]],
         options: Mapping[str, Any],
     ) -> None:
-        self._judge, self._turns, self._ledger = judge, turns, ledger
-        self._parts, self._audits = parts, audits
+        self._turns, self._judge, self._ledger = turns, turns.judge, turns.ledger
+        self._parts, self._audits, self._contents = parts, audits, parts.contents
         self._options = {k: v for k, v in sorted(options.items()) if v is not None}
         factors = groups_of(self._contents, groups)
         #: Sums of some of the tasks, by group.
-        self.groups = {name: judge.score.of(factor) for name, factor in factors.items()}
-
-    @property
-    def _contents(self) -> Contents:
-        return self._parts.contents
+        self.groups = {name: self._judge.score.of(factor) for name, factor in factors.items()}
 
     def ranking(self, done: bool) -> Ranking:
         """The current ranking."""
@@ -170,6 +162,7 @@ class Summary:
             j, name = account.at, account.name
             about = self._described(score, j)
             estimate = _estimate(belief, j, looks, about)
+            items, draws, failed = self._books(account, score, slices)
             interval = estimate.interval(v.confidence)
             out.append(
                 ModelRow(
@@ -184,8 +177,14 @@ class Summary:
                     set_aside=account.dropped,
                     findings=score.findings(j),
                     place=_place(v, name, rank) if v.belief.references and name in rank else None,
-                    **self._books(account, score, slices),
-                    **self._of_one(score, j, estimate, about, v.confidence),
+                    items=items,
+                    draws=draws,
+                    failed=failed,
+                    ability=(about.ability, about.ability_error) if about else None,
+                    sample=about.drawn if about and about.drawn and about.drawn.n > 1 else None,
+                    audit=self._audits.of(score.parts[0], j, estimate.mean, v.confidence)
+                    if about and self._audits.share
+                    else None,
                 )
             )
         return out + _reference_rows(v, rank, ranges, p_top)
@@ -194,21 +193,10 @@ class Summary:
         """The method's description of a model, if the score is a single outcome's."""
         return score.parts[0].policy.describe(j) if len(score.parts) == 1 else None
 
-    def _of_one(
-        self, score: Weighted, j: int, estimate: Estimate, about: Description | None, c: float
-    ) -> dict[str, Any]:
-        """Ability, sample and audit, which only an outcome by itself has."""
-        if about is None:
-            return {}
-        out: dict[str, Any] = {
-            "ability": (about.ability, about.ability_error),
-            "sample": about.drawn if about.drawn and about.drawn.n > 1 else None,
-        }
-        if self._audits.share:
-            out["audit"] = self._audits.of(score.parts[0], j, estimate.mean, c)
-        return out
-
-    def _books(self, account: Account, score: Weighted, slices: Sequence[slice]) -> dict[str, Any]:
+    def _books(
+        self, account: Account, score: Weighted, slices: Sequence[slice]
+    ) -> tuple[list[Any], list[tuple[Any, float]], dict[Any, str]]:
+        """Items of a model by what became of them, as `ModelRow` has them."""
         contents = self._contents
         whole = score is self._judge.score
         named = contents.item if whole or len(slices) > 1 else contents.doc_id
@@ -221,11 +209,9 @@ class Summary:
             # An answer may lack an outcome, whose judge failed, say.
             scored = score.parts[0].scores[account.at]
             told = [i for i in told if i - slices[0].start in scored]
-        return {
-            "items": [named(i) for i in told],
-            "draws": [(named(i), account.probability[i]) for i in told if i in account.probability],
-            "failed": {named(i): account.failed[i] for i in own(account.failed)},
-        }
+        drawn = [(named(i), account.probability[i]) for i in told if i in account.probability]
+        failed = {named(i): account.failed[i] for i in own(account.failed)}
+        return [named(i) for i in told], drawn, failed
 
     def _bound(
         self, account: Account, score: Weighted, estimate: Estimate, confidence: float
@@ -322,7 +308,7 @@ class Summary:
         return MaxItems(turns.cap).why(standing)
 
 
-def _what(o: Outcome) -> dict[str, Any]:
+def _what(o: Outcome) -> dict[str, object]:
     b = o.bank
     return {"task": b.task, "metric": b.metric, "filter": b.filter, "bank": b.short_hash}
 

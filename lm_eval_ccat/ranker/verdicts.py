@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +23,7 @@ from scipy.special import ndtri
 
 from ..content import OpenPairContent
 from ..methods.belief import Belief, Floats, tail
+from .families import family, family_size
 from .looks import ROUNDING, Looks
 
 Ints = NDArray[np.int64]
@@ -150,7 +151,7 @@ class Verdicts:
         seen = self.looks.seen
         up, down, close = (0.0 * gap,) * 3 if seen is None else seen[(slice(None), *at)]
         p = np.exp(-np.where(gap > 0.0, up, np.where(gap < 0.0, down, 0.0)))
-        near = np.exp(-close) * (_family_size(belief) if self.familywise else 1.0) <= level
+        near = np.exp(-close) * (family_size(belief) if self.familywise else 1.0) <= level
         if (exact := variance == 0.0).any():  # known in full, whatever was seen
             p, near = np.where(exact, np.abs(gap) <= ROUNDING, p), near | exact
         if near.any():
@@ -177,7 +178,7 @@ class Verdicts:
         And what the level of a pair that is open, and of an interval, is divided by.
         """
         level = 1.0 - self.confidence
-        return _family(self.p, self.belief, level) if self.familywise else (self.p, 1.0)
+        return family(self.p, self.belief, level) if self.familywise else (self.p, 1.0)
 
     def _decided(self, at: tuple[Any, Any] = _ALL) -> tuple[Signs, Signs]:
         """Signs and states of pairs at an index of the matrices."""
@@ -450,79 +451,3 @@ class Verdicts:
             once = bool(b.tails[i, j] < 0.5 * (1.0 - self.confidence))
             out.append(OpenPair(self.names[a], self.names[c], p, more, price, every, once))
         return sorted(out, key=lambda o: (o.all_items, o.cost, sum(o.items.values())))
-
-
-# -- families ---------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=16)
-def still_true(n_models: int, with_references: bool) -> Floats:
-    """For 0, 1, .. distinct hypotheses rejected: the most of the rest that can be true together.
-
-    J. P. Shaffer, "Modified Sequentially Rejective Multiple Test Procedures", Journal of the
-    American Statistical Association 81 (1986). A model can equal at most one of several known
-    values, so a board of thousands costs a family no more than one further model does.
-
-    Examples
-    --------
-    >>> still_true(3, False).tolist(), float(still_true(1, True)[0])
-    ([3.0, 1.0, 1.0], 1.0)
-    """
-    sets = [1]  # bit s: s hypotheses can be the true ones
-    for k in range(1, n_models + 1):
-        sets.append(0)
-        for j in range(1, k + 1):
-            sets[k] |= sets[k - j] << (j * (j - 1) // 2)
-            if with_references:
-                sets[k] |= sets[k - j] << (j * (j + 1) // 2)
-    can = np.flatnonzero([c == "1" for c in bin(sets[-1])[:1:-1]])
-    left = np.arange(int(can[-1]), 0, -1)
-    return np.asarray(can[np.searchsorted(can, left, side="right") - 1], dtype=np.float64)
-
-
-def _left(belief: Belief, n: int) -> Floats:
-    """How many of `n` distinct hypotheses may be true once 0, 1, .. of them are rejected."""
-    r, m = belief.references, len(belief.location)
-    left = np.arange(n, 0, -1.0)
-    if r is None or r.exact:
-        most = still_true(m, r is not None)
-        left = np.minimum(left, np.r_[np.full(max(n - len(most), 0), most[:1]), most][-n:])
-    return left
-
-
-def _family_size(belief: Belief) -> float:
-    """Hypotheses that can be true together when none is rejected."""
-    m, r = len(belief.location), belief.references
-    distinct = 0 if r is None else len(np.unique(r.location)) if r.exact else len(r.names)
-    n = m * (m - 1) // 2 + m * distinct
-    return float(_left(belief, n)[0]) if n else 1.0
-
-
-def _family(p: Floats, belief: Belief, level: float) -> tuple[Floats, float]:
-    """p as the step-down leaves it, and by what the level of those that stay open is divided.
-
-    Equal exact reference models are one hypothesis, and the rule is Shaffer's; against reference
-    models with errors it is Holm's, for these may be equal to each other.
-    """
-    m, r = len(p), belief.references
-    upper, index = np.triu_indices(m, 1), np.arange(m, p.shape[1])
-    exact = r is not None and r.exact
-    if exact and r is not None:
-        index = m + np.unique(r.location, return_index=True)[1]
-    flat = np.concatenate([p[:, :m][upper], p[:, index].ravel()])
-    if not len(flat):
-        return p, 1.0
-    left = _left(belief, len(flat))
-    ascending = np.argsort(flat, kind="stable")
-    stepped = np.minimum(np.maximum.accumulate(flat[ascending] * left), 1.0)
-    open_ = int((stepped <= level).sum())
-    adjusted = np.empty(len(flat))
-    adjusted[ascending] = stepped
-    out, n = np.ones(p.shape), len(upper[0])
-    out[:, :m][upper] = adjusted[:n]
-    out[:, :m] = np.minimum(out[:, :m], out[:, :m].T)
-    if r is not None:
-        block = adjusted[n:].reshape(m, len(index))
-        of = np.searchsorted(r.location[index - m], r.location) if exact else slice(None)
-        out[:, m:] = block[:, of]
-    return out, float(left[min(open_, len(left) - 1)])

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from ..methods.belief import BENCHMARK, Belief, Floats
 from ..methods.policy import Choice, Policy
-from .across import Across
+from .across import Across, Replays
 from .parts import Part, Parts
-from .replays import Replays
 
 _NEARLY_FREE = 1e-12
 

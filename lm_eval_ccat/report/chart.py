@@ -7,7 +7,7 @@ a paper takes; PNG and PDF are the same drawing, converted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from importlib import import_module
 from math import isfinite, nan
@@ -19,7 +19,7 @@ from ..files import replace_bytes
 from ..masking import mask_text
 from ..visible import visible_line
 from .axes import Axis
-from .shapes import band, path
+from .shapes import Ticks, band, path, ticks
 
 INK, SOFT, LINE, ACCENT, BAD = "#1a1f27", "#5a6472", "#dfe4ea", "#1f5fbf", "#ad4e0b"
 COLOURS = (
@@ -179,6 +179,24 @@ class Chart:
         return bytes(converter.svg_to_png(self.svg, scale=2.0))
 
 
+def frame(
+    chart: Chart, title: str, across: Ticks, x: float, y: float, width: float, height: float,
+    up: Ticks,
+) -> Callable[..., None]:  # fmt: skip
+    """Draw title, grid and labels of a panel; what draws shapes in per cent of it."""
+    if title:
+        chart.text(x, y - 9, title, size=12, bold=True)
+    for tick in across:
+        at = x + width * tick["at"] / 100.0
+        chart.line(at, y, at, y + height)
+        chart.text(at, y + height + 15, tick["label"], "middle", SOFT)
+    for tick in up:
+        at = y + height * tick["at"] / 100.0
+        chart.line(x, at, x + width, at)
+        chart.text(x - 6, at + 4, tick["label"], "end", SOFT)
+    return lambda d, **look: chart.shape(d, (x, y, width, height), **look)
+
+
 class Panel:
     """A part of a chart with axes; figures go in, places on the chart come out.
 
@@ -190,28 +208,17 @@ class Panel:
     across, up : Axis
     title, name : str, optional
         Above it at the left, and below it at the right.
-    grid : bool, optional
-        Whether lines and labels of both axes are drawn.
     """
 
     def __init__(
         self, chart: Chart, x: float, y: float, width: float, height: float, across: Axis, up: Axis,
-        title: str = "", name: str = "", grid: bool = True,
+        title: str = "", name: str = "",
     ) -> None:  # fmt: skip
         self.chart, self._across, self._up = chart, across, up
         self._box = x, y, width, height
-        if title:
-            chart.text(x, y - 9, title, bold=True, size=12)
+        frame(chart, title, ticks(across), x, y, width, height, ticks(up, down=True))
         if name:
             chart.text(x + width, y + height + 30, name, "end", SOFT)
-        if not grid:
-            return
-        for value, words in zip(across.ticks, across.labels):
-            chart.line(self.x(value), y, self.x(value), y + height)
-            chart.text(self.x(value), y + height + 15, words, "middle", SOFT)
-        for value, words in zip(up.ticks, up.labels):
-            chart.line(x, self.y(value), x + width, self.y(value))
-            chart.text(x - 6, self.y(value) + 4, words, "end", SOFT)
 
     def x(self, value: float) -> float:
         """Where a value of the horizontal axis lies."""

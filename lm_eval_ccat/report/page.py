@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import time
 from functools import cache
 from importlib import resources
@@ -14,13 +13,14 @@ from typing import Any
 from ..errors import RunError
 from ..files import replace_text
 from ..masking import mask_text
+from ..money import dollars
 from ..visible import visible, visible_line
 from .documents import documents
 from .replay import course
 from .run import StoredRun, read_run
 from .sections import sections_of
 from .view import MATRIX_AS_TABLE, view
-from .words import date, script_json
+from .words import date, item_text, percent, probability, script_json
 
 
 def write_report(
@@ -162,7 +162,8 @@ def environment() -> Any:
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    environment.filters["short_json"] = lambda v: json.dumps(v, ensure_ascii=False, default=str)
+    for show in (dollars, item_text, percent, probability):
+        environment.filters[show.__name__] = show
     return environment
 
 

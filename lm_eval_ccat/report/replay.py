@@ -99,6 +99,7 @@ def history(run: StoredRun, checkpoints: int | None = None) -> History:
         return past
     first = min(total, len(run.tested))
     moments = set(np.unique(np.linspace(first, total, checkpoints).round().astype(int)).tolist())
+    assert run.banks is not None
     ranker = make_ranker(run.banks, run.header["ranker"])
     # Full results are there from the beginning.
     book = _Watched(run, ranker, past, moments, set(run.models) - set(run.tested))

@@ -12,11 +12,11 @@ from typing import Any, cast
 from ..bank import ItemBank
 from ..content import RankingContent
 from ..errors import CcatError, RunError
+from ..methods.registry import method_of
 from ..metrics.scale import Scale
 from ..runs.directory import RunDirectory
 from ..runs.lines import Record
 from ..runs.rebuild import load_banks
-from .information import has_information
 
 
 @dataclass(frozen=True)
@@ -28,27 +28,7 @@ class StoredAnswer:
     doc: Any
     score: float
     raw: float | None
-    cost: float
-    seconds: float | None
-    tokens: Mapping[str, Any] | None
     output: str
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A document that a model failed on."""
-
-    model: str
-    doc: Any
-    reason: str
-
-
-@dataclass(frozen=True)
-class Texts:
-    """A document's prompt and target, as the harness's samples files have them."""
-
-    prompt: str
-    target: str
 
 
 @dataclass(frozen=True)
@@ -64,12 +44,9 @@ class StoredRun:
         ``result.json``; while the run goes on, the same rebuilt from the journal.
     answers : list of StoredAnswer
         In the order in which they were told.
-    failures : list of Failure
-    bank : ItemBank or None
-        Of the outcome that counts most. None with several tasks, and where the directory's copy is
-        gone; what needs it is then left out.
     banks : ItemBank, mapping of task to (mapping of outcome to ItemBank), or None
-        All of them, as a Ranker takes them.
+        All of them, as a Ranker takes them. None where the directory's copy is gone; what needs
+        it is then left out.
     finished : bool
         Whether ``result.json`` was there, and nothing was answered after it.
     started, ended : float or None
@@ -81,37 +58,36 @@ class StoredRun:
     """
 
     path: Path
-    header: dict[str, Any]
+    header: Record
     result: RankingContent
     answers: list[StoredAnswer]
-    failures: list[Failure]
-    bank: ItemBank | None
     finished: bool
     started: float | None = None
     ended: float | None = None
     torn: bool = False
     records: list[Record] = field(default_factory=list)
-    banks: Any = None
+    banks: ItemBank | Mapping[str, Mapping[str, ItemBank]] | None = None
+
+    @cached_property
+    def bank_of(self) -> dict[str, ItemBank]:
+        """The bank of each task's outcome that counts most; the only task's name is ""."""
+        if isinstance(self.banks, ItemBank):
+            return {"": self.banks}
+        found = {t: of[_leading(self.header, t)] for t, of in (self.banks or {}).items()}
+        return found if len(found) > 1 else dict(zip([""], found.values()))
+
+    @property
+    def bank(self) -> ItemBank | None:
+        """The bank of the only task; None of several, and where the directory's copy is gone."""
+        return self.bank_of.get("")
 
     @cached_property
     def place(self) -> dict[Any, int]:
         """Position of each item in bank order, task after task."""
         if self.bank is not None:
             return self.bank.index
-        if self.banks is None:
-            return {}
-        items = [(t, d) for t, of in self.banks.items() for d in next(iter(of.values())).doc_ids]
+        items = [(t, d) for t, bank in self.bank_of.items() for d in bank.doc_ids]
         return {item: n for n, item in enumerate(items)}
-
-    def each_bank(self) -> list[tuple[str, ItemBank]]:
-        """The bank of each task, or the only one; with the task's name where there are several."""
-        if self.bank is not None:
-            return [("", self.bank)]
-        outcomes = self.facts.get("outcomes") or {}
-        return [
-            (task, of[max(of, key=lambda name: outcomes[task][name]["weight"])])
-            for task, of in (self.banks or {}).items()
-        ]
 
     @cached_property
     def models(self) -> list[str]:
@@ -124,12 +100,12 @@ class StoredRun:
         return [m for m in self.models if not self.result["models"][m].get("known")]
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Record:
         """The configuration as the run understood it, credentials masked."""
         return dict(self.header.get("config") or {})
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Record:
         """Metric, key, estimand and currency, as the run recorded them."""
         return dict(self.header["report"])
 
@@ -154,14 +130,24 @@ class StoredRun:
         pairs = [(p["a"], p["b"]) for p in self.result["pairwise"] if p["decision"] == "decided"]
         return frozenset(pairs) | {(b, a) for a, b in pairs}
 
+    @cached_property
+    def failed(self) -> list[tuple[str, Any, str]]:
+        """Every item that a model failed on, as (model, item, reason)."""
+        several = len(self.facts.get("outcomes") or ()) > 1
+        return [
+            (m, _doc(_hashable(f["doc_id"]), several), f["reason"])
+            for m, one in self.result["models"].items()
+            for f in one.get("failed") or ()
+        ]
+
     @property
     def has_curves(self) -> bool:
         """Whether every model has an ability, on the curves of the bank's items."""
         abilities = [self.result["models"][m].get("ability") for m in self.tested]
-        return None not in abilities and has_information(self.bank)
+        return None not in abilities and self.bank is not None and method_of(self.bank).has_curves
 
     @cached_property
-    def sources(self) -> dict[Any, Texts]:
+    def sources(self) -> dict[Any, tuple[str, str]]:
         """Prompt and target of each item that the harness's samples files hold."""
         return dict(_read_sources(self.path, self.facts.get("outcomes") or {}))
 
@@ -196,8 +182,8 @@ def read_run(path: str | Path) -> StoredRun:
         )
     records = folder.journal.read_new()
     result_file = folder.path / "result.json"
-    several = len(header["report"].get("outcomes") or ()) > 1
-    lead = _leading(header)
+    tasks = header["report"].get("outcomes") or {}
+    lead = _leading(header, next(iter(tasks))) if tasks else ""
     finished = result_file.is_file()
     if finished:
         result = _read_json(result_file)
@@ -209,10 +195,9 @@ def read_run(path: str | Path) -> StoredRun:
         from ..live.result import state
 
         result = state(folder.path).content
-    banks = _banks(folder.path, header)
     scored = {m: {_hashable(i) for i in of["items"]} for m, of in result["models"].items()}
     answers = [
-        _answer(r, lead, several)
+        _answer(r, lead, len(tasks) > 1)
         for r in records
         # Answers behind the deciding one are in the journal and not in the ranking.
         if r.get("op") == "tell" and r["item"] in scored.get(r["model"], ())
@@ -223,13 +208,7 @@ def read_run(path: str | Path) -> StoredRun:
         header=header,
         result=result,
         answers=answers,
-        failures=[
-            Failure(r["model"], _doc(r["item"], several), str(r["reason"]))
-            for r in records
-            if r.get("op") == "fail"
-        ],
-        bank=None if several else banks[lead[0]][lead[1]] if banks and lead else banks,
-        banks=banks,
+        banks=_banks(folder.path, header),
         finished=finished,
         started=min(times, default=None),
         ended=max(times, default=None),
@@ -250,11 +229,10 @@ def _hashable(item: Any) -> Any:
     return tuple(item) if isinstance(item, list) else item
 
 
-def _leading(header: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Task and name of the outcome that counts most, where answers have several."""
-    for task, outcomes in (header["report"].get("outcomes") or {}).items():
-        return task, max(outcomes, key=lambda name: outcomes[name]["weight"])
-    return None
+def _leading(header: Record, task: str) -> str:
+    """Name of a task's outcome that counts most."""
+    outcomes = header["report"]["outcomes"][task]
+    return str(max(outcomes, key=lambda name: outcomes[name]["weight"]))
 
 
 def _doc(item: Any, several: bool) -> Any:
@@ -262,19 +240,16 @@ def _doc(item: Any, several: bool) -> Any:
     return item[1] if isinstance(item, tuple) and not several else item
 
 
-def _answer(record: Mapping[str, Any], lead: tuple[str, str] | None, several: bool) -> StoredAnswer:
+def _answer(record: Record, lead: str, several: bool) -> StoredAnswer:
     score, raw = record["score"], record.get("raw")
     if isinstance(score, Mapping):
-        name = lead[1] if lead and lead[1] in score else next(iter(score))
+        name = lead if lead in score else next(iter(score))
         score, raw = score[name], (raw or {}).get(name)
     return StoredAnswer(
         model=record["model"],
         doc=_doc(record["item"], several),
         score=float(score),
         raw=None if raw is None else float(raw),
-        cost=float(record.get("cost") or 0.0),
-        seconds=record.get("seconds"),
-        tokens=record.get("tokens"),
         output=_output(record.get("responses") or []),
     )
 
@@ -291,7 +266,7 @@ def _output(responses: Any) -> str:
     return "\n---\n".join(texts)
 
 
-def _banks(folder: Path, header: Mapping[str, Any]) -> Any:
+def _banks(folder: Path, header: Record) -> ItemBank | Mapping[str, Mapping[str, ItemBank]] | None:
     """The run's copy of its banks; a finished run can be read without it."""
     try:
         banks = load_banks(folder)
@@ -303,7 +278,7 @@ def _banks(folder: Path, header: Mapping[str, Any]) -> Any:
     return banks if "+".join(b.sha256 for b in every) == header.get("bank_sha256") else None
 
 
-def _read_sources(folder: Path, tasks: Collection[str]) -> Iterator[tuple[Any, Texts]]:
+def _read_sources(folder: Path, tasks: Collection[str]) -> Iterator[tuple[Any, tuple[str, str]]]:
     seen: set[Any] = set()
     for file in sorted(folder.glob("*/**/samples_*.jsonl")):
         # The longest name that fits: one task's may begin with another's.
@@ -315,7 +290,7 @@ def _read_sources(folder: Path, tasks: Collection[str]) -> Iterator[tuple[Any, T
                     doc = (task, row["doc_id"]) if len(tasks) > 1 else row["doc_id"]
                     if doc in seen:
                         continue
-                    source = Texts(_prompt(row.get("arguments")), str(row.get("target", "")))
+                    source = _prompt(row.get("arguments")), str(row.get("target", ""))
                 except (ValueError, KeyError, TypeError, AttributeError):
                     continue  # a torn or foreign line costs its prompt, not the page
                 seen.add(doc)

@@ -18,14 +18,6 @@ from ..plugins import Plugins
 from .run import StoredRun
 
 
-def _always(content: Mapping[str, Any]) -> bool:
-    return True
-
-
-def _nothing(run: StoredRun) -> dict[str, object]:
-    return {}
-
-
 @dataclass(frozen=True)
 class Section:
     """One section of the page.
@@ -48,8 +40,8 @@ class Section:
     name: str
     title: str
     text: str = ""
-    content: Callable[[StoredRun], dict[str, object]] = _nothing
-    shown: Callable[[Mapping[str, Any]], bool] = _always
+    content: Callable[[StoredRun], dict[str, object]] = lambda run: {}
+    shown: Callable[[Mapping[str, Any]], bool] = lambda content: True
 
 
 _OWN = (
@@ -59,7 +51,7 @@ _OWN = (
     Section("trust", "Trust"),
     Section("documents", "Documents"),
     Section("progress", "Progress", shown=lambda content: bool(content["progress"])),
-    Section("pairs", "Pairs", shown=lambda content: content["n_ranked"] > 1),
+    Section("pairs", "Pairs", shown=lambda content: len(content["result"]["order"]) > 1),
     Section("spending", "Spending"),
     Section("information", "Items", shown=lambda content: bool(content["information"])),
     Section("reproduce", "Reproduce"),

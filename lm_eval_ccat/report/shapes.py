@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
+from ..bank import ItemBank
+from ..methods.registry import method_of
 from .axes import Axis, axis, between
-from .information import information_curve
 from .replay import History
 from .run import StoredRun
 
+#: Places and labels along an axis, as templates take them.
+Ticks = list[dict[str, Any]]
 #: Models drawn in colour when the page opens; the others are grey until they are chosen.
 COLOURED = 5
 BUMP_LABELS = 40
@@ -48,7 +53,7 @@ def band(xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> st
     return f"M{forth}L{back}Z"
 
 
-def ticks(scale: Axis, down: bool = False) -> list[dict[str, object]]:
+def ticks(scale: Axis, down: bool = False) -> Ticks:
     """Ticks of an axis with their place; `down` for a vertical axis, whose 0 is at the top."""
     return [
         {"at": round(100.0 - scale.place(t), 3) if down else scale.place(t), "label": label}
@@ -151,3 +156,85 @@ def _tick_path(locations: NDArray[np.float64], x_axis: Axis) -> str:
     """Vertical ticks 10 high; places are rounded, and ticks on one another are drawn once."""
     places = {round(x_axis.place(float(v)), 1) for v in locations if np.isfinite(v)}
     return "".join(f"M{x:g} 0V10" for x in sorted(places))
+
+
+Floats = NDArray[np.float64]
+
+GRID = 161
+#: Logits by which the curve goes beyond the models and the bulk of the items.
+MARGIN = 0.5
+#: Items looked at together, so that a bank of 100,000 needs no matrix of all items and abilities.
+SLICE = 4096
+
+
+@dataclass(frozen=True)
+class InformationCurve:
+    """Information of the items kept, over ability.
+
+    Attributes
+    ----------
+    ability : ndarray, shape (G,)
+        In logits, ascending.
+    total : ndarray, shape (G,)
+        Sum of the items' information, in 1 / logit^2.
+    location : ndarray, shape (n_items,)
+        Ability of `ability` at which each item is most informative, in logits; NaN for items
+        removed.
+    """
+
+    ability: Floats
+    total: Floats
+    location: Floats
+
+
+def difficulty(bank: ItemBank) -> Floats:
+    """Ability at which an item's expected score is 1/2, by the straight part of its curve (logits).
+
+    NaN where an item has no slope; shape (n_items,).
+    """
+    curves = method_of(bank).tested_curves(bank)
+    intercept, slope = curves.coefficients[:, 0], curves.coefficients[:, 1]
+    return np.asarray(curves.origin - intercept / np.where(np.abs(slope) > 1e-6, slope, np.nan))
+
+
+def discrimination(bank: ItemBank) -> Floats:
+    """Slope over the root of the noise, in 1 / logit; shape (n_items,)."""
+    curves = method_of(bank).tested_curves(bank)
+    return np.asarray(curves.coefficients[:, 1] / np.sqrt(curves.noise))
+
+
+def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
+    """The bank's information around the given abilities.
+
+    An item's information about ability is ``(d eta / d theta)^2 mu (1 - mu) / k``; for the method
+    "paper" that is the paper's first term.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    abilities : ndarray
+        Abilities of the models to be shown; the curve covers them and the bulk of the items.
+    """
+    curves, location_of = method_of(bank).tested_curves(bank), difficulty(bank)
+    usable = bank.kept & np.isfinite(location_of)
+    ends = np.quantile(location_of[usable], [0.1, 0.9]) if usable.any() else np.zeros(1)
+    known = np.array(list(bank.constants.get("abilities", []))) + bank.constants.get("centre", 0.0)
+    # Items that no model is near say little of where the scale is of use.
+    if known.size:
+        ends = np.clip(ends, known.min() - 1.0, known.max() + 1.0)
+    points = np.concatenate([ends, known, abilities[np.isfinite(abilities)]])
+    grid = np.linspace(points.min() - MARGIN, points.max() + MARGIN, GRID)
+    total, location = np.zeros(GRID), np.full(bank.n_items, np.nan)
+    kept = np.flatnonzero(bank.kept)
+    basis = [curves.basis.value_and_slope(float(x)) for x in grid - curves.origin]
+    value = np.column_stack([v for v, _ in basis])
+    derivative = np.column_stack([d for _, d in basis])
+    for start in range(0, len(kept), SLICE):
+        rows = kept[start : start + SLICE]
+        c = curves.coefficients[rows]
+        eta, slope = c @ value, c @ derivative
+        mu = expit(eta)
+        information = slope**2 * mu * (1.0 - mu) / curves.noise[rows, None]
+        total += information.sum(axis=0)
+        location[rows] = grid[np.argmax(information, axis=1)]
+    return InformationCurve(grid, total, location)

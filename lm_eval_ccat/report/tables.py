@@ -1,15 +1,24 @@
-"""The rows of a ranking as cells: terminal, page and figures print these and format no figure."""
+"""The rows of a result as cells: terminal, page and figures print these and format no figure.
+
+The content that functions take is as `Ranking.to_dict` and ``result.json`` have it, figures on the
+metric's own scale.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Any
+from typing import NamedTuple
 
-from ..content import RankingContent
-from .axes import decimals_for
+from ..content import ModelContent, OpenPairContent, RankingContent
+from ..ranker.headline import order_parts
+from .axes import between, decimals_for
 from .words import probability, whole_percent
+
+#: Models of the order that the head of the page names.
+IN_WORDS = 16
 
 
 @dataclass(frozen=True)
@@ -19,21 +28,18 @@ class ModelCells:
     Attributes
     ----------
     name : str
+    row : dict
+        All that the result says of it.
     rank : int or None
         1 is best; None for a model that was set aside.
     tie : int or None
         Number of the group of neighbours that are not decided.
-    value, low_value, high_value, error_value : float
-        Estimate, ends of its interval and standard error, on the metric's own scale.
     estimate, low, high, error : str
-        The same with the decimals that the errors bear.
+        Estimate, ends of its interval and standard error, with the decimals that the errors bear.
     best, worst : int
         Ranks that the decided pairs leave possible; 0 where they are not known.
     ranks, chance : str
         These in words ("1 to 3"), and the probability of being the best.
-    p_best : float or None
-    items : int
-    cost : float
     next : float or None
         Probability of being better than the next of the order.
     over_next : str
@@ -41,16 +47,12 @@ class ModelCells:
         Whether the next is decidedly worse.
     known : bool
         Whether full results were given.
-    set_aside : str or None
     """
 
     name: str
+    row: ModelContent
     rank: int | None
     tie: int | None
-    value: float
-    low_value: float
-    high_value: float
-    error_value: float
     estimate: str
     low: str
     high: str
@@ -59,36 +61,26 @@ class ModelCells:
     worst: int
     ranks: str
     chance: str
-    p_best: float | None
-    items: int
-    cost: float
     next: float | None
     over_next: str
     decided: bool
     known: bool
-    set_aside: str | None
 
     @property
     def seen(self) -> bool:
         """Whether anything is known of the model."""
-        return self.known or self.items > 0
+        return self.known or self.row["n_items"] > 0
 
 
 def model_cells(content: RankingContent) -> list[ModelCells]:
-    """Every model of a ranking, best first; those set aside come last.
-
-    Parameters
-    ----------
-    content : mapping
-        As `Ranking.to_dict` and ``result.json`` have it, figures on the metric's own scale.
-    """
+    """Every model of a ranking, best first; those set aside come last."""
     models, order = content["models"], list(content["order"])
     number = numbers(content)
     tie_of = {m: n for n, group in enumerate(content["ties"]) for m in group}
     after = dict(pairwise(order))
     sure = {p["a"]: p["p"] for p in content["pairwise"] if after.get(p["a"]) == p["b"]}
     cells = []
-    for name in [*order, *(m for m in models if m not in after and m not in order[-1:])]:
+    for name in dict.fromkeys([*order, *models]):
         one = models[name]
         low, high = one["interval"]
         best, worst = one.get("rank_range") or (0, 0)
@@ -96,13 +88,10 @@ def model_cells(content: RankingContent) -> list[ModelCells]:
         over = sure.get(name)
         cells.append(
             ModelCells(
-                name=name,
-                rank=one["rank"],
-                tie=tie_of.get(name),
-                value=one["estimate"],
-                low_value=low,
-                high_value=high,
-                error_value=one.get("standard_error", 0.0),
+                name,
+                one,
+                one["rank"],
+                tie_of.get(name),
                 estimate=number(one["estimate"]),
                 low=number(low),
                 high=number(high),
@@ -111,21 +100,219 @@ def model_cells(content: RankingContent) -> list[ModelCells]:
                 worst=worst,
                 ranks=f"{best} to {worst}" if best < worst else f"{best or ''}",
                 chance="" if chance is None else f"{whole_percent(chance)}%",
-                p_best=chance,
-                items=one["n_items"],
-                cost=one["cost"],
                 next=over,
                 over_next="" if over is None else probability(over),
                 decided=over is not None and tie_of.get(name, -1) != tie_of.get(following, -2),
                 known=bool(one.get("known")),
-                set_aside=one.get("set_aside"),
             )
         )
     return cells
 
 
-def numbers(content: RankingContent) -> Any:
+def numbers(content: RankingContent) -> Callable[[float], str]:
     """``value -> text`` with the decimals that the median standard error bears."""
     asked = [m for m in content["models"].values() if m["n_items"]] or content["models"].values()
     decimals = decimals_for(median([m.get("standard_error", 0.0) for m in asked] or [0.0]))
     return lambda value: f"{value:.{decimals}f}"
+
+
+# -- the order --------------------------------------------------------------------------------
+
+
+class Link(NamedTuple):
+    """A part of the order as the page prints it: what joins it to the one before, models, ranks."""
+
+    joint: str
+    names: list[str]
+    ranks: str
+
+
+def chain(result: RankingContent, most: int = IN_WORDS) -> list[Link]:
+    """The order as the page prints it.
+
+    It reads as `Ranking.in_words`: models that are all open to each other or equivalent share a
+    part; a run in which some pair is decided is a chain of parts joined by ``>~``.
+    """
+    parts: list[Link] = []
+    apart = result.get("separated_within_ties", ())
+    for part in order_parts(result["order"], result["ties"], apart):
+        if most <= 0:
+            break
+        best, worst = result["models"][part.models[0]].get("rank_range") or (0, 0)
+        ranks = f"({best} to {worst})" if part.chained and best < worst else ""
+        names = list(part.models[:most])
+        parts.append(Link(part.joint.strip() or ">", names, ranks))
+        most -= len(names)
+    return parts
+
+
+class RankRow(NamedTuple):
+    """A model's cells, and where its rank range and rank lie, in per cent of the axis."""
+
+    cells: ModelCells
+    low: float
+    width: float
+    at: float
+
+
+class RankRows(NamedTuple):
+    """Such rows, and the ticks of their axis."""
+
+    rows: list[RankRow]
+    ticks: list[dict[str, object]]
+
+
+def rank_rows(result: RankingContent) -> RankRows | None:
+    """Rank range and P(best) of each model that was asked.
+
+    Returns
+    -------
+    RankRows or None
+        None for one model, and for results of versions without rank ranges.
+    """
+    cells = [r for r in model_cells(result) if r.best and r.rank and not r.known]
+    size = max([len(result["order"]), *(r.worst for r in cells)], default=0)
+    if not cells or size < 2:
+        return None
+
+    def place(rank: float) -> float:
+        return round(100.0 * rank / size, 3)
+
+    marks = {1, size, *(round(t) for t in between(1, size, 8).ticks if 1 < t < 0.94 * size)}
+    rows = [
+        RankRow(r, place(r.best - 1), place(r.worst - r.best + 1), place((r.rank or 0) - 0.5))
+        for r in cells
+    ]
+    return RankRows(rows, [{"at": place(t - 0.5), "label": f"{t:,}"} for t in sorted(marks)])
+
+
+# -- pairs ------------------------------------------------------------------------------------
+
+
+def pairs_decided(result: RankingContent) -> dict[str, int]:
+    """How many pairs, and how many pairs of neighbours, are decided, equivalent, and in all."""
+    place = {m: i for i, m in enumerate(result["order"])}
+    once = [
+        (place[p["b"]] - place[p["a"]], p.get("decision"))
+        for p in result["pairwise"]
+        if p["a"] in place and place[p["a"]] < place.get(p["b"], -1)
+    ]
+    near = sum(gap == 1 for gap, _ in once)
+    return {
+        "pairs": len(once),
+        "decided": sum(what == "decided" for _, what in once),
+        "equivalent": sum(what == "equivalent" for _, what in once),
+        "near": near,
+        "near_decided": near - sum(len(g) - 1 for g in result["ties"]),
+    }
+
+
+def stands_beyond(result: RankingContent) -> str | None:
+    """How many decided pairs stand also for items like these, where that was looked at."""
+    stands = [
+        pair["population"]
+        for pair in result["pairwise"]
+        if pair.get("decision") == "decided" and "population" in pair
+    ]
+    if not stands:
+        return None
+    n, also = len(stands) // 2, sum(stands) // 2  # each pair is there either way
+    if also == n:
+        return "The verdicts hold for other items like these as well."
+    which = "the pair is" if n == 1 else f"{n - also:,} of {n:,} decided pairs are"
+    return f"For other items like these, {which} still open (--question population)."
+
+
+class Outlook(NamedTuple):
+    """What would decide the open neighbours.
+
+    Attributes
+    ----------
+    pairs : list of dict
+        The cheapest first.
+    answers : int
+        Answers that would decide all of them: a model's further items serve all of its pairs.
+    cost : float or None
+        What these cost in dollars; None where it is counted in items.
+    """
+
+    pairs: list[OpenPairContent]
+    answers: int
+    cost: float | None
+
+
+def outlook(result: RankingContent, currency: str) -> Outlook | None:
+    """What would decide the open neighbours, and what that costs.
+
+    Returns
+    -------
+    Outlook or None
+        None where nothing is open, and for results of versions that do not say.
+    """
+    if not (pairs := result.get("open_pairs")):
+        return None
+    most: dict[str, int] = {}
+    for pair in pairs:
+        for m, n in pair["items"].items():
+            most[m] = max(n, most.get(m, 0))
+    spent = {m: result["models"][m] for m in most}
+    cost = sum(most[m] * one["cost"] / one["n_items"] for m, one in spent.items() if one["n_items"])
+    return Outlook(pairs, sum(most.values()), cost if currency == "usd" else None)
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+class PartCell(NamedTuple):
+    """A model in one part: texts, and the estimate itself."""
+
+    estimate: str
+    error: str
+    rank: str
+    value: float
+
+
+class PartColumn(NamedTuple):
+    """One metric or task ("metric", "task"), its weight as a text, and the order by it."""
+
+    kind: str
+    name: str
+    weight: str
+    ranking: str
+
+
+class Parts(NamedTuple):
+    """Every part beside each other; a row a model, in the order of the whole.
+
+    A model has a cell per column; None where it was not asked.
+    """
+
+    columns: list[PartColumn]
+    rows: dict[str, list[PartCell | None]]
+
+
+def parts(result: RankingContent) -> Parts | None:
+    """What each metric and task says by itself; None for one metric of one task."""
+    kinds = {"task": result.get("tasks"), "metric": result.get("outcomes")}
+    blocks = [(kind, *one) for kind, of in kinds.items() for one in (of or {}).items()]
+    blocks += [("metric", *one) for one in (result.get("further") or {}).items()]
+    if not blocks:
+        return None
+    weights = result.get("weights") or {}
+    columns = [
+        PartColumn(
+            kind, name, f"{block.get('weight', weights.get(name, 0.0)):.3g}", block["ranking"]
+        )
+        for kind, name, block in blocks
+    ]
+    models = dict.fromkeys([*result["order"], *result["models"]])
+    return Parts(columns, {m: [_part_cell(block, m) for *_, block in blocks] for m in models})
+
+
+def _part_cell(block: RankingContent, model: str) -> PartCell | None:
+    one = block["models"].get(model)
+    if one is None or not one["n_items"]:
+        return None
+    number = numbers(block)
+    rank = str(one["rank"] or "")
+    return PartCell(number(one["estimate"]), number(one["standard_error"]), rank, one["estimate"])

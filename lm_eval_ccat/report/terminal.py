@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..content import RankingContent
-from ..harness.signature import in_words
+from ..harness.scorers import in_words
 from ..money import dollars, spent_in_words
 from ..ranker.headline import held, question
 from ..visible import visible_values
 from ..wording import plural
-from .decision import outlook, stands_beyond
-from .parts import parts
-from .tables import ModelCells, model_cells
+from .tables import ModelCells, model_cells, outlook, parts, stands_beyond
 from .trust import audited, samples
 from .words import listed, one_look, probability
 
@@ -81,9 +79,11 @@ def _columns(content: RankingContent, rows: Sequence[ModelCells]) -> list[Column
     ]
     if any(r.best < r.worst for r in rows):
         columns += [Column("ranks", lambda r: r.ranks, 1), Column("best", lambda r: r.chance, 3)]
-    columns.append(Column("items", lambda r: "known" if r.known else str(r.items), 2))
+    columns.append(Column("items", lambda r: "known" if r.known else str(r.row["n_items"]), 2))
     if paid:
-        columns.append(Column("cost", lambda r: dollars(r.cost) + "~" * (r.name in guessed), 4))
+        columns.append(
+            Column("cost", lambda r: dollars(r.row["cost"]) + "~" * (r.name in guessed), 4)
+        )
     return [*columns, Column("vs next", lambda r: r.over_next, 5)]
 
 
@@ -251,20 +251,22 @@ def _open(content: RankingContent) -> Iterator[str]:
         yield f"{a} and {b} are separated from each other, though not from those between."
     plan = outlook(content, content["cost_unit"])
     if plan is not None:
-        first, price = plan.rows[0], f" ({plan.cost})" if plan.cost else ""
-        n = len(plan.rows) + len(plan.more)
-        more = " and ".join(f"{n:,} of {m}" for m, n in first.items)
-        if len({n for _, n in first.items}) == 1 < len(first.items):
-            more = f"{first.items[0][1]:,} of each"
-        close = ", nearly all that remain," if first.all_items else ""
-        at_cost = f" ({first.cost_text})" if first.cost_text else ""
+        first, n = plan.pairs[0], len(plan.pairs)
+        more = " and ".join(f"{n:,} of {m}" for m, n in first["items"].items())
+        numbers = [*first["items"].values()]
+        if len(set(numbers)) == 1 < len(numbers):
+            more = f"{numbers[0]:,} of each"
+        close = ", nearly all that remain," if first["all_items"] else ""
+        at, price = "", ""
+        if plan.cost is not None:
+            at, price = f" ({dollars(first['cost'])})", f" ({dollars(plan.cost)})"
         yield (
-            f"{first.a} over {first.b} ({first.p}): about {more} more "
-            f"answers{at_cost}{close} would decide."
+            f"{first['a']} over {first['b']} ({probability(first['p'])}): about {more} more "
+            f"answers{at}{close} would decide."
         )
         if n > 1:
             yield (
-                f"About {plan.answers} more answers{price} would decide all {n} open "
+                f"About {plan.answers:,} more answers{price} would decide all {n} open "
                 "neighbours; the page and --json list each pair."
             )
     if why := one_look(content):

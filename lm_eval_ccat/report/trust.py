@@ -1,27 +1,43 @@
-"""Whether a ranking can be trusted, in sentences."""
+"""Whether a ranking can be trusted, in sentences, and where its numbers come from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import shlex
+from collections.abc import Iterator, Mapping
 
+import numpy as np
+
+from ..bank import ItemBank
 from ..content import AuditContent, RankingContent
+from ..runs.rebuild import banks_at
 from ..upkeep.words import origin, reach, tried
-from .decision import pairs_decided
 from .run import StoredRun
-from .tables import numbers
-from .words import listed
+from .tables import numbers, pairs_decided
+from .words import listed, plain
+
+#: What the figures of a bank's self-check are; others are shown under their own name.
+SELF_CHECK_WORDS = {
+    "models_left_out": "models left out in turn",
+    "items": "items that each was asked",
+    "rms_error": "error of the estimates (root mean square, 0 to 1)",
+    "mean_error": "mean error (0 to 1)",
+    "rms_standard_error": "standard error stated for them (root mean square, 0 to 1)",
+    "z_rms_before_inflation": "error over stated error, as the response model has it",
+    "z_rms": "error over stated error, as widened (1 if true)",
+    "coverage_95": "share of 95% intervals that held",
+    "inflation_c": "factor on the variance",
+    "inflation_m": "added to the variance",
+    "shared_error_correlation": "correlation of two models' errors on shared items",
+    "fit_slope_sd": "spread of the items' slopes",
+    "fit_bend_sd": "spread of the items' bends",
+    "fit_bends": "bends of the item curves",
+    "fit_factors": "residual factors",
+    "fit_noise": "noise of the median item",
+}
 
 
-class Sentence(NamedTuple):
-    """What it is about, and the sentence."""
-
-    topic: str
-    text: str
-
-
-def sentences(run: StoredRun) -> Iterator[Sentence]:
-    """How far to trust the figures."""
+def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
+    """How far to trust the figures: what a sentence is about, and the sentence."""
     models, counts = run.result["models"], pairs_decided(run.result)
     if counts["decided"]:
         share = f"{counts['decided']:,} of {counts['pairs']:,} pairs"
@@ -29,29 +45,29 @@ def sentences(run: StoredRun) -> Iterator[Sentence]:
         if (wrong := run.result.get("expected_wrong_pairs")) is not None:
             few = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
             text += f"; {few} of them are expected to be wrong"
-        yield Sentence("Decisions", text + ".")
+        yield ("Decisions", text + ".")
     findings = [f"{m} {text}." for m in run.tested for text in models[m].get("findings", ())]
-    yield from (Sentence("Range", text) for text in findings)
-    for task, bank in run.each_bank():
+    yield from (("Range", text) for text in findings)
+    for task, bank in run.bank_of.items():
         if text := reach(bank, _the_bank(task)):
-            yield Sentence("Range", text + ("" if findings else " This run agrees with that."))
+            yield ("Range", text + ("" if findings else " This run agrees with that."))
     for m in run.tested:
-        yield from (Sentence("Sample", text) for text in audited(m, models[m].get("audit")))
-    yield from (Sentence("Sample", text) for text in samples(run.result))
-    for task, bank in run.each_bank():
+        yield from (("Sample", text) for text in audited(m, models[m].get("audit")))
+    yield from (("Sample", text) for text in samples(run.result))
+    for task, bank in run.bank_of.items():
         if not bank.models:
-            yield Sentence(
+            yield (
                 "Bank",
                 "No bank was used: all models got the same random documents, so nothing depends "
                 "on other models.",
             )
             continue
-        yield Sentence("Bank", origin(bank, _the_bank(task)))
+        yield ("Bank", origin(bank, _the_bank(task)))
         if text := tried(bank):
-            yield Sentence("Bank", text)
-    if n := len(run.failures):
-        failed = listed(sorted({f.model for f in run.failures}))
-        yield Sentence(
+            yield ("Bank", text)
+    if n := len(run.failed):
+        failed = listed(sorted({model for model, *_ in run.failed}))
+        yield (
             "Failures",
             f"{n} request{'s' if n > 1 else ''} failed ({failed}). These documents count as not "
             "seen, never as wrong. If a model fails on the hard ones, its estimate is too high.",
@@ -88,3 +104,54 @@ def audited(name: str, audit: AuditContent | None) -> Iterator[str]:
             f"{name} answers unlike the models of the bank; the estimate is less certain than its "
             "interval says."
         )
+
+
+# -- where numbers come from --------------------------------------------------------------------
+
+
+def banks_of(run: StoredRun) -> list[dict[str, object]]:
+    """Provenance and self-check of the bank, or of each of several; [] where they are gone."""
+    return [_bank_facts(task, bank) for task, bank in run.bank_of.items()]
+
+
+def _bank_facts(task: str, bank: ItemBank) -> dict[str, object]:
+    return {
+        "task": task,
+        "hash": bank.short_hash,
+        "method": bank.method,
+        "models": list(bank.models),
+        "size": bank.n_items,
+        "kept": int(np.count_nonzero(bank.kept)),
+        "trust": bank.self_check.get("trust"),
+        "self_check": [
+            (SELF_CHECK_WORDS.get(k, k.replace("_", " ")), plain(v))
+            for k, v in bank.self_check.items()
+            if k != "trust"
+        ],
+        "constants": [(k.replace("_", " "), plain(v)) for k, v in bank.constants.items()],
+        "settings": [(k.replace("_", " "), plain(v)) for k, v in bank.settings.items()],
+        "warnings": [w for w in bank.warnings if w != bank.self_check.get("trust")],
+    }
+
+
+def command(run: StoredRun) -> str:
+    """The command that the run was started with, or one that does the same."""
+    argv = run.header.get("command")
+    if isinstance(argv, list):
+        return shlex.join(["lm-eval-ccat", *map(str, argv)])
+    bank = shlex.quote(str(banks_at(run.path)))
+    return f"lm-eval-ccat rank config.yaml --bank {bank} --run_dir again"
+
+
+def configuration(run: StoredRun) -> str:
+    """The run's configuration as a file for `rank`; what was not stated is left out."""
+    import yaml
+
+    return str(yaml.safe_dump(_stated(run.config), sort_keys=False, allow_unicode=True))
+
+
+def _stated(value: object) -> object:
+    if isinstance(value, Mapping):
+        kept = {k: _stated(v) for k, v in value.items()}
+        return {k: v for k, v in kept.items() if v is not None and v != {}}
+    return [_stated(v) for v in value] if isinstance(value, list) else value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 from math import floor, inf, log10
-from typing import Any
 
 from ..content import RankingContent
 
@@ -98,7 +97,7 @@ def date(when: float | None) -> str | None:
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def plain(value: Any) -> str:
+def plain(value: object) -> str:
     """A JSON value as a short text."""
     if isinstance(value, float):
         return f"{value:.4g}"
@@ -106,7 +105,7 @@ def plain(value: Any) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def item_text(item: Any) -> str:
+def item_text(item: object) -> str:
     """An item as a reader names it.
 
     Examples
@@ -117,7 +116,7 @@ def item_text(item: Any) -> str:
     return f"{item[0]}: {item[1]}" if isinstance(item, tuple) else str(item)
 
 
-def script_json(value: Any) -> str:
+def script_json(value: object) -> str:
     r"""JSON that may stand inside a ``<script>`` element, whatever texts it holds.
 
     Only ASCII is written, and no character that HTML could read as markup.

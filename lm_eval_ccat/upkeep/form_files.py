@@ -184,7 +184,7 @@ def write_forms(
     lacking : str
         Why there are no tasks; empty where there are.
     """
-    from ..harness.shipped import task_file
+    from ..harness.opening import task_file
 
     forms.save(folder)
     lacking = "" if forms.task else "the bank does not name its task"

@@ -161,7 +161,7 @@ def _of_harness(path: Path, name: str, there: Iterable[str]) -> list[str]:
 def _harness_group(name: str) -> list[str]:
     """Tasks of a group or tag of the harness; none where it knows no such group."""
     from ..harness import internals
-    from ..harness.shipped import with_shipped_tasks
+    from ..harness.opening import with_shipped_tasks
 
     try:
         found = internals.static_configs(

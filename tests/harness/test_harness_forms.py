@@ -12,7 +12,7 @@ from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import ScoreTable, simple_evaluate
 from lm_eval_ccat.errors import BankMismatchError
-from lm_eval_ccat.harness.shipped import task_file
+from lm_eval_ccat.harness.opening import task_file
 from lm_eval_ccat.upkeep.form_files import forms_of, score_forms, write_tasks
 
 

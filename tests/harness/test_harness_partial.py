@@ -201,12 +201,9 @@ class TwoProcesses(Copyist):
 
 
 REFUSED = [
-    (dict(limit=5), UsageError, "limit"),
-    (dict(samples={"choices": [1]}), UsageError, "samples"),
     (dict(lm=TwoProcesses()), HarnessError, "2 data-parallel processes"),
     (dict(predict_only=True), HarnessError, "predict_only"),
     (dict(num_fewshot=1), BankMismatchError, "num_fewshot is 1, the bank has 3"),
-    (dict(target_se=2.0), UsageError, "0.01"),
     (dict(max_items=0), UsageError, "max_items"),
 ]
 

@@ -153,16 +153,3 @@ def test_the_directory_of_a_group_is_read_like_any_other(suite, tmp_path, capsys
     page = write_report(tmp_path / "run").read_text()
     assert "The bank of short was" in page and "The bank of long was" in page
     assert "is gone or changed" not in page
-
-
-def test_tasks_without_a_common_score_share_the_budget_equally(suite):
-    folder, banks = suite
-    results = adaptive_evaluate(
-        Copyist(0.7, "new"),
-        tasks=["short", "long"],
-        task_manager=manager(folder),
-        bank=banks,
-        budget={"items": 16},
-        bootstrap_iters=0,
-    )
-    assert [results["adaptive"][t]["items"] for t in ("short", "long")] == [8, 8]

@@ -104,15 +104,6 @@ def test_several_new_models_share_a_budget_and_find_their_places(method):
         assert place.best - 1 <= truth <= place.worst + 1
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_missing_scores_of_a_known_model_widen_it(method):
-    raw = KNOWN.raw.copy()
-    raw[4, ::2] = np.nan
-    known = ScoreTable.from_arrays(raw, KNOWN.models)
-    result = Ranker(bank_of(method), {"new": 1.0}, known=known).result()
-    assert result.standard_errors["k04"] > 0.0 == result.standard_errors["k05"]
-
-
 def test_the_error_of_a_known_model_counts_as_a_standard_error():
     known = {"sure": (0.6, 0.0, 0.6), "vague": (0.6, 0.04, 0.6)}
     bank = ItemBank.blank(range(N_ITEMS), task="t", metric="acc")

@@ -119,6 +119,18 @@ def test_a_change_lifts_a_stop():
         ({"known": {"k": "high"}}, "known mean 'high'"),
         ({"known": {"k": 0.5}, "question": "population"}, "'population' needs"),
         ({"weights": "docs"}, "weights 'docs'"),
+        ({"models": {}}, "at least one model"),
+        ({"models": {"a": -1.0}}, "price of model 'a': -1.0"),
+        ({"confidence": 0.2}, "confidence 0.2"),
+        ({"budget": 0.0}, "budget 0.0"),
+        ({"max_items": 0}, "max_items 0"),
+        ({"exposure": 0}, "exposure 0"),
+        ({"target_se": -1.0}, "target_se -1.0"),
+        ({"units": [1.0, 2.0]}, "units has shape"),
+        ({"units": np.zeros(80)}, "units must be numbers above 0"),
+        ({"nonsense": 3}, "nonsense"),
+        ({"bank": {}}, "at least one task"),
+        ({"bank": {"t": bank_of("default")}, "units": {"huge": 1.0}}, "huge"),
     ],
 )
 def test_options_of_a_wrong_type_are_refused_by_name(options, says):

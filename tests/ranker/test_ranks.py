@@ -7,7 +7,7 @@ import pytest
 from boards import bank_of, draw, drive, of
 
 from lm_eval_ccat import Ranker
-from lm_eval_ccat.ranker.ranks import order_in_words
+from lm_eval_ccat.ranker.headline import order_in_words
 
 METHODS = ["paper", "default", "sample"]
 

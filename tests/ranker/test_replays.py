@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.ranker.replays import PRIOR, USUAL, Replays
+from lm_eval_ccat.ranker.across import PRIOR, USUAL, Replays
 
 NAMES = [f"m{i}" for i in range(24)]
 
@@ -68,17 +68,6 @@ def test_banks_that_left_out_other_models_say_nothing(banks):
     few = ScoreTable.from_arrays(rng.uniform(size=(3, 60)) + 0.0 * skill[:, None], NAMES[:3])
     assert Replays.of([banks[0], calibrate(few)]) is None
     assert Replays.of(banks[:1]) is None
-
-
-def test_errors_of_tasks_and_what_they_share_make_the_error_of_the_mean(banks):
-    ranker = Ranker(dict(zip("abc", banks)), ["x"], weights="equal", across=False)
-    for task in "abc":
-        for item in range(8):
-            ranker.tell("x", (task, item), float(item % 2))
-    found, shared = ranker.result(), ranker.shared_errors("x")
-    own = sum(t.standard_errors["x"] ** 2 for t in found.tasks.values())
-    both = sum(c for of in shared.values() for c in of.values())
-    assert found.standard_errors["x"] == pytest.approx((own + both) ** 0.5 / 3.0)
 
 
 @pytest.mark.parametrize(("share", "gains"), [(0.5, True), (0.0, False), (-0.5, False)])

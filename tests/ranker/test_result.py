@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.methods.policy import Drawn
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.ranker.result import Estimate
+from lm_eval_ccat.ranker.rows import Estimate
 
 SCORES = draw([-0.8, -0.1, 0.0, 0.9], 80, 4)
 LOSS = Scale(0.0, 50.0, higher_is_better=False)
@@ -35,6 +35,20 @@ def found():
 
 def test_figures_stand_on_the_scale_of_the_metric(found):
     """That they are right is told by the golden rankings."""
+    row = found.row("a")
+    drawn = Drawn(3, 0.4, 0.05, 1.0)
+    said = replace(row, sample=drawn).to_dict(LOSS, 0.95)
+    assert (said["audit"]["n"], said["sample"]["n"]) == (row.audit.n, 3)
+    assert row.audit.n >= 3 and said["audit"]["fits_the_bank"] == row.audit.fits
+    for block, found_of, ends in (
+        (said["audit"], row.audit, row.audit.interval),
+        (said["sample"], drawn, drawn.interval(0.95)),
+    ):
+        assert block["estimate"] == pytest.approx(50 * (1 - found_of.estimate))
+        assert block["standard_error"] == pytest.approx(50 * found_of.standard_error)
+        assert block["interval"] == pytest.approx([50 * (1 - v) for v in reversed(ends)])
+    few = replace(row, sample=None, audit=replace(row.audit, agrees=None)).to_dict(LOSS, 0.95)
+    assert few["audit"]["estimate"] is few["audit"]["interval"] is few["sample"] is None
     content = json.loads(json.dumps(found.to_dict()))
     for model, block in content["models"].items():
         assert block["estimate"] == pytest.approx(50 * (1 - found.estimates[model]))
@@ -44,19 +58,6 @@ def test_figures_stand_on_the_scale_of_the_metric(found):
     assert content["models"]["c"]["set_aside"] == "its server is gone"
     [failed] = [f for block in content["models"].values() for f in block["failed"]]
     assert failed["reason"] == "no answer"
-
-
-def test_audits_stand_on_the_scale_of_the_metric(found):
-    block = found.to_dict()["models"]["a"]["audit"]
-    audit = found.audits["a"]
-    assert block["n"] == audit.n >= 3
-    assert block["estimate"] == pytest.approx(50 * (1 - audit.estimate))
-    assert block["standard_error"] == pytest.approx(50 * audit.standard_error)
-    assert block["interval"] == pytest.approx([50 * (1 - v) for v in reversed(audit.interval)])
-    assert (block["agrees"], block["fits_the_bank"]) == (audit.agrees, audit.fits)
-    row = found.row("a")
-    few = replace(row, audit=replace(audit, agrees=None)).to_dict(LOSS, 0.95)
-    assert few["audit"]["estimate"] is few["audit"]["interval"] is None
 
 
 def test_an_interval_holds_at_every_look_and_is_computed_for_each_confidence(found):
@@ -97,15 +98,6 @@ def test_the_signature_names_what_a_reader_needs(found):
     for part in ("task:t0", "method:default", "confidence:0.95", "audit:0.25", "known:2", "seed:0"):
         assert part in found.signature.split("|")
     assert "exposure" not in found.signature
-
-
-def test_what_the_draws_say_stands_on_the_scale_of_the_metric(found):
-    drawn = Drawn(3, 0.4, 0.05, 1.0)
-    block = replace(found.row("a"), sample=drawn).to_dict(LOSS, 0.95)["sample"]
-    assert block["n"] == 3 and block["estimate"] == pytest.approx(30.0)
-    assert block["standard_error"] == pytest.approx(2.5)
-    assert block["interval"] == pytest.approx([50 * (1 - v) for v in drawn.interval(0.95)[::-1]])
-    assert replace(found.row("a"), sample=None).to_dict(LOSS, 0.95)["sample"] is None
 
 
 def test_the_parts_of_a_ranking_met_no_goal_of_their_own():

@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
@@ -108,46 +106,6 @@ def test_all_items_of_all_tasks_leave_no_error(method):
     result = drive(suite)
     value = float(truth(dict.fromkeys(SIZES, 1 / 3))[0])
     assert result.estimates["a"] == pytest.approx(value) and result.standard_errors["a"] < 1e-8
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    method=st.sampled_from(METHODS),
-    budget=st.floats(20.0, 150.0),
-    prices=st.lists(st.floats(0.1, 5.0), min_size=2, max_size=4),
-    batch=st.integers(1, 6),
-    seed=st.integers(0, 100),
-)
-def test_the_budget_of_all_tasks_is_kept(method, budget, prices, batch, seed):
-    models = dict(zip(NAMES, prices))
-    rng = np.random.default_rng(seed)
-    units = {"small": rng.uniform(0.5, 2.0, 30)}
-    suite = Ranker(banks_of(method), models, units, budget=budget, warmup=2, seed=seed)
-    result = drive(suite, n=batch)
-    least = 2 * 3 * sum(prices) * 2.0 if method == "paper" else 0.0  # its warm-up knows no budget
-    slack = max(prices) * 2.0 if method == "paper" else 0.0
-    assert suite.spent <= max(budget, least) + slack + 1e-9
-    assert sum(result.cost.values()) == pytest.approx(suite.spent)
-    assert result.stopped_because
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"bank": {}}, "at least one task"),
-        ({"weights": "docs"}, "docs"),
-        ({"weights": {"small": 1.0}}, "weights are of small"),
-        ({"weights": {"small": 1.0, "middle": -1.0, "large": 1.0}}, "above 0"),
-        ({"units": {"huge": 1.0}}, "huge"),
-        ({"models": {}}, "at least one model"),
-        ({"budget": 0.0}, "budget"),
-        ({"target_se": -1.0}, "target_se"),
-    ],
-)
-def test_arguments_that_do_not_fit_are_refused(arguments, says):
-    given = {"bank": banks_of("paper"), "models": {"a": 1.0}, **arguments}
-    with pytest.raises(UsageError, match=says):
-        Ranker(**given)
 
 
 def test_unknown_tasks_and_models_are_named():

@@ -1,24 +1,27 @@
-"""A run directory made by the real Ranker and journal from simulated models; no harness needed."""
+"""Run directories made by the real Ranker and journal from simulated models; no harness needed."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 from worlds.journals import Teller
 
 from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.runs.directory import RunDirectory
-from lm_eval_ccat.runs.rebuild import make_ranker
+from lm_eval_ccat.runs.rebuild import make_ranker, save_banks
 
 WORDS = (
     "river stone lamp garden winter engine paper silver bridge morning letter window "
     "market shadow copper forest signal harbor meadow thunder"
 ).split()
+PERCENT = Scale(0.0, 100.0)
 HOSTILE = {
     0: "<script>window.pwned = 1; document.title = 'pwned'</script>"
     "<img src=x onerror='window.pwned=2'>",
@@ -40,133 +43,135 @@ def make_run(
     folder: Path,
     n_models: int = 6,
     n_items: int = 300,
-    budget: int | None = 240,
+    budget: int = 240,
     seed: int = 0,
     hostile: bool = True,
     method: str = "paper",
     finished: bool = True,
     prices: bool = True,
     n_calibration: int = 14,
-    confidence: float = 0.95,
-    scale: Scale | None = None,
+    scale: Scale = PERCENT,
     named_documents: bool = False,
     leaderboard: bool = False,
     audit: float = 0.0,
     eventful: bool = False,
+    warmup: int = 10,
+    tasks: tuple[str, ...] = ("summaries",),
+    metrics: tuple[str, ...] = ("chrf",),
 ) -> Path:
-    """Write journal, result, config, bank and samples files as `rank` leaves them."""
+    """Write journal, result, banks and samples files as `rank` leaves them."""
     rng = np.random.default_rng(seed)
-    ability = np.concatenate(
-        [np.linspace(-1.2, 1.2, n_calibration), rng.normal(0.2, 0.7, n_models)]
-    )
-    ease, slope = rng.normal(0.2, 1.1, n_items), rng.uniform(0.6, 1.5, n_items)
-    mu = expit(ease + slope * ability[:, None])
-    scores = rng.beta(mu * 6 + 1e-3, (1 - mu) * 6 + 1e-3)
-    names = [f"calibrator-{j:02}" for j in range(n_calibration)]
+    skill = [np.linspace(-1.2, 1.2, n_calibration), rng.normal(0.2, 0.7, n_models)]
+    ability = np.concatenate(skill)
+    known = [f"calibrator-{j:02}" for j in range(n_calibration)]
     models = [
         f"system-{chr(65 + j)}" if n_models <= 26 else f"system-{j:03}" for j in range(n_models)
     ]
     if hostile:
         models[-1] = "<b onmouseover=alert(1)>evil</b>"
-    scale = scale or Scale(0.0, 100.0)
+    scales = dict(zip(metrics, (scale, Scale(0.0, 10.0, higher_is_better=False))))
     ids = [f"doc/{d:05}" if named_documents else d for d in range(n_items)]
-    table = ScoreTable.from_arrays(
-        scale.restore(scores[:n_calibration]),
-        models=names,
-        doc_ids=ids,
-        scale=scale,
-        metric="chrf",
-        task="summaries",
-        filter="none",
-    )
-    bank = calibrate(table, method=method)
-    own = {m: scores[n_calibration + j] for j, m in enumerate(models)}
-    run = RunDirectory(folder)
+    banks: dict[str, dict[str, Any]] = {}
+    own, means = {}, {}
+    for task in tasks:
+        ease, slope = rng.normal(0.2, 1.1, n_items), rng.uniform(0.6, 1.5, n_items)
+        mu = expit(ease + slope * ability[:, None])
+        for metric in metrics:
+            scores = rng.beta(mu * 6 + 1e-3, (1 - mu) * 6 + 1e-3)
+            table = ScoreTable.from_arrays(
+                scales[metric].restore(scores[:n_calibration]), models=known, doc_ids=ids,
+                scale=scales[metric], metric=metric, task=task, filter="none",
+            )  # fmt: skip
+            banks.setdefault(task, {})[metric] = calibrate(table, method=method)
+            own[task, metric] = scores[n_calibration:]
+            means = dict(zip(known, table.model_scores().mean(axis=1).tolist()))
+    several = len(own) > 1
+    bank = banks if several else banks[tasks[0]][metrics[0]]
     price = {m: float(p) for m, p in zip(models, rng.choice([0.001, 0.002, 0.004], n_models))}
-    arguments = {
-        "models": price if prices else dict.fromkeys(models, 1.0),
-        "units": None,
-        "confidence": confidence,
-        "warmup": 10,
-        "budget": budget and budget * (sum(price.values()) / n_models if prices else 1.0),
-        "max_items": None,
-        "seed": 0,
-        "audit": audit,
-        "options": {},
+    if not prices:
+        price = dict.fromkeys(models, 1.0)
+    arguments: dict[str, Any] = {
+        "models": price, "units": None, "confidence": 0.95, "warmup": warmup,
+        "budget": budget * sum(price.values()) / n_models, "max_items": None, "seed": 0,
+        "audit": audit, "options": {},
+    }  # fmt: skip
+    report: dict[str, Any] = {
+        "metric": f"weighted mean of {', '.join(metrics)}" if several else f"sentence_{metrics[0]}",
+        "key": f"{metrics[0]},none" if several else f"sentence_{metrics[0]},none",
+        "scale": (Scale() if several else scale).to_dict(),
+        "estimand": f"Estimates are of the mean over all {n_items} documents",
+        "currency": "usd" if prices else "items",
     }
+    if several:
+        arguments["weights"] = {t: {m: 1.0 / len(own) for m in metrics} for t in tasks}
+        report["outcomes"] = {
+            t: {
+                m: {
+                    "metric": m, "filter": "none", "label": m, "key": f"{m},none",
+                    "scale": scales[m].to_dict(), "weight": 1.0,
+                }
+                for m in metrics
+            }
+            for t in tasks
+        }  # fmt: skip
     if leaderboard:
-        means = table.model_scores().mean(axis=1)
-        arguments["known"] = dict(zip(names, means.tolist()))
+        arguments["known"] = means
+    name = "+".join(tasks)
+    entry = {"model": "local-completions", "model_args": {"api_key": "***"}}
     config = {
-        "task": "summaries",
-        "confidence": confidence,
-        "warmup": 10,
-        "seed": 0,
-        "information": "first",
-        "familywise": False,
-        "budget": {"items": budget} if budget else {},
-        "models": [
-            {"name": m, "model": "local-completions", "model_args": {"api_key": "***"}}
-            for m in models
-        ],
-    }
+        "task": name, "confidence": 0.95, "warmup": warmup, "seed": 0, "information": "first",
+        "familywise": False, "budget": {"items": budget},
+        "models": [{"name": m, **entry} for m in models],
+    }  # fmt: skip
+    run = RunDirectory(folder)
     run.start(
         {
             "config": config,
-            "bank_sha256": bank.sha256,
-            "task": {"name": "summaries", "metric": "chrf", "filter": "none", "documents": n_items},
+            "bank_sha256": "+".join(b.sha256 for of in banks.values() for b in of.values()),
+            "task": {"name": name, "metric": metrics[0], "filter": "none", "documents": n_items},
             "versions": {"lm_eval_ccat": "0.1.0", "lm_eval": "0.4.13"},
             "ranker": arguments,
-            "report": {
-                "metric": "sentence_chrf",
-                "key": "sentence_chrf,none",
-                "scale": scale.to_dict(),
-                "estimand": f"Estimates are of the mean chrf over all {n_items} documents",
-                "currency": "usd" if prices else "items",
-            },
+            "report": report,
         }
     )
     run.journal.read_new()
-    bank.save(folder / "bank.json")
-    clock = itertools.count(1.7e9, 0.4)
-    ranker = make_ranker(bank, arguments)
     run.journal.durable = False
-    journaled = Teller(ranker, run.journal, clock=lambda: next(clock))
-    prompts = {d: f"Summarise: {sentence(rng, 30)}" for d in ids}
+    save_banks(bank, folder)
+    clock = itertools.count(1.7e9, 0.4)
+    journaled = Teller(make_ranker(bank, arguments), run.journal, clock=lambda: next(clock))
+    prompts = {(t, d): f"Prompt {d} of {t}: {sentence(rng, 30)}" for t in tasks for d in ids}
     position = {d: i for i, d in enumerate(ids)}
-    answered: dict[str, list[int | str]] = {m: [] for m in models}
-    outputs: dict[tuple[str, int | str], str] = {}
     asked = 0
-    while not ranker.done:
-        pairs = journaled.ask(4)
-        for model, doc in pairs:
+    while not journaled.ranker.done:
+        for model, item in journaled.ask(4):
+            task, doc = item if several else (tasks[0], item)
             asked += 1
             if eventful and asked in (7, 33):
-                journaled.fail(model, doc, "HTTP 400", cost=0.0005)
+                journaled.fail(model, item, "HTTP 400", cost=0.0005)
                 continue
             if eventful and asked in (12, 40):
-                journaled.release(model, doc, why="interrupted")
+                journaled.release(model, item, why="interrupted")
                 journaled.note("resume", op="session")
                 continue
             if eventful and asked == 60:
                 journaled.drop(models[0], "HTTP 401")
-            if (model, doc) not in journaled.claims:
+            if (model, item) not in journaled.claims:
                 continue
             if hostile and asked == 25:
-                journaled.fail(model, doc, "HTTP 400: <script>window.pwned=9</script> too long")
+                journaled.fail(model, item, "HTTP 400: <script>window.pwned=9</script> too long")
                 continue
-            unit = float(own[model][position[doc]])
-            text = sentence(rng, int(rng.integers(5, 25)))
+            at = models.index(model), position[doc]
+            unit = {m: float(own[task, m][at]) for m in metrics}
+            raw = {m: float(scales[m].restore(u)) for m, u in unit.items()}
+            text = f"Answer of {task} to {doc}. {sentence(rng, int(rng.integers(5, 25)))}"
             if hostile and asked % 11 < len(HOSTILE):
                 text = HOSTILE[asked % 11]
-            outputs[model, doc] = text
-            answered[model].append(doc)
             journaled.answer(
                 model,
-                doc,
-                unit,
-                arguments["models"][model],
-                raw=float(scale.restore(unit)),
+                item,
+                unit if several else unit[metrics[0]],
+                price[model],
+                raw=raw if several else raw[metrics[0]],
                 seconds=0.3,
                 tokens={"input": 40.0, "output": 12.0, "source": "usage"} if prices else None,
                 prompt_sha256="0" * 64,
@@ -176,17 +181,23 @@ def make_run(
         journaled.note("interrupted")
     run.journal.close()
     if finished:
-        run.write_json("result.json", ranker.result().to_dict())
-    for j, model in enumerate(models):
-        out = folder / f"model_{j}" / "org__name"
-        out.mkdir(parents=True)
-        with (out / "samples_summaries_2026-01-01T00-00-00.jsonl").open("w") as stream:
-            for doc in answered[model]:
-                row = {
-                    "doc_id": doc,
-                    "target": f"Target {doc}",
-                    "arguments": {"gen_args_0": {"arg_0": prompts[doc], "arg_1": {}}},
-                    "resps": [[outputs[model, doc]]],
-                }
+        run.write_json("result.json", state(folder).content)
+    out = folder / "model_0" / "org__name"
+    out.mkdir(parents=True)
+    for task in tasks:
+        with (out / f"samples_{task}_2026-01-01T00-00-00.jsonl").open("w") as stream:
+            for doc in ids:
+                arguments = {"gen_args_0": {"arg_0": prompts[task, doc], "arg_1": {}}}
+                row = {"doc_id": doc, "target": f"Target {doc}", "arguments": arguments}
                 stream.write(json.dumps(row) + "\n")
     return folder
+
+
+def make_suite(folder: Path, **changes: Any) -> Path:
+    """A run of several tasks or several metrics."""
+    usual = {
+        "n_models": 3, "n_items": 60, "budget": 80, "seed": 7, "hostile": False, "prices": False,
+        "method": "default", "n_calibration": 10, "scale": Scale(), "warmup": 5,
+        "metrics": ("share", "errors"),
+    }  # fmt: skip
+    return make_run(folder, **{**usual, **changes})

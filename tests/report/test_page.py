@@ -126,7 +126,7 @@ def test_hostile_text_neither_ends_the_script_nor_reaches_the_page_raw(page):
 
 
 def test_the_configuration_on_the_page_can_be_run_again(run_dir):
-    from lm_eval_ccat.report.provenance import configuration
+    from lm_eval_ccat.report.trust import configuration
 
     run = read_run(run_dir)
     content = yaml.safe_load(configuration(run))

@@ -126,7 +126,7 @@ def collect(
     bootstrap_iters : int or None
         As `evaluate` takes it.
     """
-    acc: dict[str, Any] = {"task": task, "logged_samples": samples, "raw_metrics": {}}
+    raw: dict[tuple[str, str], list[object]] = {}
     for pipeline in theirs.pipelines(task):
         reduced = {
             doc_id: {metric: v for (metric, name), v in one.items() if name == pipeline.name}
@@ -136,8 +136,9 @@ def collect(
             pipeline.import_reduced(reduced)
         for metrics in reduced.values():
             for metric, value in metrics.items():
-                acc["raw_metrics"].setdefault((metric, pipeline.name), []).append(value)
+                raw.setdefault((metric, pipeline.name), []).append(value)
     function = resolve("lm_eval.evaluator_utils:_collect_results|_agg_and_collect")
+    acc = {"task": task, "logged_samples": samples, "raw_metrics": raw}
     return function({theirs.task_name(task): acc}, {}, bootstrap_iters)
 
 
@@ -164,7 +165,7 @@ def to_results(accumulator: Any, lm: Any, log_samples: bool) -> dict[str, object
 def save_results(
     folder: str,
     name: str,
-    results: dict[str, Any],
+    results: Mapping[str, Any],
     samples: Mapping[str, Any],
     options: Mapping[str, Any],
     hub: Mapping[str, Any] | None = None,

@@ -178,7 +178,7 @@ def make_lm(
         return _model_class(model).create_from_arg_obj(arguments, wanted)
 
 
-def model_arguments(model_args: Any) -> dict[str, Any]:
+def model_arguments(model_args: Any) -> dict[str, object]:
     """A model's arguments as a mapping, whichever way they were given."""
     if isinstance(model_args, str):
         model_args = resolve("lm_eval.utils:simple_parse_args_string")(model_args)

@@ -46,7 +46,7 @@ def target(task: Any, document: Any) -> Any:
     return task.doc_to_target(document)
 
 
-def task_config(task: Any) -> dict[str, Any]:
+def task_config(task: Any) -> Mapping[str, Any]:
     """A task's configuration, as the harness dumps it."""
     return dict(task.dump_config())
 

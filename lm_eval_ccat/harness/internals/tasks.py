@@ -66,8 +66,8 @@ def hush() -> None:
 
 def load_tasks(
     names: Sequence[Any], include_path: Any = None, metadata: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Load tasks and groups by the harness's own manager: ``{"tasks": ..., "groups": ...}``."""
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Load tasks and groups by the harness's own manager: (tasks, groups) by name."""
     if all(isinstance(name, str) for name in names):
         manager = task_manager(names, include_path, metadata)
     else:
@@ -77,10 +77,11 @@ def load_tasks(
     return load_from(manager, names)
 
 
-def load_from(manager: Any, names: Sequence[Any]) -> dict[str, Any]:
-    """Load tasks and groups by an index of them: ``{"tasks": ..., "groups": ...}``."""
+def load_from(manager: Any, names: Sequence[Any]) -> tuple[dict[str, object], dict[str, object]]:
+    """Load tasks and groups by an index of them: (tasks, groups) by name."""
     hush()
-    return dict(manager.load(list(names)))
+    loaded = manager.load(list(names))
+    return dict(loaded["tasks"]), dict(loaded["groups"])
 
 
 def task_manager(
@@ -272,7 +273,7 @@ def listed(manager: Any, name: str) -> Listed:
     return Listed("task", config, (), file)
 
 
-def static_configs(manager: Any, name: str) -> dict[str, dict[str, Any]]:
+def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
     """Configurations of the tasks of a name (task, group, tag or YAML file), without loading them.
 
     Raises
@@ -283,7 +284,7 @@ def static_configs(manager: Any, name: str) -> dict[str, dict[str, Any]]:
     one = listed(manager, name)
     if one.kind == "task":
         return {str(one.config.get("task", name)): one.config}
-    configs: dict[str, dict[str, Any]] = {}
+    configs: dict[str, dict[str, object]] = {}
     for member in one.members:
         changes = member if isinstance(member, dict) else {}
         child = str(changes.get("task") or changes.get("group") or member)

@@ -1,8 +1,7 @@
 """Language models as judges: ratings from 1 to 10, cached, their cost counted."""
 
-from ..noting import unscored
-from .active import active_judge, announce, watch_judged_models
-from .judge import Agreement, Judge, Rating, agreement
+from ..served import unscored
+from .judge import Agreement, Judge, Rating, active_judge, agreement, announce, watch_judged_models
 from .member import Usage
 from .rating import parse_rating
 from .settings import JudgeSettings

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import math
+import os
 import re
 import statistics
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from threading import Lock
+from typing import Any
 
 from ...errors import HarnessError, UsageError
-from ..noting import unscored
+from .. import internals
+from ..served import unscored
 from .asking import Asked, Refusal
 from .member import Member, Usage, Vote
 from .settings import JudgeSettings
@@ -325,3 +331,60 @@ def relatives(judge: str, judged: Iterable[str]) -> list[str]:
     return [
         name for name in judged if families(name) & family and plain_name(name) != plain_name(judge)
     ]
+
+
+VARIABLE = "CCAT_JUDGE"
+
+_LOCK = Lock()
+_JUDGES: dict[str, Judge] = {}
+_WATCHING = False
+
+
+def active_judge() -> Judge:
+    """The judge that ``CCAT_JUDGE`` names, one per process and file.
+
+    A task's ``process_results`` is given the document and the answer and nothing else, so the
+    judge's file is named by the environment.
+
+    Raises
+    ------
+    UsageError
+        If the variable is not set, or its file cannot be used.
+    """
+    path = os.environ.get(VARIABLE)
+    if not path:
+        raise UsageError(
+            f"this task is scored by a judge: set {VARIABLE} to the path of the judge's file "
+            "(task_configs/README.md shows one)"
+        )
+    with _LOCK:
+        if path not in _JUDGES:
+            _JUDGES[path] = Judge(JudgeSettings.read(path))
+            if len(_JUDGES) == 1:
+                atexit.register(_report)
+        return _JUDGES[path]
+
+
+def watch_judged_models() -> None:
+    """From now on tell the active judge of every model that the harness or a session runs."""
+    global _WATCHING
+    _WATCHING = True
+    internals.hook(before=announce)
+
+
+def announce(lm: Any) -> None:
+    """Tell the active judge that a model is under test; nothing happens without judged tasks.
+
+    Raises
+    ------
+    UsageError
+        If the judge is that model.
+    """
+    if _WATCHING and os.environ.get(VARIABLE):
+        active_judge().judges([internals.model_name(lm)])
+
+
+def _report() -> None:
+    for judge in _JUDGES.values():
+        if judge.usage.calls or judge.usage.cached:
+            print(f"judge {judge.settings.model}: {judge.describe()}", file=sys.stderr)

@@ -14,8 +14,8 @@ from threading import Lock
 from typing import Any
 
 from ...errors import HarnessError, UsageError
-from ..noting import spend
 from ..prices import Tokens
+from ..served import spend
 from .asking import Asked, HarnessJudge, Messages, Refusal, Reply
 from .rating import grade
 from .settings import JudgeSettings
@@ -58,14 +58,10 @@ class Usage:
         """The sum; its cost is known where every part's is."""
         all_ = list(parts)
         known = [u.usd for u in all_ if u.usd is not None]
-        return cls(
-            sum(u.calls for u in all_),
-            sum(u.cached for u in all_),
-            sum(u.unrated for u in all_),
-            sum(u.refused for u in all_),
-            sum((u.tokens for u in all_), Tokens(0, 0, "usage")),
-            sum(known) if len(known) == len(all_) else None,
-        )
+        counts = zip(*((u.calls, u.cached, u.unrated, u.refused) for u in all_))
+        tokens = sum((u.tokens for u in all_), Tokens(0, 0, "usage"))
+        usd = sum(known) if len(known) == len(all_) else None
+        return cls(*map(sum, counts), tokens=tokens, usd=usd)
 
     def describe(self) -> str:
         """One line for people."""

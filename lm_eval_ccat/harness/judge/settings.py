@@ -193,7 +193,7 @@ class JudgeSettings:
         return cls._build(content, path)
 
     @classmethod
-    def _build(cls, content: dict[str, Any], path: Path) -> JudgeSettings:
+    def _build(cls, content: Mapping[str, Any], path: Path) -> JudgeSettings:
         content = dict(content)
         several = content.pop("judges", None) or ()
         if isinstance(several, Mapping) or any(not isinstance(e, Mapping) for e in several):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...bank import ItemBank
 from ..axes import axis, between
 from ..chart import ACCENT, Chart, Panel
-from ..information import difficulty, discrimination, information_curve
+from ..shapes import difficulty, discrimination, information_curve
 
 Floats = NDArray[np.float64]
 MOST_POINTS = 5_000

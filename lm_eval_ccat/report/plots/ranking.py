@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...content import RankingContent
 from ..axes import axis
-from ..chart import ACCENT, BAD, COLOURS, INK, LETTER, SOFT, TIE_FILL, Chart, label
+from ..chart import ACCENT, BAD, COLOURS, INK, LETTER, SOFT, TIE_FILL, Chart, frame, label
 from ..run import StoredRun
 from ..shapes import information_chart, progress
 from ..tables import model_cells
@@ -40,7 +40,7 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     """
     content = _content(ranking)
     rows = [r for r in model_cells(content) if r.rank and not r.known]
-    scale = axis([v for r in rows for v in (r.low_value, r.high_value)], 5)
+    scale = axis([v for r in rows for v in r.row["interval"]], 5)
     step, several = 20 if len(rows) <= 40 else 14, len(content["order"]) > 1
     names = [label(r.name) for r in rows]
     left = round(24 + LETTER * max(map(len, names), default=4))
@@ -63,8 +63,9 @@ def plot_ranking(ranking: Ranking | StoredRun) -> Chart:
     for n, (name, r) in enumerate(zip(names, rows)):
         y = 24 + step * n + step // 2
         chart.text(left - 8, y + 4, name, "end")
-        chart.line(place(r.low_value), y, place(r.high_value), y, ACCENT, 2)
-        chart.dot(place(r.value), y)
+        low, high = r.row["interval"]
+        chart.line(place(low), y, place(high), y, ACCENT, 2)
+        chart.dot(place(r.row["estimate"]), y)
         cells = (r.estimate, r.ranks if several else "", r.chance if several and r.best else "")
         for x, text in zip(columns, cells):
             chart.text(x, y + 4, text, "end")
@@ -128,7 +129,7 @@ def plot_progress(run: StoredRun, past: History | None = None) -> Chart:
         "Neighbouring pairs not decided": (50, 400, 400, 160, shapes["undecided_y"]),
         "Half width of the median interval": (490, 400, 400, 160, shapes["half_width_y"]),
     }
-    areas = [_frame(chart, title, shapes["x"], *box) for title, box in boxes.items()]
+    areas = [frame(chart, title, shapes["x"], *box) for title, box in boxes.items()]
     for line in reversed(shapes["lines"]):
         vivid = line["colour"] is not None
         colour = COLOURS[line["colour"] % len(COLOURS)] if vivid else SOFT
@@ -144,22 +145,6 @@ def plot_progress(run: StoredRun, past: History | None = None) -> Chart:
     return chart
 
 
-def _frame(
-    chart: Chart, title: str, across: Any, x: float, y: float, width: float, height: float, up: Any
-) -> Any:
-    """Title, grid and labels of a panel whose shapes are in per cent; what draws such shapes."""
-    chart.text(x, y - 9, title, size=12, bold=True)
-    for tick in across:
-        at = x + width * tick["at"] / 100
-        chart.line(at, y, at, y + height)
-        chart.text(at, y + height + 15, tick["label"], "middle", SOFT)
-    for tick in up:
-        at = y + height * tick["at"] / 100
-        chart.line(x, at, x + width, at)
-        chart.text(x - 6, at + 4, tick["label"], "end", SOFT)
-    return lambda d, **look: chart.shape(d, (x, y, width, height), **look)
-
-
 def plot_information(run: StoredRun) -> Chart:
     """The bank's information over ability, with every model's ability and items below it."""
     shapes = information_chart(run)
@@ -168,7 +153,7 @@ def plot_information(run: StoredRun) -> Chart:
     bottom = 300 + 20 * len(names)
     chart = Chart(left + 520, bottom + 20, "Where on the ability scale the bank's items are of use")
     box = (left, 30, 500, 220)
-    area = _frame(chart, "Information of all items", shapes["x"], *box, shapes["y"])
+    area = frame(chart, "Information of all items", shapes["x"], *box, shapes["y"])
     area(shapes["area"], fill=ACCENT, opacity=0.14)
     area(shapes["line"], stroke=ACCENT)
     chart.text(left + 500, 282, "ability (logits)", "end", SOFT)
