@@ -58,10 +58,14 @@ class Usage:
         """The sum; its cost is known where every part's is."""
         all_ = list(parts)
         known = [u.usd for u in all_ if u.usd is not None]
-        counts = zip(*((u.calls, u.cached, u.unrated, u.refused) for u in all_))
-        tokens = sum((u.tokens for u in all_), Tokens(0, 0, "usage"))
-        usd = sum(known) if len(known) == len(all_) else None
-        return cls(*map(sum, counts), tokens=tokens, usd=usd)
+        return cls(
+            sum(u.calls for u in all_),
+            sum(u.cached for u in all_),
+            sum(u.unrated for u in all_),
+            sum(u.refused for u in all_),
+            sum((u.tokens for u in all_), Tokens(0, 0, "usage")),
+            sum(known) if len(known) == len(all_) else None,
+        )
 
     def describe(self) -> str:
         """One line for people."""
