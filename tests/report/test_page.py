@@ -218,7 +218,7 @@ def test_the_command_writes_the_page_and_starts_light(run_dir, tmp_path):
     script = (
         "import sys\nfrom lm_eval_ccat.cli.main import main\n"
         f"code = main(['report', {str(run_dir)!r}, '-o', {str(tmp_path / 'a' / 'page.html')!r},"
-        " '--documents', '3'])\n"
+        "])\n"
         "heavy = {'torch', 'datasets', 'pandas', 'scipy.stats', 'lm_eval', 'vl_convert'}\n"
         "print(code, sorted(heavy & set(sys.modules)))"
     )
@@ -227,7 +227,7 @@ def test_the_command_writes_the_page_and_starts_light(run_dir, tmp_path):
     )
     assert done.stdout.splitlines() == [str(tmp_path / "a" / "page.html"), "0 []"], done.stderr
     seen = Reader((tmp_path / "a" / "page.html").read_text(encoding="utf-8"))
-    assert len(embedded(seen)["docs"]) == 3
+    assert embedded(seen)["docs"]
 
 
 @pytest.mark.parametrize(
