@@ -22,7 +22,9 @@ looked at once.
   the single draws' estimates, whose error is read off the draws. At the largest number of items.
 
 Gaps, |estimate - full mean|, are means over score tables of equal weight; standard errors are
-clustered by score table.
+clustered by score table. At an *equal share* the level of `default` is moved until the same share
+of its decisions is wrong as of the t-test's at 5%, or until it decides as many pairs, and right or
+wrong ones are counted then; standard errors are by a bootstrap over score tables.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ Positions = NDArray[np.intp]
 
 PENALTY = 10.0  # of the ridge regression, as its authors have it
 DRAWS = 5  # of random items per ranking
+RESAMPLES = 300  # of score tables
 #: Dimensions and ridge penalties of the factor model that are tried; held-out cells choose.
 FACTORS, RIDGES = (1, 2, 4), (1.0, 3.0)
 HELD_OUT, ROUNDS = 0.1, 8
@@ -332,19 +335,69 @@ def figures(found: Estimates, new: Floats) -> dict[str, float]:
     return out
 
 
+def signed(found: Estimates, new: Floats) -> Floats:
+    """Two-sided p of each pair, negative where the order is wrong; shape (n_pairs,)."""
+    upper = np.triu_indices(len(new), 1)
+    gap, true = ((x[:, None] - x)[upper] for x in (found.mean, new.mean(axis=1)))
+    at = np.abs(gap) / np.maximum(found.pair_error[upper], 1e-9)
+    return np.asarray(2.0 * t.sf(at, found.pair_df[upper]) * np.where(gap * true > 0.0, 1.0, -1.0))
+
+
+def equal_share(own: list[Floats], other: list[Floats], level: float = 0.05) -> dict[str, float]:
+    """A method beside another one where it errs as often, and where it decides as much.
+
+    Parameters
+    ----------
+    own, other : list of ndarray
+        What `signed` gives, by score table.
+    level : float, optional
+        Of the other method; that of the first is moved.
+
+    Returns
+    -------
+    dict
+        Of the other's: share of wrong ones among its decisions, decided and right pairs. Right
+        pairs of the first where at most as many of its decisions are wrong, how many more that is,
+        and how many more of all pairs are wrong where it decides as many; with standard errors by a
+        bootstrap over tables.
+    """
+
+    def found(at: NDArray[np.intp]) -> Floats:
+        sure = np.array([[np.mean(s := np.abs(p) <= level), np.mean(s & (p < 0))] for p in other])
+        decided, wrong = sure[at].mean(axis=0)
+        p = np.concatenate([own[i] for i in at])
+        order = np.argsort(np.abs(p), kind="stable")
+        weight = np.concatenate([np.full(len(own[i]), 1.0 / len(own[i])) for i in at])[order]
+        last = np.append(np.diff(np.abs(p[order])) > 0.0, True)  # of those with the same p
+        many = np.cumsum(weight)[last] / len(at)
+        false = np.cumsum(weight * (p[order] < 0.0))[last] / len(at)
+        fits = np.flatnonzero(false <= many * wrong / max(decided, 1e-12) + 1e-12)
+        right = float((many - false)[fits[-1]]) if len(fits) else 0.0
+        as_many = float(np.interp(decided, np.append(0.0, many), np.append(0.0, false)))
+        more = right - (decided - wrong), as_many - wrong
+        return np.array([wrong / max(decided, 1e-12), decided, decided - wrong, right, *more])
+
+    n, rng = len(own), np.random.default_rng(0)
+    errors = np.std([found(rng.integers(n, size=n))[4:] for _ in range(RESAMPLES)], axis=0)
+    names = ("wrong", "decided", "theirs", "right", "more", "more_wrong")
+    out = dict(zip(names, found(np.arange(n)).tolist()))
+    return out | dict(zip(("more_error", "more_wrong_error"), errors.tolist()))
+
+
 def compare(
     y: Floats,
     folds: list[tuple[Positions, Floats]],
     items: list[int],
     faq: bool,
     names: list[str] | None = None,
-) -> dict[tuple[str, int], dict[str, float]]:
-    """Means over the rankings of one score table, by method and number of items.
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """Means over the rankings of one score table, by method and number of items; `signed` pairs.
 
     `names` of the models say which are of one family.
     """
     names = names or [f"m{i}" for i in range(len(y))]
     rows: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
+    pairs: dict[tuple[str, int], list[Floats]] = defaultdict(list)
     banks: dict[bytes, Any] = {}
     for seed, (sources, new) in enumerate(folds):
         key = sources.tobytes()
@@ -365,11 +418,14 @@ def compare(
             sd = r.variance**0.5
             own = Estimates(r.estimate, sd.diagonal(), r.df.diagonal(), sd, r.df)
             rows["default", n].append(figures(own, new))
+            pairs["default", n].append(signed(own, new))
             for draw in range(DRAWS):
                 at = np.random.default_rng([seed, draw, 99]).permutation(new.shape[1])[:n]
                 aipw = difference(y[sources], new, at)
                 rows["aipw", n].append(figures(Estimates(aipw, none[0], none[0], none, none), new))
-                rows["random", n].append(figures(paired(new, at), new))
+                tested = paired(new, at)
+                rows["random", n].append(figures(tested, new))
+                pairs["random", n].append(signed(tested, new))
             if rival is not None and n == max(items):
                 mean, error = rival.estimate(new, seed)
                 many = np.full(len(new), 1e6)
@@ -377,11 +433,15 @@ def compare(
                 rows["faq", n].append(
                     figures(Estimates(mean, error, many, both, both * 0.0 + 1e6), new)
                 )
-    return {k: pd.DataFrame(v).mean().to_dict() for k, v in rows.items()}
+    return {
+        k: pd.DataFrame(v).mean().to_dict()
+        | ({"pairs": np.concatenate(pairs[k])} if k in pairs else {})
+        for k, v in rows.items()
+    }
 
 
-def show(found: dict[str, dict[tuple[str, int], dict[str, float]]], kind: str) -> None:
-    """Every method beside `default`, at every number of items."""
+def show(found: dict[str, dict[tuple[str, int], dict[str, Any]]], kind: str) -> dict[str, Any]:
+    """Every method beside `default`, at every number of items; returns what equal shares give."""
     print(f"\n{kind}: {len(found)} score tables")
     print("items  method   gap     minus default      bias     cover (least)", end="")
     print("  z pairs  decided  right    tau")
@@ -410,12 +470,23 @@ def show(found: dict[str, dict[tuple[str, int], dict[str, float]]], kind: str) -
                         end="",
                     )
                 print(f"   {f.tau.mean():.3f}")
+    equal = {}
+    for n in sorted({n for of in found.values() for _, n in of}):
+        of = [x for x in found.values() if ("default", n) in x]
+        got = [[x[m, n]["pairs"] for x in of] for m in ("default", "random")]
+        e = equal[str(n)] = equal_share(*got) | {"tables": len(of)}
+        print(
+            f"{n:5d}  t-test: {e['decided']:.3f} decided, {e['wrong']:.1%} of it wrong; default at "
+            f"that share of wrong ones: right {e['more']:+.3f} +- {e['more_error']:.3f}; deciding "
+            f"as many: wrong {e['more_wrong']:+.4f} +- {e['more_wrong_error']:.4f}"
+        )
+    return equal
 
 
 def rounded(found: Any) -> Any:
     """Five decimals, and null for what is not a number."""
     if isinstance(found, dict):
-        return {k: rounded(v) for k, v in found.items()}
+        return {k: rounded(v) for k, v in found.items() if k != "pairs"}
     return None if np.isnan(found) else round(float(found), 5)
 
 
@@ -429,7 +500,7 @@ def main() -> None:
     parser.add_argument("--no_faq", action="store_true")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    items, kept = [int(n) for n in args.items.split(",")], {}
+    items, kept, equal = [int(n) for n in args.items.split(",")], {}, {}
     for kind in args.kinds.split(","):
         found, start = {}, time.process_time()
         for name, names, y in matrices(args.sets, [x for x in args.only.split(",") if x]):
@@ -437,7 +508,7 @@ def main() -> None:
             if folds:
                 found[name] = compare(y, folds, items, not args.no_faq, names)
                 print(f"{kind} {name}", file=sys.stderr, flush=True)
-        show(found, kind)
+        equal[kind] = show(found, kind)
         print(f"{time.process_time() - start:.0f} s of processor time", flush=True)
         kept[kind] = {t: {f"{m}, {n}": v for (m, n), v in of.items()} for t, of in found.items()}
     if args.out:
@@ -448,6 +519,7 @@ def main() -> None:
             "command": said.strip(),
             "sources": made_by.sources("benchmarks/rivals.py"),
             "found": rounded(kept),
+            "equal": rounded(equal),
         }
         args.out.write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
 

@@ -64,3 +64,14 @@ def test_every_method_is_measured_by_the_same_figures(rivals, scores, capsys):
     assert all(0.0 <= of["gap"] < 0.2 for of in found.values())
     rivals.show({"made": found}, "far")
     assert "faq" in capsys.readouterr().out
+
+
+def test_right_decisions_are_counted_at_an_equal_share_of_wrong_ones(rivals):
+    """A method that states its p too large loses nothing by that."""
+    other = [np.array([0.01, 0.02, 0.03, -0.04, 0.2, 0.3])] * 3
+    own = [np.array([0.10, 0.12, 0.14, 0.16, -0.5, -0.6])] * 3
+    found = rivals.equal_share(own, other)
+    assert found["wrong"] == pytest.approx(0.25) and found["theirs"] == pytest.approx(0.5)
+    assert found["right"] == pytest.approx(4 / 6) and found["more"] == pytest.approx(1 / 6)
+    assert found["more_wrong"] == pytest.approx(-1 / 6)  # its four surest are all right
+    assert found["more_error"] == pytest.approx(0.0)

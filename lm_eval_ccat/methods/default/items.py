@@ -123,8 +123,11 @@ def fit_at(
     used = (covariance * rest.hessian * packed(basis.size)[2]).sum(axis=1)
     df = np.maximum(count - used - rest.loadings.shape[1], 1.0)
     own = rest.squares / np.maximum(rest.mass * df / count, 1e-9)
-    usual = _usual_noise(own, rest.mass * df / count, c[:, 0])
-    noise = np.maximum((_PRIOR_DF * usual + df * own) / (_PRIOR_DF + df), _LEAST_NOISE) + extra
+    # A mean score near 0 or 1 leaves its variance little room, whatever bounds the weights below.
+    room = np.minimum(rest.mass, np.minimum(data.item_sum, count - data.item_sum))
+    usual = _usual_noise(own, room * df / count, c[:, 0])
+    told = df * _telling(usual, room / count)
+    noise = np.maximum((_PRIOR_DF * usual + told * own) / (_PRIOR_DF + told), _LEAST_NOISE) + extra
     items = FractionalItems(
         coefficients=c,
         covariance=covariance,
@@ -192,6 +195,16 @@ def _fit_curves(data: Data) -> _Curves:
         s = np.clip(s, 0.2, 5.0)
         s = s / np.exp(np.log(s).mean())
     return _Curves(c, inverse, s, slope_variance, bend_variance)
+
+
+def _telling(noise: Floats, w: Floats) -> Floats:
+    """How much squared residuals tell of an item's noise, beside normal ones; shape (n_items,).
+
+    Over their mean, squares of normal residuals have the variance 2, those of 0/1 scores, whose
+    noise is 1, the variance ``1/w - 4``: an item that one model in a hundred solves shows its noise
+    by one residual in a hundred, and an item that nobody solves shows nothing.
+    """
+    return np.asarray(2.0 * w / np.maximum(2.0 * w + noise * (1.0 - 4.0 * w), 1e-12))
 
 
 def _usual_noise(own: Floats, mass: Floats, easiness: Floats) -> Floats:

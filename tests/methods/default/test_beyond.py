@@ -10,6 +10,7 @@ from scipy.stats import norm
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.fractional import FAR_SHARE, FAR_WIDTH
+from lm_eval_ccat.methods.default.items import fit_items
 from lm_eval_ccat.methods.default.posterior import ScorePosterior
 
 
@@ -89,3 +90,13 @@ def test_strong_models_are_not_held_down_by_what_weak_ones_guessed(table, items)
             posterior.learn(at.tolist(), scores[at].tolist())
             error.append(posterior.estimate - scores.mean())
     assert abs(np.mean(error)) < 0.025
+
+
+def test_an_item_that_nobody_solves_is_as_noisy_as_the_others():
+    """0/1 scores have a noise of 1, whether or not weak models show it."""
+    rng = np.random.default_rng(5)
+    eta = rng.normal(-5.0, 1.0, 120)[:, None] - rng.normal(0.0, 1.5, 400)
+    scores = (rng.random(eta.shape) < 1.0 / (1.0 + np.exp(-eta))).astype(float)
+    noise, solved = fit_items(scores).items.noise, scores.sum(axis=0)
+    assert (solved == 0).sum() > 40 and (solved > 5).sum() > 40
+    assert 0.5 < noise[solved == 0].min() and noise.max() < 2.0
