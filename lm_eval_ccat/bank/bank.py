@@ -16,7 +16,7 @@ from ..errors import BankError, ScaleError, ScoreTableError
 from ..files import replace_text
 from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
-from ..scores.table import DocId, sorted_ids
+from ..scores.frames import DocId, sorted_ids
 from ..wording import short
 from .observations import Observation
 from .reading import bounded_text, located, parsed
@@ -96,7 +96,7 @@ class ItemBank:
     filter: str | None = None
     doc_hashes: tuple[str | None, ...] | None = None
     models: tuple[str, ...] = ()
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
     self_check: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -317,9 +317,9 @@ class ItemBank:
         bank.__dict__["sha256"] = document["sha256"]
         return bank
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> dict[str, object]:
         """The content as JSON values."""
-        content: dict[str, Any] = {
+        content: dict[str, object] = {
             "method": self.method,
             "task": self.task,
             "metric": self.metric,

@@ -184,36 +184,30 @@ def compare_settings(
     # A setting in which the calibration runs differed among themselves decides nothing.
     known = {k: v for k, v in recorded.items() if k in run and k not in _BY_THEMSELVES}
     other = {k for k, v in known.items() if not _same(v, run[k])}
-    for key in ("task_version", "num_fewshot"):
-        if key in other and known[key] is not None and run[key] is not None:
-            refusals.append(f"{key} is {_show(run[key])}, the bank has {_show(known[key])}")
-    if "fewshot_seed" in other and known["fewshot_seed"] is not None:
-        if run["fewshot_seed"] is not None and run.get("num_fewshot"):
-            warnings.append(
-                f"fewshot_seed is {run['fewshot_seed']}, the bank has {known['fewshot_seed']}, so "
-                "the few-shot examples differ from those of the calibration models"
-            )
-    if "system_instruction" in other:
-        refusals.append(
-            f"system_instruction is {_show(run['system_instruction'])}, "
-            f"the bank has {_show(known['system_instruction'])}"
+    words = {k: f"{k} is {_show(run[k])}, the bank has {_show(known[k])}" for k in other}
+    stated = {k for k in other if None not in (known[k], run[k])}
+    shots = run.get("num_fewshot")
+    refusals += [words[k] for k in ("task_version", "num_fewshot") if k in stated]
+    if "fewshot_seed" in stated and shots:
+        warnings.append(
+            f"{words['fewshot_seed']}, so the few-shot examples differ from those of the "
+            "calibration models"
         )
+    if "system_instruction" in other:
+        refusals.append(words["system_instruction"])
     if "chat_template" in other:
         now, then = ("with a", "without") if run["chat_template"] else ("without a", "with")
         warnings.append(
             f"the run is {now} chat template, the bank's were {then}; continue if each model was "
             "run as it should be, else set --apply_chat_template as the bank has it"
         )
-    elif run.get("chat_template") and {"chat_template_sha"} & other:
+    elif run.get("chat_template") and "chat_template_sha" in other:
         warnings.append(
             "the chat template differs from that of the calibration models, which is right if "
             "the model has its own"
         )
-    elif "fewshot_as_multiturn" in other and run.get("num_fewshot"):
-        warnings.append(
-            f"fewshot_as_multiturn is {_show(run['fewshot_as_multiturn'])}, "
-            f"the bank has {_show(known['fewshot_as_multiturn'])}"
-        )
+    elif "fewshot_as_multiturn" in other and shots:
+        warnings.append(words["fewshot_as_multiturn"])
     generation = _compare_generation(recorded, run)
     return refusals + generation[0], warnings + generation[1]
 
@@ -280,9 +274,7 @@ def _show(value: Any, width: int = 60) -> str:
     return "none" if value is None else short(repr(value), width)
 
 
-def compare_scorers(
-    recorded: Mapping[str, Any] | None, run: Mapping[str, Any] | None, metric: str
-) -> tuple[list[str], list[str]]:
+def compare_scorers(recorded: object, run: object, metric: str) -> tuple[list[str], list[str]]:
     """Refusals and warnings for a scorer that is another than the bank's.
 
     Parameters
@@ -297,7 +289,7 @@ def compare_scorers(
     >>> compare_scorers({"comet": {"checkpoint": "a"}}, {"comet": {"checkpoint": "b"}}, "comet")
     (["the scorer's checkpoint is 'b', the bank has 'a'"], [])
     """
-    then, now = ((side or {}).get(metric) for side in (recorded, run))
+    then, now = (s.get(metric) if isinstance(s, Mapping) else None for s in (recorded, run))
     if then is None and now is None:
         return [], []
     if then is None or now is None:

@@ -78,14 +78,15 @@ class SuiteBank(Mapping[str, Mapping[str, ItemBank]]):
             A file cannot be written.
         """
         folder = Path(folder)
-        content: dict[str, Any] = {"format": FORMAT, "version": VERSION, "tasks": {}}
+        tasks: dict[str, dict[str, str]] = {}
         checksums: dict[str, str] = {}
         for task, outcome, bank in self.banks():
             name = _file_name(task, outcome, set(checksums))
             bank.save(folder / name)
-            content["tasks"].setdefault(task, {})[outcome] = name
+            tasks.setdefault(task, {})[outcome] = name
             checksums[name] = bank.sha256
         try:
+            content = {"format": FORMAT, "version": VERSION, "tasks": tasks}
             text = json.dumps({**content, "checksums": checksums}, indent=1)
             replace_text(folder / NAME, text + "\n")
         except OSError as e:

@@ -15,7 +15,7 @@ from ..runs.tally import CUT, Tally
 MANY_EMPTY = 0.1
 
 
-def doubts(tally: Tally, calibrated: Mapping[str, Any] | None = None) -> list[str]:
+def doubts(tally: Tally, calibrated: object = None) -> list[str]:
     """What to say of answers that may not be comparable, one sentence each.
 
     Parameters
@@ -65,9 +65,9 @@ def _lacking_scores(tally: Tally) -> list[str]:
     ]
 
 
-def _unlike(name: str, sent: Mapping[str, Any], calibrated: Mapping[str, Any] | None) -> list[str]:
+def _unlike(name: str, sent: Mapping[str, Any], calibrated: object) -> list[str]:
     """Where the requests to a model, as they were sent, differ from those of the calibration."""
-    if not calibrated:
+    if not calibrated or not isinstance(calibrated, Mapping):
         return []
     limits = ("max_gen_toks", "max_tokens", "max_completion_tokens", "max_new_tokens")
     names = {"temperature": ("temperature",), "token limit": limits}

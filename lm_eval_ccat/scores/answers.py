@@ -41,7 +41,7 @@ class Answer:
     config: str
     doc_id: Any
     doc_hash: str | None
-    doc: dict[str, Any]
+    doc: dict[str, object]
     target: str
     text: str
 
@@ -64,7 +64,7 @@ class Answers:
     answers: tuple[Answer, ...]
     task: str
     filter: str
-    settings: dict[str, Any]
+    settings: dict[str, object]
     warnings: tuple[str, ...]
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,13 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import CcatError, ScoreTableError
 from ..metrics.scale import Scale
 from ..wording import some
+from .frames import DocId, matrix_of, nanmean_rows, of_frame, of_matrix, sorted_ids
 from .overview import Overview
-from .readers.long_form import of_table, write
+from .readers.long_form import write
 from .readers.reader import ANY, Logged, Progress, RawScores, Wanted, reader_of
-from .scales import choose_scale
 
 Floats = NDArray[np.float64]
-DocId = int | str
 T = TypeVar("T")
 Part = slice | NDArray[np.intp]
 
@@ -75,7 +73,7 @@ class ScoreTable:
     task: str | None = None
     filter: str | None = None
     doc_hashes: tuple[str | None, ...] | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
@@ -236,15 +234,7 @@ class ScoreTable:
         <ScoreTable: f1, 2 models, 2 items, 0 scores missing>
         """
         wanted = Wanted(metric, task, None, range, lower_is_better, scale=scale)
-        names = list(getattr(frame, "columns", ()))
-        if {"doc_id", "id"} & set(map(str, names)) or not hasattr(frame, "to_numpy"):
-            return cls.from_arrays(**vars(of_table(_arrow_table(frame), wanted)), copy=False)
-        raw, name = _matrix(frame.to_numpy()), metric or "score"
-        chosen, notes = choose_scale(raw, name, wanted, "the data frame")
-        models = [str(model) for model in frame.index]
-        return cls.from_arrays(
-            raw, models, names, scale=chosen, metric=name, task=task, warnings=tuple(notes)
-        )
+        return cls.from_arrays(**vars(of_frame(frame, wanted)), copy=False)
 
     @classmethod
     def of(cls, scores: Any) -> ScoreTable:
@@ -271,10 +261,7 @@ class ScoreTable:
                 "None is not a table of scores: give a ScoreTable, a data frame, or a matrix "
                 "with a row per model and a column per item"
             )
-        raw = _matrix(scores)
-        scale, notes = choose_scale(raw, "score", Wanted(), "the matrix")
-        models = [f"model-{j}" for j in range(len(raw))]
-        return cls.from_arrays(raw, models, scale=scale, warnings=tuple(notes))
+        return cls.from_arrays(**vars(of_matrix(scores, ANY, "the matrix")))
 
     @classmethod
     def from_arrays(
@@ -315,7 +302,7 @@ class ScoreTable:
         >>> ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], ["a", "b"], metric="f1")
         <ScoreTable: f1, 2 models, 2 items, 0 scores missing>
         """
-        matrix = _matrix(raw)
+        matrix = matrix_of(raw)
         if copy and np.may_share_memory(matrix, raw):
             matrix = matrix.copy()
         names = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
@@ -404,7 +391,7 @@ class ScoreTable:
 
         def mean(model: str) -> Floats:
             rows = self.raw[self.rows_of[model]][:, items]
-            return _nanmean_rows(self.scale.normalise(rows) if unit else rows)
+            return nanmean_rows(self.scale.normalise(rows) if unit else rows)
 
         return np.stack([mean(m) for m in np.array(self.models, dtype=object)[models]])
 
@@ -501,70 +488,3 @@ def _tried(make: Callable[..., T], *arguments: Any, **options: Any) -> T | CcatE
         return make(*arguments, **options)
     except CcatError as error:
         return error
-
-
-def _matrix(scores: Any) -> Floats:
-    """Scores as a matrix of models by items."""
-    try:
-        matrix = np.asarray(scores, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as e:
-        raise ScoreTableError(
-            f"scores must be numbers, a row per model and a column per item ({e})"
-        ) from None
-    matrix = np.atleast_2d(matrix)
-    if matrix.ndim != 2 or not matrix.size:
-        raise ScoreTableError(
-            f"scores of shape {matrix.shape}: a table has a row per model and a column per item"
-        )
-    if np.isinf(matrix).any():
-        raise ScoreTableError("a score is infinite; give NaN where one is missing")
-    return matrix
-
-
-def _arrow_table(frame: Any) -> Any:
-    """A data frame as a table of Arrow."""
-    import pyarrow as pa
-
-    try:
-        if isinstance(frame, pa.Table):
-            return frame
-        if hasattr(frame, "to_arrow"):  # polars
-            return frame.to_arrow()
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, TypeError, AttributeError, ValueError) as e:
-        raise ScoreTableError(
-            f"{type(frame).__name__} is not a data frame of scores: give one of pandas, polars or "
-            f"Arrow with the columns model, doc_id, score ({e})"
-        ) from None
-
-
-def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
-    """Ascending doc_ids of one type, and the positions they came from.
-
-    Raises
-    ------
-    ScoreTableError
-        Integers and strings are mixed, or an id stands twice.
-    """
-    plain: list[Any] = [i.item() if isinstance(i, np.generic) else i for i in ids]
-    kinds = {type(i) for i in plain}
-    if not kinds <= {int} and not kinds <= {str}:
-        raise ScoreTableError(
-            "doc_ids must be all integers or all strings, found "
-            + " and ".join(sorted(k.__name__ for k in kinds))
-        )
-    order = sorted(range(len(plain)), key=plain.__getitem__)
-    for a, b in pairwise(order):
-        if plain[a] == plain[b]:
-            raise ScoreTableError(f"doc_id {plain[a]!r} appears twice: items need distinct ids")
-    return tuple(plain[i] for i in order), order
-
-
-def _nanmean_rows(rows: Floats) -> Floats:
-    """Mean over rows ignoring NaN, NaN where all are; without NumPy's warning about it."""
-    seen = np.isfinite(rows)
-    count = seen.sum(axis=0)
-    total = np.where(seen, rows, 0.0).sum(axis=0)
-    out: Floats = np.full(rows.shape[1], np.nan)
-    np.divide(total, count, out=out, where=count > 0)
-    return out

@@ -271,7 +271,7 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
     """The documents of all donors, with what the donors agree on, and no scores."""
     tables = list(donors.values())
     first = tables[0]
-    sets = {t.settings["dataset_path"] for t in tables if t.settings.get("dataset_path")}
+    sets = {str(t.settings["dataset_path"]) for t in tables if t.settings.get("dataset_path")}
     if len(sets) > 1:
         raise UsageError(
             f"the donors are of the data sets {', '.join(sorted(sets))}: document numbers do not "

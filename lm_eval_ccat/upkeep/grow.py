@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -145,17 +144,18 @@ def _made(
         doc_hashes=bank.doc_hashes,
         settings=bank.settings,
     )
-    kept: dict[str, Any] = {
-        "models": tuple(dict.fromkeys(o.model for o in observations)),
-        "observations": tuple(observations),
-        "made": date,
-    }
+    made = blank
     models, least = _counts(bank, observations)
-    if not join or models < MODELS or least < ANSWERS:
-        return replace(blank, **kept)
-    made = calibrate(table_of(blank, observations), "default")
-    provenance = {**made.provenance, "package": __version__, "grown": True}
-    return replace(made, settings=dict(bank.settings), provenance=provenance, **kept)
+    if join and models >= MODELS and least >= ANSWERS:
+        made = calibrate(table_of(blank, observations), "default")
+        provenance = {**made.provenance, "package": __version__, "grown": True}
+        made = replace(made, settings=dict(bank.settings), provenance=provenance)
+    return replace(
+        made,
+        models=tuple(dict.fromkeys(o.model for o in observations)),
+        observations=tuple(observations),
+        made=date,
+    )
 
 
 # -- a bank as if the models that it is to test had not calibrated it ----------------------

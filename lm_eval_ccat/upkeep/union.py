@@ -12,8 +12,9 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.observations import Observation
 from ..errors import ScoreTableError
+from ..scores.frames import sorted_ids
 from ..scores.item_scaling import ItemScaling
-from ..scores.table import ScoreTable, sorted_ids
+from ..scores.table import ScoreTable
 
 
 def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, UsageError
@@ -41,28 +37,6 @@ def test_round_trip(tmp_path, method, doc_ids):
     assert ItemBank.load(path).sha256 == bank.sha256
 
 
-@pytest.fixture(scope="module")
-def document(tmp_path_factory):
-    path = tmp_path_factory.mktemp("bank") / "b.json"
-    calibrate(table(), method="paper").save(path)
-    return json.loads(path.read_text())
-
-
-@settings(max_examples=60, deadline=None)
-@given(cut=st.floats(0.0, 0.999), junk=st.binary(max_size=20))
-def test_truncated_files_are_refused(tmp_path_factory, document, cut, junk):
-    text = json.dumps(document).encode()
-    path = tmp_path_factory.mktemp("cut") / "cut.json"
-    path.write_bytes(text[: int(cut * len(text))] + junk)
-    with pytest.raises(BankError):
-        ItemBank.load(path)
-
-
-def test_a_missing_bank_names_the_remedy(tmp_path):
-    with pytest.raises(BankError, match="calibrate"):
-        ItemBank.load(tmp_path / "none.json")
-
-
 def test_calibration_refuses_what_it_cannot_use():
     with pytest.raises(BankError, match="several models"):
         calibrate(table().select(["m0"]), method="paper")
@@ -75,11 +49,3 @@ def test_calibration_refuses_what_it_cannot_use():
     flat = np.full((3, 4), 0.5)
     with pytest.raises(BankError, match="same mean"):
         calibrate(ScoreTable.from_arrays(flat, list("abc")), method="paper")
-
-
-def test_paper_removes_items_that_discriminate_negatively():
-    t = table(n_items=12)
-    raw = t.raw.copy()
-    raw[:, 5] = raw[::-1, 5]
-    bank = calibrate(ScoreTable.from_arrays(raw, list(t.models), scale=t.scale), method="paper")
-    assert not bank.kept[5] and "5" in map(str, bank.provenance["report"]["removed"])

@@ -225,6 +225,7 @@ def test_hostile_files_give_one_error_or_a_bank_that_works(documents, data, meth
         b'{"format": "lm-eval-ccat/bank", "version": 1' + b"0" * 5000 + b"}",
         b"cos\nsystem\n(S'true'\ntR.",
         b'{"a": 1e999}',
+        b'{"format": "lm-eval-ccat/bank", "version": 2, "method": "paper", "ite',
     ],
 )
 def test_files_that_are_no_banks(tmp_path, content):
@@ -302,6 +303,8 @@ def test_numbers_that_are_nonsense_are_refused_before_they_are_used(
         Ranker(bank, {"a": 1.0, "b": 1.0})
 
 
-def test_a_directory_is_no_bank(tmp_path):
-    with pytest.raises(BankError):
+def test_a_directory_is_no_bank_and_a_missing_one_names_the_remedy(tmp_path):
+    with pytest.raises(BankError, match="not a regular file"):
         ItemBank.load(tmp_path)
+    with pytest.raises(BankError, match="make one with `lm-eval-ccat calibrate`"):
+        ItemBank.load(tmp_path / "none.json")

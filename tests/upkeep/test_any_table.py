@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -73,9 +72,3 @@ def test_any_table_gives_a_bank_or_one_line(tmp_path_factory, kind, models, item
             assert all(0.0 <= e <= 1.0 for e in estimates.values())
         except CcatError as error:
             assert "\n" not in str(error) and "damaged" not in str(error)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_sparse_scores_calibrate(seed):
-    bank = calibrate(table_of("sparse", 10, 60, seed))
-    assert bank.method == "default" and bank.kept.all()

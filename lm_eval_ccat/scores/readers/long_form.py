@@ -363,27 +363,22 @@ def write(scores: RawScores, path: Path) -> None:
     r, i = np.nonzero(np.isfinite(scores.raw))
     n = len(r)
 
-    def same(value: Any) -> Any:
-        return pa.array([value]).take(pa.array(np.zeros(n, dtype=np.int64)))
-
     scale = scores.scale
     columns: dict[str, object] = {
         "model": pa.array(scores.models).take(pa.array(r)),
         "config": pa.array(scores.configs).take(pa.array(r)),
         "doc_id": pa.array(scores.doc_ids).take(pa.array(i)),
-        "metric": same(scores.metric),
+        "metric": pa.repeat(scores.metric, n),
         "score": pa.array(scores.raw[r, i]),
-        "scale_min": same(scale.low),
-        "scale_max": same(scale.high),
-        "higher_is_better": same(scale.higher_is_better),
+        "scale_min": pa.repeat(scale.low, n),
+        "scale_max": pa.repeat(scale.high, n),
+        "higher_is_better": pa.repeat(scale.higher_is_better, n),
     }
     if scale.cap is not None or _has_cap(scores.metric):
-        columns["scale_cap"] = pa.array([scale.cap], pa.float64()).take(
-            pa.array(np.zeros(n, dtype=np.int64))
-        )
+        columns["scale_cap"] = pa.repeat(pa.scalar(scale.cap, pa.float64()), n)
     for name, value in (("task", scores.task), ("filter", scores.filter)):
         if value is not None:
-            columns[name] = same(value)
+            columns[name] = pa.repeat(value, n)
     if scores.doc_hashes is not None:
         columns["doc_hash"] = pa.array(scores.doc_hashes, type=pa.string()).take(pa.array(i))
     if path.suffix == ".csv":

@@ -127,17 +127,13 @@ def _model_name(results: Mapping[str, Any], directory: str) -> str:
     makes up a new random name for every run; there the model type and its arguments name it, so
     that two runs of one system are one model.
     """
-    name = results.get("model_name")
-    config = results.get("config") if isinstance(results.get("config"), dict) else {}
-    arguments = (config or {}).get("model_args")
-    if isinstance(arguments, str):
-        named = any(f"{key}=" in arguments for key in _NAMING_ARGUMENTS)
-        text = arguments
-    else:
-        arguments = arguments if isinstance(arguments, dict) else {}
-        named = any(key in arguments for key in _NAMING_ARGUMENTS)
-        text = ",".join(f"{key}={value}" for key, value in arguments.items())
-    source = results.get("model_source")
+    name, source = results.get("model_name"), results.get("model_source")
+    config = results.get("config")
+    arguments = config.get("model_args") if isinstance(config, dict) else None
+    if isinstance(arguments, dict):
+        arguments = ",".join(f"{key}={value}" for key, value in arguments.items())
+    text = arguments if isinstance(arguments, str) else ""
+    named = any(f",{key}=" in f",{text}" for key in _NAMING_ARGUMENTS)
     made_up = bool(_MADE_UP_NAME.fullmatch(str(name))) and str(name) not in text
     if made_up and not named and source and source != "CUSTOM":
         return f"{source}:{text}" if text else str(source)

@@ -96,12 +96,11 @@ def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, Row | str
                 return
         with open_log(path) as stream:
             for number, line in enumerate(lines(stream, path), start=1):
-                if line.isspace():
-                    continue
                 try:
-                    row = (key is not None and tail_of(line, key)) or json.loads(line)
+                    row = (key and tail_of(line, key)) or json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    yield number, str(error)
+                    if not line.isspace():
+                        yield number, str(error)
                 else:
                     yield number, _checked(row)
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
@@ -151,6 +150,7 @@ def read_file(file: File, asked: Asked) -> Rows:
         When a score lies outside the metric's scale: then all of them are in doubt.
     """
     found, earlier, key = Rows(), Counter[Any](), asked.metric.source
+    known: dict[float, float] = {}  # a metric has few different scores
     # Pairs of texts are told apart by the answer, which stands before the end of a row.
     for number, row in rows_of(file[0], None if asked.metric.pairs else key):
         if isinstance(row, str):
@@ -165,10 +165,14 @@ def read_file(file: File, asked: Asked) -> Rows:
         value, doc_id, answers = row[key], row["doc_id"], row.get("filtered_resps")
         answer = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
         try:
-            if isinstance(value, float) and not math.isfinite(value):
+            plain = isinstance(value, float)
+            if plain and not math.isfinite(value):
                 raise MetricError(f"{key} is {value}")
-            prediction = answer if isinstance(answer, str) else None
-            score = asked.metric.score(value, task=asked.task, prediction=prediction)
+            if not plain or (score := known.get(value)) is None:
+                prediction = answer if isinstance(answer, str) else None
+                score = asked.metric.score(value, task=asked.task, prediction=prediction)
+                if plain:
+                    known[value] = score
         except ScaleError as error:
             raise ScaleError(f"{file[0]}, doc_id {doc_id}: {error}") from None
         except MetricError as error:
@@ -218,6 +222,7 @@ def read_files(
 # document, prompt and answer, whose parse takes most of the time that a row takes.
 
 _HEAD = b'{"doc_id": '
+_DECODE = json.JSONDecoder().decode
 _FIRST = re.compile(rb'\{"doc_id": ([0-9]{1,18}), "doc": ')
 
 
@@ -244,18 +249,20 @@ def tail_of(line: bytes, key: str) -> Row | None:
     >>> row = (b'{"doc_id": 7, "doc": {}, "filter": "none", "metrics": ["acc"], '
     ...        b'"doc_hash": "9f", "acc": 1.0}')
     >>> tail_of(row, "acc")
-    {'doc_id': 7, 'filter': 'none', 'metrics': ['acc'], 'doc_hash': '9f', 'acc': 1.0}
+    {'filter': 'none', 'metrics': ['acc'], 'doc_hash': '9f', 'acc': 1.0, 'doc_id': 7}
     """
     first = _FIRST.match(line)
     if first is None or line.rfind(_HEAD) != 0 or b"\0" in line:
         return None
-    at, needed = line.rfind(b'"filter": '), {"metrics", "doc_hash", key}
-    if at < 0:
-        at, needed = line.rfind(b'"doc_hash": '), {"doc_hash", key}
-    if at < 0:
+    at = line.rfind(b'"filter": ')
+    named = at >= 0
+    if not named and (at := line.rfind(b'"doc_hash": ')) < 0:
         return None
     try:
-        tail = json.loads(b"{" + line[at:])
+        tail: Row = _DECODE("{" + str(line[at:], "utf-8"))
     except (ValueError, RecursionError):
         return None
-    return {"doc_id": int(first[1]), **tail} if needed <= tail.keys() else None
+    if key not in tail or "doc_hash" not in tail or (named and "metrics" not in tail):
+        return None
+    tail["doc_id"] = int(first[1])
+    return tail

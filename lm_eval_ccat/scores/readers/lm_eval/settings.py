@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from ....errors import ScoreTableError
 from ....wording import plural, short, some
 from .files import Run
 
 
-def settings_of(run: Run) -> dict[str, Any]:
+def settings_of(run: Run) -> dict[str, object]:
     """Return the settings of a run that its scores depend on; empty without a results file.
 
     Keys: ``task_version``, ``num_fewshot``, ``chat_template`` (whether one was applied),
@@ -131,7 +130,7 @@ def config_labels(runs: Sequence[Run]) -> list[str]:
     for of_model in by_model.values():
         settings = [run.generation for run in of_model if run.results]
         for key in sorted({key for one in settings for key in one}):
-            if len({json.dumps(one.get(key), sort_keys=True) for one in settings}) > 1:
+            if not _alike(one.get(key) for one in settings):
                 varied.add(key)
     return [
         ",".join(
@@ -148,27 +147,25 @@ def shared_settings(runs: Sequence[Run]) -> dict[str, object]:
     A setting in which they differ is left out, and named under ``"differing"``. For
     ``generation_kwargs`` that is decided key by key.
     """
-    known = [settings_of(run) for run in runs if run.results]
-    if not known:
-        return {}
-    shared: dict[str, Any] = {}
+    runs = [run for run in runs if run.results]
+    known, generation = [settings_of(run) for run in runs], [run.generation for run in runs]
+    shared: dict[str, object] = {}
     differing: list[str] = []
-    for key in known[0]:
-        values = [one[key] for one in known]
+    for key in known[0] if known else ():
         if key == "generation_kwargs":
-            shared[key] = {}
-            for name in dict.fromkeys(name for value in values for name in value):
-                if len({json.dumps(v.get(name), sort_keys=True) for v in values}) == 1:
-                    shared[key][name] = values[0][name]
-                else:
-                    differing.append(f"generation_kwargs.{name}")
-        elif len({json.dumps(value, sort_keys=True) for value in values}) == 1:
-            shared[key] = values[0]
+            names = dict.fromkeys(name for one in generation for name in one)
+            alike = [name for name in names if _alike(one.get(name) for one in generation)]
+            shared[key] = {name: generation[0].get(name) for name in alike}
+            differing += [f"generation_kwargs.{name}" for name in names if name not in alike]
+        elif _alike(one[key] for one in known):
+            shared[key] = known[0][key]
         else:
             differing.append(key)
-    if differing:
-        shared["differing"] = differing
-    return shared
+    return shared | ({"differing": differing} if differing else {})
+
+
+def _alike(values: Iterable[object]) -> bool:
+    return len({json.dumps(value, sort_keys=True) for value in values}) == 1
 
 
 def _counts(models: dict[str, set[str]]) -> str:
