@@ -24,7 +24,7 @@ from .pairs import (
 )
 from .rouge import KINDS as ROUGE_METRICS
 from .scale import Scale
-from .table import ENTRIES, HF_SCALES, PAIR_SCALES, lookup, refusal
+from .table import CORPUS, ENTRIES, HF_SCALES, PAIR_SCALES, USE_MEAN, lookup, refusal
 
 _DECLARE = (
     "state its range: where a command reads logs by --range WORST,BEST, else in "
@@ -341,11 +341,7 @@ def _refuse_corpus_statistic(
         declared.aggregation == "f1"
         or (declared.output_type == "multiple_choice" and not declared.own_results)
     ):
-        raise MetricError(
-            f"{where} cannot be used adaptively: it is one statistic of the whole corpus and has "
-            "no score per document; use acc, exact_match or another metric that the task reports "
-            "per document"
-        )
+        raise MetricError(f"{where} cannot be used adaptively: {CORPUS}; {USE_MEAN}")
     if declared.aggregation in (None, *MEANS) or stated is not None:
         return
     raise MetricError(

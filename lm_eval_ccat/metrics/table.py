@@ -125,30 +125,25 @@ HF_SCALES: dict[tuple[str, str], Scale] = {
     ("squad_v2", "exact"): PERCENT,
 }
 
-_CORPUS = "it is one statistic of the whole corpus and has no score per document"
-_REMEDY_MEAN = "use acc, exact_match or another metric that the task reports per document"
+CORPUS = "it is one statistic of the whole corpus and has no score per document"
+_RUN_WHOLE = "run the task without --adaptive, or use a metric that the task reports per document"
+USE_MEAN = "use acc, exact_match or another metric that the task reports per document"
 
 #: Metrics that cannot become one score per document: pattern -> (why, remedy).
 REFUSED: dict[str, tuple[str, str]] = {
-    "mcc": (_CORPUS, _REMEDY_MEAN),
-    "matthews_correlation": (_CORPUS, _REMEDY_MEAN),
-    "pearsonr": (_CORPUS, _REMEDY_MEAN),
-    "spearmanr": (_CORPUS, _REMEDY_MEAN),
-    "acc_all": ("it scores groups of documents together", _REMEDY_MEAN),
-    "*perplexity": (
-        "it is the exponential of a mean log-likelihood, without a scale",
-        "run the task without --adaptive, or use a metric that the task reports per document",
-    ),
-    "bits_per_byte": (
-        "it divides sums over the whole corpus",
-        "run the task without --adaptive, or use a metric that the task reports per document",
-    ),
+    "mcc": (CORPUS, USE_MEAN),
+    "matthews_correlation": (CORPUS, USE_MEAN),
+    "pearsonr": (CORPUS, USE_MEAN),
+    "spearmanr": (CORPUS, USE_MEAN),
+    "acc_all": ("it scores groups of documents together", USE_MEAN),
+    "*perplexity": ("it is the exponential of a mean log-likelihood, without a scale", _RUN_WHOLE),
+    "bits_per_byte": ("it divides sums over the whole corpus", _RUN_WHOLE),
     "brier_score": (
         "the harness reports probabilities per document and scores them together",
-        _REMEDY_MEAN,
+        USE_MEAN,
     ),
-    "likelihood": ("the harness reports log-likelihoods, not a score", _REMEDY_MEAN),
-    "likelihood_diff": ("it is a difference of log-likelihoods, without a scale", _REMEDY_MEAN),
+    "likelihood": ("the harness reports log-likelihoods, not a score", USE_MEAN),
+    "likelihood_diff": ("it is a difference of log-likelihoods, without a scale", USE_MEAN),
     "bypass": ("it is a placeholder without a score", "name a metric that scores the documents"),
 }
 

@@ -8,7 +8,7 @@ import pytest
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.bank.observations import Observation
 from lm_eval_ccat.errors import BankError
-from lm_eval_ccat.upkeep.grow import ANSWERS, MODELS, grow, readiness, without
+from lm_eval_ccat.upkeep.grow import ANSWERS, MODELS, grow, of_others, readiness, without
 
 N = 240
 RNG = np.random.default_rng(3)
@@ -89,3 +89,35 @@ def test_the_next_ranking_starts_better():
             squares.append(np.square(np.array(estimates) - truth))
         errors[name] = float(np.sqrt(np.mean(squares)))
     assert errors["grown"] < 0.8 * errors["blank"]
+
+
+# -- a bank that names a model does not calibrate that model's test
+
+
+def known() -> ScoreTable:
+    names = [f"m{j}" for j in range(12)]
+    return ScoreTable.from_arrays(np.round(SCORES[:, :40], 6), names, task="t")
+
+
+@pytest.mark.parametrize("method", ["default", "paper"])
+@pytest.mark.parametrize("hashed", [False, True])
+def test_scores_that_the_bank_holds_of_a_ranked_model_are_left_out(method, hashed, tmp_path):
+    calibrate(known(), method, keep_scores=True, hash_names=hashed).save(tmp_path / "b.json")
+    found, warning = of_others(ItemBank.load(tmp_path / "b.json"), ["m3", "new"])
+    assert "calibrated on m3 too: its scores of them are left out" in warning
+    rest = calibrate(known().without(["m3"]), method)
+    assert len(found.models) == 11 and found.method == method and len(found.observations) == 11
+    assert set(found.parameters) == set(rest.parameters)
+    for name, values in rest.parameters.items():
+        np.testing.assert_allclose(found.parameters[name], values, rtol=1e-4, atol=1e-5)
+
+
+def test_what_cannot_be_left_out_stays_and_is_told():
+    bare = calibrate(known(), "paper", hash_names=True)
+    found, warning = of_others(bare, known().models[:5])
+    assert found is bare and "of t was calibrated on m0, m1, m2, ... too" in warning
+    assert "--keep_scores" in warning
+    bank = calibrate(known(), "paper", keep_scores=True)
+    found, warning = of_others(bank, known().models[1:])
+    assert found is bank and "cannot do without them" in warning
+    assert of_others(bank, ["new"]) == (bank, "")

@@ -15,7 +15,7 @@ import struct
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from .bounded import MAX_LINE, MAX_VALUE, json_value
 from .rows import Row, files_at, reader_of_rows
@@ -24,6 +24,13 @@ _ZSTD = 93
 _JSON_HEAD = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"')
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+
+class Header(TypedDict, total=False):
+    """What was run, and how it ended."""
+
+    eval: dict[str, object]
+    status: str
 
 
 def logs(path: Path) -> Iterator[Path]:
@@ -50,12 +57,12 @@ def rows(log: Path, notes: list[str]) -> list[Row]:
     return scores
 
 
-def _plain(log: Path) -> tuple[dict[str, Any], Iterable[Any]]:
+def _plain(log: Path) -> tuple[Header, Iterable[Any]]:
     content = json_value(log)
     return content, content.get("samples") or []
 
 
-def _unpacked(log: Path) -> tuple[dict[str, Any], Iterable[Any]]:
+def _unpacked(log: Path) -> tuple[Header, Iterable[Any]]:
     with zipfile.ZipFile(log) as archive:
         names = set(archive.namelist())
         # A run that was cut off has only what it started with.
