@@ -86,15 +86,14 @@ def once(module: Any) -> Any:
 
 
 def _kept(shipped: Path, build: Any) -> dict[str, Any]:
+    from filelock import FileLock
+
     # Another installation or version of the harness has an index of its own.
     file = Path(f"{os.environ[KEPT]}.{version('lm_eval')}.{zlib.crc32(bytes(shipped)):08x}")
-    if file.is_file():
+    with FileLock(f"{file}.lock"):  # whoever comes first builds it, and the others wait
+        if not file.is_file():
+            file.write_bytes(pickle.dumps(build()))
         return dict(pickle.loads(file.read_bytes()))
-    index = build()
-    beside = file.with_name(f"{file.name}.{os.getpid()}")
-    beside.write_bytes(pickle.dumps(index))
-    beside.replace(file)  # another process may be reading it
-    return dict(index)
 
 
 if os.environ.get(KEPT):
