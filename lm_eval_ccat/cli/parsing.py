@@ -203,11 +203,22 @@ def write_json(target: str | None, content: Any, out: TextIO | None = None) -> N
     if target == STANDARD_OUTPUT:
         print(text, file=out or sys.stdout, flush=True)
         return
+    write_file(Path(target), text + "\n")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file that the user named.
+
+    Raises
+    ------
+    UsageError
+        It cannot be written.
+    """
     try:
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-        replace_text(Path(target), text + "\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, text)
     except OSError as error:
-        raise UsageError(f"{target}: cannot be written ({error.strerror or error})") from error
+        raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
 def seconds(text: str) -> float:

@@ -31,6 +31,7 @@ from .sides import (
     shared_outcomes,
     side_of,
     told_apart,
+    without_files,
 )
 from .values import METRICS
 
@@ -190,7 +191,7 @@ def compare(
     models: tuple[str | None, str | None] = (None, None),
     task: str | None = None,
     filter: str | None = None,
-    confidence: float = 0.95,
+    confidence: float | None = None,
     by: str | None = None,
     cluster: str | None = None,
     items: str | Path | Mapping[Any, Mapping[str, Any]] | None = None,
@@ -208,7 +209,8 @@ def compare(
         Baseline and candidate: harness logs, a score table, or what an adaptive run left (a run
         directory of ``rank``, the results of ``run --adaptive`` or the folder that holds nothing
         else), of which the estimates are compared. Or a live model, ``{"model": "hf",
-        "model_args": {...}}``: it is asked random documents until the answer is known.
+        "model_args": {...}}`` or a YAML file of `rank` with one model: it is asked random documents
+        until the answer is known.
     metric : str, sequence of str or mapping of str to float, optional
         Metrics that decide; those of weight 0 (``"chrf=0"`` in a sequence) are only reported.
         Default every metric that both have; the verdict is then of what an adaptive run among
@@ -223,7 +225,7 @@ def compare(
     task, filter : str, optional
         Default every one that both have.
     confidence : float, optional
-        Two-sided, of each outcome and group.
+        Two-sided, of each outcome and group; default 0.95.
     by, cluster : str, optional
         Field of the documents to compare by groups of, and field whose equal values make a cluster.
     items : path or mapping, optional
@@ -257,6 +259,15 @@ def compare(
     >>> compare(table, table, models=("old", "new")).verdict
     'better'
     """
+    warnings: list[str] = []
+    (a, b), settings = without_files((a, b), settings or {}, warnings.append)
+    metric = settings.pop("metrics", None) if metric is None else metric
+    tasks = settings.pop("tasks", (task,)) if task is None else (task,)
+    if len(tasks) > 1:
+        raise UsageError("compare takes one task")
+    [task] = tasks
+    stated = settings.pop("confidence", 0.95)
+    confidence = stated if confidence is None else confidence
     if not 0.0 < confidence < 1.0:
         raise UsageError(f"confidence {confidence!r} is not between 0 and 1")
     if not margin >= 0.0:
@@ -266,9 +277,12 @@ def compare(
     weights = METRICS.read(metric, Place("metric")) if metric else {}
     metrics = list(weights)
     if isinstance(a, Mapping) or isinstance(b, Mapping):
-        return _live(a, b, metrics, margin, confidence, models, task, settings, run_dir, observer)
+        return _live(
+            a, b, metrics, margin, confidence, models, task, settings, run_dir, observer, warnings
+        )
+    if settings or run_dir:
+        raise UsageError("--include_path, --max_items and the like are for live models")
     how = {"range": range, "lower_is_better": lower_is_better}
-    warnings: list[str] = []
     found, names = [], ("", "")
     refused: CcatError | None = None
     held = [opened(side, warnings) for side in (a, b)]
@@ -321,6 +335,7 @@ def _live(
     settings: Mapping[str, Any] | None,
     run_dir: str | Path | None,
     observer: Observer | None,
+    warnings: list[str],
 ) -> Comparison:
     """Compare by asking; see `versus`."""
     from .versus import compare_live
@@ -342,7 +357,7 @@ def _live(
     )
     metric, scale = outcome.metric, outcome.metric.scale.describe()
     one = Compared(outcome.task, metric.name, outcome.filter, scale, found, {}, beside=wider)
-    return Comparison(*names, margin, confidence, [one], [], money)
+    return Comparison(*names, margin, confidence, [one], warnings, money)
 
 
 def _paired(

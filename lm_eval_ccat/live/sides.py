@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from ..scores.readers.lm_eval.rows import sound_rows
 from ..scores.readers.reader import Logged, reader_of
 from ..simulation.audit import Claims, all_claims
 from ..simulation.benchmark import read_items
+from .fields import Values
+from .spec import Spec, content_of, values_of
 
 Side = ScoreTable | Claims
 SIDES = ("baseline", "candidate")
@@ -48,6 +50,46 @@ def opened(side: Any, warnings: list[str]) -> Any:
         return _together(files) or side
     content = _content(path) if path.suffix == ".json" and path.is_file() else {}
     return all_claims(path) if "adaptive" in content or "pairwise" in content else side
+
+
+def without_files(
+    sides: Sequence[Any], settings: Mapping[str, Any], warn: Callable[[str], None]
+) -> tuple[list[Any], Values]:
+    """YAML files of `rank` as their one model, and the settings with those that files state.
+
+    Raises
+    ------
+    UsageError
+        A file holds several models, or two state different values of one key.
+    """
+    plain: list[Any] = []
+    stated: dict[str, Values] = {}
+    for side in sides:
+        if isinstance(side, (str, Path)) and Path(side).suffix in (".yaml", ".yml"):
+            values = values_of(Path(side), warn)
+            Spec(**values).require_ranking()
+            if len(values.pop("models")) != 1:
+                raise UsageError(
+                    f"{side}: a side of a comparison is one model; leave one under `models:`"
+                )
+            [side], stated[str(side)] = content_of(Path(side))["models"], values
+        plain.append(side)
+    whole: Values = dict(settings)
+    harness: Values = dict(whole.pop("harness", None) or {})
+    parts = [
+        ({k: v for k, v in s.items() if k != "harness"}, s.get("harness", {}))
+        for s in stated.values()
+    ]
+    for n, (joined, dot) in enumerate(((whole, ""), (harness, "harness."))):
+        by_flags = set(joined)
+        for part in parts:
+            for key, value in part[n].items():
+                if key not in by_flags and joined.setdefault(key, value) != value:
+                    raise UsageError(
+                        f"{' and '.join(stated)} state different values of `{dot}{key}:`; both "
+                        "models are asked the same way, so write one value in both files"
+                    )
+    return plain, {**whole, **({"harness": harness} if harness else {})}
 
 
 def _content(path: Path) -> Record:

@@ -1,10 +1,14 @@
-"""The page of a comparison: a headline and tables with intervals, no script."""
+"""What `compare` found, as lines, a comment on a pull request, a test report and a page."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from xml.sax.saxutils import escape, quoteattr
 
 from .. import __version__
+from ..errors import UsageError
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK
 from ..wording import plural
@@ -16,6 +20,58 @@ from .words import difference, probability
 if TYPE_CHECKING:
     from ..live.comparison import Compared, Comparison
     from ..ranker.difference import Difference
+
+
+def lines(comparison: Comparison) -> list[str]:
+    """One line per outcome, then its groups."""
+    shown = []
+    for one in comparison.outcomes:
+        beside = "" if one.decisive else " (reported)"
+        shown.append(f"{one.name}{beside}: {in_words(comparison, one.overall)}")
+        width = max(map(len, one.groups), default=0)
+        shown += [f"  {name:<{width}}  {figures(d)}" for name, d in one.groups.items()]
+        shown += other_answer(comparison, one)
+    return [*shown, *(note for note in comparison.notes if note not in comparison.warnings)]
+
+
+def markdown(comparison: Comparison) -> str:
+    """A comment on a pull request."""
+    said = (
+        f"- {one.name}: {line.strip()}"
+        for one in comparison.outcomes
+        for line in (in_words(comparison, one.overall), *other_answer(comparison, one))
+    )
+    how = f"Margin {comparison.margin:g}, confidence {comparison.confidence:g}, two-sided."
+    return "\n".join([comparison.to_markdown(), *said, "", how, ""])
+
+
+def junit(comparison: Comparison) -> str:
+    """A test report: an outcome fails where the candidate is worse, and is skipped if not known."""
+    cases = []
+    for one in comparison.outcomes:
+        # Among many groups some look worse by chance: they are shown and fail nothing.
+        for name, d in ((one.name, one.overall), *one.groups.items()):
+            text = in_words(comparison, d)
+            verdict = d.verdict if one.decisive and d is one.overall else ""
+            inside = {
+                "worse": f"<failure message={quoteattr(text)}/>",
+                "not known": f"<skipped message={quoteattr(text)}/>",
+            }.get(verdict, f"<system-out>{escape(text)}</system-out>")
+            names = f"classname={quoteattr(one.name)} name={quoteattr(name)}"
+            cases.append(f"  <testcase {names}>{inside}</testcase>")
+    failed, skipped = (
+        sum(f"<{what} " in case for case in cases) for what in ("failure", "skipped")
+    )
+    suite = quoteattr(f"{comparison.candidate} against {comparison.baseline}")
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="utf-8"?>',
+            f'<testsuite name={suite} tests="{len(cases)}" failures="{failed}" errors="0" '
+            f'skipped="{skipped}">',
+            *cases,
+            "</testsuite>\n",
+        ]
+    )
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -142,3 +198,20 @@ def _page(**content: Any) -> str:
     style = asset("style.css")
     content |= {"style": style, "style_hash": csp_hash(style), "version": __version__}
     return mask_text(str(environment().get_template("plain.html.j2").render(**content)))
+
+
+#: What a comparison is written as, by the ending of the file.
+FORMATS = {".md": markdown, ".xml": junit, ".html": comparison_page}
+
+
+def format_of(path: Path) -> Callable[[Comparison], str]:
+    """What writes a file of this ending.
+
+    Raises
+    ------
+    UsageError
+        Nothing does.
+    """
+    if path.suffix not in FORMATS:
+        raise UsageError(f"--output {path}: the ending must be one of {', '.join(FORMATS)}")
+    return FORMATS[path.suffix]

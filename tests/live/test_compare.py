@@ -184,8 +184,8 @@ def test_a_gate_writes_a_comment_and_a_report(logs, tmp_path, monkeypatch):
     command = "compare logs/baseline logs/candidate --metric exact_match --margin 0.01".split()
     assert main([*command, "-o", "comment.md", "-o", "compare.xml"]) == 5
     comment = (tmp_path / "comment.md").read_text()
-    assert comment.startswith("### candidate against baseline: **worse**")
-    assert "| demo/exact_match | " in comment
+    assert comment.startswith("**candidate against baseline: worse**")
+    assert "| demo/exact\\_match | " in comment
     report = ElementTree.parse(tmp_path / "compare.xml").getroot()
     assert report.attrib["failures"] == "1" and report.find("testcase/failure") is not None
 

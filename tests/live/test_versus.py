@@ -10,8 +10,8 @@ from bench import TASK, Bench
 from loopback import CompletionsServer
 
 from lm_eval_ccat import compare
-from lm_eval_ccat.cli.compare import _of_file
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.live.sides import without_files
 from lm_eval_ccat.live.tasks import PlaceholderLM
 
 
@@ -86,7 +86,10 @@ def test_a_file_is_read_with_what_stands_beside_it(tmp_path: Path) -> None:
     file.write_text("task: t\nbank: b.json\nseed: 3\nmodels: [{model: hf}]")
     (tmp_path / "b.json").touch()
     beside = {"tasks": ("t",), "bank": str(tmp_path / "b.json"), "seed": 3}
-    assert _of_file(file) == ({"model": "hf"}, beside)
+    assert without_files([file, "logs"], {"seed": 4}, print) == (
+        [{"model": "hf"}, "logs"],
+        {**beside, "seed": 4},
+    )
 
 
 def test_messages_of_a_stored_model_are_those_that_a_server_gets() -> None:

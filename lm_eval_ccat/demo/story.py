@@ -1,0 +1,135 @@
+"""The demonstration as a whole: calibrate, rank, and compare with full runs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..content import RankingContent
+from ..errors import RunError, UsageError
+from ..files import replace_text
+from ..live import Observer, rank
+from ..live.quiet import quiet_harness
+from ..methods import calibrate
+from ..scores import ScoreTable
+from ..upkeep.words import dated
+from .corpus import collect, write_task
+from .evaluate import TASK_NAME, evaluate_in_full
+from .summarisers import CALIBRATING, RANKED
+
+#: Below this the calibration has too few items to tell the demo's systems apart.
+LEAST, MOST = 100, 5000
+
+CONFIG = """\
+task: {task}
+bank: {bank}
+confidence: 0.95
+ahead: 1                   # so that every demo on this Python gives the same result
+models:
+{models}
+harness: {{include_path: tasks}}
+"""
+MODEL = "  - {{name: {0}, model: ccat-demo, model_args: {{system: {0}}}, price: {{item: 0.001}}}}"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What `demo` leaves: its files, and the decided pairs that full runs contradict."""
+
+    config: Path
+    bank: Path
+    run_dir: Path
+    wrong: list[str]
+
+
+def demo(
+    folder: str | Path,
+    documents: int = 800,
+    *,
+    say: Callable[[str], None] = print,
+    observer: Observer | None = None,
+) -> Shown:
+    """Calibrate on some systems, rank others adaptively, compare with full runs of them.
+
+    Parameters
+    ----------
+    folder : path
+        Receives everything that is made.
+    documents : int, optional
+        At most so many, 100 to 5000; fewer decide fewer pairs.
+    say : callable, optional
+        Is told what happens, line by line.
+    observer : Observer, optional
+        Of the ranking.
+
+    Raises
+    ------
+    UsageError
+        A number of documents out of range.
+    RunError
+        The folder holds a demo already, or this Python has no sources to take documents from.
+    """
+    if not LEAST <= documents <= MOST:
+        raise UsageError(f"--documents {documents}: the demo takes {LEAST} to {MOST}")
+    folder = Path(folder)
+    run_dir, logs, bank_file = (folder / n for n in ("rank.run", "logs", f"{TASK_NAME}.bank.json"))
+    if run_dir.exists():
+        raise RunError(f"{folder} already holds a demo; remove it or choose another --dir")
+    texts = collect(limit=documents)
+    if len(texts) < LEAST:
+        raise RunError(
+            f"this Python's standard library has {len(texts)} usable docstrings, and the demo "
+            f"needs {LEAST}; it was installed without its sources: use another Python"
+        )
+    write_task(folder / "tasks", texts)
+    say(f"{len(texts)} docstrings of the standard library: the body is summarised, the "
+        "first line is the reference.")  # fmt: skip
+    observer = observer or Observer()
+
+    def in_full(to: Path, systems: tuple[str, ...]) -> dict[str, float]:
+        with quiet_harness(None, observer.warn), contextlib.redirect_stdout(io.StringIO()):
+            return evaluate_in_full(folder / "tasks", to, systems)
+
+    say(f"Full runs of {len(CALIBRATING)} known systems, to calibrate on:")
+    known = in_full(logs, tuple(CALIBRATING))
+    say("  " + ", ".join(f"{n} {s:.3f}" for n, s in sorted(known.items(), key=lambda x: -x[1])))
+    bank = dated(calibrate(ScoreTable.read(logs, metric="rougeL", task=TASK_NAME)))
+    bank.save(bank_file)
+    kept = int(bank.kept.sum())
+    say(f"Bank {bank_file}: {kept} of {bank.n_items} items, method {bank.method}.")
+    config = folder / "rank.yaml"
+    models = "\n".join(map(MODEL.format, RANKED))
+    replace_text(config, CONFIG.format(task=TASK_NAME, bank=bank_file.name, models=models))
+    say(f"\nlm-eval-ccat rank {config}\n")
+    content = rank(config, run_dir=run_dir, observer=observer).content
+    say(f"\nFull runs of the same {len(RANKED)} systems, to see whether that was right:")
+    truth = in_full(folder / "full_logs", tuple(RANKED))
+    wrong = _compare(content, truth, len(texts), say)
+    return Shown(config, bank_file, run_dir, wrong)
+
+
+def _compare(
+    content: RankingContent, truth: Mapping[str, float], documents: int, say: Callable[[str], None]
+) -> list[str]:
+    """Say the estimate beside the truth; the decided pairs that are wrong."""
+    order = sorted(truth, key=lambda name: -truth[name])
+    say("  " + " > ".join(order))
+    say(f"\n  {'system':<18}{'full run':>10}{'estimate':>10}{'items':>8}{'of':>6}")
+    for name in order:
+        block = content["models"][name]
+        say(f"  {name:<18}{truth[name]:>10.4f}{block['estimate']:>10.4f}"
+            f"{block['n_items']:>8}{documents:>6}")  # fmt: skip
+    # Each pair is there either way.
+    sure = [p for p in content["pairwise"] if p["decision"] == "decided" and p["p"] > 0.5]
+    wrong = [p for p in sure if truth[p["a"]] < truth[p["b"]]]
+    pairs, used = len(order) * (len(order) - 1) // 2, content["items_administered"]
+    say(
+        f"\n{len(sure)} of {pairs} pairs were decided, {len(sure) - len(wrong)} of them correctly, "
+        f"with {used} answers instead of {documents * len(order)}."
+    )
+    for pair in wrong:
+        say(f"  wrong: {pair['a']} over {pair['b']} at {100 * pair['p']:.1f}%")
+    return [f"{p['a']}>{p['b']}" for p in wrong]
