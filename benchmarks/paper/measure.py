@@ -217,11 +217,11 @@ def units_of(source: Source, args: argparse.Namespace, table: ScoreTable) -> tup
     for suffix in (".parquet", ".csv") if args.items else ():
         path = args.items / f"{source.name}{suffix}"
         for column in args.units_columns if path.is_file() else ():
-            try:
-                return item_units(table.doc_ids, path, column), column
-            except UsageError as error:
-                if "no column" not in str(error):
-                    raise
+            import pandas as pd
+
+            items = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+            if column in items:
+                return item_units(table.doc_ids, dict(zip(items.doc_id, items[column]))), column
     return None, "1 each"
 
 

@@ -194,7 +194,7 @@ def compare(
     confidence: float | None = None,
     by: str | None = None,
     cluster: str | None = None,
-    items: str | Path | Mapping[Any, Mapping[str, Any]] | None = None,
+    items: Mapping[Any, Mapping[str, Any]] | None = None,
     range: tuple[float, float] | None = None,
     lower_is_better: bool | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -228,9 +228,8 @@ def compare(
         Two-sided, of each outcome and group; default 0.95.
     by, cluster : str, optional
         Field of the documents to compare by groups of, and field whose equal values make a cluster.
-    items : path or mapping, optional
-        Where the fields stand, if not in the logs' documents: a table with a column ``doc_id``, or
-        ``{doc_id: {field: value}}``.
+    items : mapping, optional
+        The fields, if they do not stand in the logs' documents: ``{doc_id: {field: value}}``.
     range, lower_is_better : optional
         As `ScoreTable.read` has them.
     settings : mapping, optional

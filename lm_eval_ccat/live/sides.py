@@ -18,7 +18,6 @@ from ..scores.readers.lm_eval.files import find_runs
 from ..scores.readers.lm_eval.rows import sound_rows
 from ..scores.readers.reader import Logged, reader_of
 from ..simulation.audit import Claims, all_claims
-from ..simulation.benchmark import read_items
 from .fields import Values
 from .spec import Spec, content_of, values_of
 
@@ -227,22 +226,19 @@ class DocumentFields:
 
     Parameters
     ----------
-    items : path, mapping or None
-        A table with a column ``doc_id``, or ``{doc_id: {field: value}}``; with None the documents
-        in the logs say.
+    items : mapping or None
+        ``{doc_id: {field: value}}``; with None the documents in the logs say.
     sides : sequence
         Paths of logs; what is no path is passed over.
     task : str or None
         Which task's logs.
     """
 
-    def __init__(self, items: Any, sides: Sequence[Any], task: str | None) -> None:
-        self.of_doc: dict[Any, Mapping[str, Any]] = {}
-        if isinstance(items, Mapping):
-            self.of_doc = dict(items)
-        elif items is not None:
-            self.of_doc = {row["doc_id"]: row for row in read_items(Path(items)).to_pylist()}
-        elif task is not None:
+    def __init__(
+        self, items: Mapping[Any, Mapping[str, Any]] | None, sides: Sequence[Any], task: str | None
+    ) -> None:
+        self.of_doc: dict[Any, Mapping[str, Any]] = dict(items or {})
+        if items is None and task is not None:
             for side in sides:
                 if isinstance(side, (str, Path)):
                     self._read_logs(Path(side), task)

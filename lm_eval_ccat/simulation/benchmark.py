@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ScoreTableError, UsageError
+from ..errors import UsageError
 from ..metrics import check_column
 from ..scores import ScoreTable
 from ..scores.item_scaling import ItemScaling
 from .baselines import mean_of_seen
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Floats = NDArray[np.float64]
 
@@ -163,22 +159,15 @@ def _shares(
     return {t: size / total for t, size in sizes.items()}
 
 
-def item_units(
-    items: Sequence[Any],
-    units: Mapping[Any, float] | ArrayLike | str | Path | None,
-    column: str | None = None,
-) -> Floats:
+def item_units(items: Sequence[Any], units: Mapping[Any, float] | ArrayLike | None) -> Floats:
     """Return the size of each item.
 
     Parameters
     ----------
     items : sequence
         doc_ids, or pairs of task and doc_id.
-    units : mapping, array_like, path or None
-        ``{item: units}``; an array in the order of the items; a Parquet or CSV file with a column
-        ``doc_id`` (and ``task``, where there are several); by default 1 each.
-    column : str, optional
-        The file's column of units.
+    units : mapping, array_like or None
+        ``{item: units}``, or an array in the order of the items; by default 1 each.
 
     Raises
     ------
@@ -187,64 +176,17 @@ def item_units(
     """
     if units is None:
         return np.ones(len(items))
-    where = "units"
-    if isinstance(units, (str, Path)):
-        where = f"{units}, column {column}"
-        units = _read_units(Path(units), column, pairs=isinstance(items[0], tuple))
     if isinstance(units, Mapping):
         sizes = [units.get(item) for item in items]
         values = np.array([np.nan if v is None else v for v in sizes], dtype=np.float64)
     else:
         values = np.asarray(units, dtype=np.float64)
     if values.shape != (len(items),):
-        raise UsageError(f"{where}: {values.size} values for {len(items)} items")
+        raise UsageError(f"units: {values.size} values for {len(items)} items")
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
         raise UsageError(
-            f"{where}: {len(bad)} of {len(items)} items have no positive units "
+            f"units: {len(bad)} of {len(items)} items have no positive units "
             f"(doc_id {items[bad[0]]!r})"
         )
     return values
-
-
-def read_items(path: Path) -> pa.Table:
-    """Read a Parquet or CSV table of items, which has a column ``doc_id``.
-
-    Raises
-    ------
-    ScoreTableError
-        It cannot be read.
-    UsageError
-        It has no such column.
-    """
-    import pyarrow as pa
-
-    try:
-        if path.suffix == ".csv":
-            from pyarrow import csv
-
-            data = csv.read_csv(path)
-        else:
-            from pyarrow import parquet
-
-            data = parquet.ParquetFile(path).read()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise ScoreTableError(f"{path}: cannot be read as a table of items ({error})") from error
-    if "doc_id" not in data.column_names:
-        raise UsageError(f"{path}: no column 'doc_id'")
-    return data
-
-
-def _read_units(path: Path, column: str | None, pairs: bool) -> dict[Any, float]:
-    data = read_items(path)
-    numeric = [n for n in data.column_names if n not in ("doc_id", "task")]
-    if column is None or column not in data.column_names:
-        lacks = "no units_column given" if column is None else f"no column {column!r}"
-        raise UsageError(f"{path}: {lacks}; there are {', '.join(numeric)}")
-    if pairs and "task" not in data.column_names:
-        raise UsageError(f"{path}: no column 'task', which the items of several tasks need")
-    values = data[column].to_pylist()
-    if not all(v is None or isinstance(v, (int, float)) for v in values):
-        raise UsageError(f"{path}: column {column!r} is not numeric")
-    names = data["doc_id"].to_pylist()
-    return dict(zip(zip(data["task"].to_pylist(), names) if pairs else names, values))

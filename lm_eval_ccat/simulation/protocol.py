@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +16,7 @@ LOWEST_PRICE, HIGHEST_PRICE = 0.1, 3.2
 FIXED_LEVELS = (10.0, 20.0, 50.0, 100.0, 200.0)
 SPENDS = ("budget", "fixed")
 
-Prices = Mapping[str, float] | str | Path | None
+Prices = Mapping[str, float] | None
 
 
 @dataclass(frozen=True)
@@ -85,29 +82,19 @@ def drawn_prices(models: Sequence[str], seed: int) -> dict[str, float]:
 
 
 def prices_by_seed(prices: Prices, models: Sequence[str], seeds: int) -> list[dict[str, float]]:
-    """Prices of one unit of every model: stated, out of a file, or drawn for each seed.
+    """Prices of one unit of every model: stated, or drawn for each seed.
 
     Raises
     ------
     UsageError
-        Not a file of ``{"model": price}``, or a model's price is missing or not positive.
+        A model's price is missing or not positive.
     """
     if prices is None:
         return [drawn_prices(models, s) for s in range(seeds)]
-    where = "prices"
-    if not isinstance(prices, Mapping):
-        where = str(prices)
-        try:
-            prices = json.loads(Path(where).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{where}: cannot be read as JSON ({error})") from error
-        if not isinstance(prices, dict):
-            raise UsageError(f'{where}: prices are {{"model": price, ...}}')
     for model in models:
-        price: Any = prices.get(model)
-        number = isinstance(price, (int, float)) and not isinstance(price, bool)
-        if not number or not 0 < price < float("inf"):
-            raise UsageError(f"{where}: no positive price of model {model!r} (found {price!r})")
+        price = prices.get(model)
+        if price is None or not 0 < price < float("inf"):
+            raise UsageError(f"prices: no positive price of model {model!r} (found {price!r})")
     return [{model: float(prices[model]) for model in models}] * seeds
 
 

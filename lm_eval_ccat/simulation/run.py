@@ -130,8 +130,7 @@ def simulate(
     seeds: int = 1,
     items_per_model: float | None = 20,
     confidence: float = 0.95,
-    units: Mapping[Any, float] | ArrayLike | str | Path | None = None,
-    units_column: str | None = None,
+    units: Mapping[Any, float] | ArrayLike | None = None,
     prices: Prices = None,
     weights: str | Mapping[str, float] = "documents",
     levels: Sequence[float] | None = (),
@@ -172,10 +171,10 @@ def simulate(
         is no budget, and the ranker stops by itself.
     confidence : float
         Two-sided, for pairs and intervals.
-    units, units_column : optional
-        Size of each item: ``{doc_id: units}`` (``{(task, doc_id): units}`` of several tasks), an
-        array in the order of the items, or a file and its column. Default 1 each.
-    prices : mapping or path, optional
+    units : mapping or array_like, optional
+        Size of each item: ``{doc_id: units}`` (``{(task, doc_id): units}`` of several tasks), or an
+        array in the order of the items. Default 1 each.
+    prices : mapping, optional
         Price of one unit of each model; default drawn log-uniformly from 0.1 to 3.2 per seed.
     weights : {"documents", "equal"} or mapping of task to float, optional
         How much each of several tasks counts.
@@ -255,7 +254,7 @@ def simulate(
     protocol = Protocol(
         chosen,
         all_levels,
-        item_units(whole.items, units, units_column),
+        item_units(whole.items, units),
         confidence,
         item_scaling,
         spend,
@@ -321,7 +320,7 @@ def simulate(
             "spend": spend,
             "kind": "given" if holdouts is not None else kind,
             "prices": _prices_in_words(prices, spend),
-            "units": "1 each" if units is None or spend == "fixed" else units_column or "given",
+            "units": "1 each" if units is None or spend == "fixed" else "given",
             "seed": seed,
             "calibration_seconds": {m: float(np.mean(s)) for m, s in calibration.items()},
             "sources": [source for t in tables for source in t.sources],

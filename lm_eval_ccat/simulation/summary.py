@@ -58,11 +58,18 @@ def _pool(
     replays: list[Replay], paper: list[Replay] | None, n_items: int, confidence: float
 ) -> Figures:
     taus = _fold_means(replays)
-    precision, recall, f1 = _tie_scores(replays)
-    errors = np.concatenate([o.errors for o in replays])
     items, models = sum(o.items for o in replays), sum(len(o.holdout) for o in replays)
     sure = [o for o in replays if o.confident is not None]
-    z = [z_scores(o.errors, o.standard_errors) for o in replays if o.standard_errors is not None]
+    counts = ("pairs", "ties", "tie_hits", "true_ties", "confident", "confident_right")
+    of = {key: sum(getattr(o, key) for o in sure) for key in counts}
+    z = _z_scores(replays, "errors", "standard_errors")
+    apart = [o for o in replays if o.difference_df is not None]
+    z_apart = _z_scores(apart, "difference_errors", "difference_standard_errors")
+    within = [
+        np.abs(one) <= quantiles(confidence, o.difference_df)
+        for one, o in zip(z_apart, apart)
+        if o.difference_df is not None
+    ]
     pooled: Figures = {
         "runs": len(replays),
         "tau": _mean(list(taus.values())),
@@ -70,29 +77,29 @@ def _pool(
         "items": items / len(replays),
         "items_per_model": items / models,
         "share_of_items": items / (models * n_items),
-        "cost": float(np.mean([o.cost for o in replays])),
-        "budget": None
-        if replays[0].budget is None
-        else float(np.mean([o.budget or 0 for o in replays])),
-        "ties": sum(o.ties or 0 for o in sure) if sure else None,
+        "cost": _mean([o.cost for o in replays]),
+        "budget": _mean([o.budget for o in replays if o.budget is not None]),
+        "ties": of["ties"] if sure else None,
         "true_ties": sum(o.true_ties for o in replays),
-        "tied_share": _share(sum(o.ties or 0 for o in sure), sum(o.pairs for o in sure)),
-        "tie_precision": precision,
-        "tie_recall": recall,
-        "tie_f1": f1,
-        "confident_pairs": sum(o.confident or 0 for o in sure) if sure else None,
-        "confident_accuracy": _share(
-            sum(o.confident_right or 0 for o in sure), sum(o.confident or 0 for o in sure)
-        ),
+        "tied_share": _share(of["ties"], of["pairs"]),
+        "tie_precision": _share(of["tie_hits"], of["ties"]),
+        "tie_recall": _share(of["tie_hits"], of["true_ties"]),
+        "tie_f1": _share(2 * of["tie_hits"], of["ties"] + of["true_ties"]),
+        "confident_pairs": of["confident"] if sure else None,
+        "confident_accuracy": _share(of["confident_right"], of["confident"]),
         "runs_with_wrong_pair": _share(
             sum(o.confident_right != o.confident for o in sure), len(sure)
         ),
-        "z_rms": _rms(z) if z else None,
+        "z_rms": _rms(z),
         "coverage": coverage(replays),
-        "rmse": _rms([errors]),
-        "bias": float(np.mean(errors)),
-        **_of_differences(replays, confidence),
-        "seconds": float(np.mean([o.seconds for o in replays])),
+        "rmse": _rms([o.errors for o in replays]),
+        "bias": float(np.mean(np.concatenate([o.errors for o in replays]))),
+        "rmse_differences": _rms(
+            [o.difference_errors for o in apart if o.difference_errors is not None]
+        ),
+        "z_rms_differences": _rms(z_apart),
+        "coverage_differences": float(np.mean(np.concatenate(within))) if within else None,
+        "seconds": _mean([o.seconds for o in replays]),
     }
     if paper is not None:
         other = _fold_means(paper)
@@ -108,25 +115,14 @@ def coverage(outcomes: Sequence[Replay]) -> float | None:
     return float(np.mean(np.concatenate(stated))) if stated else None
 
 
-def _of_differences(replays: Sequence[Replay], confidence: float) -> dict[str, float | None]:
-    """How well differences of models are known; null for methods that state no error of them."""
-    errors, z, covered = [], [], []
-    for o in replays:
-        if o.difference_errors is None or o.difference_standard_errors is None:
-            continue
-        assert o.difference_df is not None
-        errors.append(o.difference_errors)
-        z.append(z_scores(o.difference_errors, o.difference_standard_errors))
-        covered.append(np.abs(z[-1]) <= quantiles(confidence, o.difference_df))
-    return {
-        "rmse_differences": _rms(errors) if errors else None,
-        "z_rms_differences": _rms(z) if z else None,
-        "coverage_differences": float(np.mean(np.concatenate(covered))) if covered else None,
-    }
+def _z_scores(replays: Sequence[Replay], errors: str, stated: str) -> list[NDArray[np.float64]]:
+    """Errors in standard errors, of the runs that state these."""
+    both = [(getattr(o, errors), getattr(o, stated)) for o in replays]
+    return [z_scores(error, se) for error, se in both if se is not None]
 
 
-def _rms(parts: Sequence[NDArray[np.float64]]) -> float:
-    return float(np.sqrt(np.mean(np.concatenate(parts) ** 2)))
+def _rms(parts: Sequence[NDArray[np.float64]]) -> float | None:
+    return float(np.sqrt(np.mean(np.concatenate(parts) ** 2))) if parts else None
 
 
 def _fold_means(outcomes: Sequence[Replay]) -> dict[int, float]:
@@ -137,18 +133,8 @@ def _fold_means(outcomes: Sequence[Replay]) -> dict[int, float]:
     return {fold: float(np.mean(values)) for fold, values in taus.items()}
 
 
-def _tie_scores(
-    outcomes: Sequence[Replay],
-) -> tuple[float | None, float | None, float | None]:
-    """Precision, recall and F1 of the pairs left undecided, against the true ties."""
-    stated = [o for o in outcomes if o.ties is not None]
-    hits = sum(o.tie_hits or 0 for o in stated)
-    claimed, true = sum(o.ties or 0 for o in stated), sum(o.true_ties for o in stated)
-    return _share(hits, claimed), _share(hits, true), _share(2 * hits, claimed + true)
-
-
-def _share(part: float | None, whole: float | None) -> float | None:
-    return None if part is None or not whole else part / whole
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -292,13 +292,10 @@ def test_misuse_is_named(logs, capsys, more, said):
     assert said in capsys.readouterr().err
 
 
-def test_groups_of_a_table_of_items(tmp_path):
+def test_groups_by_fields_of_ones_own():
     y = np.random.default_rng(0).random((2, 30))
     table = ScoreTable.from_arrays(y, models=["a", "b"])
-    items = tmp_path / "items.csv"
-    items.write_text(
-        "doc_id,level\n" + "".join(f"{k},{'easy' if k < 12 else 'hard'}\n" for k in range(30))
-    )
+    items = {k: {"level": "easy" if k < 12 else "hard"} for k in range(30)}
     found = compare(table, table, models=("a", "b"), by="level", items=items)
     groups = found.outcomes[0].groups
     assert {name: d.documents for name, d in groups.items()} == {"easy": 12, "hard": 18}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
 from math import comb
 
@@ -68,34 +67,19 @@ def test_prices_are_log_uniform_and_seeded():
     assert drawn_prices(models, 3) == drawn_prices(models, 3) != drawn_prices(models, 4)
 
 
-def test_prices_of_a_file(tmp_path):
-    path = tmp_path / "p.json"
-    path.write_text(json.dumps({"a": 1, "b": 0.5, "c": 2}))
-    assert prices_by_seed(path, ["a", "b"], 2) == [{"a": 1.0, "b": 0.5}] * 2
-    with pytest.raises(UsageError, match="model 'd'"):
-        prices_by_seed(path, ["a", "d"], 1)
-    path.write_text(json.dumps({"a": -1}))
-    with pytest.raises(UsageError, match="no positive price"):
-        prices_by_seed(path, ["a"], 1)
-    path.write_text("{")
-    with pytest.raises(UsageError, match="cannot be read as JSON"):
-        prices_by_seed(path, ["a"], 1)
+def test_prices_of_ones_own_are_for_every_model():
+    assert prices_by_seed({"a": 1, "b": 0.5, "c": 2}, ["a", "b"], 2) == [{"a": 1.0, "b": 0.5}] * 2
+    for prices in ({"a": 1}, {"a": 1, "d": -1}):
+        with pytest.raises(UsageError, match="no positive price of model 'd'"):
+            prices_by_seed(prices, ["a", "d"], 1)
 
 
-def test_sizes_of_items_by_id_by_array_and_by_file(tmp_path):
+def test_sizes_of_items_by_id_and_by_array():
     items = [2, 5, 9]
     assert item_units(items, None).tolist() == [1, 1, 1]
     assert item_units(items, {9: 3, 2: 1.5, 5: 2}).tolist() == [1.5, 2, 3]
     assert item_units(items, [4, 5, 6]).tolist() == [4, 5, 6]
-    path = tmp_path / "items.csv"
-    path.write_text("doc_id,words,name\n9,30,x\n2,10,y\n5,20,z\n7,1,w\n")
-    assert item_units(items, path, "words").tolist() == [10, 20, 30]
-    with pytest.raises(UsageError, match="no column 'tokens'; there are words, name"):
-        item_units(items, path, "tokens")
-    with pytest.raises(UsageError, match="not numeric"):
-        item_units(items, path, "name")
-    path.write_text("doc_id,words\n9,30\n2,0\n")
     with pytest.raises(UsageError, match=r"2 of 3 items have no positive units \(doc_id 2\)"):
-        item_units(items, path, "words")
-    path.write_text("task,doc_id,words\na,1,30\nb,1,20\n")
-    assert item_units([("b", 1), ("a", 1)], path, "words").tolist() == [20, 30]
+        item_units(items, {9: 30, 2: 0})
+    with pytest.raises(UsageError, match="2 values for 3 items"):
+        item_units(items, [1, 2])
