@@ -17,10 +17,10 @@ from .. import __version__
 from ..errors import CcatError, UsageError
 from ..masking import remember_credentials
 from ..plugins import did_you_mean
+from ..streams import safe_streams
 from ..visible import visible_line
 from .parsing import CommandParser
 from .removed import refuse_removed
-from .streams import safe_streams
 
 DEBUG_VARIABLE = "LM_EVAL_CCAT_DEBUG"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from ..streams import to_draw
 from .parsing import Opt, Options
-from .streams import to_draw
 
 if TYPE_CHECKING:
     from ..bank import ItemBank

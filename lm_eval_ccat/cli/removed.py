@@ -23,7 +23,6 @@ REMOVED: dict[str, str] = {
     "board add --link": "add(..., link=) of lm_eval_ccat.board in Python",
     "board place --link": "place(..., link=) of lm_eval_ccat.board in Python",
     "calibrate --executor": "executing(PLACE) of lm_eval_ccat.cluster in Python",
-    "calibrate --lower_is_better": "--range WORST,BEST, such as --range 25,0",
     "calibrate --merge_duplicates": "calibrate --exclude, with all but one of the equal models",
     "calibrate --no_replay": "calibrate, which replays nothing; simulate replays scores",
     "calibrate --ray_address": "executing('ray:ADDRESS') of lm_eval_ccat.cluster in Python",
@@ -31,11 +30,9 @@ REMOVED: dict[str, str] = {
     "check --lower_is_better": "metadata: ccat_scales: in the task's YAML file",
     "check --metadata": "check FILE.yaml, whose metadata: holds them",
     "check --range": "metadata: ccat_scales: in the task's YAML file",
-    "compare --apply_chat_template": "compare LOGS CANDIDATE.yaml, a file as rank takes it",
     "compare --html": "compare -o FILE.html",
     "compare --items": "compare(..., items=) of lm_eval_ccat in Python",
     "compare --junit": "compare -o FILE.xml",
-    "compare --lower_is_better": "--range WORST,BEST, such as --range 25,0",
     "compare --markdown": "compare -o FILE.md",
     "completion": "lm-eval-ccat --completion SHELL",
     "demo --method": "calibrate --method",
@@ -44,19 +41,12 @@ REMOVED: dict[str, str] = {
     "journal": "verify RUN, with --repair to keep what is sound",
     "key lease": "rank CONFIG --executor ray",
     "ls": "lm_eval ls",
-    "rank --ahead": "ahead: in the YAML file",
-    "rank --fail_on_empty": "fail_on_empty: in the YAML file",
-    "rank --familywise": "familywise: in the YAML file",
     "rank --gen_kwargs": "harness: {gen_kwargs: ...} in the YAML file",
-    "rank --leaderboard": "leaderboard: in the YAML file",
-    "rank --looks": "looks: in the YAML file",
-    "rank --order": "order: in the YAML file",
     "rank --prepare": "rank CONFIG --executor ray",
     "rank --quiet": "rank, whose lines are plain in a file or a pipe",
     "rank --ray_address": "--executor ray:ADDRESS",
     "rank --report": "report RUN_DIR",
     "rank --system_instruction": "harness: {system_instruction: ...} in the YAML file",
-    "rank --weights": "weights: in the YAML file",
     "report --documents": "write_report(..., most_documents=) of lm_eval_ccat.report in Python",
     "report --watch": "rank --watch",
     "run --accept_change": "adaptive_evaluate(..., accept_change=True) in Python",
@@ -79,22 +69,30 @@ REMOVED: dict[str, str] = {
     "score-form": "bank form FORM --score LOGS",
     "setup": "score comet --setup",
     "simulate --batch": "python benchmarks/order.py, in the source distribution",
-    "simulate --calibration_models": "simulate(..., calibration_models=) in Python",
-    "simulate --confidence": "simulate(..., confidence=) in Python",
     "simulate --familywise": "Method(..., rank={'familywise': True}) of simulate in Python",
-    "simulate --holdouts": "simulate(..., holdouts=) in Python",
-    "simulate --item_scaling": "simulate(..., item_scaling=True) in Python",
     "simulate --items": "simulate(..., units=) in Python",
-    "simulate --levels": "simulate(..., levels=) in Python",
-    "simulate --lower_is_better": "--range WORST,BEST, such as --range 25,0",
-    "simulate --prices": "simulate(..., prices=) in Python",
-    "simulate --processes": "simulate(..., processes=) in Python",
-    "simulate --ray_address": "--executor ray:ADDRESS",
-    "simulate --seeds": "simulate(..., seeds=) in Python",
     "simulate --units_column": "simulate(..., units=) in Python",
+    "simulate --item_scaling": "simulate(..., item_scaling=True) in Python",
+    "simulate --ray_address": "--executor ray:ADDRESS",
     "simulate --wanted_tau": "the sweep of simulate --json",
-    "simulate --weights": "simulate(..., weights=) in Python",
     "validate": "lm_eval validate",
+    **{
+        f"{command} --lower_is_better": "--range WORST,BEST, such as --range 25,0"
+        for command in ("calibrate", "compare", "simulate")
+    },
+    **{
+        f"rank --{key}": f"{key}: in the YAML file"
+        for key in (
+            *("ahead", "fail_on_empty", "familywise", "leaderboard", "looks", "order", "weights"),
+        )
+    },
+    **{
+        f"simulate --{name}": f"simulate(..., {name}=) in Python"
+        for name in (
+            *("calibration_models", "confidence", "holdouts", "levels", "prices", "processes"),
+            *("seeds", "weights"),
+        )
+    },
     **{
         f"bank {action} --{flag}": f"bank {action}, which reads scores as the bank states"
         for action in ("check", "form", "update")
@@ -107,8 +105,8 @@ REMOVED: dict[str, str] = {
     **{
         f"compare --{flag}": "compare LOGS CANDIDATE.yaml, a file as rank takes it"
         for flag in (
-            *("batch_size", "device", "gen_kwargs", "name", "num_fewshot", "price", "seed"),
-            "system_instruction",
+            *("apply_chat_template", "batch_size", "device", "gen_kwargs", "name", "num_fewshot"),
+            *("price", "seed", "system_instruction"),
         )
     },
     **{

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from ..masking import mask_text
-from ..visible import visible
+from .masking import mask_text
+from .visible import visible
 
 
 class SafeStream:
