@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict
 
 from ..errors import UsageError
-from .parsing import JSON, Options, add_command, prints_json, write_json
+from .parsing import JSON, Options, add_command, prints_json, warn, write_json
 from .reading import progress
 
 EPILOG = """\
@@ -73,7 +72,7 @@ def _repair(args: argparse.Namespace) -> int:
 
 def _against_full_results(args: argparse.Namespace) -> int:
     from ..scores import ScoreTable
-    from ..simulation.audit import audit, describe, read_claims
+    from ..simulation.audit import audit, read_claims
 
     claims = read_claims(args.run, args.task, args.metric)
     with progress("reading logs", "MB", 1e-6) as show:
@@ -85,9 +84,9 @@ def _against_full_results(args: argparse.Namespace) -> int:
             on_progress=show,
         )
     found = audit(claims, table)
-    _show(args.json, "\n".join(describe(found)), found)
-    for warning in found["warnings"]:
-        print(f"warning: {warning}", file=sys.stderr)
+    _show(args.json, found.to_text(), found.to_dict())
+    for text in found.warnings:
+        warn(text)
     return 0
 
 

@@ -29,11 +29,6 @@ class Progress(Observer):
     ----------
     quiet : bool
         Plain log lines instead of the table, which is drawn only on a terminal anyway.
-
-    Examples
-    --------
-    >>> from lm_eval_ccat import rank
-    >>> rank("models.yaml", observer=Progress())                    # doctest: +SKIP
     """
 
     def __init__(self, quiet: bool = False) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from scipy.special import ndtri
@@ -17,7 +17,8 @@ from ..content import ModelContent
 from ..errors import RunError, UsageError
 from ..metrics import known_scale
 from ..scores import ScoreTable
-from .truth import bootstrap_intervals, full_means, half_width, kendall_tau, true_ties
+from ..shown import Grid, Shown
+from .truth import bootstrap_intervals, full_means, kendall_tau, true_ties
 
 #: How a key begins that is of several metrics together.
 WEIGHTED_MEAN = "weighted mean"
@@ -251,9 +252,127 @@ def _plain_name(metric: str) -> str | None:
     return metric.removeprefix("sentence_") or None
 
 
-def audit(
-    claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+class AuditedModel(ModelContent, total=False):
+    """What was claimed of a model, its full score, and whether the interval held."""
+
+    truth: float
+    error: float
+    z: float
+    held: bool
+
+
+class AuditedPair(TypedDict):
+    """What was claimed of two models, and whether it held; None where nothing was decided."""
+
+    a: str
+    b: str
+    p: float
+    claim: str
+    truly_tied: bool
+    held: bool | None
+
+
+@dataclass(frozen=True, repr=False)
+class Audit(Shown):
+    """What full results say of a run's claims.
+
+    Attributes
+    ----------
+    claims : Claims
+    scale : str
+        In words.
+    models : dict of str to dict
+        Of each its claim, ``truth``, ``error``, ``z`` and whether the interval ``held``.
+    true_order : list of str
+    tau : float or None
+    pairs : list of dict
+        Of each its claim and whether it held.
+    n_items : int
+        Of the full results.
+    warnings : list of str
+    """
+
+    claims: Claims
+    scale: str
+    models: dict[str, AuditedModel]
+    true_order: list[str]
+    tau: float | None
+    pairs: list[AuditedPair]
+    n_items: int
+    warnings: list[str]
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON values."""
+        held = [one["held"] for one in self.models.values()]
+        decided = [pair["held"] for pair in self.pairs if pair["held"] is not None]
+        tied = [pair["truly_tied"] for pair in self.pairs if pair["held"] is None]
+        return {
+            "run": self.claims.source,
+            "task": self.claims.task,
+            "metric": self.claims.metric,
+            "scale": self.scale,
+            "confidence": self.claims.confidence,
+            "models": self.models,
+            "order": self.claims.order,
+            "true_order": self.true_order,
+            "tau": self.tau,
+            "pairs": self.pairs,
+            "intervals": {"held": sum(held), "of": len(held), "z_rms": self._z_rms()},
+            "decided": {"held": sum(decided), "of": len(decided)},
+            "ties": {"truly_tied": sum(tied), "of": len(tied)},
+            "items": {"administered": self._asked(), "full": len(self.models) * self.n_items},
+            "warnings": self.warnings,
+        }
+
+    def _z_rms(self) -> float:
+        return float(np.sqrt(np.mean([one["z"] ** 2 for one in self.models.values()])))
+
+    def _asked(self) -> int:
+        return sum(one["n_items"] for one in self.models.values())
+
+    def _grid(self) -> Grid:
+        claims = self.claims
+        title = f"{claims.metric} ({self.scale}): {claims.confidence:.0%} intervals"
+        columns = ("model", "estimate", "interval", "full", "z", "held")
+        rows = [
+            [name, one["estimate"], "{:.4g} to {:.4g}".format(*one["interval"]), one["truth"],
+             f"{one['z']:+.2f}", "yes" if one["held"] else "NO"]
+            for name, one in (
+                (name, self.models[name]) for name in dict.fromkeys([*claims.order, *self.models])
+            )
+        ]  # fmt: skip
+        notes = []
+        if len(claims.order) > 1:
+            notes += [f"claimed order  {' > '.join(claims.order)}"]
+            notes += [f"full order     {' > '.join(self.true_order)}"]
+            notes += [f"Kendall's tau  {self.tau:.3f}"] if self.tau is not None else []
+        decided = [pair for pair in self.pairs if pair["held"] is not None]
+        if decided:
+            right = sum(bool(pair["held"]) for pair in decided)
+            notes.append(f"decided pairs  {right} of {len(decided)} in the full order")
+        notes += [
+            f"  did not hold: {pair['claim']} ({pair['a']} against {pair['b']}, P = "
+            f"{pair['p']:.3f}; full {self.models[pair['a']]['truth']:.4g} and "
+            f"{self.models[pair['b']]['truth']:.4g})"
+            for pair in decided
+            if not pair["held"]
+        ]
+        if tied := [pair["truly_tied"] for pair in self.pairs if pair["held"] is None]:
+            notes.append(
+                f"pairs left     {len(tied)}, of which {sum(tied)} are ties in the full results, "
+                "too (95% bootstrap intervals overlap)"
+            )
+        held, full = sum(one["held"] for one in self.models.values()), len(rows) * self.n_items
+        z = float(ndtri((1.0 + claims.confidence) / 2.0))
+        notes += [
+            f"intervals      {held} of {len(rows)} hold the full score; z has RMS "
+            f"{self._z_rms():.2f} (1 if the errors are true; beyond {z:.1f} an interval fails)",
+            f"items          {self._asked()} of {full} ({self._asked() / full:.1%})",
+        ]
+        return Grid(title, columns, rows, tuple(notes))
+
+
+def audit(claims: Claims, table: ScoreTable, names: Mapping[str, str] | None = None) -> Audit:
     """Compare what a run claimed with full results.
 
     Parameters
@@ -266,10 +385,7 @@ def audit(
 
     Returns
     -------
-    dict
-        JSON values: ``models`` (estimate, truth, z, whether the interval held), ``order``,
-        ``true_order``, ``tau``, ``pairs`` (of each its claim and whether it held), ``intervals``,
-        ``decided``, ``ties`` (counts) and ``warnings``.
+    Audit
 
     Raises
     ------
@@ -290,58 +406,31 @@ def audit(
     means = full_means(scores)
     tied = true_ties(*bootstrap_intervals(scores))
     truth = full.scale.restore(means)
-    per_model = {name: _judge(one, truth[row[name]]) for name, one in claims.models.items()}
-    pairs = [
-        _judge_pair(claims, pair, means[[row[m] for m in pair]], tied[row[pair[0]], row[pair[1]]])
-        for pair in combinations(claims.order, 2)
-        if pair in claims.pairs
-    ]
-    decided = [pair for pair in pairs if pair["held"] is not None]
-    open_ = [pair for pair in pairs if pair["held"] is None]
-    better = [means[row[name]] for name in claims.order]
+    pairs: list[AuditedPair] = []
+    for a, b in combinations(claims.order, 2):
+        if (p := claims.pairs.get((a, b))) is not None:
+            sure = (a, b) in claims.decided
+            right = bool((means[row[a]] > means[row[b]]) == (p > 0.5))
+            claim = f"{a if p > 0.5 else b} better" if sure else "tied"
+            is_tied, held = bool(tied[row[a], row[b]]), right if sure else None
+            pairs.append(
+                {"a": a, "b": b, "p": p, "claim": claim, "truly_tied": is_tied, "held": held}
+            )
     # What is best comes first: a place in the order falls as the score rises.
-    tau = kendall_tau(-np.arange(len(better)), better)
-    return {
-        "run": claims.source,
-        "task": claims.task,
-        "metric": claims.metric,
-        "scale": full.scale.describe(),
-        "confidence": claims.confidence,
-        "models": per_model,
-        "order": claims.order,
-        "true_order": sorted(claims.order, key=lambda name: -means[row[name]]),
-        "tau": None if np.isnan(tau) else tau,
-        "pairs": pairs,
-        "intervals": {
-            "held": sum(one["held"] for one in per_model.values()),
-            "of": len(per_model),
-            "z_rms": float(np.sqrt(np.mean([one["z"] ** 2 for one in per_model.values()]))),
-        },
-        "decided": {"held": sum(pair["held"] for pair in decided), "of": len(decided)},
-        "ties": {"truly_tied": sum(pair["truly_tied"] for pair in open_), "of": len(open_)},
-        "items": {
-            "administered": sum(one["n_items"] for one in per_model.values()),
-            "full": len(per_model) * full.n_items,
-        },
-        "warnings": [*table.warnings, *_doubts(claims, full, own_name)],
-    }
+    tau = kendall_tau(-np.arange(len(claims.order)), [means[row[name]] for name in claims.order])
+    return Audit(
+        claims,
+        full.scale.describe(),
+        {name: _judge(one, truth[row[name]]) for name, one in claims.models.items()},
+        sorted(claims.order, key=lambda name: -means[row[name]]),
+        None if np.isnan(tau) else tau,
+        pairs,
+        full.n_items,
+        [*table.warnings, *_doubts(claims, full, own_name)],
+    )
 
 
-def _judge_pair(claims: Claims, pair: tuple[str, str], means: Any, tied: bool) -> dict[str, Any]:
-    """What was claimed of two models, and whether it held."""
-    (a, b), p = pair, claims.pairs[pair]
-    sure = pair in claims.decided
-    return {
-        "a": a,
-        "b": b,
-        "p": p,
-        "claim": f"{a if p > 0.5 else b} better" if sure else "tied",
-        "truly_tied": bool(tied),
-        "held": bool((means[0] > means[1]) == (p > 0.5)) if sure else None,
-    }
-
-
-def _judge(one: ModelContent, full: float) -> dict[str, Any]:
+def _judge(one: ModelContent, full: float) -> AuditedModel:
     truth = float(full)
     error, se = one["estimate"] - truth, one["standard_error"]
     low, high = sorted(one["interval"])
@@ -371,55 +460,3 @@ def _doubts(claims: Claims, full: ScoreTable, own_name: Mapping[str, str]) -> li
                 "is the mean of the others"
             )
     return doubts
-
-
-def describe(report: Mapping[str, Any]) -> list[str]:
-    """Return the printed report of an audit."""
-    level = f"{report['confidence']:.0%}"
-    z = half_width(report["confidence"])
-    names = report["order"] or list(report["models"])
-    width = max(len("model"), *(len(name) for name in report["models"]))
-    lines = [
-        f"{report['metric']} ({report['scale']}): {level} intervals against full results",
-        "",
-        f"{'model':<{width}}  {'estimate':>10}  {'interval':>23}  {'full':>10}  {'z':>6}  held",
-    ]
-    for name in [*names, *(m for m in report["models"] if m not in names)]:
-        one = report["models"][name]
-        low, high = one["interval"]
-        lines.append(
-            f"{name:<{width}}  {one['estimate']:>10.4g}  {f'{low:.4g} to {high:.4g}':>23}  "
-            f"{one['truth']:>10.4g}  {one['z']:>+6.2f}  {'yes' if one['held'] else 'NO'}"
-        )
-    lines.append("")
-    if len(report["order"]) > 1:
-        lines.append(f"claimed order  {' > '.join(report['order'])}")
-        lines.append(f"full order     {' > '.join(report['true_order'])}")
-        if report["tau"] is not None:
-            lines.append(f"Kendall's tau  {report['tau']:.3f}")
-    decided, ties = report["decided"], report["ties"]
-    if decided["of"]:
-        lines.append(f"decided pairs  {decided['held']} of {decided['of']} in the full order")
-        for pair in report["pairs"]:
-            if pair["held"] is False:
-                a, b = pair["a"], pair["b"]
-                lines.append(
-                    f"  did not hold: {pair['claim']} ({a} against {b}, P = {pair['p']:.3f}; full "
-                    f"{report['models'][a]['truth']:.4g} and {report['models'][b]['truth']:.4g})"
-                )
-    if ties["of"]:
-        lines.append(
-            f"pairs left     {ties['of']}, of which {ties['truly_tied']} are ties in the full "
-            "results, too (95% bootstrap intervals overlap)"
-        )
-    held = report["intervals"]
-    lines.append(
-        f"intervals      {held['held']} of {held['of']} hold the full score; z has RMS "
-        f"{held['z_rms']:.2f} (1 if the errors are true; beyond {z:.1f} an interval fails)"
-    )
-    items = report["items"]
-    lines.append(
-        f"items          {items['administered']} of {items['full']} "
-        f"({items['administered'] / items['full']:.1%})"
-    )
-    return lines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 Floats = NDArray[np.float64]
 
@@ -93,8 +92,3 @@ def z_scores(errors: Floats, standard_errors: Floats) -> Floats:
     """Errors in standard errors; 0 where a model's every item was administered."""
     exact = (np.abs(errors) < 1e-9) & (standard_errors < 1e-9)
     return np.where(exact, 0.0, errors / np.maximum(standard_errors, 1e-9))
-
-
-def half_width(confidence: float) -> float:
-    """Standard errors on each side of a two-sided interval."""
-    return float(ndtri((1.0 + confidence) / 2.0))

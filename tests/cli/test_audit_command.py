@@ -90,7 +90,7 @@ def test_names_that_differ_and_results_that_are_not_there(ranked, table, capsys)
     assert "no full results of m" in capsys.readouterr().err
     claims = read_claims(folder)
     judged = audit(claims, ScoreTable.read(full), {m: f"org/{m}" for m in claims.models})
-    assert set(judged["models"]) == set(claims.models)
+    assert set(judged.models) == set(claims.models)
 
 
 def test_other_documents_are_warned_of(ranked, table, capsys):
