@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .parsing import INCLUDE_PATH, JSON, Options, add_command, prints_json, write_json
-from .reading import by_task, is_folder, scores_for
+from .reading import is_folder, scores_for, write_facts
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -59,10 +59,7 @@ def run(args: argparse.Namespace) -> int:
         if not prints_json(args.json):
             _print(facts, bool(args.scores or args.documents_of))
     ok = all(facts["ok"] for facts in found.values())
-    if is_folder(args.bank):
-        write_json(args.json, {"suite": args.bank, "ok": ok, "tasks": by_task(found)})
-    else:
-        write_json(args.json, next(iter(found.values())))
+    write_facts(args.json, is_folder(args.bank), args.bank, found, ok=ok)
     return 0 if ok else FOUND
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .parsing import INCLUDE_PATH, JSON, Opt, Options, add_command, prints_json, warn, write_json
-from .reading import by_task, is_folder, scores_for
+from .reading import is_folder, scores_for, write_facts
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -61,8 +61,7 @@ def run(args: argparse.Namespace) -> int:
         folder = f"{args.output}/{task}.{outcome}" if is_folder(args.bank) else args.output
         table = scores_for(bank, args.scores) if args.scores else None
         found[task, outcome] = _made(bank, table, folder, args)
-    content: Any = {"suite": args.output, "tasks": by_task(found)}
-    write_json(args.json, content if is_folder(args.bank) else next(iter(found.values())))
+    write_facts(args.json, is_folder(args.bank), args.output, found)
     return 0
 
 

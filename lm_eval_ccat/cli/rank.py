@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 from ..errors import CcatError, UsageError
 from ..files import safe_name
 from ..live.surfaces import add_flags, given_by_flags
-from ..visible import visible_line
 from .entries import MODELS, models_of
 from .parsing import (
     EXECUTOR,
@@ -108,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
     """Run, resume, forecast or show a ranking."""
     from ..live.ranking import dry_run, rank
     from ..live.spec import Spec, content_of
+    from ..report.forecast import forecast_lines
     from ..runs.store import stored
     from .live import Display, show
 
@@ -154,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         content = dry_run(config, display, probe=args.probe)
         write_json(args.json, content)
         if not prints_json(args.json):
-            print_forecast(content)
+            print("\n".join(forecast_lines(content)))
         return 0 if all(found["ok"] for found in content.get("probe", {}).values()) else 1
     with stored(run_dir, args.resume, display.warn) as folder:
         with _live_page(folder, args.watch, display):
@@ -187,63 +186,3 @@ def _report(folder: Path) -> None:
         print(f"Report: {write_report(folder)}", file=sys.stderr)
     except CcatError as error:  # the ranking itself is done and kept
         print(f"warning: no report: {error}", file=sys.stderr)
-
-
-def print_forecast(content: Mapping[str, Any]) -> None:
-    """Print what `lm_eval_ccat.live.ranking.dry_run` returns."""
-    print(
-        f"Task {content['task']}: {content['documents']} documents, metric {content['metric']}, "
-        + (f"bank {content['bank']}." if content["bank"] else "no bank: random documents.")
-    )
-    print(f"{'model':<24} {'items':>12} {'per item':>12} {'cost':>22} {'full run':>12}")
-    for name, m in content["models"].items():
-        items = f"{m['least_items']} to {m['most_items']}"
-        mark = "~" if m["cost_estimated"] else ""
-        print(
-            f"{name[:24]:<24} {items:>12} {_usd(m['cost_per_item'], mark):>12} "
-            f"{_range(m['least_cost'], m['most_cost'], mark):>22} "
-            f"{_usd(m['full_evaluation_cost'], mark):>12}"
-        )
-    print(
-        f"Together {content['least_items']} to {content['most_items']} items, "
-        f"{_range(content['least_cost'], content['most_cost'], '')}."
-    )
-    print("Items per model, by how far apart two neighbours are:")
-    for gap, items in content["items_per_model_by_gap"].items():
-        print(f"  {gap:>6} of {content['metric']}: {items or 'more than are allowed'}")
-    if content["overspend_at_most"] is not None:
-        print(
-            "Requests in flight at the end may exceed the budget, by at most "
-            f"{_usd(content['overspend_at_most'], '~')}."
-        )
-    if content["judge_cost_per_item"]:
-        print(f"Every item includes {_usd(content['judge_cost_per_item'], '')} for the judge.")
-    if any(m["cost_estimated"] for m in content["models"].values()):
-        print("~ guessed from the lengths of prompts and references.")
-    if "seconds" in content["budget"]:
-        print(f"It ends after {content['budget']['seconds']:g} s at the latest.")
-    seconds = [m["most_seconds_at_1s"] for m in content["models"].values()]
-    longest = sum(seconds) if content["one_at_a_time"] else max(seconds)
-    print(
-        f"Time: at most {longest:.0f} s for each second that an answer takes"
-        + ("." if content["one_at_a_time"] else ", as the models work at the same time.")
-    )
-    if "probe" not in content:
-        print("Nothing was asked and no model was loaded.")
-        return
-    print("One document was asked of each model:")
-    for name, found in content["probe"].items():
-        said = visible_line(found["answer"] if found["ok"] else found["error"])
-        print(f"  {visible_line(name)} {'answers' if found['ok'] else 'fails'}: {said[:120]}")
-
-
-def _usd(amount: float | None, mark: str) -> str:
-    from ..money import dollars
-
-    return "unknown" if amount is None else mark + dollars(amount)
-
-
-def _range(low: float | None, high: float | None, mark: str) -> str:
-    if low is None or high is None:
-        return "cost unknown"
-    return f"{_usd(low, mark)} to {_usd(max(low, high), '')}"

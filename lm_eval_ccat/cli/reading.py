@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..streams import to_draw
-from .parsing import Opt, Options
+from .parsing import Opt, Options, write_json
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -94,12 +94,24 @@ def is_folder(bank: str) -> bool:
     return Path(bank).is_dir()
 
 
-def by_task(facts: Mapping[tuple[str, str], Any]) -> dict[str, dict[str, Any]]:
+def by_task(facts: Mapping[tuple[str, str], object]) -> dict[str, dict[str, object]]:
     """What is known of the banks of a suite as JSON has it: by task, then by outcome."""
-    tasks: dict[str, dict[str, Any]] = {}
+    tasks: dict[str, dict[str, object]] = {}
     for (task, outcome), one in facts.items():
         tasks.setdefault(task, {})[outcome] = one
     return tasks
+
+
+def write_facts(
+    target: str | None,
+    several: bool,
+    path: str,
+    facts: Mapping[tuple[str, str], object],
+    **more: Any,
+) -> None:
+    """What ``--json`` gets of the banks of a suite, or of the one."""
+    whole = {"suite": path, **more, "tasks": by_task(facts)}
+    write_json(target, whole if several else next(iter(facts.values())))
 
 
 @contextmanager

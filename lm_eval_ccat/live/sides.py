@@ -71,7 +71,8 @@ def without_files(
                 raise UsageError(
                     f"{side}: a side of a comparison is one model; leave one under `models:`"
                 )
-            [side], stated[str(side)] = content_of(Path(side))["models"], values
+            stated[str(side)] = values
+            [side] = content_of(Path(side))["models"]
         plain.append(side)
     whole: Values = dict(settings)
     harness: Values = dict(whole.pop("harness", None) or {})
