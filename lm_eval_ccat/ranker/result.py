@@ -13,8 +13,8 @@ from ..metrics.scale import Scale
 from ..shown import Grid, Shown
 from .audit import AuditResult
 from .headline import Place, order_in_words, ranking_grid
-from .rows import ModelRow, PairRow
-from .verdicts import OpenPair, Verdicts
+from .rows import ModelRow, OpenPair, PairRow
+from .verdicts import Verdicts
 
 _ALL_PAIRS = 100  # models up to which every pair is written down
 Pair = tuple[str, str]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..content import ModelContent, PairContent, SampleContent
+from ..content import ModelContent, OpenPairContent, PairContent, SampleContent
 from ..methods.policy import Drawn
 from ..metrics.scale import Scale
 from .audit import AuditResult
@@ -197,3 +197,37 @@ class PairRow(NamedTuple):
         if self.barred:
             content["barred"] = True
         return content
+
+
+@dataclass(frozen=True)
+class OpenPair:
+    """Two neighbours of the order that are not decided, and what would decide them.
+
+    Attributes
+    ----------
+    a, b : str
+        `a` stands before `b`.
+    p : float
+        P(a better than b), as if looked at once.
+    items : dict of str to int
+        Further items of each tested one, if the difference stays what it is now; all that are left
+        where no number within reach would do.
+    cost : float
+        Of these items, at what each model's items cost so far.
+    all_items : bool
+        Whether nothing short of nine tenths of the benchmark would do.
+    one_look : bool
+        Whether the pair would be decided now if this were the only look.
+    """
+
+    a: str
+    b: str
+    p: float
+    items: dict[str, int]
+    cost: float
+    all_items: bool
+    one_look: bool = False
+
+    def to_dict(self) -> OpenPairContent:
+        """JSON values."""
+        return cast(OpenPairContent, dict(vars(self)))

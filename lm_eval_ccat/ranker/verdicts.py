@@ -15,16 +15,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from ..content import OpenPairContent
 from ..methods.belief import Belief, Floats, tail
 from .families import family, family_size
 from .looks import ROUNDING, Looks
+from .rows import OpenPair
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -36,40 +36,6 @@ _DRAWS, _SEED = 4096, 0x4A4B  # a probability of ranks is known to 0.008
 #: Further items that `Verdicts.missing` looks ahead.
 _FAR = 20_000
 _ALL = (slice(None), slice(None))
-
-
-@dataclass(frozen=True)
-class OpenPair:
-    """Two neighbours of the order that are not decided, and what would decide them.
-
-    Attributes
-    ----------
-    a, b : str
-        `a` stands before `b`.
-    p : float
-        P(a better than b), as if looked at once.
-    items : dict of str to int
-        Further items of each tested one, if the difference stays what it is now; all that are left
-        where no number within reach would do.
-    cost : float
-        Of these items, at what each model's items cost so far.
-    all_items : bool
-        Whether nothing short of nine tenths of the benchmark would do.
-    one_look : bool
-        Whether the pair would be decided now if this were the only look.
-    """
-
-    a: str
-    b: str
-    p: float
-    items: dict[str, int]
-    cost: float
-    all_items: bool
-    one_look: bool = False
-
-    def to_dict(self) -> OpenPairContent:
-        """JSON values."""
-        return cast(OpenPairContent, dict(vars(self)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,19 @@ from .documents import documents
 from .replay import course
 from .run import StoredRun, read_run
 from .sections import sections_of
-from .view import MATRIX_AS_TABLE, view
-from .words import date, item_text, percent, probability, script_json
+from .view import view
+from .words import (
+    date,
+    difference,
+    item_text,
+    percent,
+    probability,
+    script_json,
+    whole_percent,
+)
+
+#: Up to here every cell of the pairwise matrix is text in a table; beyond, the page draws it.
+MATRIX_AS_TABLE = 24
 
 
 def write_report(
@@ -162,7 +173,7 @@ def environment() -> Any:
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    for show in (dollars, item_text, percent, probability):
+    for show in (difference, dollars, item_text, percent, probability, whole_percent):
         environment.filters[show.__name__] = show
     return environment
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
 from .. import __version__
@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK
 from ..wording import plural
-from .axes import Axis, axis
+from .axes import axis
 from .page import asset, csp_hash, environment
 from .shapes import ticks
 from .words import difference, probability
@@ -158,40 +158,20 @@ def _verdict(comparison: Comparison) -> str:
     )
 
 
-class Row(NamedTuple):
-    """A group of documents: its name, places of the interval on the axis, and cells."""
-
-    name: str
-    low: float
-    at: float
-    high: float
-    label: str
-    cells: list[str]
-
-
 def _compared(comparison: Comparison, one: Compared) -> dict[str, object]:
     lines = [("all documents", one.overall), *one.groups.items()]
     margin = comparison.margin
     ends = [v for _, d in lines for v in (d.low, d.high)]
     places = axis([*ends, 0.0, -margin, margin], 6)
-    left, right = places.place(-margin), places.place(margin)
     sentences = [in_words(comparison, one.overall), *other_answer(comparison, one)]
     return {
         "title": one.name,
         "said": ". ".join(sentences) + ".",
         "ticks": ticks(places),
-        "zero": places.place(0.0),
-        "margin": {"x": left, "width": round(right - left, 3)} if margin else None,
-        "rows": [_row(places, name, d) for name, d in lines],
+        "place": places.place,
+        "margin": margin,
+        "rows": lines,
     }
-
-
-def _row(scale: Axis, name: str, d: Difference) -> Row:
-    low, at, high = (scale.place(v) for v in (d.low, d.difference, d.high))
-    label = f"{d.difference:.4g}, from {d.low:.4g} to {d.high:.4g}"
-    gap, better = difference(d.low, d.difference, d.high)[1], probability(d.p_better)
-    means = [f"{d.baseline:.4g}", f"{d.candidate:.4g}"]
-    return Row(name, low, at, high, label, [*means, gap, better, f"{d.documents:,}", d.verdict])
 
 
 def _page(**content: Any) -> str:

@@ -23,26 +23,13 @@ from .tables import (
     stands_beyond,
 )
 from .trust import banks_of, command, configuration, sentences
-from .words import date, duration, listed, one_look, percent, probability, whole_percent
-
-#: Up to here every cell of the pairwise matrix is text in a table; beyond, the page draws it.
-MATRIX_AS_TABLE = 24
+from .words import date, duration, listed, one_look, percent
 
 
 def view(run: StoredRun, past: History | None) -> dict[str, object]:
     """Everything that the page shows of a run and its course, except for the documents' texts."""
     result, line = run.result, chain(run.result)
     ends = axis([v for m in run.models for v in result["models"][m]["interval"]], 7)
-    rows = [
-        {
-            "index": n,
-            "cells": cells,
-            "x": ends.place(cells.row["estimate"]),
-            "x_low": ends.place(cells.row["interval"][0]),
-            "x_high": ends.place(cells.row["interval"][1]),
-        }
-        for n, cells in enumerate(model_cells(result))
-    ]
     return {
         "run": run,
         "result": result,
@@ -62,9 +49,9 @@ def view(run: StoredRun, past: History | None) -> dict[str, object]:
         "confidence": f"{100 * result['confidence']:g}%",
         "facts": list(facts(run)),
         "warnings": list(warnings(run, past is not None)),
+        "forest": ends,
         "forest_ticks": ticks(ends),
-        "rows": rows,
-        "matrix": matrix(run),
+        "rows": model_cells(result),
         "progress": None if past is None else progress(run, past),
         "information": information_chart(run) if run.has_curves else None,
         "coloured": COLOURED,
@@ -146,31 +133,6 @@ def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, st
             "This version's method gives other figures for the same answers than the run "
             "reported. The page shows what the run reported; its course is left out.",
         )
-
-
-def matrix(run: StoredRun) -> list[dict[str, object]]:
-    """The pairwise probabilities, row by row in the order; empty where there are too many."""
-    order = run.result["order"]
-    if len(order) > MATRIX_AS_TABLE:
-        return []
-    rows = []
-    for i, a in enumerate(order):
-        cells: list[dict[str, object] | None] = []
-        for b in order:
-            p = run.pairwise.get((a, b))
-            if p is None:
-                cells.append(None)
-                continue
-            cells.append(
-                {
-                    "text": whole_percent(p),
-                    "step": min(10, round(10 * p)),
-                    "decided": (a, b) in run.decided,
-                    "words": f"P({a} better than {b}) = {probability(p)}",
-                }
-            )
-        rows.append({"rank": i + 1, "name": a, "cells": cells})
-    return rows
 
 
 def _full_costs(run: StoredRun) -> dict[str, float]:

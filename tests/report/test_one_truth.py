@@ -109,7 +109,7 @@ def test_the_page_says_what_the_result_says(run, past, content, html) -> None:
     place = {m: n for n, m in enumerate(result["order"])}
     once = [p for p in result["pairwise"] if place.get(p["a"], 99) < place.get(p["b"], -1)]
     assert fact == f"{sum(p['decision'] == 'decided' for p in once)} of {len(once)}"
-    rows = {row["cells"].name: row["cells"] for row in content["rows"]}
+    rows = {row.name: row for row in content["rows"]}
     lines = {line["name"]: line for line in content["progress"]["lines"]}
     ends = [v for m in run.models for e in ("low", "high") for v in getattr(past, e)[m]]
     assert np.isfinite(ends).any()
