@@ -25,6 +25,7 @@ from .words import (
     difference,
     item_text,
     percent,
+    plain,
     probability,
     script_json,
     whole_percent,
@@ -173,7 +174,7 @@ def environment() -> Any:
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    for show in (difference, dollars, item_text, percent, probability, whole_percent):
+    for show in (difference, dollars, item_text, percent, plain, probability, whole_percent):
         environment.filters[show.__name__] = show
     return environment
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
-from ..bank import ItemBank
 from ..content import AuditContent, RankingContent
 from ..runs.rebuild import banks_at
 from ..upkeep.words import origin, reach, tried
 from .run import StoredRun
 from .tables import numbers, pairs_decided
-from .words import listed, plain
+from .words import listed
 
 #: What the figures of a bank's self-check are; others are shown under their own name.
 SELF_CHECK_WORDS = {
@@ -107,31 +104,6 @@ def audited(name: str, audit: AuditContent | None) -> Iterator[str]:
 
 
 # -- where numbers come from --------------------------------------------------------------------
-
-
-def banks_of(run: StoredRun) -> list[dict[str, object]]:
-    """Provenance and self-check of the bank, or of each of several; [] where they are gone."""
-    return [_bank_facts(task, bank) for task, bank in run.bank_of.items()]
-
-
-def _bank_facts(task: str, bank: ItemBank) -> dict[str, object]:
-    return {
-        "task": task,
-        "hash": bank.short_hash,
-        "method": bank.method,
-        "models": list(bank.models),
-        "size": bank.n_items,
-        "kept": int(np.count_nonzero(bank.kept)),
-        "trust": bank.self_check.get("trust"),
-        "self_check": [
-            (SELF_CHECK_WORDS.get(k, k.replace("_", " ")), plain(v))
-            for k, v in bank.self_check.items()
-            if k != "trust"
-        ],
-        "constants": [(k.replace("_", " "), plain(v)) for k, v in bank.constants.items()],
-        "settings": [(k.replace("_", " "), plain(v)) for k, v in bank.settings.items()],
-        "warnings": [w for w in bank.warnings if w != bank.self_check.get("trust")],
-    }
 
 
 def command(run: StoredRun) -> str:

@@ -22,7 +22,7 @@ from .tables import (
     rank_rows,
     stands_beyond,
 )
-from .trust import banks_of, command, configuration, sentences
+from .trust import SELF_CHECK_WORDS, command, configuration, sentences
 from .words import date, duration, listed, one_look, percent
 
 
@@ -56,7 +56,7 @@ def view(run: StoredRun, past: History | None) -> dict[str, object]:
         "information": information_chart(run) if run.has_curves else None,
         "coloured": COLOURED,
         "spending": spending(run),
-        "banks": banks_of(run),
+        "self_check_words": SELF_CHECK_WORDS,
         "command": command(run),
         "config": configuration(run),
         "scored_by": in_words(scorer_of_run(run.header) or {}),
