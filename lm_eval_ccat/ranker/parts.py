@@ -105,6 +105,11 @@ class Parts:
         """The outcome that counts most of the first task: its method's ways are the ranking's."""
         return max(self.of_task[0], key=lambda p: p.outcome.weight)
 
+    def _kept(self, item: int) -> tuple[list[Part], int]:
+        """The outcomes whose banks have kept an item, and its position in them."""
+        _, parts, i = self._at(item)
+        return [part for part in parts if part.outcome.bank.kept[i]], i
+
     def _at(self, item: int) -> tuple[int, list[Part], int]:
         t = self.contents.task_at(item)
         return t, self.of_task[t], item - self.contents.starts[t]
@@ -122,25 +127,22 @@ class Parts:
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         """`item` was asked."""
-        _, parts, i = self._at(item)
+        parts, i = self._kept(item)
         for part in parts:
-            if part.outcome.bank.kept[i]:
-                part.policy.placed(model, i, probability)
+            part.policy.placed(model, i, probability)
 
     def unplaced(self, model: int, item: int) -> None:
         """`item` was given back."""
-        _, parts, i = self._at(item)
+        parts, i = self._kept(item)
         for part in parts:
-            if part.outcome.bank.kept[i]:
-                part.policy.unplaced(model, i)
+            part.policy.unplaced(model, i)
 
     def failed(self, model: int, item: int) -> None:
         """`item` will have no score."""
-        t, parts, i = self._at(item)
-        self.changes[t] += 1
+        self.changes[self.contents.task_at(item)] += 1
+        parts, i = self._kept(item)
         for part in parts:
-            if part.outcome.bank.kept[i]:
-                part.fail(model, i)
+            part.fail(model, i)
 
     def told(self, model: int, item: int, scores: list[float | None]) -> None:
         """Take in one answer's scores, as `read` gives them."""

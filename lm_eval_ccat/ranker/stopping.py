@@ -269,24 +269,15 @@ class Time(StoppingRule):
         return f"the budget of {self.seconds:g} seconds is used up"
 
 
+@dataclass(frozen=True, repr=False)
 class _Several(StoppingRule):
-    sign = ""
+    rules: tuple[StoppingRule, ...]
+    sign: ClassVar[str] = ""
 
-    def __init__(self, rules: tuple[StoppingRule, ...]) -> None:
-        for rule in rules:
+    def __post_init__(self) -> None:
+        for rule in self.rules:
             if not isinstance(rule, StoppingRule):
                 raise UsageError(f"{rule!r} is not a stopping rule")
-        self.rules = rules
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            type(other) is type(self)
-            and isinstance(other, _Several)
-            and (other.rules == self.rules)
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.sign, self.rules))
 
     def __repr__(self) -> str:
         inner = (f"({r!r})" if isinstance(r, _Several) else repr(r) for r in self.rules)
