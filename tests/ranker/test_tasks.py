@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from boards import bank_of, draw
+from boards import drive as drive_any
 from scipy.special import ndtr
 
-from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import UsageError
 
 METHODS = ["paper", "default"]
@@ -19,36 +21,15 @@ NAMES = ["a", "b", "c", "d"]
 SKILLS = np.array([-1.2, -0.4, 0.4, 1.2])
 
 
-def draw(skill, n_items, seed, task_seed) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    ease = np.random.default_rng(task_seed).normal(size=n_items)
-    skill = np.asarray(skill)[:, None]
-    return 1 / (1 + np.exp(-skill - ease - 0.4 * rng.normal(size=(len(skill), n_items))))
-
-
 SCORES = {t: draw(SKILLS, n, 100 + n, n) for t, n in SIZES.items()}
-_BANKS: dict[str, dict[str, ItemBank]] = {}
 
 
 def banks_of(method: str) -> dict[str, ItemBank]:
-    if method not in _BANKS:
-        _BANKS[method] = {
-            t: calibrate(
-                ScoreTable.from_arrays(
-                    draw(np.linspace(-2, 2, 14), n, n, n), [f"k{j}" for j in range(14)], task=t
-                ),
-                method,
-            )
-            for t, n in SIZES.items()
-        }
-    return _BANKS[method]
+    return {t: bank_of(method, n, n) for t, n in SIZES.items()}
 
 
-def drive(suite: Ranker, scores=SCORES, n=1):
-    while not suite.done:
-        for model, (task, item) in suite.ask(n):
-            suite.tell(model, (task, item), float(scores[task][NAMES.index(model), item]))
-    return suite.result()
+def drive(suite: Ranker, scores=SCORES):
+    return drive_any(suite, lambda m, item: float(scores[item[0]][NAMES.index(m), item[1]]))
 
 
 def truth(weights) -> np.ndarray:
@@ -141,10 +122,8 @@ def test_items_go_to_tasks_in_proportion_to_their_weights():
         stop_when_decided=False,
         max_items=80,
     )
-    while not ranker.done:
-        for model, (task, item) in ranker.ask():
-            ranker.tell(model, (task, item), float(SCORES["large"][1, item]))
-    counts = {t: len(r.items["b"]) for t, r in ranker.result().tasks.items()}
+    result = drive_any(ranker, lambda model, item: float(SCORES["large"][1, item[1]]))
+    counts = {t: len(r.items["b"]) for t, r in result.tasks.items()}
     assert 3.3 < counts["heavy"] / counts["light"] < 4.9
 
 
