@@ -181,7 +181,7 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/live/failures",
         "return max(min(own, rule.max_backoff), retry_after(error) or 0.0)",
         "return min(own, rule.max_backoff)",
-        ("tests/live/test_failures.py",),
+        ("tests/live/test_live_verdicts.py",),
     ),
     Bug(
         "a union of scores keeps the older of two",

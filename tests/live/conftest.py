@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench import Bench, make_bench
-from loopback import CompletionsServer
+from worlds.bench import Bench, make_bench
+from worlds.server import CompletionsServer
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from bench import Bench
+from worlds.bench import Bench
 
 from lm_eval_ccat import ItemBank, Ranker
 

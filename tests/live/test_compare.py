@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench import TASK, Bench
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import CompletionsServer
 from scipy.special import stdtrit
 from scipy.stats import ttest_rel
+from worlds.bench import TASK, Bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate, compare
 from lm_eval_ccat.cli.main import main

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import TASK, Bench
 from lm_eval.tasks import TaskManager
-from loopback import CompletionsServer
+from worlds.bench import TASK, Bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live import simple_evaluate

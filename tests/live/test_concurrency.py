@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from bench import Bench
-from loopback import CompletionsServer
+from worlds.bench import Bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 

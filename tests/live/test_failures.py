@@ -8,8 +8,8 @@ import threading
 import time
 
 import pytest
-from bench import Bench, content_of
-from loopback import CompletionsServer
+from worlds.bench import Bench, content_of
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bench import Bench
-from loopback import CompletionsServer
+from worlds.bench import Bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.harness.prices import Price

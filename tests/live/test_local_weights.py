@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import Bench, content_of
+from worlds.bench import Bench, content_of
 from worlds.weights import tiny_model
 
 from lm_eval_ccat.cli.main import main

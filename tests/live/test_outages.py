@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from bench import Bench, content_of
-from loopback import CompletionsServer
+from worlds.bench import Bench, content_of
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live import rank

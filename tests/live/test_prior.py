@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import Bench, content_of
-from loopback import CompletionsServer
+from worlds.bench import Bench, content_of
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.spec import Spec

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from bench import TASK, Bench
-from loopback import CompletionsServer
+from worlds.bench import TASK, Bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.live import adaptive_evaluate
 from lm_eval_ccat.live.provenance import doubts

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench, content_of
-from loopback import CompletionsServer
+from worlds.bench import Bench, content_of
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.runs.journal import JournalFile

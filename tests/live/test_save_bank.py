@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import Bench
-from loopback import CompletionsServer
+from worlds.bench import Bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.cli.main import main

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from bench import Bench
-from loopback import CompletionsServer
+from worlds.bench import Bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.masking import forget

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from bench import TASK, Bench, content_of
-from loopback import CompletionsServer
+from worlds.bench import TASK, Bench, content_of
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.cli.main import main

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from bench import Bench
-from loopback import CompletionsServer
+from worlds.bench import Bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat import rank
 from lm_eval_ccat.cli.main import main

@@ -7,8 +7,8 @@ import sys
 from unittest.mock import MagicMock
 
 import pytest
-from bench import TASK, Bench
-from loopback import CompletionsServer
+from worlds.bench import TASK, Bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import TASK, Bench
-from loopback import CompletionsServer
+from worlds.bench import TASK, Bench
+from worlds.server import CompletionsServer
 
 from lm_eval_ccat import compare
 from lm_eval_ccat.cli.main import main

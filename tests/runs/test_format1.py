@@ -1,4 +1,4 @@
-"""Run directories that version 0.1.0 wrote still open, and go on (see make_format1.py)."""
+"""Run directories that version 0.1.0 wrote still open, and go on."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from lm_eval_ccat.methods.sample.planning import items_for_error, items_needed
 from lm_eval_ccat.methods.sample.policy import SamplePolicy
 
 
-@pytest.mark.parametrize(("gap", "spread"), [(0.1, 0.2), (0.1, 0.35), (0.05, 0.2)])
+@pytest.mark.parametrize(("gap", "spread"), [(0.1, 0.2), (0.05, 0.2)])
 def test_it_is_about_when_two_such_models_are_told_apart(gap: float, spread: float) -> None:
     size, found = 600, []
     for seed in range(15):

@@ -1,5 +1,0 @@
-"""The loopback server, where the tests of this folder look for it."""
-
-from worlds.server import CompletionsServer
-
-__all__ = ["CompletionsServer"]
