@@ -16,7 +16,7 @@ from local_bench import Copyist, write_bench
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.harness import internals
-from lm_eval_ccat.live import simple_evaluate
+from lm_eval_ccat.live import adaptive_evaluate, simple_evaluate
 
 
 class Bench:
@@ -35,6 +35,13 @@ class Bench:
         arguments.setdefault("bootstrap_iters", 200)
         return simple_evaluate(
             model=lm or Copyist(), tasks=tasks, task_manager=self.manager(), **arguments
+        )
+
+    def adaptive(self, tasks, bank=None, lm=None, **arguments):
+        """An adaptive run of some tasks."""
+        arguments.setdefault("bootstrap_iters", 10)
+        return adaptive_evaluate(
+            lm or Copyist(), tasks=tasks, bank=bank, task_manager=self.manager(), **arguments
         )
 
     def write_logs(self, folder, tasks, settings):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from worlds.weights import tiny_model
 
-from lm_eval_ccat import adaptive_evaluate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.harness import TaskSession, internals
 
@@ -65,15 +64,8 @@ def test_a_model_is_made_as_the_harness_s_command_makes_it(bench, weights, flags
 )
 def test_auto_is_found_once_and_kept(bench, weights, detections, size, task, metric):
     lm = load(weights, size)
-    results = adaptive_evaluate(
-        lm,
-        tasks=[task],
-        bank=bench.bank(task, metric),
-        task_manager=bench.manager(),
-        max_items=12,
-        adaptive_batch_size=3,
-        bootstrap_iters=0,
-    )
+    bank = bench.bank(task, metric)
+    results = bench.adaptive([task], bank, lm, max_items=12, adaptive_batch_size=3)
     assert results["adaptive"][task]["items"] == 12
     assert len(detections) == 1 and detections[0] <= 288
     assert lm.batch_size == 64

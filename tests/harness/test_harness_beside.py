@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from local_bench import N_DOCS, Copyist
 
-from lm_eval_ccat import adaptive_evaluate
 from lm_eval_ccat.harness.assembly import in_words
 from lm_eval_ccat.metrics import find_metric
 
@@ -26,9 +25,7 @@ def stock_values(bench, task, metric, filter="none"):
 )
 def test_other_metrics_and_filters_are_estimated_from_the_same_draws(bench, task, metric, others):
     lm = Copyist()
-    found = adaptive_evaluate(
-        lm, tasks=[task], metrics=[metric], max_items=20, task_manager=bench.manager()
-    )
+    found = bench.adaptive([task], lm=lm, metrics=[metric], max_items=20)
     asked = found["adaptive"][task]["documents"]
     assert len(asked) == 20 and found["adaptive"][task]["not_estimated"] == []
     for name, filter in others:
@@ -46,16 +43,13 @@ def test_other_metrics_and_filters_are_estimated_from_the_same_draws(bench, task
 
 
 def test_corpus_metrics_are_estimated_as_sentence_scores_and_full_runs_are_the_harness_s(bench):
-    part = adaptive_evaluate(
-        Copyist(), tasks=["texts"], metrics=["chrf"], max_items=20, task_manager=bench.manager()
-    )
+    part = bench.adaptive(["texts"], metrics=["chrf"], max_items=20)
     keys = {one["key"] for one in part["adaptive"]["texts"]["outcomes"]}
     assert keys == {"sentence_chrf,none", "sentence_bleu,none", "sentence_ter,none"}
     assert {"sentence_bleu,none", "sentence_ter_stderr,none"} <= set(part["results"]["texts"])
-    full = adaptive_evaluate(
-        Copyist(), tasks=["texts"], metrics=["chrf"], max_items=N_DOCS, stop="limits",
-        task_manager=bench.manager(), bootstrap_iters=0,
-    )  # fmt: skip
+    full = bench.adaptive(
+        ["texts"], metrics=["chrf"], max_items=N_DOCS, stop="limits", bootstrap_iters=0
+    )
     stock = bench.stock(["texts"], bootstrap_iters=0)["results"]["texts"]
     assert {k: full["results"]["texts"][k] for k in ("bleu,none", "chrf,none", "ter,none")} == {
         k: stock[k] for k in ("bleu,none", "chrf,none", "ter,none")
@@ -66,12 +60,7 @@ def test_corpus_metrics_are_estimated_as_sentence_scores_and_full_runs_are_the_h
 def test_a_bank_s_draws_estimate_the_metrics_that_it_does_not_know(bench):
     """An interval says at which looks it holds; of a few draws nothing is said."""
     bank = bench.bank("texts", "chrf", method="default")
-    few, most = (
-        adaptive_evaluate(
-            Copyist(), tasks=["texts"], bank=bank, max_items=n, task_manager=bench.manager()
-        )
-        for n in (16, 34)
-    )
+    few, most = (bench.adaptive(["texts"], bank, max_items=n) for n in (16, 34))
     assert "sentence_bleu,none" not in few["results"]["texts"]
     block, values = most["adaptive"]["texts"], most["results"]["texts"]
     assert block["method"] == "default" and values["sentence_bleu_stderr,none"] > 0

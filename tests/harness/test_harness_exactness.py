@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from local_bench import N_DOCS, Copyist
 
-from lm_eval_ccat import adaptive_evaluate
 from lm_eval_ccat.harness.scorers import KEY
 
 CASES = [
@@ -21,11 +20,7 @@ CASES = [
 
 
 def run(bench, tasks, bank, lm=None, **arguments):
-    arguments.setdefault("max_items", N_DOCS)
-    arguments.setdefault("bootstrap_iters", 10)
-    return adaptive_evaluate(
-        lm or Copyist(), tasks=tasks, bank=bank, task_manager=bench.manager(), **arguments
-    )
+    return bench.adaptive(tasks, bank, lm, **{"max_items": N_DOCS, **arguments})
 
 
 def assert_same_evaluation(ours, stock, tasks):

@@ -11,22 +11,15 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.utils import make_table
 from local_bench import N_DOCS, Copyist
 
-from lm_eval_ccat import ItemBank, ScoreTable, adaptive_evaluate, calibrate, simple_evaluate
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate, simple_evaluate
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.errors import BankMismatchError, CcatError, HarnessError, MetricError, UsageError
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.metrics import find_metric
 
 
-def run(bench, tasks, bank, lm=None, **arguments):
-    arguments.setdefault("bootstrap_iters", 10)
-    return adaptive_evaluate(
-        lm or Copyist(), tasks=tasks, bank=bank, task_manager=bench.manager(), **arguments
-    )
-
-
 def test_a_corpus_metric_is_estimated_under_its_sentence_name(bench):
-    results = run(bench, ["texts"], bench.bank("texts", "bleu"), max_items=12)
+    results = bench.adaptive(["texts"], bench.bank("texts", "bleu"), max_items=12)
     values, block = results["results"]["texts"], results["adaptive"]["texts"]
     assert set(values) == {
         "name",
@@ -56,7 +49,7 @@ def test_a_corpus_metric_is_estimated_under_its_sentence_name(bench):
 def test_several_metrics_are_estimated_from_the_same_answers(bench):
     metrics = {"bleu": 1, "chrf": 0, "ter": 0}
     lm = Copyist()
-    results = run(bench, ["texts"], None, lm, metrics=metrics, max_items=12)
+    results = bench.adaptive(["texts"], None, lm, metrics=metrics, max_items=12)
     values, block = results["results"]["texts"], results["adaptive"]["texts"]
     assert len(lm.seen) == block["items"] == 12
     full = bench.stock(["texts"])["samples"]["texts"]
@@ -66,14 +59,14 @@ def test_several_metrics_are_estimated_from_the_same_answers(bench):
         assert values[f"sentence_{metric}_stderr,none"] == one["standard_error"] > 0
         truth = np.mean([find_metric(metric).score(row[metric], task="texts") for row in full])
         assert abs(one["estimate"] - truth) < 4 * one["standard_error"]
-    alone = run(bench, ["texts"], None, metrics="bleu", max_items=12)["adaptive"]["texts"]
+    alone = bench.adaptive(["texts"], None, metrics="bleu", max_items=12)["adaptive"]["texts"]
     assert alone["estimate"] == pytest.approx(block["estimate"])
     with pytest.raises(MetricError, match="does not report metric rouge"):
-        run(bench, ["texts"], None, metrics=["bleu", "rouge"], max_items=12)
+        bench.adaptive(["texts"], None, metrics=["bleu", "rouge"], max_items=12)
 
 
 def test_the_estimate_is_not_the_mean_of_the_chosen_documents(bench):
-    results = run(bench, ["choices"], bench.bank("choices", "acc"), max_items=10)
+    results = bench.adaptive(["choices"], bench.bank("choices", "acc"), max_items=10)
     chosen = np.mean([row["acc"] for row in results["samples"]["choices"]])
     values = results["results"]["choices"]
     assert values["acc,none"] == results["adaptive"]["choices"]["estimate"] != chosen
@@ -82,8 +75,8 @@ def test_the_estimate_is_not_the_mean_of_the_chosen_documents(bench):
 
 
 def test_lower_is_better_stays_in_the_metrics_own_direction(bench):
-    good = run(bench, ["texts"], bench.bank("texts", "ter"), Copyist(0.95), max_items=12)
-    poor = run(bench, ["texts"], bench.bank("texts", "ter"), Copyist(0.2), max_items=12)
+    good = bench.adaptive(["texts"], bench.bank("texts", "ter"), Copyist(0.95), max_items=12)
+    poor = bench.adaptive(["texts"], bench.bank("texts", "ter"), Copyist(0.2), max_items=12)
     key = "sentence_ter,none"
     assert good["results"]["texts"][key] < poor["results"]["texts"][key]
     assert good["higher_is_better"]["texts"]["sentence_ter"] is False
@@ -92,37 +85,37 @@ def test_lower_is_better_stays_in_the_metrics_own_direction(bench):
 
 def test_the_target_and_the_budget_stop_it(bench):
     bank = bench.bank("choices", "acc")
-    wide = run(bench, ["choices"], bank, target_se=0.4)["adaptive"]["choices"]
+    wide = bench.adaptive(["choices"], bank, target_se=0.4)["adaptive"]["choices"]
     assert wide["items"] < N_DOCS and wide["standard_error"] <= 0.4
-    few = run(bench, ["choices"], bank, budget={"items": 7})["adaptive"]["choices"]
+    few = bench.adaptive(["choices"], bank, budget={"items": 7})["adaptive"]["choices"]
     assert few["items"] == 7 and "budget" in few["stopped_because"]
-    capped = run(bench, ["choices"], bank, max_items=3)["adaptive"]["choices"]
+    capped = bench.adaptive(["choices"], bank, max_items=3)["adaptive"]["choices"]
     assert capped["items"] == 3
-    soon = run(bench, ["choices"], bank, budget={"seconds": 1e-6})["adaptive"]["choices"]
+    soon = bench.adaptive(["choices"], bank, budget={"seconds": 1e-6})["adaptive"]["choices"]
     assert soon["items"] == 1 and "seconds" in soon["stopped_because"]
 
 
 def test_a_stop_before_the_last_document_is_kept(bench):
     """Documents that the bank does not offer are run only where all others were."""
     bank = bench.bank("texts", "bleu")
-    block = run(bench, ["texts"], bank, max_items=N_DOCS, target_se=0.45)["adaptive"]["texts"]
+    block = bench.adaptive(["texts"], bank, max_items=N_DOCS, target_se=0.45)["adaptive"]["texts"]
     assert block["items"] == 10 and block["stopped_because"] == "the target is reached"
 
 
 def test_a_budget_in_dollars_is_kept(bench):
     bank = bench.bank("texts", "bleu")
     price = {"input": 1.0, "output": 2.0}
-    block = run(bench, ["texts"], bank, budget={"usd": 0.002}, price=price)["adaptive"]["texts"]
+    block = bench.adaptive(["texts"], bank, budget={"usd": 0.002}, price=price)["adaptive"]["texts"]
     # The last document may cost more than was expected of it.
     assert 0 < block["cost"]["usd"] <= 1.05 * 0.002 and block["items"] < N_DOCS
     with pytest.raises(UsageError, match="price"):
-        run(bench, ["texts"], bank, budget={"usd": 0.002})
+        bench.adaptive(["texts"], bank, budget={"usd": 0.002})
 
 
 def test_documents_go_to_the_model_in_batches(bench):
     lm = Copyist()
     lm.batch_size = 4
-    run(bench, ["texts"], bench.bank("texts", "bleu"), lm, max_items=12)
+    bench.adaptive(["texts"], bench.bank("texts", "bleu"), lm, max_items=12)
     assert lm.calls == [4, 4, 4]
 
 
@@ -131,7 +124,7 @@ def test_a_group_of_estimates_is_marked_and_weighs_all_documents(bench):
         "choices": bench.bank("choices", "acc"),
         "sums": bench.bank("sums", "exact_match", "majority"),
     }
-    results = run(bench, ["all_of_it"], banks, max_items=10)
+    results = bench.adaptive(["all_of_it"], banks, max_items=10)
     group, block = results["groups"]["all_of_it"], results["adaptive"]["all_of_it"]
     # acc is missing in sums even in a full run; only choices reports it, as the harness has it.
     assert "exact_match,strict" not in group
@@ -149,7 +142,7 @@ def test_a_mean_over_two_estimates_has_their_error(bench):
         "group: pair\ntask: [choices, choices_2]\n"
         "aggregate_metric_list: [{metric: acc, weight_by_size: true}]\n"
     )
-    results = run(bench, ["pair"], banks, max_items=10)
+    results = bench.adaptive(["pair"], banks, max_items=10)
     values = results["results"]
     errors = [values[task]["acc_stderr,none"] for task in ("choices", "choices_2")]
     means = [values[task]["acc,none"] for task in ("choices", "choices_2")]
@@ -168,8 +161,8 @@ def test_the_target_of_a_group_is_that_of_its_score(bench):
         "aggregate_metric_list: [{metric: acc, weight_by_size: false}]\n"
     )
     banks = dict.fromkeys(("one", "two", "choices"), bench.bank("choices", "acc"))
-    results = run(
-        bench, ["choices", "halves"], banks, target_se=0.025, adaptive_batch_size=1, looks="one"
+    results = bench.adaptive(
+        ["choices", "halves"], banks, target_se=0.025, adaptive_batch_size=1, looks="one"
     )
     values, blocks = results["results"], results["adaptive"]
     assert values["halves"]["acc_stderr,none"] <= 0.025 < values["one"]["acc_stderr,none"]
@@ -179,7 +172,7 @@ def test_the_target_of_a_group_is_that_of_its_score(bench):
     assert blocks["one"]["stopped_because"] == "the target is reached"
     [score] = blocks["halves"]["scores"].values()
     assert score["standard_error"] == values["halves"]["acc_stderr,none"]
-    shared = run(bench, ["choices", "halves"], banks, budget={"items": 31})["adaptive"]
+    shared = bench.adaptive(["choices", "halves"], banks, budget={"items": 31})["adaptive"]
     counts = {name: block["items"] for name, block in shared.items()}
     assert counts["choices"] == 10 and counts["one"] + counts["two"] == 21
 
@@ -212,26 +205,26 @@ REFUSED = [
 def test_what_cannot_be_is_refused_before_any_model_call(bench, arguments, kind, words):
     lm = arguments.pop("lm", None) or Copyist()
     with pytest.raises(kind, match=words):
-        run(bench, ["choices"], bench.bank("choices", "acc"), lm, **arguments)
+        bench.adaptive(["choices"], bench.bank("choices", "acc"), lm, **arguments)
     assert not lm.seen
 
 
 def test_a_task_without_a_bank_and_a_bank_of_other_documents_are_refused(bench):
     bank = bench.bank("choices", "acc")
     with pytest.raises(UsageError, match="no bank of task sums"):
-        run(bench, ["choices", "sums"], {"choices": bank})
+        bench.adaptive(["choices", "sums"], {"choices": bank})
     text = (bench.tasks / "choices.yaml").read_text()
     data = (bench.folder / "DATA.jsonl").read_text().splitlines()
     (bench.folder / "OTHER.jsonl").write_text("\n".join(data[::-1]) + "\n")
     other = text.replace("DATA.jsonl", "OTHER.jsonl").replace("task: choices", "task: reversed")
     (bench.tasks / "reversed.yaml").write_text(other)
     with pytest.raises(BankMismatchError, match="documents differ"):
-        run(bench, ["reversed"], bank)
+        bench.adaptive(["reversed"], bank)
 
 
 def test_an_audit_is_reported_beside_the_estimate(bench):
     bank = bench.bank("texts", "chrf")
-    block = run(bench, ["texts"], bank, max_items=20, audit=0.5)["adaptive"]["texts"]
+    block = bench.adaptive(["texts"], bank, max_items=20, audit=0.5)["adaptive"]["texts"]
     audit = block["audit"]
     assert audit["n"] == 10
     assert block["sample"] is None  # a bank of "paper": nothing is drawn but for the audit
@@ -257,10 +250,10 @@ def test_documents_for_which_the_task_leaves_the_metric_out_are_passed_over(benc
     )
     bank = calibrate(table, method="paper")
     stock = bench.stock(["patchy"], bootstrap_iters=0)
-    full = run(bench, ["patchy"], bank, max_items=N_DOCS, bootstrap_iters=0)
+    full = bench.adaptive(["patchy"], bank, max_items=N_DOCS, bootstrap_iters=0)
     for key, value in stock["results"]["patchy"].items():
         assert full["results"]["patchy"][key] == value
-    part = run(bench, ["patchy"], bank, max_items=4)["adaptive"]["patchy"]
+    part = bench.adaptive(["patchy"], bank, max_items=4)["adaptive"]["patchy"]
     assert part["items"] > 4 and "length,none" in part["not_estimated"]
 
 
@@ -275,7 +268,7 @@ def test_a_bank_of_a_metric_that_the_task_never_reports_costs_no_call(bench, tas
     )
     lm = Copyist()
     with pytest.raises(MetricError, match=f"task {task} does not report metric ten") as said:
-        run(bench, [task], calibrate(table), lm)
+        bench.adaptive([task], calibrate(table), lm)
     assert f"it reports {there}" in str(said.value) and "calibrate a bank" in str(said.value)
     assert not lm.calls
 
@@ -283,12 +276,12 @@ def test_a_bank_of_a_metric_that_the_task_never_reports_costs_no_call(bench, tas
 def test_logs_of_an_adaptive_run_are_topped_up_to_a_full_one(bench, tmp_path):
     tracker = EvaluationTracker(output_path=str(tmp_path))
     lm = Copyist()
-    part = run(bench, ["choices"], None, lm, max_items=15, evaluation_tracker=tracker)
+    part = bench.adaptive(["choices"], None, lm, max_items=15, evaluation_tracker=tracker)
     samples = part.pop("samples")
     tracker.save_results_aggregated(results=part, samples=samples)
     tracker.save_results_samples("choices", samples["choices"])
     again = Copyist()
-    full = run(bench, ["choices"], None, again, max_items=N_DOCS, prior=str(tmp_path))
+    full = bench.adaptive(["choices"], None, again, max_items=N_DOCS, prior=str(tmp_path))
     assert len(lm.seen) + len(again.seen) == 4 * N_DOCS and not set(lm.seen) & set(again.seen)
     stock = bench.stock(["choices"], bootstrap_iters=10)
     assert full["results"]["choices"] == stock["results"]["choices"]
@@ -299,26 +292,26 @@ def test_what_a_run_observed_is_kept_in_a_bank(bench, tmp_path):
     for name in ("one", "two"):
         lm = Copyist(name=name)
         lm.model = name
-        run(bench, ["choices"], None, lm, max_items=12, save_bank=file)
+        bench.adaptive(["choices"], None, lm, max_items=12, save_bank=file)
     bank = ItemBank.load(file)
     assert bank.models == ("one", "two") and bank.method == "sample"
     assert [len(o.items) for o in bank.observations] == [12, 12]
     # The next run may be given it, and adds to it.
     lm = Copyist(name="one")
     lm.model = "one"
-    run(bench, ["choices"], file, lm, max_items=20, save_bank=file)
+    bench.adaptive(["choices"], file, lm, max_items=20, save_bank=file)
     assert ItemBank.load(file).models == ("one", "two")
     # Several tasks, each run by itself, add to one folder.
     folder = file.with_name("kept")
-    run(bench, ["choices", "sums"], None, lm, max_items=12, save_bank=folder)
-    run(bench, ["texts", "sums"], None, lm, max_items=12, save_bank=folder)
+    bench.adaptive(["choices", "sums"], None, lm, max_items=12, save_bank=folder)
+    bench.adaptive(["texts", "sums"], None, lm, max_items=12, save_bank=folder)
     assert set(SuiteBank.load(folder)) == {"choices", "sums", "texts"}
     with pytest.raises(UsageError, match="is a file, and banks of several tasks are a folder"):
-        run(bench, ["choices", "sums"], None, lm, max_items=12, save_bank=file)
+        bench.adaptive(["choices", "sums"], None, lm, max_items=12, save_bank=file)
 
 
 def test_a_bank_of_another_task_says_whose_it_is(bench):
     lm = Copyist()
     with pytest.raises(CcatError, match=r"the bank is of task choices \(acc\), not of texts: "):
-        run(bench, ["texts"], bench.bank("choices", "acc"), lm)
+        bench.adaptive(["texts"], bench.bank("choices", "acc"), lm)
     assert not lm.calls
