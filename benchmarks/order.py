@@ -107,7 +107,7 @@ def ranked(
     plan: Any = SimpleNamespace(
         spec=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
         warmup=spec.warmup, expected_usd=lambda model, item: None,
-        till=lambda entry: Till(Price(), None, "items"),
+        tills={name: Till(Price(), None, "items") for name in NAMES},
     )  # fmt: skip
     bank = ItemBank.blank(range(args.items), task="t", metric="m")
     book = Book(Ranker(bank, dict.fromkeys(NAMES, 1.0), seed=seed), MemoryJournal())

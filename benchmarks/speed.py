@@ -64,7 +64,8 @@ print(json.dumps([1.25 * (time.process_time() - began), 0, 0, 800 / (time.perf_c
 def child(code: str, tree: Path, argument: str) -> list[float]:
     """What code prints in a process of its own, which imports the package from a tree."""
     command, env = [sys.executable, "-c", code, argument], {**os.environ, "PYTHONPATH": str(tree)}
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    # Python looks in the working directory first, whatever PYTHONPATH says.
+    done = subprocess.run(command, env=env, cwd=tree, capture_output=True, text=True)
     if done.returncode not in (0, 3):
         raise SystemExit(done.stderr)
     return list(json.loads(done.stdout.splitlines()[-1]))

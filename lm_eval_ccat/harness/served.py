@@ -81,10 +81,10 @@ class Served:
         body: Mapping[str, Any] | None = None,
     ) -> Served:
         """Read an answer's JSON, its headers, and the body of the request that it answers."""
-        content = answer if isinstance(answer, Mapping) else {}
+        content = answer if isinstance(answer, dict) else {}
         heard = {name.lower(): value for name, value in (headers or {}).items()}
         usage, refused = _usage(content.get("usage"))
-        choices = [c for c in content.get("choices") or () if isinstance(c, Mapping)]
+        choices = [c for c in content.get("choices") or () if isinstance(c, dict)]
         reasons = [c.get("finish_reason") for c in choices] or [content.get("stop_reason")]
         identity = heard.get("x-request-id") or heard.get("request-id") or content.get("id")
         return cls(
@@ -170,7 +170,7 @@ def seconds_to_wait(header: str | None) -> float | None:
 
 
 def _usage(stated: Any) -> tuple[Tokens | None, str]:
-    if not isinstance(stated, Mapping):
+    if not isinstance(stated, dict):
         return None, ""
     read = stated.get("prompt_tokens", stated.get("input_tokens"))
     written = stated.get("completion_tokens", stated.get("output_tokens"))
@@ -183,14 +183,14 @@ def _usage(stated: Any) -> tuple[Tokens | None, str]:
 
 
 def _dollars(stated: Any) -> float | None:
-    usd = stated.get("cost") if isinstance(stated, Mapping) else None
-    sensible = isinstance(usd, int | float) and not isinstance(usd, bool) and 0 <= usd < math.inf
+    usd = stated.get("cost") if isinstance(stated, dict) else None
+    sensible = isinstance(usd, (int, float)) and not isinstance(usd, bool) and 0 <= usd < math.inf
     return float(usd) if sensible and usd is not None else None
 
 
 def _content(choice: Mapping[str, Any]) -> Any:
     message = choice.get("message")
-    if isinstance(message, Mapping):
+    if isinstance(message, dict):
         return message.get("content")
     return choice.get("text", "")
 

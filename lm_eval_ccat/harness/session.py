@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from .judge.judge import announce
 from .prices import Tokens, estimate_tokens
 from .scorers import scorers
 from .served import Served, note_served, noting
+from .transport import Transport
 
 #: A row of the harness's sample log.
 Row = dict[str, Any]
@@ -119,7 +120,6 @@ class TaskSession:
         if self.fewshot_seed is None:
             self.fewshot_seed = internals.fewshot_seed(self.task)
         self._instances = internals.Requests(self.task, self.lm, self.options, self.fewshot_seed)
-        self._docs = self._instances.docs
         self._scoring = threading.Lock()
         self._bind()
 
@@ -260,8 +260,7 @@ class TaskSession:
         Exception
             Whatever the model or the task raises; no document of the call then counts.
         """
-        groups = [list(map(internals.unasked, self._instances[doc_id])) for doc_id in doc_ids]
-        requests = [instance for group in groups for instance in group]
+        groups, requests = self._unasked(doc_ids)
         if not requests:
             return []
         if lm is None:
@@ -270,8 +269,53 @@ class TaskSession:
         started = time.perf_counter()
         with noting() as call:
             internals.send(self.lm if lm is None else lm, requests)
-        share = (time.perf_counter() - started) / sum(map(internals.repeats, requests))
-        tokens = self._tokens_of(groups, call.served) if self.count_tokens else [None] * len(groups)
+        return self._read(doc_ids, groups, call.served, time.perf_counter() - started)
+
+    @property
+    def sends_texts(self) -> bool:
+        """Whether requests are texts alone, which `put` can send; the cache answers by itself."""
+        texts = self._generates and not internals.is_multimodal(self.task)
+        return texts and internals.unwrapped(self.lm) is self.lm
+
+    async def put(
+        self, doc_ids: Sequence[int], transport: Transport
+    ) -> Callable[[], list[Administered]]:
+        """Send documents to a server as `administer` does, from its loop and without waiting.
+
+        Returns
+        -------
+        callable
+            Reads and scores the answers; what it does may take long.
+        """
+        groups, requests = self._unasked(doc_ids)
+        repeated = [one for one in requests for _ in range(internals.repeats(one))]
+        calls = internals.server_calls(self.lm, repeated)
+        started = time.perf_counter()
+        answers = await transport.put(calls)
+        seconds = time.perf_counter() - started
+
+        def read() -> list[Administered]:
+            internals.store(repeated, transport.read_all(calls, answers, len(repeated)))
+            return self._read(doc_ids, groups, [served for _, served in answers], seconds)
+
+        return read
+
+    def _unasked(self, doc_ids: Sequence[int]) -> tuple[list[list[Any]], list[Any]]:
+        groups = [list(map(internals.unasked, self._instances[doc_id])) for doc_id in doc_ids]
+        return groups, [instance for group in groups for instance in group]
+
+    def _read(
+        self,
+        doc_ids: Sequence[int],
+        groups: Sequence[list[Any]],
+        served: Sequence[Served],
+        seconds: float,
+    ) -> list[Administered]:
+        """Score documents whose requests have their answers."""
+        requests = [instance for group in groups for instance in group]
+        share = seconds / sum(map(internals.repeats, requests))
+        tokens = self._tokens_of(groups, served) if self.count_tokens else [None] * len(groups)
+        withheld = any(s.null and "content_filter" in s.finish for s in served)
         answered = []
         with self._scoring:  # metric objects of HF `evaluate` are not for several threads
             internals.apply_filters(self.task, requests)
@@ -279,10 +323,9 @@ class TaskSession:
                 with noting() as notes:
                     values, samples = self._scored(doc_id, group)
                 answers = tuple(text for one in group for text in internals.answers(one))
-                if any(s.null and "content_filter" in s.finish for s in call.served):
-                    if not all(answers):
-                        values = {}
-                        notes.unscored.insert(0, "the server's filter withheld the answer")
+                if withheld and not all(answers):
+                    values = {}
+                    notes.unscored.insert(0, "the server's filter withheld the answer")
                 answered.append(
                     Administered(
                         doc_id,
@@ -293,7 +336,7 @@ class TaskSession:
                         counted,
                         share * sum(map(internals.repeats, group)),
                         tuple(dict.fromkeys(notes.unscored)),
-                        tuple(call.served),
+                        tuple(served),
                         notes.judge_usd,
                     )
                 )
@@ -306,7 +349,7 @@ class TaskSession:
         samples: dict[str, Row] = {}
         for name in self.filters:
             # A fresh row for each pipeline, as the harness reads it: tasks may write into it.
-            doc, doc_hash = self._docs[doc_id], self._instances.hashes[doc_id]
+            doc, doc_hash = self._instances.document(doc_id), self._instances.hashes[doc_id]
             row, metrics = internals.sample_row(self.task, doc_id, doc, group, name, doc_hash)
             samples[name] = row
             values.update({(metric, name): value for metric, value in metrics.items()})

@@ -15,10 +15,11 @@ import ssl
 import threading
 import urllib.request
 import weakref
-from collections.abc import Coroutine, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from ..wording import short
@@ -28,7 +29,9 @@ from .served import Served, note_served, pause_of, seconds_to_wait
 
 __all__ = ["ServerError", "Transport", "pooled", "seconds_to_wait"]
 
-T = TypeVar("T")
+#: What the loop runs: makes its coroutine there.
+Work = Callable[[], Coroutine[Any, Any, object]]
+Answers = list[tuple[Any, Served]]
 
 #: Characters of a server's own words that are kept.
 WORDS = 500
@@ -102,7 +105,7 @@ class Transport:
 
     From its making on, the model's ``generate_until`` and ``loglikelihood`` go through it, so
     whatever calls them (a session, the response cache) need not know; they may be called from
-    several threads at the same time.
+    several threads at the same time. A coroutine that `start` runs awaits `put` instead.
 
     Parameters
     ----------
@@ -122,35 +125,44 @@ class Transport:
         self._lm = lm
         self._url, _ = internals.address(lm)
         self._limit = in_flight or internals.requests_in_flight(lm)
-        self._lock = threading.Lock()
-        self._waiting: set[Future[Any]] = set()
+        self._waiting: set[asyncio.Task[Any]] = set()
         self._session: Any = None
         self._slots: asyncio.Semaphore | None = None
         self._cancelled = False
         internals.route(lm, self.ask)
 
-    def submit(
-        self, calls: Sequence[ServerCall], flags: Sequence[Any] | None = None
-    ) -> Future[list[tuple[Any, Served]]]:
-        """Send some requests; a future of (the JSON of an answer, what came with it), in order.
+    def start(self, work: Work) -> None:
+        """Run a coroutine on the loop, which may `put` requests there."""
+        _loop().soon(work)
+
+    async def put(self, calls: Sequence[ServerCall]) -> Answers:
+        """Send some requests, from the loop: (the JSON of an answer, what came with it) of each.
 
         Raises
         ------
         ServerError
-            The transport was cancelled. The future raises the first error of the requests.
+            The first error of the requests, or that the transport was cancelled.
         """
         if self._cancelled:
             raise ServerError(
                 "cancelled", "the run has ended; no more requests are sent", sent=False
             )
-        flags = flags or [SimpleNamespace(sent=False) for _ in calls]
-        future = _on_the_loop(self._all(calls, flags))
-        with self._lock:
-            self._waiting.add(future)
-        future.add_done_callback(self._forget)
-        if self._cancelled:  # between the question above and now
-            future.cancel()
-        return future
+        flags = [SimpleNamespace(sent=False) for _ in calls]
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        try:
+            return await self._all(calls, flags)
+        except asyncio.CancelledError:
+            sent = any(flag.sent for flag in flags)
+            raise ServerError("cancelled", "the request was cancelled", sent=sent) from None
+        finally:
+            self._waiting.discard(task)
+
+    def submit(self, calls: Sequence[ServerCall]) -> Answers:
+        """As `put`, from any other thread, which waits."""
+        answers: Answers = _loop().done(lambda: self.put(calls))
+        return answers
 
     def ask(self, calls: Sequence[ServerCall], n: int) -> list[Any]:
         """Send requests, wait, and read their answers: `n` responses by position.
@@ -160,13 +172,12 @@ class Transport:
         ServerError
             With the server's own words.
         """
-        flags = [SimpleNamespace(sent=False) for _ in calls]
-        try:
-            answers = self.submit(calls, flags).result()
-        except CancelledError:
-            sent = any(flag.sent for flag in flags)
-            raise ServerError("cancelled", "the request was cancelled", sent=sent) from None
+        answers = self.submit(calls)
         note_served([served for _, served in answers])
+        return self.read_all(calls, answers, n)
+
+    def read_all(self, calls: Sequence[ServerCall], answers: Answers, n: int) -> list[Any]:
+        """`n` responses by position."""
         responses: list[Any] = [None] * n
         for call, (answer, _) in zip(calls, answers):
             for position, response in zip(call.positions, self.read(call, answer)):
@@ -175,18 +186,19 @@ class Transport:
 
     def cancel(self) -> None:
         """Abandon every request in flight, at once, and refuse further ones."""
-        with self._lock:
-            self._cancelled = True
-            waiting = list(self._waiting)
-        for future in waiting:
-            future.cancel()
+        self._cancelled = True
+        _loop().soon(self._cancel_all)
+
+    async def _cancel_all(self) -> None:
+        for task in list(self._waiting):
+            task.cancel()
 
     def widen(self) -> None:
         """Let one request more be in flight than so far: one that another holds up."""
         self._limit += 1
-        _loop().call_soon_threadsafe(self._let_in)
+        _loop().soon(self._let_in)
 
-    def _let_in(self) -> None:
+    async def _let_in(self) -> None:
         if self._slots is not None:
             self._slots.release()
 
@@ -197,10 +209,6 @@ class Transport:
         if self._session is not None:
             self._session = None
             self._finalizer()
-
-    def _forget(self, future: Future[Any]) -> None:
-        with self._lock:
-            self._waiting.discard(future)
 
     def read(self, call: ServerCall, answer: Any) -> list[Any]:
         """One response for each request of a call.
@@ -341,12 +349,12 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
         answer = json.loads(body)
     except ValueError:
         answer = None
-    words = _words(answer, body)
     error = answer.get("error") if isinstance(answer, dict) else None
     named = [error.get(k) for k in ("code", "type")] if isinstance(error, dict) else []
     final = [name for name in named if name in _FINAL]
     code = str((final or [name for name in named if isinstance(name, str)] or [""])[0])
     if status >= 300:
+        words = _words(answer, body)
         raise ServerError(
             "status",
             f"HTTP {status}: {words or 'no words'}",
@@ -363,6 +371,7 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
     elif isinstance(answer, dict) and answer.get("choices") == []:
         trouble = "the server's answer holds no choices"
     if trouble:
+        words = _words(answer, body)
         stated = next((n for n in named if isinstance(n, int) and 400 <= n < 600), None)
         raise ServerError(
             "answer", f"{trouble}: {words}", status=stated, words=words, headers=headers, code=code
@@ -396,8 +405,7 @@ def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, st
     >>> _authorized("http://me:secret@host/v1", {"Authorization": "Bearer "})
     ('http://host/v1', {'Authorization': 'Basic bWU6c2VjcmV0'})
     """
-    parts = urlsplit(url)
-    if parts.username is None:
+    if "@" not in url or (parts := urlsplit(url)).username is None:
         return url, dict(headers)
     user, password = unquote(parts.username), unquote(parts.password or "")
     code = base64.b64encode(f"{user}:{password}".encode()).decode()
@@ -416,24 +424,60 @@ def _proxy_of(url: str) -> str | None:
 
 def _close(session: Any) -> None:
     """Close a pool of connections, also of a model that nobody closed."""
-    closed = _on_the_loop(session.close())
-    if threading.current_thread().name != _THREAD:
-        closed.result(timeout=5.0)
+    if threading.current_thread().name == _THREAD:
+        _loop().soon(session.close)
+    else:
+        _loop().done(session.close, 5.0)
 
 
 _THREAD = "ccat-transport"
-_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
+
+
+class _Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.work: deque[Work] = deque()
+        self.woken = False
+        self.running: set[asyncio.Task[Any]] = set()  # the loop itself keeps none alive
+        threading.Thread(target=self.loop.run_forever, name=_THREAD, daemon=True).start()
+
+    def soon(self, work: Work) -> None:
+        """Run a coroutine, from any thread; the loop is woken up once for all that came."""
+        self.work.append(work)
+        if not self.woken:
+            self.woken = True
+            self.loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
+        self.woken = False
+        while self.work:
+            task = self.loop.create_task(self.work.popleft()())
+            self.running.add(task)
+            task.add_done_callback(self.running.discard)
+
+    def done(self, work: Work, timeout: float | None = None) -> Any:
+        """Run a coroutine and wait for what it returns."""
+        future: Future[Any] = Future()
+
+        async def run() -> None:
+            try:
+                future.set_result(await work())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self.soon(run)
+        return future.result(timeout)
+
+
+_LOOPS: dict[int, _Loop] = {}
 _STARTING = threading.Lock()
 
 
-def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this process (a fork has none yet), in a thread of its own."""
+def _loop() -> _Loop:
+    """The event loop of this process (a fork has none yet)."""
     with _STARTING:
-        if os.getpid() not in _LOOPS:
-            loop = _LOOPS[os.getpid()] = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
-        return _LOOPS[os.getpid()]
-
-
-def _on_the_loop(work: Coroutine[Any, Any, T]) -> Future[T]:
-    return asyncio.run_coroutine_threadsafe(work, _loop())
+        if (found := _LOOPS.get(os.getpid())) is None:
+            found = _LOOPS[os.getpid()] = _Loop()
+    return found

@@ -82,7 +82,7 @@ class Attempts:
         return records
 
     def _charge(self, lane: Lane, answer: Answer) -> tuple[float, float | None]:
-        till = self.plan.till(self.plan.spec.model(lane.name))
+        till = self.plan.tills[lane.name]
         if answer.prior is not None:
             return till.charge_judge(answer.judge_usd)
         # Items that run at the same time share the hour that is paid for.
@@ -225,16 +225,13 @@ class Attempts:
         many = lane.in_a_row >= self.rule.in_a_row
         if not passes:
             lane.gate.succeeded(now, sending.sent)  # the server is there
-            self._set_aside_if(lane, many, reason)
         elif many:
             said_of_all = f"{lane.in_a_row} documents failed in a row; {reason}"
             self.give_back(lane, lane.take_all())
             lane.gate.failed(now, sending.sent, said_of_all)
             lane.in_a_row = 0
             logger.warning("%s is away: %s", name, lane.gate.reason)
-            self._set_aside_if(lane, False, reason)
-        else:
-            self._set_aside_if(lane, False, reason)
+        self._set_aside_if(lane, many and not passes, reason)
 
     def _say_unscored(self, name: str, answer: Answer) -> None:
         """Say once for a model, and from then on to the log file, that scores are missing."""

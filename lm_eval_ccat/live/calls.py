@@ -1,14 +1,12 @@
-"""`Calls`: blocking calls of one model as futures, in threads that keep no process alive."""
+"""`Calls`: blocking calls of one model, in threads that keep no process alive."""
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
 class Calls:
@@ -21,55 +19,52 @@ class Calls:
     ----------
     name : str
         Of the threads.
+    most : float
+        Threads at once; further calls wait for one.
 
     Examples
     --------
-    >>> calls = Calls("adder")
-    >>> calls.start(sum, [1, 2]).result()
+    >>> calls, came = Calls("adder"), queue.SimpleQueue()
+    >>> calls.start(came.put, sum, [1, 2])
+    >>> came.get()
     3
     >>> calls.close()
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, most: float = math.inf) -> None:
         self.name = name
+        self.most = most
         self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._idle = self._threads = 0
+        self._threads = self._begun = 0
 
-    def start(self, call: Callable[..., T], *arguments: Any) -> Future[T]:
-        """Begin a call."""
-        future: Future[T] = Future()
+    def start(self, come: Callable[[Any], object], call: Callable[..., Any], *args: Any) -> None:
+        """Begin a call; `come` gets its result, or the error that it raised."""
         with self._lock:
-            if self._idle:
-                self._idle -= 1
-            else:
+            self._begun += 1
+            if self._threads < min(self._begun, self.most):
                 self._threads += 1
                 threading.Thread(
                     target=self._serve, args=(self._work,), name=self.name, daemon=True
                 ).start()
-        self._work.put((future, call, arguments))
-        return future
+        self._work.put((come, call, args))
 
     def _serve(self, work: queue.SimpleQueue[Any]) -> None:
         while (job := work.get()) is not None:
-            future, call, arguments = job
-            result, trouble = None, None
+            come, call, args = job
             try:
-                result = call(*arguments)
+                result = call(*args)
             except BaseException as error:
-                trouble = error
+                result = error
             with self._lock:
                 if work is self._work:
-                    self._idle += 1
-            if trouble is not None:
-                future.set_exception(trouble)
-            else:
-                future.set_result(result)
+                    self._begun -= 1
+            come(result)
 
     def close(self) -> None:
         """Let the threads end, each after the call that it is in; `start` may follow again."""
         with self._lock:
             work, self._work = self._work, queue.SimpleQueue()
-            threads, self._threads, self._idle = self._threads, 0, 0
+            threads, self._threads, self._begun = self._threads, 0, 0
         for _ in range(threads):
             work.put(None)

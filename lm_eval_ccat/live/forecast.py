@@ -329,6 +329,6 @@ def _ask(plan: Plan, model: SessionModel, item: Item) -> Record:
     except Exception as error:
         return {"ok": False, "error": describe(error)}
     said = " ".join(str(text) for group in answer.responses for text in group)
-    till = plan.till(plan.spec.model(model.name))
+    till = plan.tills[model.name]
     _, usd = till.charge(answer.tokens, answer.seconds, answer.judge_usd)
     return {"ok": True, "answer": said[:200], "seconds": answer.seconds, "usd": usd}

@@ -1,7 +1,7 @@
 """`Model`: a participant of a run, how it is opened and asked; and the harness's models.
 
-`ask` blocks, from any thread; `start` is the same as a future, and what a run calls. At most
-``slots`` calls are under way at once, each of at most ``batch`` items of one task.
+`ask` blocks, from any thread; `start` does not, and is what a run calls. At most ``slots`` calls
+are under way at once, each of at most ``batch`` items of one task.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..demo import register_models
@@ -33,6 +33,8 @@ from .tasks import PlaceholderLM, open_tasks
 #: A document as the ranking names it: its doc_id, or (task, doc_id) where there are several tasks.
 Item = Any
 Measured = Mapping[str, Mapping[str, Measure]]
+#: Gets what a call gave, or the error that it raised; in any thread.
+Come = Callable[[Any], object]
 #: Answers without a score after which a metric that the task declares is taken to be absent.
 PATIENCE = 10
 
@@ -137,13 +139,13 @@ class Model(ABC):
     def ask(self, items: Sequence[Item]) -> list[Answer]:
         """Put items of one task to the model; blocks, and raises what was raised."""
 
-    def start(self, items: Sequence[Item], beside: bool = False) -> Future[list[Answer]]:
+    def start(self, items: Sequence[Item], come: Come, beside: bool = False) -> None:
         """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow."""
-        return self._calls.start(self.ask, items)
+        self._calls.start(come, self.ask, items)
 
-    def start_opening(self) -> Future[None]:
+    def start_opening(self, come: Come) -> None:
         """As `open`, without waiting."""
-        return self._calls.start(self.open)
+        self._calls.start(come, self.open)
 
     def close(self) -> None:
         """Free what the model holds."""
@@ -176,6 +178,7 @@ class SessionModel(Model):
         self.at_hand: dict[Item, EarlierAnswer] = {}
         self._scored: set[tuple[str, str]] = set()
         self._transport: Transport | None = None
+        self._scoring = Calls(f"{name}, scoring", most=1)
 
     def connect(self, lm: Any, in_flight: int | None = None) -> None:
         """Send a server's requests through one loop and one pool of connections."""
@@ -194,15 +197,31 @@ class SessionModel(Model):
             slots = max(1, slots * size // max(per_document, size))
         self.slots, self.batch = slots, max(1, size // per_document)
 
-    def start(self, items: Sequence[Item], beside: bool = False) -> Future[list[Answer]]:
+    def start(self, items: Sequence[Item], come: Come, beside: bool = False) -> None:
         """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow."""
         if beside and self._transport is not None:
             self._transport.widen()
-        return super().start(items, beside)
+        task = self.place(items[0])[0]
+        if self._transport is None or self.at_hand or not self.sessions[task].sends_texts:
+            return super().start(items, come, beside)
+        self._transport.start(partial(self._put, self._transport, task, items, come))
+
+    async def _put(
+        self, transport: Transport, task: str, items: Sequence[Item], come: Come
+    ) -> None:
+        """Send items without a thread of their own; one thread scores what comes back."""
+        docs = [self.place(item)[1] for item in items]
+        try:
+            read = await self.sessions[task].put(docs, transport)
+        except BaseException as error:
+            come(error)
+        else:
+            self._scoring.start(come, self._answers, items, task, read)
 
     def close(self) -> None:
         """Close the connections; who loaded the model frees it."""
         super().close()
+        self._scoring.close()
         if self._transport is not None:
             self._transport.close()
             self._transport = None
@@ -230,8 +249,13 @@ class SessionModel(Model):
     def _ask(self, items: Sequence[Item]) -> list[Answer]:
         task = self.place(items[0])[0]
         docs = [self.place(item)[1] for item in items]
+        return self._answers(items, task, partial(self.sessions[task].administer, docs))
+
+    def _answers(
+        self, items: Sequence[Item], task: str, read: Callable[[], Sequence[Administered]]
+    ) -> list[Answer]:
         answers = []
-        for item, one in zip(items, self.sessions[task].administer(docs)):
+        for item, one in zip(items, read()):
             answers.append(self._answer(item, one, task))
             self.administered[item] = one
         self._require_scores(task)

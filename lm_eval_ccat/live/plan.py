@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from ..ranker.references import KnownMean
 from ..runs.lines import Record
 from ..runs.rebuild import make_ranker
 from ..simulation.audit import WEIGHTED_MEAN
-from .entries import ModelSpec
 from .known import KnownResults
 from .models import Item
 from .money import (
@@ -177,9 +177,11 @@ class Plan:
             return None
         return forecast.mean * (1.0 if self.units is None else self.units[item])
 
-    def till(self, entry: ModelSpec) -> Till:
-        """What charges one model's documents."""
-        return Till(entry.price, self.spec.judge.item, self.currency)
+    @cached_property
+    def tills(self) -> dict[str, Till]:
+        """What charges each model's documents."""
+        judge, currency = self.spec.judge.item, self.currency
+        return {m.name: Till(m.price, judge, currency) for m in self.spec.models}
 
     def ranker_arguments(self) -> Record:
         """What the Ranker is made with, as JSON values for the journal's header."""

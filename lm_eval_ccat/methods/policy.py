@@ -265,6 +265,8 @@ def largest(values: Floats, k: int) -> list[int]:
     >>> largest(np.array([1.0, 3.0, -np.inf, 3.0]), 2)
     [1, 3]
     """
+    if k == 1:
+        return [int(values.argmax())]
     k = min(k, int(np.isfinite(values).sum()))
     floor = np.partition(values, len(values) - k)[len(values) - k]
     near = np.flatnonzero(values >= floor)

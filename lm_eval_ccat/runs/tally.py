@@ -114,6 +114,8 @@ class Tally:
 
     def unlike(self, reason: str) -> set[tuple[str, str]]:
         """Pairs of models whose answers ended so unlike often that they are not comparable."""
+        if not any(reason in ends for ends in self.finished.values()):
+            return set()
         counts = {
             name: (ends.get(reason, 0), self.answered[name])
             for name, ends in self.finished.items()

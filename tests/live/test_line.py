@@ -162,7 +162,7 @@ def plan_of(models: Sequence[Model], **options: Any) -> Any:
     return SimpleNamespace(
         spec=spec, measured={"t": {}}, known=None, currency="items", seconds=None,
         warmup=spec.warmup, expected_usd=lambda model, item: None,
-        till=lambda entry: Till(Price(), None, "items"),
+        tills={model.name: Till(Price(), None, "items") for model in models},
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ draws of the documents before are made again, without their prompts.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import threading
@@ -53,6 +54,7 @@ class Requests(Mapping[int, list[Any]]):
     ) -> None:
         self._task, self._lm, self._options = task, lm, options
         self._groups: dict[int, list[Any]] = {}
+        self._kept: dict[int, Any] = {}
         self._draws: _Draws | None = None
         with _BUILDING:
             compile_templates_once()
@@ -77,7 +79,7 @@ class Requests(Mapping[int, list[Any]]):
                 if self._draws is not None:
                     self._draws.stand_before(doc_id)
                 self._groups[doc_id] = _build_one(
-                    self._task, self._lm, self._options, doc_id, self.docs[doc_id]
+                    self._task, self._lm, self._options, doc_id, self.document(doc_id)
                 )
             return self._groups[doc_id]
 
@@ -86,6 +88,12 @@ class Requests(Mapping[int, list[Any]]):
 
     def __len__(self) -> int:
         return len(self.docs) if self._alone else len(self._groups)
+
+    def document(self, doc_id: int) -> Any:
+        """A document to be written into: a data set decodes it once, models ask for it often."""
+        if doc_id not in self._kept:
+            self._kept[doc_id] = self.docs[doc_id]
+        return copy.deepcopy(self._kept[doc_id])
 
     @functools.cached_property
     def hashes(self) -> dict[int, str]:

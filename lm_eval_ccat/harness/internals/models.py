@@ -303,11 +303,16 @@ def send(lm: Any, instances: Sequence[Any]) -> None:
                 f"the model answered {len(answers[kind])} of {len(requests)} {kind} requests"
             )
     # Stored only once every answer is there: a call that fails leaves no half-asked document.
-    for instance in instances:
-        instance.resps = []
     for kind, requests in by_type.items():
-        for instance, answer in zip(requests, answers[kind]):
-            instance.resps.append(answer)
+        store(requests, answers[kind])
+
+
+def store(requests: Sequence[Any], answers: Sequence[Any]) -> None:
+    """Store the answers of requests, each of which stands there as often as it was asked."""
+    for request in requests:
+        request.resps = []
+    for request, answer in zip(requests, answers):
+        request.resps.append(answer)
 
 
 #: Whether a model's function takes ``disable_tqdm``; asked before every request.

@@ -139,7 +139,7 @@ class HarnessJudge:
                 self._sleep(max(pause, asked))
             body = self._body(call.payload)
             try:
-                [(answer, served)] = self._transport.submit([replace(call, payload=body)]).result()
+                [(answer, served)] = self._transport.submit([replace(call, payload=body)])
                 text = _content(answer)
                 if text is None:
                     [text] = self._transport.read(call, answer)
