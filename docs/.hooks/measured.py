@@ -43,7 +43,8 @@ def quality(part: str) -> str:
     """The table of compared.md, "short", or one of `benchmarks/rivals.py --out`."""
     if part == "short":
         return _short(json.loads(MEASURED.read_text(encoding="utf-8")))
-    return _rivals(json.loads((MEASURED.parent / f"{part}.json").read_text(encoding="utf-8")))
+    found = json.loads((MEASURED.parent / f"{part}.json").read_text(encoding="utf-8"))
+    return _shares(found) if part == "shares" else _rivals(found)
 
 
 def _short(measured: dict[str, Any]) -> str:
@@ -73,8 +74,8 @@ def _short(measured: dict[str, Any]) -> str:
 
 _RIVALS = {
     "aipw": ("AIPW", ("gap", "tau")),
-    "random": ("t-test", ("gap", "decided", "tau")),
-    "faq": ("FAQ", ("gap", "cover", "decided", "tau")),
+    "random": ("t-test", ("gap", "decided")),
+    "faq": ("FAQ", ("gap", "cover", "decided")),
 }
 _OWN = {
     "gap": "gap",
@@ -109,10 +110,26 @@ def _rivals(measured: dict[str, Any]) -> str:
         rows.append(row)
     by = (
         f"Made by `{measured['command']}` with sources of hash {measured['sources']}. In brackets "
-        "after new models: score tables, which weigh the same. *Gap more*: than that of `default`. "
-        "± is one standard error over tables."
+        "after new models: score tables. *Gap more*: than that of `default`."
     )
     return f"{_table(head, rows)}\n\n{by}"
+
+
+def _shares(measured: dict[str, Any]) -> str:
+    """The method and the t-test where they err as often, and where they decide as much."""
+    head = ["items", "t-test decides", "of these wrong", "`default`, as often wrong: right"]
+    rows = [
+        [
+            f"{n} ({e['tables']:.0f} tables)",
+            f"{e['decided']:.1%}",
+            f"{e['wrong']:.1%}",
+            f"{100 * e['more']:+.1f} ± {100 * e['more_error']:.1f} points",
+            f"{100 * e['more_wrong']:+.2f} ± {100 * e['more_wrong_error']:.2f} points",
+        ]
+        for n, e in measured["equal"]["frontier"].items()
+    ]
+    by = f"Made by `{measured['command']}` with sources of hash {measured['sources']}."
+    return f"{_table([*head, '`default`, as many decided: wrong'], rows)}\n\n{by}"
 
 
 def _cell_of(own: dict[str, Any], key: str, first: dict[str, Any] | None = None) -> str:
