@@ -48,8 +48,6 @@ class Served:
         Dollars that the server itself says the request cost.
     refused_usage : str
         The statement of usage that cannot be right, in the server's words; else "".
-    pause : float or None
-        Seconds after which the server takes another request, where it says that none is left.
     sent : dict
         Settings of the request as they were sent: its body without the question and the model.
 
@@ -70,7 +68,6 @@ class Served:
     usage: Tokens | None = None
     usd: float | None = None
     refused_usage: str = ""
-    pause: float | None = None
     sent: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -96,14 +93,13 @@ class Served:
             usage=usage,
             usd=_dollars(content.get("usage")),
             refused_usage=refused,
-            pause=pause_of(heard),
             sent={k: v for k, v in (body or {}).items() if k not in _ASKED},
         )
 
     def to_dict(self) -> dict[str, object]:
         """What of it is worth keeping, as JSON values; no key for what the server did not say."""
         # vars, not asdict: that would copy the request's settings item by item, for each answer.
-        kept = {k: v for k, v in vars(self).items() if k not in ("usage", "pause") and v}
+        kept = {k: v for k, v in vars(self).items() if k != "usage" and v}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()}
 
 

@@ -85,7 +85,6 @@ def progress(run: StoredRun, past: History) -> dict[str, Any]:
             "band": band(xs, up(past.low[m]), up(past.high[m])),
             "bump": path(xs, [_bump(r, size) for r in past.ranks[m]]),
             "bump_end": _bump(past.ranks[m][-1], size),
-            "x_end": xs[-1],
         }
         for j, m in enumerate(models)
     ]

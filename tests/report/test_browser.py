@@ -236,6 +236,12 @@ def test_it_prints(browser, page):
         run(browser, "return getComputedStyle(document.body).backgroundColor")
         == "rgb(255, 255, 255)"
     )
+    found = run(
+        browser,
+        "return [...document.querySelectorAll('table, figure, .figure, tr')]"
+        ".map((e) => getComputedStyle(e).breakInside)",
+    )
+    assert set(found) == {"avoid"}, "tables are not split"
 
 
 def test_a_large_run_opens_and_can_be_searched(browser, large):
@@ -311,17 +317,6 @@ def test_the_figure_is_saved_as_it_is_drawn(browser, page):
     assert found["png"].startswith(b"\x89PNG")
     assert int.from_bytes(found["png"][16:20], "big") == 3 * int(drawing.get("width"))
     complaints(browser)
-
-
-def test_tables_are_not_split_on_paper(browser, page):
-    show(browser, page)
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    found = run(
-        browser,
-        "return [...document.querySelectorAll('table, figure, .figure, tr')]"
-        ".map((e) => getComputedStyle(e).breakInside)",
-    )
-    assert set(found) == {"avoid"}
 
 
 def test_answers_stand_side_by_side(browser, page):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ..chart import Chart
-from .bank import plot_bank
 from .ranking import plot_information, plot_pairwise, plot_progress, plot_ranking, plot_run
-from .simulation import plot_files, plot_simulation
+from .simulation import plot_bank, plot_files, plot_simulation
 
 __all__ = [
     "Chart",
