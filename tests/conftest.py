@@ -7,6 +7,7 @@ import os
 import runpy
 import shutil
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         gc.freeze()
 
 
+# Compiled once, and not by each worker and each child, wherever they may be told to keep nothing.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -64,6 +64,7 @@ def read(out, name):
         return list(csv.DictReader(stream))
 
 
+@pytest.mark.slow
 def test_every_table_is_written_with_the_printed_rows_beside_ours(ran):
     _, out = ran
     whole = (out / "README.md").read_text()
@@ -88,6 +89,7 @@ def test_every_table_is_written_with_the_printed_rows_beside_ours(ran):
         assert (rows[at + 1]["table"], rows[at + 1]["figures"]) == ("flores200", "paper")
 
 
+@pytest.mark.slow
 def test_the_tables_agree_with_one_another(ran):
     _, out = ran
     rows = {r["table"]: r for r in read(out, "main") if r["figures"] == "paper"}

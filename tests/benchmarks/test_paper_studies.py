@@ -128,6 +128,7 @@ def test_residuals_give_back_the_noise_of_the_bank():
     assert len(mu) == 12 * bank.kept.sum() and set(noise) == {bank.constants["k"]}
 
 
+@pytest.mark.slow
 def test_fixed_length_is_as_long_as_the_longest_adaptive_test():
     table = made(spread=0.4)
     found = replay(table, DESIGN, None)
@@ -189,6 +190,7 @@ def test_the_sweep_does_not_stop_early():
     assert random[-1]["tau"] == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_information_compares_the_same_runs():
     found = information(made(), DESIGN, None)
     # Discrimination is far above sqrt(2): both informations order items alike.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ PAGE = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
 QUOTED = [m[1] for m in re.finditer(r"^\| `([^`]+)`", PAGE, re.M)]
 
 
+@cache
 def texts() -> list[str]:
     """Every text of the package's source, with a gap where a value is put in."""
     found = []
@@ -28,9 +30,6 @@ def texts() -> list[str]:
     return found
 
 
-SOURCE = texts()
-
-
 def test_the_page_quotes_messages() -> None:
     assert len(QUOTED) >= 8
 
@@ -40,5 +39,5 @@ def test_a_quoted_message_exists(message: str) -> None:
     # A word of the page may stand for a value that the message puts in there.
     words = [w.rstrip(",") for w in message.replace("...", "\0").split()]
     pattern = re.compile(r",?\s+".join(rf"(?:{re.escape(w)}|\0)" for w in words))
-    assert any(pattern.search(text) for text in SOURCE), message
+    assert any(pattern.search(text) for text in texts()), message
     assert any(len(w) > 3 and w.isalpha() for w in words)

@@ -31,8 +31,17 @@ from lm_eval_ccat.harness.internals import names
 
 ROOT = Path(lm_eval_ccat.__file__).parent
 FOLDER = ROOT / "harness" / "internals"
-TREES = {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
-OURS = [node for path in TREES if path.parent == FOLDER for node in ast.walk(TREES[path])]
+
+
+@functools.cache
+def trees():
+    """The package's modules, parsed."""
+    return {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def ours():
+    """What stands in the one folder that knows the harness."""
+    return [n for path in trees() if path.parent == FOLDER for n in ast.walk(trees()[path])]
 
 
 def class_of(name):
@@ -87,13 +96,13 @@ def test_what_is_patched_is_there():
 def test_every_name_that_is_resolved_is_listed():
     asked = [
         node.args[0].value
-        for node in OURS
+        for node in ours()
         if isinstance(node, ast.Call)
         and getattr(node.func, "id", "") == "resolve"
         and isinstance(node.args[0], ast.Constant)
     ]
     assert set(asked) <= set(names.NAMES)
-    bases = {f"{node.module}:{a.name}" for node in OURS if isinstance(node, ast.ImportFrom)
+    bases = {f"{node.module}:{a.name}" for node in ours() if isinstance(node, ast.ImportFrom)
              and str(node.module).startswith("lm_eval") for a in node.names}  # fmt: skip
     unused = {name for name in names.NAMES if name not in asked}
     known = {name.partition("|")[0] for name in names.NAMES}
@@ -114,7 +123,7 @@ def test_every_attribute_that_is_read_is_listed():
     )  # fmt: skip
     known = {attribute for thing in python for attribute in dir(thing)}
     known |= {"_ccat", "_name_or_path"}  # a mark of ours, and transformers'
-    for node in OURS:
+    for node in ours():
         if isinstance(node, ast.Module | ast.ClassDef):
             for part in node.body:
                 known |= {getattr(part, "name", "")}
@@ -125,8 +134,8 @@ def test_every_attribute_that_is_read_is_listed():
     listed = set(" ".join([*names.ATTRIBUTES.values(), *names.STOCK.values()]).split())
     listed |= {name.split(":")[1] for name in (*names.NAMES, *names.PATCHED)}
     listed = {part.strip("?") for name in listed for part in re.split(r"[|.]", name)}
-    read = {node.attr for node in OURS if isinstance(node, ast.Attribute)}
-    for node in OURS:
+    read = {node.attr for node in ours() if isinstance(node, ast.Attribute)}
+    for node in ours():
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
             "getattr", "hasattr", "setattr", "attribute"
         ):  # fmt: skip
@@ -138,7 +147,7 @@ def test_every_attribute_that_is_read_is_listed():
 
 
 def test_no_other_module_imports_the_harness():
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
@@ -155,7 +164,7 @@ def test_tasks_models_and_requests_are_read_in_one_folder_only():
         "fewshot_context filtered_resps get_config process_results request_type resps set_config "
         "set_fewshot_seed task_name".split()
     )
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         if path.parent != FOLDER:
             for node in ast.walk(tree):
                 if isinstance(node, ast.Attribute) and ast.unparse(node.value) != "internals":
