@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,14 +15,12 @@ from lm_eval_ccat.methods.paper.policy import PaperPolicy
 from lm_eval_ccat.methods.policy import largest
 
 
+@cache
 def bank():
     rng = np.random.default_rng(0)
     skill, ease = np.linspace(-1.5, 1.5, 10)[:, None], rng.normal(size=40)
     raw = 1 / (1 + np.exp(-skill - ease - 0.3 * rng.normal(size=(10, 40))))
     return calibrate(ScoreTable.from_arrays(raw, [f"m{j}" for j in range(10)]), "paper")
-
-
-BANK = bank()
 
 
 @settings(max_examples=60, deadline=None)
@@ -38,8 +38,8 @@ def test_largest_is_what_sorting_gives(values, k):
 
 @pytest.mark.parametrize("k", [1, 2, 5, 100])
 def test_the_best_items_are_repeated_selection(k):
-    policy = PaperPolicy(BANK, 1)
-    available, price = BANK.kept.copy(), np.ones(BANK.n_items)
+    policy = PaperPolicy(bank(), 1)
+    available, price = bank().kept.copy(), np.ones(bank().n_items)
     for item in (3, 8, 21):
         policy.told(0, item, 0.7)
         available[item] = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,13 @@ from lm_eval_ccat.runs.identity import Differences
 from lm_eval_ccat.runs.journal import MemoryJournal
 
 
+@cache
 def make_bank() -> Any:
     rng = np.random.default_rng(0)
     logits = np.linspace(-1, 1, 8)[:, None] + rng.normal(size=(1, 30)) + rng.normal(size=(8, 30))
     scores = 1.0 / (1.0 + np.exp(-logits))
     table = ScoreTable.from_arrays(scores, models=[f"m{j}" for j in range(8)])
     return calibrate(table, method="paper")
-
-
-BANK = make_bank()
 
 
 class Clock:
@@ -37,7 +36,7 @@ class Clock:
 
 
 def fresh(**options: Any) -> Ranker:
-    return Ranker(BANK, {"a": 1.0, "b": 2.0}, warmup=4, max_items=8, **options)
+    return Ranker(make_bank(), {"a": 1.0, "b": 2.0}, warmup=4, max_items=8, **options)
 
 
 def teller(lines: list[bytes] | None = None, clock: Clock | None = None) -> Teller:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from worlds.journals import Teller
 
-from lm_eval_ccat import ScoreTable, calibrate
+from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.live.surfaces import may_change
 from lm_eval_ccat.runs.directory import RunDirectory
@@ -27,7 +28,11 @@ def scores() -> ScoreTable:
 
 
 TABLE = scores()
-BANK = calibrate(TABLE.without(["m1", "m2", "m10"]), method="paper")
+
+
+@cache
+def bank() -> ItemBank:
+    return calibrate(TABLE.without(["m1", "m2", "m10"]), method="paper")
 
 
 def identity(budget: float | None = 24.0, **changes: Any) -> dict[str, Any]:
@@ -39,7 +44,7 @@ def identity(budget: float | None = 24.0, **changes: Any) -> dict[str, Any]:
     return {
         "config": {"task": "t", "seed": changes.get("seed", 0), "budget": {"items": budget},
                    "models": models},
-        "bank_sha256": BANK.sha256,
+        "bank_sha256": bank().sha256,
         "task": {"name": "t", "prompts_sha256": changes.get("prompts", "0")},
         "versions": {"lm_eval_ccat": changes.get("version", "0.1.0")},
         "ranker": {"models": prices, "units": None, "confidence": 0.999, "warmup": 4,
@@ -79,7 +84,7 @@ def resume(folder: Path, now: dict[str, Any]) -> list[str]:
 def run(tmp_path: Path) -> Path:
     folder = RunDirectory(tmp_path / "run")
     folder.make()
-    BANK.save(folder.path / BANK_FILE)
+    bank().save(folder.path / BANK_FILE)
     folder.start(identity())
     folder.journal.close()
     return folder.path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -60,14 +61,16 @@ def test_the_error_falls_where_selected_items_alone_would_not_show_it():
     assert np.mean(share_dull) > 0.2  # the draws reach the items selection does not like
 
 
-TINY = calibrate(world(2, 12, 7))
+@cache
+def tiny():
+    return calibrate(world(2, 12, 7))
 
 
 @settings(max_examples=3, deadline=None)
 @given(st.lists(st.floats(0.0, 1.0), min_size=7, max_size=7), st.integers(0, 10**6))
 def test_the_estimate_from_draws_is_unbiased_whatever_rule_chose(scores, rule):
     """Over all outcomes of three draws, exactly; the rule sees every score before."""
-    model, n = model_of(TINY), 7
+    model, n = model_of(tiny()), 7
 
     def expectation(path: list[tuple[int, float | None]]) -> float:
         field = Field(model, 1)
@@ -93,7 +96,7 @@ def test_what_is_drawn_stands_for_the_items_that_are_held_back():
     scores, found = np.array([0.1, 0.9, 0.4, 0.7, 0.2, 0.0, 1.0]), []
     for back in combinations(range(7), 2):
         kept = ~np.isin(np.arange(7), back)
-        field = Field(model_of(replace(TINY, kept=kept)), 1)
+        field = Field(model_of(replace(tiny(), kept=kept)), 1)
         assert (field.sequence.left == kept).all()
         p = np.where(kept, field.sizes(), 0.0)
         for item in np.flatnonzero(kept).tolist():

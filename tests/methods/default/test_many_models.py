@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,7 +17,11 @@ from lm_eval_ccat.methods.default.items import MANY
 N = 60
 TABLE = world(MANY + 8, N, second_skill=0.8)
 NEW = TABLE.models[50:-50:14][:8]  # within what the others know
-MANY_BANK = calibrate(TABLE.without(NEW))
+
+
+@cache
+def many_bank():
+    return calibrate(TABLE.without(NEW))
 
 
 def asked(bank: ItemBank, model: str, n: int) -> tuple[Ranker, int]:
@@ -31,7 +36,7 @@ def asked(bank: ItemBank, model: str, n: int) -> tuple[Ranker, int]:
 def test_hundreds_of_models_leave_a_fifth_to_the_draws_and_cover():
     inside = []
     for model in NEW:
-        ranker, drawn = asked(MANY_BANK, model, 30)
+        ranker, drawn = asked(many_bank(), model, 30)
         assert drawn == 4
         low, high = ranker.result().interval(model)
         inside.append(low <= TABLE.select([model]).scores[0].mean() <= high)
@@ -39,15 +44,15 @@ def test_hundreds_of_models_leave_a_fifth_to_the_draws_and_cover():
 
 
 def test_their_bank_says_so_and_keeps_it(tmp_path):
-    assert len(MANY_BANK.models) == MANY and MANY_BANK.constants["draws"] == 0.2
-    departures = MANY_BANK.constants["departures"]
+    assert len(many_bank().models) == MANY and many_bank().constants["draws"] == 0.2
+    departures = many_bank().constants["departures"]
     assert departures["single"][1:] == departures["pair"][1:] == [0.0, 0.0]
     path = tmp_path / "b.json"
-    MANY_BANK.save(path)
-    assert ItemBank.load(path).constants == MANY_BANK.constants
-    fewer = calibrate(TABLE.select(MANY_BANK.models[: MANY - 1]))
+    many_bank().save(path)
+    assert ItemBank.load(path).constants == many_bank().constants
+    fewer = calibrate(TABLE.select(many_bank().models[: MANY - 1]))
     assert "draws" not in fewer.constants
-    damaged = replace(MANY_BANK, constants={**MANY_BANK.constants, "draws": 3.0})
+    damaged = replace(many_bank(), constants={**many_bank().constants, "draws": 3.0})
     with pytest.raises(BankError, match="share of draws"):
         Ranker(damaged, {"a": 1.0})
 
