@@ -32,7 +32,7 @@ class Constant(Pace):
         super().__init__()
         self.rate, self._at_once = rate, 10**6
 
-    def answered(self, now: float, pause: float | None = None) -> None:
+    def answered(self) -> None:
         pass
 
     def refused(self, now: float, sent: float, pause: float | None = None) -> None:

@@ -142,7 +142,7 @@ class Lane:
         self._heard, self.refused, self.hangs = now, None, False
         self._latencies.append(now - sending.sent)
         self._median = None
-        self.pace.answered(now)
+        self.pace.answered()
         self.gate.succeeded(now, sending.sent)
 
     @property

@@ -279,7 +279,7 @@ class SessionModel(Model):
 
     def _answer(self, item: Item, one: Administered, task: str, prior: str | None = None) -> Answer:
         outcomes = self.measured[task]
-        scored = _scores(outcomes, one)
+        scored = scores_of(outcomes, one)
         self._scored.update((task, name) for name in scored)
         raw: Any = {name: raw for name, (raw, _) in scored.items()} or None
         score: Any = {name: score for name, (_, score) in scored.items()}
@@ -485,7 +485,7 @@ class StoredModel(HarnessModel):
         )
 
 
-def _scores(outcomes: Mapping[str, Measure], one: Administered) -> dict[str, tuple[float, float]]:
+def scores_of(outcomes: Mapping[str, Measure], one: Administered) -> dict[str, tuple[float, float]]:
     """(raw, score) of an answer by outcome; one that failed (its judge, say) spoils no other."""
     scored: dict[str, tuple[float, float]] = {}
     refused: MetricError | None = None

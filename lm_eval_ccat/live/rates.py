@@ -72,16 +72,14 @@ class Pace:
             saved = now - (self._burst - 1.0) / self.rate
             self._next = max(self._next, saved) + 1.0 / self.rate
 
-    def answered(self, now: float, pause: float | None = None) -> None:
-        """A request was answered; `pause`: the server says that it takes none for so long."""
+    def answered(self) -> None:
+        """A request was answered."""
         self._accepted += 1
         self._at_once += 1
         if math.isfinite(self.rate):
             self.rate *= 1.0 + self._growth
             if self._accepted % PATIENCE == 0:
                 self._growth = min(2.0 * self._growth, FASTEST)
-        if pause is not None:
-            self._pause = max(self._pause, now + pause)
 
     def refused(self, now: float, sent: float, pause: float | None = None) -> None:
         """A request sent at `sent` was refused for its rate.

@@ -22,7 +22,7 @@ from ..harness.session import Administered
 from ..masking import mask
 from ..ranker import Ranker, Ranking
 from ..runs.book import Book
-from .models import Item, SessionModel
+from .models import Item, SessionModel, scores_of
 from .plan import Plan, facts_of_outcome
 from .result import Result, outcome_block
 from .values import HUB
@@ -232,12 +232,7 @@ def _unasked(run: TaskRun) -> dict[str, Measure]:
 
 def _scores(outcomes: Mapping[str, Measure], answer: Administered) -> dict[str, Any]:
     """Scores on [0, 1]; without those that this answer does not have."""
-    found = {}
-    for key, outcome in outcomes.items():
-        try:
-            scored = outcome.score(answer)
-        except MetricError:
-            continue
-        if scored is not None:
-            found[key] = scored[1]
-    return found
+    try:
+        return {key: score for key, (_, score) in scores_of(outcomes, answer).items()}
+    except MetricError:
+        return {}

@@ -54,7 +54,7 @@ def share_and_refusals(
             pace.refused(now, sent, pause)
         else:
             taken += 1
-            pace.answered(now)
+            pace.answered()
     most = min(rate * seconds + burst, slots / (latency * math.exp(0.125) + 0.03) * seconds)
     return taken / most, refused / (taken + refused)
 
@@ -70,7 +70,7 @@ def test_refusals_of_requests_under_way_at_the_last_one_are_one_event() -> None:
     pace = Pace()
     for i in range(10):
         pace.sent(i / 10)
-        pace.answered(i / 10 + 0.05)
+        pace.answered()
     pace.refused(1.0, sent=0.95)
     assert pace.rate == 10.0  # ten answers in a second
     pace.sent(2.0)
@@ -92,7 +92,7 @@ def test_a_limit_by_the_minute_that_states_no_pause_is_used() -> None:
         if left:
             left, taken = left - 1, taken + 1
             now += 0.1
-            pace.answered(now)
+            pace.answered()
         else:
             pace.refused(now, now)
     assert taken > 0.8 * 600
