@@ -35,14 +35,3 @@ def test_a_slow_model_holds_nobody_up(bench: Bench) -> None:
             last[record["model"]] = record["time"]
     for name in FOUR[1:]:
         assert last[name] < last["m01"]
-
-
-def test_requests_of_multiple_choice_count_against_the_limit() -> None:
-    from types import SimpleNamespace
-
-    from lm_eval_ccat.harness.internals import requests_at_once
-
-    assert requests_at_once(SimpleNamespace(_concurrent=8, _batch_size=1)) == (8, 1)
-    assert requests_at_once(SimpleNamespace(batch_size=16)) == (1, 16)
-    assert requests_at_once(SimpleNamespace(batch_size="auto")) == (1, 64)
-    assert requests_at_once(SimpleNamespace(lm=SimpleNamespace(_concurrent=3))) == (3, 1)

@@ -29,11 +29,6 @@ def test_a_dry_run_with_probe_asks_each_model_once_and_says_who_cannot(
     assert main(["rank", str(config), "--probe"]) == 2
 
 
-def test_a_bank_is_no_configuration(bench: Bench, capsys: pytest.CaptureFixture) -> None:
-    assert main(["rank", str(bench.bank)]) == 2
-    assert "is an item bank, not a configuration: write `bank: " in capsys.readouterr().err
-
-
 def test_without_a_budget_it_says_what_it_takes_at_most(
     bench: Bench, server: CompletionsServer, capsys: pytest.CaptureFixture
 ) -> None:

@@ -177,16 +177,6 @@ def test_no_entry_of_a_model_makes_more_than_a_usage_error(entry: dict[str, Any]
         assert "models[0]" in str(error)
 
 
-def test_a_mistyped_file_is_answered_with_the_one_that_is_there(tmp_path: Path) -> None:
-    (tmp_path / "models.yaml").write_text("task: t\n")
-    with pytest.raises(
-        UsageError, match=r"no configuration file .*; did you mean .*models\.yaml\?"
-    ):
-        Spec.read(tmp_path / "models.yml")
-    with pytest.raises(UsageError, match=r"no configuration file .*other\.yaml$"):
-        Spec.read(tmp_path / "nothing" / "other.yaml")
-
-
 def test_a_starting_configuration_reads_back_and_shows_the_help_of_each_option(
     tmp_path: Path,
 ) -> None:
