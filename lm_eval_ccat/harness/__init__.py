@@ -1,4 +1,4 @@
-"""The only part that knows lm-eval: its tasks, models and results, and the hook into its runs."""
+"""All knowledge of lm-eval: its tasks, models and results, and the hook into its runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Harness-shaped results in which an estimate is never taken for a full score.
+"""Results in the harness's shape that never pass an estimate off as a full score.
 
 Where every document was run, the values are computed by the harness's own aggregation. Otherwise
 no mean of the chosen documents is formed at all (it would be biased): the estimate and its standard
@@ -81,7 +81,7 @@ class TaskRun:
 
     @property
     def scorer(self) -> Mapping[str, Any] | None:
-        """What computed the metric, where its name does not say it all."""
+        """The scorer behind the metric, if the metric's name alone does not identify it."""
         return self.session.scorer(self.outcome.metric.name)
 
     @property
@@ -190,7 +190,7 @@ def describe(run: TaskRun) -> dict[str, object]:
 
 
 def _estimated(run: TaskRun) -> dict[str, object]:
-    """What is said of one outcome; figures on the metric's own scale."""
+    """Return the block of one estimated outcome, on the metric's own scale."""
     metric, scale = run.outcome.metric, run.outcome.metric.scale
     estimate, se = run.estimate
     low, high = run.ranking.interval(run.name)
@@ -210,7 +210,7 @@ def _estimated(run: TaskRun) -> dict[str, object]:
 
 
 def _by_draws(run: TaskRun, what: Literal["sample", "audit"]) -> dict[str, object] | None:
-    """What the documents drawn at random say, on the metric's own scale."""
+    """Return the estimate from the documents drawn at random, on the metric's own scale."""
     if run.complete:
         return None
     ranking = replace(run.ranking, scale=run.outcome.metric.scale)
@@ -219,7 +219,7 @@ def _by_draws(run: TaskRun, what: Literal["sample", "audit"]) -> dict[str, objec
 
 
 def estimand(run: TaskRun) -> str:
-    """What the number is, in words."""
+    """Say in words what the number estimates."""
     what, name = run.outcome.in_words, run.session.name
     known, total = run.outcome.bank.n_items, len(run.session.doc_ids)
     if run.complete:
@@ -307,7 +307,7 @@ _PARTS = {
 def _correct_group(
     metrics: Any, group: Any, partial: Mapping[str, TaskRun]
 ) -> dict[str, object] | None:
-    """Make a group's scores honest where some of its tasks are estimates; its ``adaptive`` block.
+    """Correct the scores of a group with estimated tasks; return its ``adaptive`` block.
 
     The harness would average over those tasks that have a metric, and pool standard errors of
     another kind. Here a score stands only where every task has it, and its standard error is that

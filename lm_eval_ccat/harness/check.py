@@ -1,4 +1,4 @@
-"""Which metrics of a task can be used adaptively, found out before anything is spent.
+"""Find out which metrics of a task can be used adaptively, before anything is spent.
 
 No model is called. A task is loaded if its documents are on this machine; otherwise its YAML is all
 that is checked. With `probe` the task also scores the target of its first document as if it were an
@@ -108,7 +108,7 @@ class TaskCheck:
 
 @dataclass
 class _Seen:
-    """What is known of a task before its metrics are looked at."""
+    """Facts about a task that its metrics are checked against."""
 
     name: str
     config: Mapping[str, Any]
@@ -322,7 +322,7 @@ def _load(manager: Any, name: str) -> tuple[dict[str, object] | None, str]:
 
 
 def _probe(task: Any) -> tuple[dict[str, object], str]:
-    """What the task reports for its first document when the answer is the document's target."""
+    """Score the first document with its own target as the answer; return what the task reports."""
     if internals.runs_written_code(task):
         return {}, "not probed: the task runs code that a model writes"
     if internals.output_type(task) != "generate_until":
@@ -338,7 +338,7 @@ def _probe(task: Any) -> tuple[dict[str, object], str]:
 
 
 class _Echo:
-    """Says the same to every prompt, where the harness wants a model."""
+    """A model for the harness that gives the same answer to every prompt."""
 
     world_size = 1
 

@@ -1,4 +1,4 @@
-"""COMET scores of translations, by a worker that stays, in an environment of COMET's own."""
+"""COMET scores of translations, from a long-lived worker in a separate environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PYTHONS = ((3, 10), (3, 11), (3, 12))
 
 
 class CometWorker:
-    """A process with COMET's model loaded, which scores as often as it is asked.
+    """A process that loads COMET's model once and scores on request.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ _worker = functools.lru_cache(maxsize=1)(CometWorker)
 
 
 def checkpoint() -> str:
-    """The checkpoint that this process is set to."""
+    """Return the checkpoint that this process uses."""
     return os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL
 
 
@@ -181,7 +181,7 @@ def environment() -> Path:
 
 
 def default_python() -> str:
-    """Python of the environment that is set, or was made.
+    """Return the Python of the configured environment, or of the one that ``--setup`` made.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def default_python() -> str:
 
 
 def make_environment(folder: Path, python: str | None = None) -> str:
-    """Make an environment with unbabel-comet and what goes together with it; its Python.
+    """Create an environment with unbabel-comet and compatible packages; return its Python.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is measured of one task, and the one way from an answer to a score."""
+"""The outcomes measured of one task, and the one way from an answer to a score."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Measure:
     def without_bank(
         cls, session: TaskSession, metric: str | None = None, filter: str | None = None
     ) -> Measure:
-        """The outcome of a task that nobody calibrated: its items, and nothing known of them.
+        """Return the outcome of an uncalibrated task: its items, with nothing known of them.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ def _first_usable(session: TaskSession, names: Sequence[str]) -> Metric:
 
 
 def _metric_of(bank: ItemBank, session: TaskSession) -> Metric:
-    """The bank's metric as the task reports it, on the scale of what the harness reports."""
+    """Return the bank's metric as the task reports it, on the harness's scale."""
     name, scale = bank.metric, bank.scale
     try:
         metric = metric_of_task(session.task, name)
@@ -281,7 +281,7 @@ def metric_of_task(
 
 
 def script_note(task: Any, metric: str) -> str:
-    """What to say of a metric that is noise in the script of a task's targets; mostly nothing."""
+    """Return a warning if a metric is noise in the script of the task's targets; else ""."""
     documents = itertools.islice(internals.documents(task), _LOOKED_AT)
     targets = [internals.target(task, document) for document in documents]
     return script_warning(metric, [str(target) for target in targets])

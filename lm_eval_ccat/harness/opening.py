@@ -127,7 +127,7 @@ def apply_overrides(
 
 
 def ignored_fewshot(task: Any, num_fewshot: int | None) -> str | None:
-    """A warning where a few-shot number was asked for and the task's YAML fixes none at all.
+    """Return a warning if a requested few-shot number has no effect on the task; else None.
 
     The harness then leaves the task as it is and says so only at a verbose level.
     """

@@ -1,4 +1,4 @@
-"""What a document costs: prices of the configuration, token counts, and where they come from."""
+"""The cost of a document: configured prices, token counts, and their sources."""
 
 from __future__ import annotations
 

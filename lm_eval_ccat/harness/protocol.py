@@ -46,7 +46,7 @@ class Selector(Protocol):
         """Learn what the documents that were asked for gave."""
 
     def finish(self) -> Mapping[str, TaskRun]:
-        """What the scores say of each selected task."""
+        """Return the result of each selected task."""
 
 
 @dataclass
@@ -134,7 +134,7 @@ class Evaluation:
 
 
 def install(evaluate: Callable[[Evaluation], Mapping[str, object] | None]) -> None:
-    """Have the harness's evaluations pass by a function; doing so again changes nothing.
+    """Route the harness's evaluations through a function; a second call changes nothing.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Who scored: the part of a result's identity, and of its signature, that names no task or model.
+"""The scorers: the part of a result's identity and signature beside task and models.
 
 A bank calibrated with one judge, encoder or version of a metric is of no use with another. What a
 metric was computed by stands in the settings of a session (``scorer``), in the harness's results
@@ -24,7 +24,7 @@ KEY = "ccat_scorer"
 
 
 def scorer_of(metric: str) -> dict[str, object] | None:
-    """What a metric is computed by, as this process is set up; None where its name says it all.
+    """Return the scorer of a metric in this process; None if the metric's name identifies it.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def signed(
 
 
 def scorer_of_run(header: Mapping[str, Any]) -> dict[str, object] | None:
-    """What computed the metric of a ranking, from its journal's header."""
+    """Read the scorer of a ranking's metric from the header of its journal."""
     task = header.get("task") or {}
     scorer = ((task.get("settings") or {}).get("scorer") or {}).get(task.get("metric"))
     return dict(scorer) if scorer else None

@@ -1,4 +1,4 @@
-"""What a server says beside an answer: the model that gave it, how it ended, the bill, the limits.
+"""What a server reports with an answer: its model, why it ended, its cost and limits.
 
 Scores alone do not show that a server swapped the model, cut half of the answers short or filtered
 them. So each answer of a session carries what came with it.
@@ -97,7 +97,7 @@ class Served:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """What of it is worth keeping, as JSON values; no key for what the server did not say."""
+        """Return the fields worth keeping as JSON values, without what the server left out."""
         # vars, not asdict: that would copy the request's settings item by item, for each answer.
         kept = {k: v for k, v in vars(self).items() if k != "usage" and v}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()}
@@ -205,7 +205,7 @@ def _number(text: str) -> float | None:
 
 @dataclass
 class Notes:
-    """What was noted in one thread beside its answers.
+    """Notes taken in one thread while its answers came in.
 
     The harness hands a prompt to a model and an answer to a task's code, and neither can hand
     anything else back. So a session listens to its own thread while it asks and scores.
@@ -244,7 +244,7 @@ def _notes() -> Notes | None:
 
 
 def note_served(served: Sequence[Served]) -> None:
-    """Hand up what a server said; where nobody listens it is dropped."""
+    """Pass on what a server said; it is dropped if nothing listens."""
     if (notes := _notes()) is not None:
         notes.served.extend(served)
 

@@ -34,7 +34,7 @@ _ANSWER = 256
 
 @dataclass(frozen=True)
 class Administered:
-    """What one document gave.
+    """The responses and scores of one document.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class TaskSession:
 
     @property
     def judged(self) -> bool:
-        """Whether a judge is among what scores it."""
+        """Whether a judge takes part in the scoring."""
         return any(name.startswith("judge") for name in self._metrics)
 
     @property
@@ -356,7 +356,7 @@ class TaskSession:
         return values, samples
 
     def _tokens_of(self, groups: Sequence[list[Any]], served: Sequence[Served]) -> list[Tokens]:
-        """Tokens of each document of one call, by the best that is known of them."""
+        """Return the tokens of each document of one call, from the best source there is."""
         count = self._tokens or estimate_tokens
         source = "estimate" if self._tokens is None else "tokenizer"
         texts = []

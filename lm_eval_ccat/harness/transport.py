@@ -194,7 +194,7 @@ class Transport:
             task.cancel()
 
     def widen(self) -> None:
-        """Let one request more be in flight than so far: one that another holds up."""
+        """Allow one more request in flight, to replace one that is held up."""
         self._limit += 1
         _loop().soon(self._let_in)
 
@@ -314,7 +314,7 @@ class Transport:
                 trace_request_ctx=flag,
             ) as response:
                 status, answer_headers = response.status, dict(response.headers)
-                there = response.headers.get("Location")
+                location = response.headers.get("Location")
                 body = bytearray()
                 async for piece in response.content.iter_any():
                     body += piece
@@ -322,9 +322,9 @@ class Transport:
                         raise ServerError(
                             "answer", f"the answer is larger than {LARGEST_BODY >> 20} MiB"
                         )
-            if not 300 <= status < 400 or not there:
+            if not 300 <= status < 400 or not location:
                 break
-            target = urljoin(url, there)
+            target = urljoin(url, location)
             # Others of these would be asked again by GET, without the question.
             if status not in (307, 308) or _origin(target) != _origin(url):
                 to = urlsplit(target)
@@ -380,7 +380,7 @@ def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
 
 
 def _words(answer: Any, body: bytes) -> str:
-    """What a server says of an error, on one line."""
+    """Return a server's error message on one line."""
     words: Any = answer.get("error", answer) if isinstance(answer, dict) else None
     if isinstance(words, dict):
         words = words.get("message") or words.get("detail") or json.dumps(words, ensure_ascii=False)
@@ -478,6 +478,6 @@ _STARTING = threading.Lock()
 def _loop() -> _Loop:
     """The event loop of this process (a fork has none yet)."""
     with _STARTING:
-        if (found := _LOOPS.get(os.getpid())) is None:
-            found = _LOOPS[os.getpid()] = _Loop()
-    return found
+        if (loop := _LOOPS.get(os.getpid())) is None:
+            loop = _LOOPS[os.getpid()] = _Loop()
+    return loop

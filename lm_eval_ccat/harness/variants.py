@@ -27,7 +27,7 @@ tag: []
 
 @dataclass
 class Variants:
-    """What was written.
+    """The files that were written.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ def write_variants(folder: Path, names: Sequence[str], include_path: Any = None)
 
 
 def _written(variants: Variants, manager: Any, name: str) -> list[str]:
-    """Write what stands for a name; its own name in a list, or those of the tasks of a tag."""
+    """Write the variant of a name; return it in a list, or those of a tag's tasks."""
     one = internals.listed(manager, name)
     name = str(one.config.get(one.kind, name))
     if one.kind == "tag":

@@ -1,4 +1,4 @@
-"""What a dry run says, in lines."""
+"""The forecast of a dry run, in lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `compare` found, as lines, a comment on a pull request, a test report and a page."""
+"""A comparison as lines, as a pull request's comment, as a test report and as a page."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def lines(comparison: Comparison) -> list[str]:
 
 
 def markdown(comparison: Comparison) -> str:
-    """A comment on a pull request."""
-    said = (
+    """Return a comparison as a comment on a pull request."""
+    notes = (
         f"- {one.name}: {line.strip()}"
         for one in comparison.outcomes
         for line in (in_words(comparison, one.overall), *other_answer(comparison, one))
     )
     how = f"Margin {comparison.margin:g}, confidence {comparison.confidence:g}, two-sided."
-    return "\n".join([comparison.to_markdown(), *said, "", how, ""])
+    return "\n".join([comparison.to_markdown(), *notes, "", how, ""])
 
 
 def junit(comparison: Comparison) -> str:
@@ -75,7 +75,7 @@ def junit(comparison: Comparison) -> str:
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """The page of what `compare` found.
+    """Return the HTML page of a comparison.
 
     Parameters
     ----------
@@ -185,12 +185,12 @@ FORMATS = {".md": markdown, ".xml": junit, ".html": comparison_page}
 
 
 def format_of(path: Path) -> Callable[[Comparison], str]:
-    """What writes a file of this ending.
+    """Return the function that writes a file of this ending.
 
     Raises
     ------
     UsageError
-        Nothing does.
+        For an unknown ending.
     """
     if path.suffix not in FORMATS:
         raise UsageError(f"--output {path}: the ending must be one of {', '.join(FORMATS)}")

@@ -1,4 +1,4 @@
-"""What a person sees of a ranking while it runs: a small table in place, or plain lines.
+"""Progress of a ranking on the screen: a small table in place, or plain lines.
 
 It goes to standard error; warnings are shown above the table.
 """
@@ -50,8 +50,8 @@ class Progress(Observer):
 
     def note(self, message: str) -> None:
         """Print a line above the table."""
-        said = visible(message)
-        self.console.print(said, highlight=False, markup=False, soft_wrap=True)
+        text = visible(message)
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def begin(self, plan: Plan, book: Book) -> None:
         """Start drawing."""

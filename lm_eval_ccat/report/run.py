@@ -1,4 +1,4 @@
-"""What a run directory says: the ranking, the answers behind it, and how it was started."""
+"""A run read from its directory: ranking, answers, and how it was started."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class StoredRun:
         """The bank of each task's outcome that counts most; the only task's name is ""."""
         if isinstance(self.banks, ItemBank):
             return {"": self.banks}
-        found = {t: of[_leading(self.header, t)] for t, of in (self.banks or {}).items()}
-        return found if len(found) > 1 else dict(zip([""], found.values()))
+        leading = {t: of[_leading(self.header, t)] for t, of in (self.banks or {}).items()}
+        return leading if len(leading) > 1 else dict(zip([""], leading.values()))
 
     @property
     def bank(self) -> ItemBank | None:
@@ -96,7 +96,7 @@ class StoredRun:
 
     @cached_property
     def tested(self) -> list[str]:
-        """The models that were asked, without those that only stand there with full results."""
+        """The models that were asked, without those known by full results alone."""
         return [m for m in self.models if not self.result["models"][m].get("known")]
 
     @property
@@ -236,7 +236,7 @@ def _leading(header: Record, task: str) -> str:
 
 
 def _doc(item: Any, several: bool) -> Any:
-    """What names an item: with several tasks its task as well."""
+    """Return the name of an item: its doc_id, with several tasks (task, doc_id)."""
     return item[1] if isinstance(item, tuple) and not several else item
 
 

@@ -63,6 +63,6 @@ SECTIONS = Plugins("report section", Section, lambda: {s.name: s for s in _OWN})
 def sections_of(
     run: StoredRun, content: Mapping[str, Any]
 ) -> list[tuple[Section, dict[str, object]]]:
-    """The sections that a run has, each with its own content, in the page's order."""
+    """Return the sections of a run's page in order, each with its content."""
     sections = [SECTIONS.get(name) for name in SECTIONS.names()]
     return [(section, section.content(run)) for section in sections if section.shown(content)]

@@ -68,7 +68,7 @@ class ModelCells:
 
     @property
     def seen(self) -> bool:
-        """Whether anything is known of the model."""
+        """Whether the model was asked anything or has full results."""
         return self.known or self.row["n_items"] > 0
 
 
@@ -156,7 +156,7 @@ class RankRow(NamedTuple):
 
 
 class RankRows(NamedTuple):
-    """Such rows, and the ticks of their axis."""
+    """The rows of the rank ranges, and the ticks of their axis."""
 
     rows: list[RankRow]
     ticks: list[dict[str, object]]
@@ -208,7 +208,7 @@ def pairs_decided(result: RankingContent) -> dict[str, int]:
 
 
 def stands_beyond(result: RankingContent) -> str | None:
-    """How many decided pairs stand also for items like these, where that was looked at."""
+    """Say how many decided pairs also hold for other items like these, if that was tested."""
     stands = [
         pair["population"]
         for pair in result["pairwise"]
@@ -281,7 +281,7 @@ class PartColumn(NamedTuple):
     ranking: str
 
 
-class Parts(NamedTuple):
+class PartTable(NamedTuple):
     """Every part beside each other; a row a model, in the order of the whole.
 
     A model has a cell per column; None where it was not asked.
@@ -291,8 +291,8 @@ class Parts(NamedTuple):
     rows: dict[str, list[PartCell | None]]
 
 
-def parts(result: RankingContent) -> Parts | None:
-    """What each metric and task says by itself; None for one metric of one task."""
+def parts(result: RankingContent) -> PartTable | None:
+    """Return the table of each metric and task by itself; None for one metric of one task."""
     kinds = {"task": result.get("tasks"), "metric": result.get("outcomes")}
     blocks = [(kind, *one) for kind, of in kinds.items() for one in (of or {}).items()]
     blocks += [("metric", *one) for one in (result.get("further") or {}).items()]
@@ -306,7 +306,7 @@ def parts(result: RankingContent) -> Parts | None:
         for kind, name, block in blocks
     ]
     models = dict.fromkeys([*result["order"], *result["models"]])
-    return Parts(columns, {m: [_part_cell(block, m) for *_, block in blocks] for m in models})
+    return PartTable(columns, {m: [_part_cell(block, m) for *_, block in blocks] for m in models})
 
 
 def _part_cell(block: RankingContent, model: str) -> PartCell | None:

@@ -1,4 +1,4 @@
-"""A result on a terminal: one sentence, a table as wide as the terminal, what it rests on."""
+"""A result on a terminal: one sentence, a table that fits the terminal, and notes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def print_result(console: Console, content: RankingContent) -> None:
 
 
 def _columns(content: RankingContent, rows: Sequence[ModelCells]) -> list[Column]:
-    """What there is to show, the model's name aside."""
+    """Return the columns to show beside the model's name."""
     paid = content["cost_unit"] == "usd"
     guessed = {
         name for name, one in content["models"].items() if one.get("tokens", {}).get("estimated")
@@ -126,7 +126,7 @@ def _print_models(console: Console, content: RankingContent, rows: Sequence[Mode
 
 
 def _shown(rows: Sequence[ModelCells]) -> list[ModelCells | None]:
-    """The rows that one takes in; None once, where others are left out."""
+    """Return the rows to show, then None if others are left out."""
     if len(rows) <= MOST_ROWS:
         return list(rows)
     asked = [n for n, r in enumerate(rows) if not r.known]
@@ -222,7 +222,7 @@ def _print_table(console: Console, title: str, table: Table) -> None:
 
 
 def notes(content: RankingContent) -> list[str]:
-    """What stands below the table: what is open, what to mind, what it cost, where it is from."""
+    """Return the notes below the table: open pairs, warnings, costs and sources."""
     return [
         *_open(content),
         *(f"Warning: {text}." for text in content.get("warnings", ())),

@@ -76,7 +76,7 @@ def _the_bank(task: str) -> str:
 
 
 def samples(content: RankingContent) -> Iterator[str]:
-    """What the random documents of a result say by themselves, of all models in one sentence."""
+    """Sum up what the random documents alone say of all models, in one sentence."""
     number, models = numbers(content), content["models"]
     each = [
         f"{m} {number(s['estimate'])} ± {number(s['standard_error'])} (from {s['n']})"
@@ -88,7 +88,7 @@ def samples(content: RankingContent) -> Iterator[str]:
 
 
 def audited(name: str, audit: AuditContent | None) -> Iterator[str]:
-    """What the audit's documents, drawn at random, say of a model."""
+    """Say in words what the audit's random documents tell of a model."""
     if not audit or audit["estimate"] is None:
         return
     verdict = "agrees with" if audit["agrees"] else "contradicts"

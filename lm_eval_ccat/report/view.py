@@ -100,7 +100,7 @@ def facts(run: StoredRun) -> Iterator[tuple[str, str]]:
 
 
 def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, str]]:
-    """What a reader must know before trusting the page, the gravest first: its kind and it."""
+    """Return the page's warnings, each with its kind, the gravest first."""
     if not run.finished:
         yield ("Running", "This run is not finished; the page shows its state so far.")
     for model, one in run.result["models"].items():
@@ -143,7 +143,7 @@ def _full_costs(run: StoredRun) -> dict[str, float]:
 
 
 def spending(run: StoredRun) -> Mapping[str, object]:
-    """What asking took, and a full evaluation would take."""
+    """Compare what the run spent with the cost of a full evaluation."""
     rows = [run.result["models"][m] for m in run.tested]
     return {
         "said": spent_in_words(run.result),

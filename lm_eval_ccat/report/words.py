@@ -28,7 +28,7 @@ def probability(p: float) -> str:
 
 
 def one_look(result: RankingContent) -> str | None:
-    """Why a pair is open though one look would decide it, where there is such a pair."""
+    """Explain why a pair that one look would decide is still open; None if there is none."""
     if not any(pair.get("one_look") for pair in result.get("open_pairs") or ()):
         return None
     return (

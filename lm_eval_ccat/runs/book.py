@@ -1,4 +1,4 @@
-"""`Book`: a Ranker and the journal of everything that it was asked and told.
+"""`Book`: a Ranker and the journal of every item asked and every answer told.
 
 Asks have numbers, and answers are told to the Ranker in the order of these numbers, whenever they
 arrived. No line says "told": a line that records asks or an event says after how many answers told
@@ -191,7 +191,7 @@ class Book:
 
     @property
     def done(self) -> bool:
-        """Whether the run is over, as far as the journal says."""
+        """Whether the journal says that the run is over."""
         return self.ended is not None or self.ranker.done
 
     def elapsed(self) -> float:
@@ -222,11 +222,11 @@ class Book:
             self._take(record)
 
     def event(self, op: str, **details: Any) -> None:
-        """Write something that takes place now, between two answers told."""
+        """Write an event that takes effect now, between two answers."""
         self.write([{"op": op, "after": self.told, **details}])
 
     def note(self, event: str, op: str = "note", **details: Any) -> None:
-        """Write something that the Ranker does not hear of."""
+        """Write a note that does not reach the Ranker."""
         self.write([{"op": op, "event": event, **details}])
 
     def change(self, differences: Differences, identity: Mapping[str, Any]) -> None:
@@ -362,7 +362,7 @@ class Book:
             self.place(model, item)
 
     def _arrive(self, record: Record) -> None:
-        """An answer: told when its turn comes, or where it stands if its line has no number."""
+        """Take in an answer: told in its turn, or at once if its line has no number."""
         pair = record["model"], record["item"]
         ask = self._open.get(pair)
         if "n" in record:
@@ -399,7 +399,7 @@ class Book:
         self.ended, self.closed = record, True
 
     def _lose(self, record: Record) -> None:
-        """What brought no answer and may have been billed is not there to be spent again."""
+        """Charge the budget for an attempt that may have been billed and brought no answer."""
         self._lost += record.get("cost") or 0.0
         if self.ended is None:  # else when the run goes on: its result stands
             self._lower_budget()

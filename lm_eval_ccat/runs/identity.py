@@ -45,7 +45,7 @@ class Differences:
     ranker: Record
 
     def accepted(self, where: str) -> Differences:
-        """This, where the run is the same run.
+        """Return self if the run is the same run; refuse it otherwise.
 
         Raises
         ------
@@ -80,31 +80,31 @@ def differences(
     ['config.budget.usd: 5 -> 10']
     """
     plain = json.loads(json.dumps(new))
-    found: list[tuple[str, Any, Any]] = []
+    changed: list[tuple[str, Any, Any]] = []
     for key in COMPARED:
-        _compare(_by_name(old.get(key)), _by_name(plain.get(key)), key, found)
+        _compare(_by_name(old.get(key)), _by_name(plain.get(key)), key, changed)
     before, after = ((part.get("report") or {}).get("currency") for part in (old, plain))
-    _compare(before, after, "report.currency", found)
+    _compare(before, after, "report.currency", changed)
     refused: list[str] = []
     changes: list[str] = []
-    for path, was, is_now in found:
+    for path, was, is_now in changed:
         joins = was is None and re.fullmatch(_MODEL, path)
-        said = f"{path}: joins" if joins else f"{path}: {_short(was)} -> {_short(is_now)}"
-        (changes if joins or may_change.fullmatch(path) else refused).append(said)
-    told = _for_the_ranker(old.get("ranker"), plain.get("ranker"))
-    if any(path.startswith("config.budget") for path, _, _ in found) and plain.get("ranker"):
+        line = f"{path}: joins" if joins else f"{path}: {_short(was)} -> {_short(is_now)}"
+        (changes if joins or may_change.fullmatch(path) else refused).append(line)
+    arguments = _for_the_ranker(old.get("ranker"), plain.get("ranker"))
+    if any(path.startswith("config.budget") for path, _, _ in changed) and plain.get("ranker"):
         # Also where only the time has changed: told of its budget, the ranking goes on.
-        told.setdefault("budget", _or_none(plain["ranker"].get("budget")))
-    return Differences(refused, changes, told)
+        arguments.setdefault("budget", _or_none(plain["ranker"].get("budget")))
+    return Differences(refused, changes, arguments)
 
 
 def _in_todays_words(arguments: Mapping[str, Any]) -> Record:
-    """Arguments of a Ranker as a header of any version records them, with one rule to stop by."""
-    found = {key: value for key, value in arguments.items() if key not in OLD_GOALS}
-    if "stop" not in found:
+    """Return a recorded Ranker's arguments of any version, with one stopping rule."""
+    words = {key: value for key, value in arguments.items() if key not in OLD_GOALS}
+    if "stop" not in words:
         old = {key: arguments[key] for key in OLD_GOALS if arguments.get(key) is not None}
-        found["stop"] = words_of(**old)
-    return found
+        words["stop"] = words_of(**old)
+    return words
 
 
 def _or_none(limit: float | None) -> Any:
@@ -114,18 +114,18 @@ def _or_none(limit: float | None) -> Any:
 def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Record:
     if not old or not new:
         return {}
-    found: Record = {}
+    limits: Record = {}
     old, new = _in_todays_words(old), _in_todays_words(new)
     changed = [name for name in _LIMITS if old.get(name) != new.get(name)]
     if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):
         # A new rule takes its limits with it, so they are told together.
         changed = list(_LIMITS)
-    found.update({name: _or_none(new.get(name)) for name in changed})
+    limits.update({name: _or_none(new.get(name)) for name in changed})
     before, after = old["models"], new["models"]
     prices = {m: p for m, p in after.items() if m in before and before[m] != p}
     joining = {m: p for m, p in after.items() if m not in before}
     return {
-        **found,
+        **limits,
         **({"prices": prices} if prices else {}),
         **({"add": joining} if joining else {}),
     }
@@ -139,16 +139,16 @@ def _by_name(part: Any) -> Any:
     return {**part, "models": models}
 
 
-def _compare(old: Any, new: Any, path: str, found: list[tuple[str, Any, Any]]) -> None:
+def _compare(old: Any, new: Any, path: str, changed: list[tuple[str, Any, Any]]) -> None:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
             dot = "" if key.startswith("[") else "."
-            _compare(old.get(key), new.get(key), f"{path}{dot}{key}", found)
+            _compare(old.get(key), new.get(key), f"{path}{dot}{key}", changed)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for i, (a, b) in enumerate(zip(old, new)):
-            _compare(a, b, f"{path}[{i}]", found)
+            _compare(a, b, f"{path}[{i}]", changed)
     elif old != new:
-        found.append((path, old, new))
+        changed.append((path, old, new))
 
 
 def _short(value: Any) -> str:

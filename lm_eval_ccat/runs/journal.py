@@ -48,10 +48,10 @@ class Journal(Protocol):
         """Write records, all or none; when this returns they survive the death of the process."""
 
     def make_durable(self) -> None:
-        """When this returns, what was appended so far survives a power cut."""
+        """Make everything appended so far survive a power cut."""
 
     def close(self) -> None:
-        """End it for good; a thread that comes late with an answer is refused."""
+        """Close the journal for good; a late answer from another thread is refused."""
 
 
 class MemoryJournal:
@@ -113,7 +113,7 @@ class MemoryJournal:
         self._lines.passed(lines)
 
     def make_durable(self) -> None:
-        """Nothing: memory ends with the process."""
+        """Do nothing: memory ends with the process."""
 
     def close(self) -> None:
         """Take no more records."""

@@ -109,7 +109,7 @@ class Lines:
         return _brought_forward(record)
 
     def _trouble(self, line: bytes, record: Record) -> str:
-        """What is wrong with a line's seal; "" where nothing is."""
+        """Return what is wrong with a line's seal; "" if nothing is."""
         if seal := _SEAL.search(line):
             hashed = self._hash.copy()
             hashed.update(line[: seal.start()])

@@ -1,4 +1,4 @@
-"""What is sound of a damaged journal, and how to go on from there."""
+"""The sound part of a damaged journal, and how to resume from it."""
 
 from __future__ import annotations
 

@@ -97,11 +97,11 @@ def _agree(store: Any, root: str, folder: Path, url: str, resume: bool) -> None:
         return
     if here:
         # Whole lines only: a copy or a crash may have cut off the last one.
-        there = store.cat_file(f"{root}/{_JOURNAL}").rpartition(b"\n")[0]
+        theirs = store.cat_file(f"{root}/{_JOURNAL}").rpartition(b"\n")[0]
         ours = (folder / _JOURNAL).read_bytes().rpartition(b"\n")[0]
-        if ours.startswith(there):
+        if ours.startswith(theirs):
             return
-        if not there.startswith(ours):
+        if not theirs.startswith(ours):
             raise RunError(
                 f"the folder {folder.absolute()} holds another run than {url}, or the same one "
                 "continued elsewhere; move the folder away to go on with that in the store"
@@ -135,8 +135,8 @@ class _Copy:
             return
         self._before = None
         # Unlike Path.rglob it bears folders that vanish.
-        found = [Path(at, name) for at, _, files in os.walk(self._folder) for name in files]
-        for file in sorted(found):
+        paths = [Path(at, name) for at, _, files in os.walk(self._folder) for name in files]
+        for file in sorted(paths):
             name, stamp = file.relative_to(self._folder), _stamp(file)
             wanted = stamp and file.suffix != ".lock" and self._seen.get(name) != stamp
             if not wanted or (names and name.parts[0] not in names):
@@ -162,7 +162,7 @@ class _Copy:
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """What changes when a file does; None without the file."""
+    """Return a stamp that changes with the file; None without the file."""
     try:
         state = file.stat()
     except OSError:

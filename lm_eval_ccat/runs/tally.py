@@ -1,4 +1,4 @@
-"""What a journal says beside the Ranker's state: money in three columns, tokens, failures, time."""
+"""What a journal adds to the Ranker's state: money in three columns, tokens, failures, time."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Tally:
         return self.elapsed + (0.0 if self._last is None else max(0.0, now - self._last))
 
     def money(self, model: str, task: str | None = None) -> dict[str, float] | None:
-        """What a model took, of all tasks or one, by column; None where no price is known."""
+        """Return what a model cost, for all tasks or one, by column; None without a known price."""
         rows = [c for (m, t), c in self.paid.items() if m == model and task in (None, t)]
         return sum_of(rows)
 

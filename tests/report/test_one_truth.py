@@ -20,7 +20,7 @@ from lm_eval_ccat.report import read_run
 from lm_eval_ccat.report.page import render
 from lm_eval_ccat.report.plots import plot_pairwise, plot_progress, plot_ranking
 from lm_eval_ccat.report.replay import course
-from lm_eval_ccat.report.tables import Parts
+from lm_eval_ccat.report.tables import PartTable
 from lm_eval_ccat.report.tables import parts as parts_of
 from lm_eval_ccat.report.terminal import print_result
 from lm_eval_ccat.report.view import view
@@ -271,7 +271,7 @@ def test_markdown_says_what_the_result_says(run, now) -> None:
 def test_every_part_of_the_result_is_on_the_page(run, html) -> None:
     result = run.result
     found = {**(result.get("tasks") or {}), **(result.get("outcomes") or {})}
-    parts = parts_of(result) or Parts([], {})
+    parts = parts_of(result) or PartTable([], {})
     assert [c.name for c in parts.columns] == list(found)
     for name, cells in parts.rows.items():
         for cell, block in zip(cells, found.values()):

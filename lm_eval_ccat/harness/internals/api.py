@@ -1,4 +1,4 @@
-"""What we ask of the harness's models behind a server (`TemplateAPI`): payloads and their answers.
+"""The harness's models behind a server (`TemplateAPI`): their payloads and answers.
 
 The harness's own loop (`generate_until`, `_loglikelihood_tokens`) makes an event loop, a session
 and a handshake for every call. Here its parts are taken apart, so that requests can go through a

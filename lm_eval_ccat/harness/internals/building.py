@@ -214,7 +214,7 @@ def _build_one(task: Any, lm: Any, options: Mapping[str, Any], doc_id: int, doc:
 
 
 def template_of(lm: Any) -> Any:
-    """What turns a conversation into a prompt; a model that cannot is named with the remedy.
+    """Return the model's chat template function, whose errors name the remedy.
 
     Raises
     ------

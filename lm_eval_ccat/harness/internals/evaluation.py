@@ -19,7 +19,7 @@ Evaluate = Callable[..., Any]
 
 
 class NotPushed(HarnessError):
-    """Files of results are written and not on the hub."""
+    """The results files were written, but pushing them to the hub failed."""
 
 
 # -- the hook -------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def hook(
     before: Callable[[Any], None] | None = None,
     after: Callable[[Any], None] | None = None,
 ) -> None:
-    """Have functions called with every call of `lm_eval.evaluator.evaluate`; once is enough.
+    """Call functions around every `lm_eval.evaluator.evaluate`; a second call changes nothing.
 
     `simple_evaluate` looks the name up when it is called, after the tasks are loaded, so what a
     task's own code asks for while it is loaded comes in time.

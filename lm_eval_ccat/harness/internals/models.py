@@ -1,4 +1,4 @@
-"""What is asked of a model of the harness: its making, its batches, its answers."""
+"""The harness's models: how they are made, batched and asked."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def require_backends(
 
 
 def model_types() -> list[str]:
-    """Names of the registered model types, those of the harness's own and others'."""
+    """Return the names of all registered model types, the harness's own and those of plugins."""
     import_module("lm_eval.models")
     return [str(name) for name in resolve("lm_eval.api.registry:model_registry")]
 
@@ -125,7 +125,7 @@ def holds_weights(name: str) -> bool:
 
 
 def known_arguments(name: str) -> set[str] | None:
-    """Arguments that a model type reads; None where it hands what it does not know on."""
+    """Return the arguments that a model type reads; None if it passes unknown ones on."""
     with naming_extras():
         kind = _model_class(name)
     if not _is_api(kind):
@@ -196,7 +196,7 @@ def unwrapped(lm: Any) -> Any:
 
 
 def model_name(lm: Any) -> str:
-    """The name by which a model is known outside the harness, as far as it tells."""
+    """Return the name by which a model is known outside the harness, or its class."""
     inner = unwrapped(lm)
     candidates = (
         getattr(inner, "model", None),  # API models
@@ -230,7 +230,7 @@ def token_counter(lm: Any) -> Callable[[str], int] | None:
 
 
 def own_retries(lm: Any, attempts: int) -> int | None:
-    """Set how often the model itself repeats a failed request; what it was, None without such."""
+    """Set the model's own number of retries; return the old one, None if it has no such setting."""
     inner = unwrapped(lm)
     before: int | None = getattr(inner, "max_retries", None)
     if before is not None:
@@ -247,7 +247,7 @@ def talks_to_a_server(lm: Any) -> bool:
 
 
 def hear_answers(lm: Any, listen: Callable[[Any], None]) -> None:
-    """Have a function told of each answer of a server before the model reads it, once.
+    """Call a function with each answer of a server before the model reads it.
 
     A model whose requests are routed (see `route`) is left alone.
     """
@@ -308,7 +308,7 @@ def send(lm: Any, instances: Sequence[Any]) -> None:
 
 
 def store(requests: Sequence[Any], answers: Sequence[Any]) -> None:
-    """Store the answers of requests, each of which stands there as often as it was asked."""
+    """Store each answer with its request; a request may stand there several times."""
     for request in requests:
         request.resps = []
     for request, answer in zip(requests, answers):
@@ -355,7 +355,7 @@ def requests_at_once(lm: Any) -> tuple[int, int]:
 
 
 def batch_is_open(lm: Any) -> bool:
-    """Whether the model would look for its batch size at each call (``auto``, ``auto:8``)."""
+    """Whether the model detects its batch size at each call (``auto``, ``auto:8``)."""
     inner = unwrapped(lm)
     return getattr(inner, "batch_size", 1) == "auto" and hasattr(inner, "_detect_batch_size")
 

@@ -1,4 +1,4 @@
-"""The contract with lm-eval: everything that is used of it, the releases that have it, and how.
+"""The contract with lm-eval: every name used of it, and the releases that have it.
 
 A release with moved internals is a change of this folder. `NAMES`, `ATTRIBUTES`, `STOCK` and
 `PATCHED` list what the folder touches; tests check that the installed harness has all of it, and
@@ -151,7 +151,7 @@ PATCHED = {
 
 
 def resolve(name: str) -> Any:
-    """The object of one of `NAMES`, under whichever of its names; None for an absent optional one.
+    """Look up one of `NAMES` under any of its spellings; None for an absent optional one.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def resolve(name: str) -> Any:
 
 
 def attribute(thing: Any, names: str) -> Any:
-    """The attribute of an object under whichever of its names (``_filters|_scorers``)."""
+    """Return an object's attribute under any of its spellings (``_filters|_scorers``)."""
     *first, last = names.split("|")
     for name in first:
         if hasattr(thing, name):

@@ -1,4 +1,4 @@
-"""What is asked of one loaded task and of its requests, in either generation of the harness.
+"""One loaded task and its requests, in either generation of the harness.
 
 From 0.5 on a task has scorers in place of filters, and its metrics are theirs.
 """
@@ -52,7 +52,7 @@ def task_config(task: Any) -> Mapping[str, Any]:
 
 
 def scoring_code(task: Any) -> str:
-    """What of a task turns an answer into a score: settings, and the files of its functions."""
+    """Return what turns an answer into a score: the task's settings and its functions' files."""
 
     def text(value: Any) -> str:
         if isinstance(value, Mapping):
@@ -100,7 +100,7 @@ def set_fewshot_seed(task: Any, seed: int) -> None:
 
 
 def fewshot_seed(task: Any) -> int | None:
-    """The harness's own seed of few-shot examples, where the task still stands at it."""
+    """Return the harness's default seed of few-shot examples if the task still has it."""
     drawn = getattr(task, "fewshot_rnd", None)
     untouched = random.Random(DEFAULT_SEED).getstate()
     return DEFAULT_SEED if drawn is not None and drawn.getstate() == untouched else None
@@ -133,7 +133,7 @@ def aggregations(task: Any) -> dict[str, object]:
 
 
 def metric_names(task: Any) -> list[str]:
-    """Metrics the task declares; a metric that reports several names declares only its own."""
+    """Return the metrics the task declares; one that reports under several names declares one."""
     return list(aggregations(task))
 
 
@@ -154,7 +154,7 @@ def scores_by_itself(task: Any) -> bool:
 
 
 def metric_functions(task: Any) -> dict[str, object]:
-    """What computes each metric of the stock scoring; None where it could not be loaded."""
+    """Return the function of each stock metric; None for one that could not be loaded."""
     functions = getattr(task, "_metric_fn_list", None)
     if functions is not None:
         return dict(functions)
@@ -169,7 +169,7 @@ def missing_metrics(task: Any) -> set[str]:
 
 
 def reported_metrics(task: Any) -> list[str] | None:
-    """Every metric that a task can report for a document, None where that shows only in a run.
+    """Return every metric a task can report for a document; None if only a run can tell.
 
     The stock scoring reports a metric under its own name, unless the metric is a function of
     the user's or of HF `evaluate` that returns several names.
@@ -238,7 +238,7 @@ def prompt(instance: Any) -> str:
 
 
 def prompt_hash(instance: Any) -> str:
-    """Hash of a request's prompt; as it stands, so one that is no text fails as in the harness."""
+    """Return the hash of a request's prompt; one that is not text fails as in the harness."""
     return hash_text(instance.arguments[0])
 
 

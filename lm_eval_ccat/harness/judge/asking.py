@@ -46,7 +46,7 @@ class Refusal(HarnessError):
     """The judge's server refuses one question (too long, filtered); others may do."""
 
 
-class Asked(Protocol):
+class JudgeModel(Protocol):
     """Something that answers conversations."""
 
     def ask(self, conversations: Sequence[Messages]) -> list[Reply | HarnessError]:

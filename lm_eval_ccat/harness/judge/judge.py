@@ -19,8 +19,8 @@ from typing import Any
 from ...errors import HarnessError, UsageError
 from .. import internals
 from ..served import unscored
-from .asking import Asked, Refusal
-from .member import Member, Usage, Vote
+from .asking import JudgeModel, Refusal
+from .member import PanelMember, Usage, Vote
 from .settings import JudgeSettings
 
 log = logging.getLogger("lm_eval.ccat")
@@ -58,7 +58,7 @@ class Judge:
     ----------
     settings : JudgeSettings
         One judge or several, asked once or repeatedly.
-    *asked : Asked, optional
+    *asked : JudgeModel, optional
         What is asked, one for each judge; by default what the settings name.
 
     Raises
@@ -67,10 +67,10 @@ class Judge:
         If the judge is one of ``settings.judged`` and may not be, or its prompt cannot be read.
     """
 
-    def __init__(self, settings: JudgeSettings, *asked: Asked) -> None:
+    def __init__(self, settings: JudgeSettings, *asked: JudgeModel) -> None:
         self.settings = settings
         self.members = [
-            Member(member, asked[i] if i < len(asked) else None)
+            PanelMember(member, asked[i] if i < len(asked) else None)
             for i, member in enumerate(settings.members)
         ]
         self._rated: list[tuple[float, ...]] = []
@@ -161,7 +161,7 @@ class Judge:
         return [self._rating(votes) for votes in zip(*columns)]
 
     def agreement(self) -> Agreement | None:
-        """How far judges and repeats agreed so far; None where there is one rating each."""
+        """Return the agreement of judges and repeats so far; None with one rating per answer."""
         return agreement(self._rated)
 
     def describe(self) -> str:
@@ -321,12 +321,12 @@ def families(name: str) -> set[str]:
 
 
 def same_models(judge: str, judged: Iterable[str]) -> list[str]:
-    """Those of the judged models that are the judge itself."""
+    """Return the judged models that are the judge itself."""
     return [name for name in judged if plain_name(name) == plain_name(judge)]
 
 
 def relatives(judge: str, judged: Iterable[str]) -> list[str]:
-    """Those of the judged models that are of the judge's family, itself left out."""
+    """Return the judged models of the judge's family, except for the judge itself."""
     family = families(judge)
     return [
         name for name in judged if families(name) & family and plain_name(name) != plain_name(judge)
@@ -366,7 +366,7 @@ def active_judge() -> Judge:
 
 
 def watch_judged_models() -> None:
-    """From now on tell the active judge of every model that the harness or a session runs."""
+    """Announce every model that the harness or a session runs to the active judge from now on."""
     global _WATCHING
     _WATCHING = True
     internals.hook(before=announce)

@@ -16,7 +16,7 @@ from typing import Any
 from ...errors import HarnessError, UsageError
 from ..prices import Tokens
 from ..served import spend
-from .asking import Asked, HarnessJudge, Messages, Refusal, Reply
+from .asking import HarnessJudge, JudgeModel, Messages, Refusal, Reply
 from .rating import grade
 from .settings import JudgeSettings
 
@@ -90,7 +90,7 @@ class Vote:
 
 
 class ReplyCache:
-    """Replies by the question that was put; lines of JSON, only ever appended to.
+    """Replies by question, in an append-only file of JSON lines.
 
     Parameters
     ----------
@@ -133,17 +133,17 @@ class ReplyCache:
                     file.write(line + "\n")
 
 
-class Member:
+class PanelMember:
     """One judge.
 
     Parameters
     ----------
     settings : JudgeSettings
-    asked : Asked, optional
+    asked : JudgeModel, optional
         What is asked; by default what the settings name.
     """
 
-    def __init__(self, settings: JudgeSettings, asked: Asked | None = None) -> None:
+    def __init__(self, settings: JudgeSettings, asked: JudgeModel | None = None) -> None:
         self.settings = settings
         self.usage = Usage(usd=0.0 if settings.price.known else None)
         self._prompt = _template(settings)
@@ -196,7 +196,7 @@ class Member:
         return replies
 
     def _vote(self, key: str, reply: Reply | HarnessError, last: bool) -> Vote | None:
-        """What a reply amounts to; None where it is worth asking again."""
+        """Read a reply as a vote; None if asking again may help."""
         if not isinstance(reply, Reply):
             return Vote(math.nan, "", False, reply)
         score = self._grade(reply.text)
@@ -228,7 +228,7 @@ class Member:
     # -- the question ----------------------------------------------------------------------
 
     def _key(self, fields: Mapping[str, str], repeat: int) -> str:
-        """What a reply depends on; the mark, which is random, is not of it."""
+        """Return what a reply depends on; the random mark is left out."""
         settings = self.settings
         asked_of = [settings.base_url, settings.lm, settings.lm_args, settings.model]
         asked_as = [settings.temperature, settings.max_tokens, settings.extra]
