@@ -20,7 +20,7 @@ from ..scores.frames import DocId, sorted_ids
 from ..wording import short
 from .observations import Observation
 from .reading import bounded_text, located, parsed
-from .text import FORMAT, VERSION, checksum, fields_of, file_text, plain, require_sound
+from .text import FORMAT, PARTS, VERSION, checksum, fields_of, file_text, plain, require_sound
 
 
 @dataclass(frozen=True)
@@ -319,19 +319,8 @@ class ItemBank:
 
     def _content(self) -> dict[str, object]:
         """The content as JSON values."""
-        content: dict[str, object] = {
-            "method": self.method,
-            "task": self.task,
-            "metric": self.metric,
-            "filter": self.filter,
-            "scale": self.scale.to_dict(),
-            "constants": plain(self.constants),
-            "models": list(self.models),
-            "settings": plain(self.settings),
-            "provenance": plain(self.provenance),
-            "self_check": plain(self.self_check),
-            "warnings": list(self.warnings),
-        }
+        content = {name: plain(getattr(self, name)) for name in PARTS}
+        content["scale"] = self.scale.to_dict()
         if self.observations:  # else left out, so that a bank of format 1 keeps its checksum
             content["observations"] = [o.to_dict() for o in self.observations]
         content["items"] = {

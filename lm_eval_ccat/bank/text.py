@@ -23,6 +23,11 @@ from .observations import Observation
 
 FORMAT = "lm-eval-ccat/bank"
 VERSION = 2
+#: Parts of every bank, in the order of the file; the items come last.
+PARTS = (
+    "method", "task", "metric", "filter", "scale", "constants", "models", "settings", "provenance",
+    "self_check", "warnings",
+)  # fmt: skip
 #: Parts of the file that the checksum does not cover.
 HEAD = ("format", "version", "sha256", "made")
 
@@ -119,33 +124,27 @@ def fields_of(d: dict[str, Any]) -> dict[str, Any]:
         or not all(h is None or isinstance(h, str) for h in hashes)
     ):
         raise ValueError("items.doc_hash does not fit the items")
-    for part in ("constants", "settings", "provenance", "self_check"):
-        if not isinstance(d[part], dict):
-            raise ValueError(f"{part} is not an object")
-    for part in ("models", "warnings"):
-        if not isinstance(d[part], list):
-            raise ValueError(f"{part} is not a list")
     if not kept.any():
         raise ValueError("no item is kept")
+    objects = ("constants", "settings", "provenance", "self_check")
     return dict(
-        method=text_of(d["method"], "method"),
         doc_ids=ordered,
         kept=kept,
         parameters=parameters,
-        constants=d["constants"],
         scale=Scale.from_dict(d["scale"]),
-        metric=text_of(d["metric"], "metric"),
-        task=None if d["task"] is None else text_of(d["task"], "task"),
-        filter=None if d["filter"] is None else text_of(d["filter"], "filter"),
         doc_hashes=None if hashes is None else tuple(hashes),
-        models=tuple(text_of(m, "model") for m in d["models"]),
-        settings=d["settings"],
-        provenance=d["provenance"],
-        self_check=d["self_check"],
-        warnings=tuple(text_of(w, "warning") for w in d["warnings"]),
         observations=tuple(Observation.from_dict(o, n) for o in d.get("observations") or ()),
-        made=None if d.get("made") is None else text_of(d["made"], "made"),
+        **{p: text_of(d[p], p) for p in ("method", "metric")},
+        **{p: None if d.get(p) is None else text_of(d[p], p) for p in ("task", "filter", "made")},
+        **{p: _part(d, p, dict) for p in objects},
+        **{p: tuple(text_of(x, p) for x in _part(d, p, list)) for p in ("models", "warnings")},
     )
+
+
+def _part(d: dict[str, Any], name: str, kind: type) -> Any:
+    if not isinstance(d[name], kind):
+        raise ValueError(f"{name} is not {'an object' if kind is dict else 'a list'}")
+    return d[name]
 
 
 def plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..errors import ScaleError
 
 #: A raw score may leave its scale by this share of the span: rounding, not a mistake.
 TOLERANCE = 1e-9
+_PARTS = ("low", "high", "higher_is_better", "cap")
 
 
 @dataclass(frozen=True)
@@ -54,26 +55,20 @@ class Scale:
     cap: float | None = None
 
     def __post_init__(self) -> None:
-        if self.cap is not None:
+        if self.cap is None:
+            low, high = _finite(self.low, "low end"), _finite(self.high, "high end")
+            if not low < high:
+                raise ScaleError(
+                    f"a scale runs from a low to a higher end, not from {low:g} to {high:g}"
+                )
+            values: tuple[object, ...] = (low, high, bool(self.higher_is_better), None)
+        else:  # a capped metric has only this one shape, so the other fields follow from the cap
             cap = _finite(self.cap, "cap")
             if cap <= 0:
                 raise ScaleError(f"the cap of a scale must be positive, not {cap:g}")
-            # A capped metric has only this one shape, so the other fields follow from the cap.
-            for field, value in (
-                ("cap", cap),
-                ("low", 0.0),
-                ("high", cap),
-                ("higher_is_better", False),
-            ):
-                object.__setattr__(self, field, value)
-            return
-        object.__setattr__(self, "low", _finite(self.low, "low end"))
-        object.__setattr__(self, "high", _finite(self.high, "high end"))
-        object.__setattr__(self, "higher_is_better", bool(self.higher_is_better))
-        if not self.low < self.high:
-            raise ScaleError(
-                f"a scale runs from a low to a higher end, not from {self.low:g} to {self.high:g}"
-            )
+            values = (0.0, cap, False, cap)
+        for name, value in zip(_PARTS, values):
+            object.__setattr__(self, name, value)
 
     @property
     def span(self) -> float:
@@ -162,12 +157,7 @@ class Scale:
 
     def to_dict(self) -> dict[str, object]:
         """JSON values from which `from_dict` rebuilds the scale."""
-        return {
-            "low": self.low,
-            "high": self.high,
-            "higher_is_better": self.higher_is_better,
-            "cap": self.cap,
-        }
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Scale:
@@ -178,7 +168,7 @@ class Scale:
         ScaleError
             If a key is unknown or a value is invalid.
         """
-        unknown = set(values) - {"low", "high", "higher_is_better", "cap"}
+        unknown = set(values) - set(_PARTS)
         if unknown:
             raise ScaleError(f"unknown key in a scale: {', '.join(sorted(map(str, unknown)))}")
         return cls(**values)

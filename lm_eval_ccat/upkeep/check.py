@@ -18,7 +18,7 @@ and Hochberg, and an effect must be large as well as certain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -241,9 +241,9 @@ def _drift(
     ]
 
 
-def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> list[Finding]:
+def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding]:
     if len(theta) < MIN_MODELS:
-        return []
+        return
     seen = np.isfinite(scores)
     n = seen.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -254,28 +254,26 @@ def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> list[Finding]:
         r = (dt * dy).sum(axis=0) / np.sqrt((dt**2).sum(axis=0) * (dy**2).sum(axis=0))
     tested = np.isfinite(r) & (n >= MIN_MODELS)
     if not tested.any():
-        return []
+        return
     z = np.arctanh(np.clip(r[tested], -0.999999, 0.999999)) * np.sqrt(n[tested] - 3)
     flagged = np.flatnonzero(tested)[discoveries(ndtr(z))]
     if not len(flagged):
-        return []
+        return
     flagged = flagged[np.argsort(r[flagged])]
     ids = tuple(bank.doc_ids[i] for i in flagged)
-    return [
-        Finding(
-            "negative_items",
-            "warning",
-            f"{plural(len(ids), 'item')} now discriminate negatively: better models score lower "
-            f"(doc_id {some(ids)}); look at them, their reference may be wrong",
-            ids,
-            {"correlation": {str(bank.doc_ids[i]): float(r[i]) for i in flagged}},
-        )
-    ]
+    yield Finding(
+        "negative_items",
+        "warning",
+        f"{plural(len(ids), 'item')} now discriminate negatively: better models score lower "
+        f"(doc_id {some(ids)}); look at them, their reference may be wrong",
+        ids,
+        {"correlation": {str(bank.doc_ids[i]): float(r[i]) for i in flagged}},
+    )
 
 
 def _contamination(
     bank: ItemBank, c: Curves, scores: Floats, names: Sequence[str]
-) -> list[Finding]:
+) -> Iterator[Finding]:
     theta = fit_abilities(c, scores)
     mu = c.expected(theta)
     weak = theta <= np.median(theta) if len(theta) > 1 else np.array([True])
@@ -288,7 +286,6 @@ def _contamination(
     tail[far] = upper_tail(scores[far], mu[far], noise[far])
     flagged = np.zeros_like(far)
     flagged[seen] = discoveries(tail[seen], FALSE_ALARMS)
-    found = []
     if flagged.any():
         items = np.flatnonzero(flagged.any(axis=0)).tolist()
         ids = tuple(bank.doc_ids[i] for i in items)
@@ -297,16 +294,14 @@ def _contamination(
             for i in items
         }
         models = list(dict.fromkeys(m for ms in who.values() for m in ms))
-        found.append(
-            Finding(
-                "contamination",
-                "warning",
-                f"{plural(len(ids), 'item')} on which a weak model scores far above its "
-                f"expectation (doc_id {some(ids)}; {some(models)}): the document may have been "
-                "in its training data, or leak its answer",
-                ids,
-                {"models": who},
-            )
+        yield Finding(
+            "contamination",
+            "warning",
+            f"{plural(len(ids), 'item')} on which a weak model scores far above its "
+            f"expectation (doc_id {some(ids)}; {some(models)}): the document may have been "
+            "in its training data, or leak its answer",
+            ids,
+            {"models": who},
         )
     # A model that knows some answers does better on hard items than its other scores allow.
     hard = np.isfinite(scores) & (mu < HARD)
@@ -317,22 +312,19 @@ def _contamination(
     z /= max(1.4826 * float(np.median(np.abs(z - np.median(z)))), 1.0)
     suspects = np.flatnonzero(discoveries(ndtr(-z)) & weak & (z > 3.0)).tolist()
     if len(suspects):
-        found.append(
-            Finding(
-                "misfitting_models",
-                "warning",
-                f"{plural(len(suspects), 'model')} better on the hardest items than on the rest "
-                f"({some([names[j] for j in suspects])}): contamination, or another kind of model",
-                (),
-                {"z": {names[j]: float(z[j]) for j in suspects}},
-            )
+        yield Finding(
+            "misfitting_models",
+            "warning",
+            f"{plural(len(suspects), 'model')} better on the hardest items than on the rest "
+            f"({some([names[j] for j in suspects])}): contamination, or another kind of model",
+            (),
+            {"z": {names[j]: float(z[j]) for j in suspects}},
         )
-    return found
 
 
 def _targeting(
     bank: ItemBank, c: Curves, theta: Floats, scores: Floats, names: Sequence[str]
-) -> list[Finding]:
+) -> Iterator[Finding]:
     def information(at: Floats) -> Floats:
         mu = c.expected(at)
         return np.asarray((mu * (1.0 - mu) * c.slope(at) ** 2 / c.noise)[:, bank.kept].sum(axis=1))
@@ -341,7 +333,6 @@ def _targeting(
     share = information(theta) / most
     seen = np.isfinite(scores)
     mean = np.where(seen, scores, 0.0).sum(axis=1) / seen.sum(axis=1)
-    found = []
     extremes = ("easy", mean > EXTREME_MEAN, 1.0), ("hard", mean < 1.0 - EXTREME_MEAN, -1.0)
     for word, far, level in extremes:
         bad = far | ((share < LITTLE_INFORMATION) & (level * (mean - 0.5) > 0.0))
@@ -350,17 +341,14 @@ def _targeting(
             for j in np.flatnonzero(bad).tolist()
         }
         if who:
-            found.append(
-                Finding(
-                    f"too_{word}",
-                    "warning" if 2 * len(who) > len(names) else "note",
-                    f"too {word} for {len(who)} of {plural(len(names), 'model')} "
-                    f"({some(list(who))}): its items tell little about them, so more are needed "
-                    "for the same error",
-                    figures={"models": who},
-                )
+            yield Finding(
+                f"too_{word}",
+                "warning" if 2 * len(who) > len(names) else "note",
+                f"too {word} for {len(who)} of {plural(len(names), 'model')} "
+                f"({some(list(who))}): its items tell little about them, so more are needed "
+                "for the same error",
+                figures={"models": who},
             )
-    return found
 
 
 def _overdispersion(c: Curves, theta: Floats, scores: Floats) -> float:

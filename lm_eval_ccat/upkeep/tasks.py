@@ -11,6 +11,7 @@ from pathlib import Path
 from ..errors import CcatError, UsageError
 from ..scores import ScoreTable
 from ..scores.readers.reader import ANY, Logged, Wanted, reader_of
+from ..wording import some
 
 
 def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
@@ -46,8 +47,11 @@ def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
             members = matching
         elif name in recorded:
             members = _present(path, name, _leaves(name, recorded), there)
+        elif of_harness := _harness_group(name):
+            members = _present(path, name, of_harness, there)
         else:
-            members = _present(path, name, _of_harness(path, name, there), there)
+            shown = some(list(there))
+            raise UsageError(f"{path}: no task, pattern or group {name!r} in it; there are {shown}")
         found |= dict.fromkeys(members)
     return list(found)
 
@@ -148,14 +152,6 @@ def _present(path: Path, name: str, members: Iterable[str], there: Iterable[str]
             f"{missing[0]} among them; run them, or list the tasks that there are"
         )
     return [written[re.sub(r"\W", "_", m)] for m in wanted]
-
-
-def _of_harness(path: Path, name: str, there: Iterable[str]) -> list[str]:
-    members = _harness_group(name)
-    if not members:
-        shown = ", ".join(list(there)[:5])
-        raise UsageError(f"{path}: no task, pattern or group {name!r} in it; there are {shown}")
-    return members
 
 
 def _harness_group(name: str) -> list[str]:

@@ -89,20 +89,20 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
     grid = Grid()
     for label in labels:
         grid.row(*label)
-    by_date = sorted(range(len(runs)), key=lambda n: (runs[n].date, n))
+    by_date = sorted(zip(runs, labels), key=lambda pair: pair[0].date)
     filters: dict[str, None] = {}
-    troubles: dict[int, list[str]] = {}
+    troubles: list[str] = []
     unusable = ""
-    each = read_files([runs[n] for n in by_date], Asked(metric, task, filter), on_progress)
-    for n, rows in zip(by_date, each):
+    each = read_files([run for run, _ in by_date], Asked(metric, task, filter), on_progress)
+    for (run, label), rows in zip(by_date, each):
         filters |= rows.filters
-        troubles[n] = _troubles(runs[n], rows, name)
+        troubles += _troubles(run, rows, name)
         if rows.unusable:
-            unusable = f"{runs[n].samples}, line {rows.unusable[0][0]}: {rows.unusable[0][1]}"
-        grid.add(*labels[n], rows.doc_ids, rows.scores, rows.hashes)
+            unusable = f"{run.samples}, line {rows.unusable[0][0]}: {rows.unusable[0][1]}"
+        grid.add(*label, rows.doc_ids, rows.scores, rows.hashes)
     if unusable and not grid.placed:
         raise MetricError(unusable)
-    warnings += [*partial, *differing, *(t for n in sorted(troubles) for t in troubles[n])]
+    warnings += [*partial, *differing, *troubles]
     if len(filters) > 1:
         raise ScoreTableError(
             f"task {task} has {len(filters)} filters ({', '.join(filters)}); name one (--filter)"
