@@ -98,7 +98,7 @@ class Shown:
         {a, b}
         """
         grid = self._grid()
-        rows = [grid.columns, *([_cell(value) for value in row] for row in grid.rows)]
+        rows = [grid.columns, *([visible_line(_cell(v)) for v in row] for row in grid.rows)]
         numbers = [_numeric(grid, n) for n in range(len(grid.columns))]
         widths = [max(map(len, column)) for column in zip(*rows)]
         lines = [
@@ -108,8 +108,8 @@ class Shown:
             ).rstrip()
             for row in rows
         ]
-        notes = ["", *grid.notes] if grid.notes else []
-        return "\n".join([grid.title, "", *lines, *notes])
+        notes = ["", *map(visible_line, grid.notes)] if grid.notes else []
+        return "\n".join([visible_line(grid.title), "", *lines, *notes])
 
     def _repr_html_(self) -> str:
         """The table in a notebook."""

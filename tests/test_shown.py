@@ -55,7 +55,7 @@ def test_markdown_and_html_show_names_and_no_markup(ranking):
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert len(table) == 2 + 3
     assert len({line.replace("\\|", "").count("|") for line in table}) == 1
-    assert "\x1b" not in text and "a\\|\\<b\\>\\*x\\*" in text
+    assert "\x1b" not in text + ranking.to_text() and "a\\|\\<b\\>\\*x\\*" in text
     html = ranking._repr_html_()
     root = ET.fromstring(f"<div>{html}</div>")
     names = [row[1].text for row in root.iter("tr")]

@@ -279,12 +279,11 @@ def simulate(
     outcomes: list[Replay] = []
     fold_warnings: Counter[str] = Counter()
     calibration: dict[str, list[float]] = {}
-    for done, result in enumerate(
-        in_processes(replay_fold, pieces, (protocol, whole, judged), processes), start=1
-    ):
-        outcomes += result.outcomes
-        fold_warnings.update(dict.fromkeys(result.warnings, 1))
-        for method, taken in result.calibration_seconds.items():
+    replayed = in_processes(replay_fold, pieces, (protocol, whole, judged), processes)
+    for done, (of_fold, said, seconds) in enumerate(replayed, start=1):
+        outcomes += of_fold
+        fold_warnings.update(dict.fromkeys(said, 1))
+        for method, taken in seconds.items():
             calibration.setdefault(method, []).append(taken)
         if on_progress is not None:
             on_progress(done, len(pieces))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,24 +24,12 @@ from .protocol import Fold, Protocol
 from .replays import Claim, Floats, Replay, Truth, judge
 
 Banks = Mapping[str, ItemBank]
+#: From a claim, its cost and its number of items to a judged run.
+Judge = Callable[..., Replay]
 
 
-@dataclass(frozen=True)
-class FoldResult:
-    """What came of one fold.
-
-    Attributes
-    ----------
-    outcomes : list of Replay
-    warnings : list of str
-        What the fold's calibrations warned of.
-    calibration_seconds : dict of str to float
-        By method.
-    """
-
-    outcomes: list[Replay]
-    warnings: list[str]
-    calibration_seconds: dict[str, float]
+#: Replays of a fold, what its calibrations warned of, and their seconds by method.
+FoldResult = tuple[list[Replay], list[str], dict[str, float]]
 
 
 def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark, Benchmark]) -> FoldResult:
@@ -56,7 +43,8 @@ def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark, Benchmark]) -> Fo
         scaled = Benchmark(tables, whole.share).scaled_by(tables)
         tested, tables = tested.scaled_by(tables), dict(scaled.tables)
     banks: dict[Any, Banks] = {}
-    result = FoldResult([], [], {})
+    warnings: list[str] = []
+    seconds: dict[str, float] = {}
     for method in protocol.methods:
         if method.bank is None or method.bank_key in banks:
             continue
@@ -64,14 +52,13 @@ def replay_fold(fold: Fold, common: tuple[Protocol, Benchmark, Benchmark]) -> Fo
         banks[method.bank_key] = calibrated = {
             task: _bank(method, table, tested.tables[task]) for task, table in tables.items()
         }
-        result.calibration_seconds[method.name] = time.perf_counter() - start
+        seconds[method.name] = time.perf_counter() - start
         for task, bank in calibrated.items():
-            result.warnings.extend(w for w in bank.warnings if w not in tables[task].warnings)
+            warnings.extend(w for w in bank.warnings if w not in tables[task].warnings)
     stage = Stage(fold, protocol, tested, tables, banks)
-    result.outcomes.extend(stage.at_fixed_numbers() if protocol.spend == "fixed" else stage.play())
+    outcomes = stage.at_fixed_numbers() if protocol.spend == "fixed" else stage.play()
     rank = {method.name: n for n, method in enumerate(protocol.methods)}
-    result.outcomes.sort(key=lambda o: rank[o.method])
-    return result
+    return sorted(outcomes, key=lambda o: rank[o.method]), warnings, seconds
 
 
 def _bank(method: Method, table: ScoreTable, whole: ScoreTable) -> ItemBank:
@@ -188,7 +175,7 @@ class Stage:
         else:
             order = self._order(method, rng)
             had, spent = baselines.items_for_all(order, self.scores, price, units, most_spent)
-        return self._judged(run, self._claim(method, had), spent, int(had.sum()))
+        return run(self._claim(method, had), spent, int(had.sum()))
 
     def _blind_looks(self, method: Method, seed: int, levels: Sequence[int]) -> list[Replay]:
         rng = self._rng(method, seed)
@@ -203,7 +190,7 @@ class Stage:
             for row, order, usable in zip(had, orders, seen):
                 row[order[usable[order]][:level]] = True
             items = int(had.sum())
-            outcomes.append(self._judged(run, self._claim(method, had), items, items))
+            outcomes.append(run(self._claim(method, had), items, items))
         return outcomes
 
     # -- with a ranker ------------------------------------------------------------------------
@@ -279,16 +266,16 @@ class Stage:
                 for model in self.fold.holdout:
                     self._tell(ranker, ranker.ask(model=model))
             had = level
-            outcomes.append(self._outcome({**run, "items_per_model": level}, ranker))
+            outcomes.append(self._outcome(run, ranker, items_per_model=level))
         return outcomes
 
-    def _outcome(self, run: Mapping[str, Any], ranker: Ranker) -> Replay:
+    def _outcome(self, run: Judge, ranker: Ranker, **more: Any) -> Replay:
         ranking = ranker.result()
         items = {model: tuple(had) for model, had in ranking.items.items()}
         claim = Claim.of(ranker, ranking, self.fold.holdout)
         spent, number = sum(ranking.cost.values()), sum(map(len, items.values()))
         why = ranking.stopped_because
-        return self._judged(run, claim, spent, number, items_of=items, stopped_because=why)
+        return run(claim, spent, number, items_of=items, stopped_because=why, **more)
 
     # -- without one --------------------------------------------------------------------------
 
@@ -331,23 +318,20 @@ class Stage:
 
     def _begun(
         self, method: Method, seed: int, level: float | None = None, budget: float | None = None
-    ) -> dict[str, object]:
-        """Which run an outcome is of, and since when it goes on."""
-        return {
+    ) -> Judge:
+        """What judges a run that begins now."""
+        start, truth = time.perf_counter(), self.truth
+        run = {
             "method": method.name,
             "fold": self.fold.number,
             "seed": seed,
             "holdout": self.fold.holdout,
             "items_per_model": level,
             "budget": budget,
-            "start": time.perf_counter(),
         }
 
-    def _judged(
-        self, run: Mapping[str, Any], claim: Claim, cost: float, items: int, **more: Any
-    ) -> Replay:
-        facts = {key: value for key, value in run.items() if key != "start"}
-        seconds = time.perf_counter() - run["start"]
-        return judge(
-            claim, self.truth, **facts, cost=float(cost), items=items, seconds=seconds, **more
-        )
+        def judged(claim: Claim, cost: float, items: int, **more: Any) -> Replay:
+            facts = {**run, "cost": float(cost), "items": items, **more}
+            return judge(claim, truth, seconds=time.perf_counter() - start, **facts)
+
+        return judged

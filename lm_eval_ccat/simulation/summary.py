@@ -222,14 +222,6 @@ def advice(
             f"for a mean tau of {wanted_tau:g}: {method}, {about} {np.ceil(number):.0f} items per "
             f"model ({number / n_items:.1%} of {n_items})"
         )
-        if len(reached) > 1:
-            rest = ", ".join(f"{m} {np.ceil(n):.0f}" for n, m in reached[1:])
-            sentences.append(f"others that reach it, with their items per model: {rest}")
-        missing = [m for m, n in needed.items() if n is None]
-        if missing:
-            sentences.append(
-                f"not reached with up to {most:.0f} items per model by {', '.join(missing)}"
-            )
         loose = max(p["tau_se"] or 0.0 for p in sweep[method])
         if loose > UNSURE:
             sentences.append(
