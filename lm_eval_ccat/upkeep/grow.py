@@ -75,17 +75,6 @@ def require_growing(bank: ItemBank) -> None:
         )
 
 
-def without(bank: ItemBank, models: Collection[str]) -> ItemBank:
-    """The bank without the observations of models that are to be ranked by it.
-
-    A bank that holds none of theirs, or no observations, is returned as it is.
-    """
-    rest = [o for o in bank.observations if o.model not in models]
-    if bank.method == "sample" or len(rest) == len(bank.observations):
-        return bank
-    return _made(bank, rest, bank.made, True)
-
-
 def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Observation]:
     """Observations by model and configuration, one each; later scores replace earlier ones."""
     found: dict[tuple[str, str], Observation] = {}
@@ -204,9 +193,9 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
 
 def _recalibrated(bank: ItemBank, own: Collection[str]) -> ItemBank:
     """The same calibration without some models; a bank that grew goes on as it grows."""
-    if bank.provenance.get("grown"):
-        return without(bank, own)
     rest = [o for o in bank.observations if o.model not in own]
+    if bank.provenance.get("grown"):
+        return _made(bank, rest, bank.made, True)
     options = bank.provenance.get("options") or {}
     made = calibrate(table_of(bank, rest), bank.method, keep_scores=True, **options)
     return replace(made, settings=dict(bank.settings), made=bank.made)
