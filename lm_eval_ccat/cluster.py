@@ -101,12 +101,12 @@ def as_ray_tasks(
             if not waiting:
                 return
             try:
-                found = ray.get(waiting.pop(0))
+                result = ray.get(waiting.pop(0))
             except ray.exceptions.RayTaskError as error:
                 raise cause_of(error) from None
             except ray.exceptions.RayError as error:
                 raise CcatError(f"a cluster task was lost: {error}") from None
-            yield found
+            yield result
     finally:
         for one in waiting:
             ray.cancel(one)

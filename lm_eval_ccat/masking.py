@@ -83,9 +83,9 @@ def _plain_name(name: Any) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[-.\s]+", "_", str(name)).lower()
 
 
-def remember(given: Any) -> None:
+def remember(values: Any) -> None:
     """Search a configuration, however nested, for credentials and mask them from now on."""
-    credentials = {v for v in _secrets(given) if len(v) >= SHORTEST and v != MASK}
+    credentials = {v for v in _secrets(values) if len(v) >= SHORTEST and v != MASK}
     with _lock:
         if credentials <= _known:
             return
@@ -94,20 +94,20 @@ def remember(given: Any) -> None:
         _mask_logs()
 
 
-def remember_credentials(*given: Any) -> None:
+def remember_credentials(*values: Any) -> None:
     """Mask what is given, and environment variables whose names say that they are credentials."""
     named = {n: v for n, v in os.environ.items() if is_secret_name(n) and not os.path.exists(v)}
-    remember([named, *given])
+    remember([named, *values])
 
 
 def _mask_logs() -> None:
     """Log records are put into words by many libraries; all of them start from this class."""
-    made = logging.getLogRecordFactory()
-    if getattr(made, "masks", False):
+    factory = logging.getLogRecordFactory()
+    if getattr(factory, "masks", False):
         return
 
     def record(*args: Any, **kwargs: Any) -> logging.LogRecord:
-        one = made(*args, **kwargs)
+        one = factory(*args, **kwargs)
         one.msg, one.args = mask_values(one.msg), mask_values(one.args)
         return one
 

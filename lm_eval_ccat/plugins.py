@@ -42,12 +42,12 @@ class Plugins(Generic[T]):
     """
 
     def __init__(
-        self, what: str, kind: type[T], own: Callable[[], Mapping[str, T] | Mapping[str, str]]
+        self, what: str, kind: type[T], builtin: Callable[[], Mapping[str, T] | Mapping[str, str]]
     ) -> None:
         self.what = what
         self.group = f"lm_eval_ccat.{what.replace(' ', '_')}s"
         self._kind = kind
-        self._own = own
+        self._own = builtin
         self._registered: dict[str, T] = {}
 
     def names(self) -> tuple[str, ...]:

@@ -179,8 +179,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "Retry-After is cut to the back-off of the rule",
         "lm_eval_ccat/live/failures",
-        "return max(min(own, rule.max_backoff), retry_after(error) or 0.0)",
-        "return min(own, rule.max_backoff)",
+        "return max(min(backoff, rule.max_backoff), retry_after(error) or 0.0)",
+        "return min(backoff, rule.max_backoff)",
         ("tests/live/test_live_verdicts.py",),
     ),
     Bug(

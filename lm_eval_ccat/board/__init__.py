@@ -5,16 +5,16 @@ from __future__ import annotations
 from .checking import Checked, check
 from .folder import Board
 from .full import add, init
-from .ledger import Row, TaskScore
+from .ledger import BoardRow, TaskScore
 from .placing import place
 from .publish import publish
-from .standing import Standing, standing
+from .standing import BoardStanding, standing
 
 __all__ = [
     "Board",
+    "BoardRow",
+    "BoardStanding",
     "Checked",
-    "Row",
-    "Standing",
     "TaskScore",
     "add",
     "check",

@@ -18,7 +18,7 @@ from ..scores import ScoreTable
 from .folder import Board
 from .full import average
 from .journals import figures_of
-from .ledger import Row, TaskScore, sha256_of
+from .ledger import BoardRow, TaskScore, sha256_of
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
 _TOLERANCE = 1e-9
@@ -114,7 +114,7 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     runs = list(dict.fromkeys(_run_of(row) for row in sound if row.estimated))
     rebuilt = dict(zip(runs, in_processes(_rebuilt, runs, board)))
     read: Tables = {}
-    found = []
+    checked = []
     for line, why in zip(lines, damaged):
         row, reason, verdict = line.row, line.damage or why, REFUSED
         if row is not None and not reason:
@@ -126,11 +126,11 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
                 if reason and row.made_by != __version__:
                     verdict = OLDER
                     reason = f"made by {row.made_by or 'an unknown version'}: {reason}"
-        found.append(Checked(line.number, line.model, verdict if reason else SOUND, reason))
-    return found
+        checked.append(Checked(line.number, line.model, verdict if reason else SOUND, reason))
+    return checked
 
 
-def broken_evidence(board: Board, rows: Sequence[Row | None]) -> list[str]:
+def broken_evidence(board: Board, rows: Sequence[BoardRow | None]) -> list[str]:
     """Why the files that show each row are not what they were; "" where they are."""
     now: dict[str, str] = {}
     return [_broken(board, row.evidence, now) if row is not None else "" for row in rows]
@@ -149,13 +149,13 @@ def _broken(board: Board, evidence: Mapping[str, str], now: dict[str, str]) -> s
     return ""
 
 
-def _run_of(row: Row) -> Run:
+def _run_of(row: BoardRow) -> Run:
     """What an estimate is rebuilt from; of every model in a journal the same."""
     hashes = tuple((task, one.bank or "") for task, one in row.tasks.items())
     return tuple(row.evidence), hashes, None if row.reserve is None else tuple(row.reserve)
 
 
-def _rebuilt(run: Run, board: Board) -> dict[str, Row] | str:
+def _rebuilt(run: Run, board: Board) -> dict[str, BoardRow] | str:
     """The rows of a journal, or why there are none."""
     try:
         [file], hashes, reserve = run
@@ -164,7 +164,7 @@ def _rebuilt(run: Run, board: Board) -> dict[str, Row] | str:
         return " ".join(str(error).split())
 
 
-def _estimate(row: Row, rebuilt: Mapping[Run, dict[str, Row] | str]) -> str:
+def _estimate(row: BoardRow, rebuilt: Mapping[Run, dict[str, BoardRow] | str]) -> str:
     """How the journal's figures differ from a row's; "" where they agree."""
     now, name = rebuilt[_run_of(row)], row.in_journal or row.model
     if isinstance(now, str):
@@ -172,7 +172,7 @@ def _estimate(row: Row, rebuilt: Mapping[Run, dict[str, Row] | str]) -> str:
     return _difference(row, now[name]) if name in now else f"its journal holds no answers of {name}"
 
 
-def _full(board: Board, row: Row, read: Tables) -> str:
+def _full(board: Board, row: BoardRow, read: Tables) -> str:
     """How the means of a row's scores differ from it; "" where they agree."""
     tasks: dict[str, TaskScore] = {}
     for task, one in row.tasks.items():
@@ -194,7 +194,7 @@ def _full(board: Board, row: Row, read: Tables) -> str:
     return _difference(row, replace(row, tasks=tasks, score=score, low=score, high=score))
 
 
-def _difference(row: Row, now: Row) -> str:
+def _difference(row: BoardRow, now: BoardRow) -> str:
     """The first figure that differs, as ``recorded X, now Y``."""
     pairs = [("number of tasks", len(row.tasks), len(now.tasks))]
     pairs += [(_FIGURES[n], getattr(row, n), getattr(now, n)) for n in ("score", "low", "high")]

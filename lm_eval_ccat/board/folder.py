@@ -25,7 +25,7 @@ import numpy as np
 from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
 from ..metrics.scale import Scale
-from .ledger import Ledger, Row
+from .ledger import BoardLedger, BoardRow
 
 FORMAT, VERSION = "lm-eval-ccat/board", 1
 _LOCK_SECONDS = 60
@@ -75,7 +75,7 @@ class Board:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.rules = read_rules(self.path / "board.json")
-        self.ledger = Ledger(self.path / "ledger.jsonl")
+        self.ledger = BoardLedger(self.path / "ledger.jsonl")
 
     @cached_property
     def banks(self) -> dict[str, ItemBank]:
@@ -130,7 +130,7 @@ class Board:
         """The file of an earlier bank, or of one that strangers used."""
         return self.path / "banks" / f"{sha256[:16]}.bank.json"
 
-    def turn(self, rows: list[Row]) -> list[int] | None:
+    def turn(self, rows: list[BoardRow]) -> list[int] | None:
         """Which part of the items is held back now, of how many parts; None where none is."""
         parts = self.rules.reserve
         if not parts or self.draws_at_random:
@@ -199,7 +199,7 @@ def offered(bank: ItemBank, task: str, reserve: Sequence[int] | None) -> ItemBan
     return replace(bank, kept=bank.kept & (np.array(of) != part))
 
 
-def ruled(rules: Rules, given: Mapping[str, Any]) -> Rules:
+def ruled(rules: Rules, changes: Mapping[str, Any]) -> Rules:
     """Rules with some of them replaced; None leaves one as it is.
 
     Raises
@@ -207,19 +207,19 @@ def ruled(rules: Rules, given: Mapping[str, Any]) -> Rules:
     UsageError
         There is no such rule, or it is out of range.
     """
-    stated = {k: v for k, v in given.items() if v is not None}
+    stated = {k: v for k, v in changes.items() if v is not None}
     unknown = set(stated) - set(Rules.__dataclass_fields__)
     if unknown:
         raise UsageError(f"a board has no rule {sorted(unknown)[0]!r}")
-    found = replace(rules, **stated)
-    if found.weights not in ("equal", "documents"):
-        raise UsageError(f"weights {found.weights!r} of a board are 'equal' or 'documents'")
+    changed = replace(rules, **stated)
+    if changed.weights not in ("equal", "documents"):
+        raise UsageError(f"weights {changed.weights!r} of a board are 'equal' or 'documents'")
     for name, least in (("max_items", 1), ("exposure", 1), ("reserve", 0), ("rotate_after", 1)):
-        if getattr(found, name) < least:
-            raise UsageError(f"{name} {getattr(found, name)} of a board is below {least}")
-    if found.reserve == 1:
+        if getattr(changed, name) < least:
+            raise UsageError(f"{name} {getattr(changed, name)} of a board is below {least}")
+    if changed.reserve == 1:
         raise UsageError("reserve 1 would hold back every item; 5 holds back a fifth, 0 none")
-    return found
+    return changed
 
 
 def read_rules(path: Path) -> Rules:

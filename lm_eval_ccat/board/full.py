@@ -23,7 +23,7 @@ from ..scores.readers.reader import reader_of
 from ..upkeep.build import build
 from ..upkeep.union import scores_for
 from .folder import FORMAT, VERSION, Board, Rules, one_bank_each, read_rules, ruled
-from .ledger import FULL, Row, TaskScore, sha256_of
+from .ledger import FULL, BoardRow, TaskScore, sha256_of
 from .standing import latest, metric_of
 
 #: How the reason ends of a model that is left out because it was added before.
@@ -36,12 +36,12 @@ class Added:
 
     Attributes
     ----------
-    rows : list of Row
+    rows : list of BoardRow
     left_out : dict of str to str
         By model the reason.
     """
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[BoardRow] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -101,16 +101,16 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
         before = board.ledger.rows()
         scores = _scores(board, tables, added)
         for task in tables:  # only what goes into a row is kept
-            there = [m for m in tables[task].models if task in scores.get(m, {})]
-            if there:
-                file, sha256 = _keep(board, task, tables[task].select(there))
-                for model in there:
+            scored = [m for m in tables[task].models if task in scores.get(m, {})]
+            if scored:
+                file, sha256 = _keep(board, task, tables[task].select(scored))
+                for model in scored:
                     one = scores[model][task]
                     scores[model][task] = replace(one, evidence=file, sha256=sha256)
         standing = latest(before, FULL)
         for model, tasks in scores.items():
             score = average(board, tasks, board.shares)
-            row = Row(
+            row = BoardRow(
                 model=model,
                 kind=FULL,
                 score=score,
@@ -156,10 +156,10 @@ def calibrated(source: Path, task: str | None = None, metric: str | None = None)
     suite = build(source, tasks=["*"] if unnamed else names, metrics=metrics)
     return SuiteBank(
         {
-            (name := task or found if unnamed else found): {
+            (name := task or recorded if unnamed else recorded): {
                 k: replace(bank, task=name) for k, bank in outcomes.items()
             }
-            for found, outcomes in suite.items()
+            for recorded, outcomes in suite.items()
         }
     )
 
@@ -172,11 +172,11 @@ def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, Sc
     CcatError
         The source cannot be read, or is on another scale.
     """
-    there = reader_of(source).outcomes(source)
+    outcomes = reader_of(source).outcomes(source)
     return {
         task: replace(scores_for(replace(bank, task=task), source, partial=partial), task=task)
         for task, bank in board.banks.items()
-        if any(o.task in (task, None) and o.metric in bank.metric for o in there)
+        if any(o.task in (task, None) and o.metric in bank.metric for o in outcomes)
     }
 
 
@@ -184,7 +184,7 @@ def _scores(
     board: Board, tables: dict[str, ScoreTable], added: Added
 ) -> dict[str, dict[str, TaskScore]]:
     """What each model scored on each task; who lacks documents is left out, with the reason."""
-    found: dict[str, dict[str, TaskScore]] = {}
+    by_model: dict[str, dict[str, TaskScore]] = {}
     for task, table in tables.items():
         bank = board.banks[task]
         version = table.settings.get("task_version")
@@ -192,7 +192,7 @@ def _scores(
         everything = set(bank.doc_ids)
         for model, row in zip(table.models, table.model_scores()):
             seen = np.isfinite(row)
-            ids = {d for d, there in zip(table.doc_ids, seen) if there}
+            ids = {d for d, complete in zip(table.doc_ids, seen) if complete}
             if ids < everything:
                 added.left_out[model] = (
                     f"it has {len(ids)} of {bank.n_items} documents of {task}; "
@@ -200,7 +200,7 @@ def _scores(
                 )
                 continue
             score = float(bank.scale.restore(row[seen].mean()))
-            found.setdefault(model, {})[task] = TaskScore(
+            by_model.setdefault(model, {})[task] = TaskScore(
                 score=score,
                 low=score,
                 high=score,
@@ -213,8 +213,8 @@ def _scores(
                 changed=changed,
             )
     for model in added.left_out:
-        found.pop(model, None)
-    return found
+        by_model.pop(model, None)
+    return by_model
 
 
 def average(board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, float]) -> float:
@@ -227,10 +227,10 @@ def average(board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, f
     return float(board.scale.restore(unit / total))
 
 
-def _alike(a: Row, b: Row) -> bool:
+def _alike(a: BoardRow, b: BoardRow) -> bool:
     """Whether two rows say the same of a model."""
 
-    def figures(row: Row) -> Any:
+    def figures(row: BoardRow) -> Any:
         return {
             task: (one.score, one.documents, one.version, one.metric)
             for task, one in row.tasks.items()
@@ -308,19 +308,19 @@ def init(
     ('Mine', ['t'], {'t': 1.0})
     """
     path, source = Path(folder), Path(source)
-    there = (path / "board.json").is_file()
-    made = ruled(read_rules(path / "board.json") if there else Rules(), rules)
+    exists = (path / "board.json").is_file()
+    settled = ruled(read_rules(path / "board.json") if exists else Rules(), rules)
     banks_given = is_suite(source) or source.suffix == ".json" or _holds_banks(source)
     suite = SuiteBank.load(source) if banks_given else calibrated(source, task, metric)
     one_bank_each(suite, source)
-    with nullcontext() if there else _undone_by_errors(path):
+    with nullcontext() if exists else _undone_by_errors(path):
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if there:
+            if exists:
                 before = Board(path)
                 for bank in before.banks.values():
                     bank.save(before.old_bank(bank.sha256))
-            content = {"format": FORMAT, "version": VERSION, **asdict(made)}
+            content = {"format": FORMAT, "version": VERSION, **asdict(settled)}
             suite.save(path / "suite")
             replace_text(path / "board.json", json.dumps(content, indent=1) + "\n")
             replace_text(path / ".gitignore", _IGNORED)
@@ -340,11 +340,11 @@ def _undone_by_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for made in set(folder.iterdir()) - before if folder.is_dir() else ():
-            if made.is_dir():
-                shutil.rmtree(made, ignore_errors=True)
+        for entry in set(folder.iterdir()) - before if folder.is_dir() else ():
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
             else:
-                made.unlink(missing_ok=True)
+                entry.unlink(missing_ok=True)
         if not existed and folder.is_dir():
             folder.rmdir()
         raise

@@ -14,7 +14,7 @@ from ..runs.directory import header_of
 from ..runs.journal import JournalFile
 from ..runs.rebuild import book_of
 from .folder import Board, offered
-from .ledger import ESTIMATE, Row, TaskScore
+from .ledger import ESTIMATE, BoardRow, TaskScore
 from .standing import metric_of
 
 JOURNAL = "journal.jsonl"
@@ -44,7 +44,7 @@ def tasks_of(header: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 def figures_of(
     board: Board, journal: Path, hashes: Mapping[str, str], reserve: Sequence[int] | None
-) -> tuple[dict[str, Row], dict[str, str]]:
+) -> tuple[dict[str, BoardRow], dict[str, str]]:
     """Rebuild a ranking from its journal and the board's banks.
 
     Parameters
@@ -58,7 +58,7 @@ def figures_of(
 
     Returns
     -------
-    rows : dict of str to Row
+    rows : dict of str to BoardRow
         By the names of the journal; without date, evidence and link.
     left_out : dict of str to str
         Models that were set aside or not asked, with the reason.
@@ -74,11 +74,11 @@ def figures_of(
     for task, (_, sha256) in of_run.items():
         if task not in banks or banks[task].sha256 != sha256:
             raise RunError(f"it was made with another bank of {task} ({sha256[:12]})")
-    given: Any = {t: {name: banks[t]} for t, (name, _) in of_run.items()}
+    by_task: Any = {t: {name: banks[t]} for t, (name, _) in of_run.items()}
     if header["report"].get("outcomes") is None:
-        [given] = banks.values()
-    ranking = book_of(given, JournalFile(journal), header).ranker.result()
-    rows: dict[str, Row] = {}
+        [by_task] = banks.values()
+    ranking = book_of(by_task, JournalFile(journal), header).ranker.result()
+    rows: dict[str, BoardRow] = {}
     left_out: dict[str, str] = {}
     for model in ranking.estimates:
         if model in ranking.known:
@@ -98,7 +98,7 @@ def _row(
     banks: Mapping[str, ItemBank],
     hashes: Mapping[str, str],
     reserve: Sequence[int] | None,
-) -> Row:
+) -> BoardRow:
     """One model's row, on the scales of its tasks and of them all."""
     scales = {bank.scale for bank in banks.values()}
     whole = board.scale if len(scales) > 1 else scales.pop()
@@ -128,9 +128,9 @@ def _row(
         )
         asked[task] = ids
     low, high = sorted(float(whole.restore(v)) for v in ranking.interval(model))
-    given = header["ranker"].get("weights") or {task: {"": 1.0} for task in banks}
-    weights = {task: float(sum(of.values())) for task, of in given.items()}
-    return Row(
+    weighting = header["ranker"].get("weights") or {task: {"": 1.0} for task in banks}
+    weights = {task: float(sum(of.values())) for task, of in weighting.items()}
+    return BoardRow(
         model=model,
         kind=ESTIMATE,
         score=float(whole.restore(ranking.estimates[model])),

@@ -57,7 +57,7 @@ class TaskScore:
 
 
 @dataclass(frozen=True)
-class Row:
+class BoardRow:
     """One line of the ledger: what one model scored at one time.
 
     Attributes
@@ -89,8 +89,8 @@ class Row:
     Examples
     --------
     >>> one = TaskScore(0.5, 0.5, 0.5, 9, 9, "acc,none", "scores/0.t.parquet", "ab")
-    >>> row = Row("a", FULL, 0.5, 0.5, 0.5, {"t": one}, "2026-01-31")
-    >>> Row.from_dict(row.to_dict()) == row, row.items, row.documents
+    >>> row = BoardRow("a", FULL, 0.5, 0.5, 0.5, {"t": one}, "2026-01-31")
+    >>> BoardRow.from_dict(row.to_dict()) == row, row.items, row.documents
     (True, 9, 9)
     """
 
@@ -135,25 +135,25 @@ class Row:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Row:
+    def from_dict(cls, values: Mapping[str, Any]) -> BoardRow:
         """A row from `to_dict`; unknown keys, of later versions, are passed over."""
-        given = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}
-        tasks = {str(t): TaskScore(**one) for t, one in given.pop("tasks").items()}
-        row = cls(tasks=tasks, **given)
+        fields = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}
+        tasks = {str(t): TaskScore(**one) for t, one in fields.pop("tasks").items()}
+        row = cls(tasks=tasks, **fields)
         if row.kind not in (FULL, ESTIMATE) or not isinstance(row.model, str) or not tasks:
             raise ValueError(f"a row of kind {row.kind!r} for model {row.model!r}")
         return row
 
 
 @dataclass(frozen=True)
-class Line:
+class LedgerLine:
     """A line of the file.
 
     Attributes
     ----------
     number : int
         From 1.
-    row : Row or None
+    row : BoardRow or None
         None where the line cannot be read.
     model : str
         Whose row it is, as far as that can be told.
@@ -164,13 +164,13 @@ class Line:
     """
 
     number: int
-    row: Row | None
+    row: BoardRow | None
     model: str
     link: str
     damage: str = ""
 
 
-class Ledger:
+class BoardLedger:
     """The file of a board's rows.
 
     Parameters
@@ -182,8 +182,8 @@ class Ledger:
     >>> import tempfile
     >>> one = TaskScore(0.5, 0.5, 0.5, 9, 9, "acc,none", "scores/0.t.parquet", "ab")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ledger = Ledger(Path(folder, "ledger.jsonl"))
-    ...     ledger.append([Row("a", FULL, 0.5, 0.5, 0.5, {"t": one}, "2026-01-31")])
+    ...     ledger = BoardLedger(Path(folder, "ledger.jsonl"))
+    ...     ledger.append([BoardRow("a", FULL, 0.5, 0.5, 0.5, {"t": one}, "2026-01-31")])
     ...     [(line.number, line.model, line.damage) for line in ledger.lines()]
     [(1, 'a', '')]
     """
@@ -191,7 +191,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[LedgerLine]:
         """Every line, with what is wrong with it.
 
         Raises
@@ -205,14 +205,14 @@ class Ledger:
             return []
         except (OSError, UnicodeDecodeError) as error:
             raise RunError(f"{self.path}: cannot read the ledger ({error})") from error
-        found: list[Line] = []
+        parsed: list[LedgerLine] = []
         before = ""
         for number, line in enumerate(filter(None, text.split("\n")), 1):
-            found.append(_read(number, line, before))
-            before = found[-1].link
-        return found
+            parsed.append(_read(number, line, before))
+            before = parsed[-1].link
+        return parsed
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[BoardRow]:
         """Every row.
 
         Raises
@@ -234,7 +234,7 @@ class Ledger:
         lines = self.lines()
         return lines[-1].link if lines else ""
 
-    def append(self, rows: Iterable[Row]) -> None:
+    def append(self, rows: Iterable[BoardRow]) -> None:
         """Write rows at the end, on the disk before this returns.
 
         Raises
@@ -273,16 +273,18 @@ def _link(before: str, body: str) -> str:
     return hashlib.sha256(f"{before}\n{body}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _read(number: int, text: str, before: str) -> Line:
+def _read(number: int, text: str, before: str) -> LedgerLine:
     try:
         values = json.loads(text)
         link, model = str(values.pop("chain", "")), str(values.get("model", ""))
         body = _body(values)
     except (ValueError, AttributeError, RecursionError):
-        return Line(number, None, "", "", "the line is no JSON object of numbers and texts")
+        return LedgerLine(number, None, "", "", "the line is no JSON object of numbers and texts")
     whole = text == f'{body[:-1]}, "chain": "{link}"}}' and link == _link(before, body)
     damage = "" if whole else "the chain is broken: the row was changed, or rows before it were"
     try:
-        return Line(number, Row.from_dict(values), model, link, damage)
+        return LedgerLine(number, BoardRow.from_dict(values), model, link, damage)
     except (KeyError, TypeError, ValueError) as error:
-        return Line(number, None, model, link, damage or f"the row is of another form ({error})")
+        return LedgerLine(
+            number, None, model, link, damage or f"the row is of another form ({error})"
+        )

@@ -208,8 +208,8 @@ def _keep_banks(board: Board, run: Path, of_run: Mapping[str, tuple[str, str]]) 
     """Keep banks that are not the board's: rows made with them stand apart and can be verified."""
     banks = load_banks(run)
     for task, (outcome, sha256) in of_run.items():
-        own = task in board.banks and board.banks[task].sha256 == sha256
-        if not own and not board.old_bank(sha256).is_file():
+        ours = task in board.banks and board.banks[task].sha256 == sha256
+        if not ours and not board.old_bank(sha256).is_file():
             bank = banks if isinstance(banks, ItemBank) else banks[task][outcome]
             bank.save(board.old_bank(sha256))
 

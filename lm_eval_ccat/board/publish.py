@@ -20,8 +20,8 @@ from ..report.words import script_json
 from ..visible import visible_line
 from .checking import broken_evidence
 from .folder import Board
-from .ledger import Row
-from .standing import Placed, Standing, standing
+from .ledger import BoardRow
+from .standing import BoardStanding, Placed, standing
 
 FORMAT, VERSION = "lm-eval-ccat/board-site", 1
 _DIGITS = 6
@@ -65,15 +65,15 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     board = board if isinstance(board, Board) else Board(board)
     rows = board.ledger.rows()
     broken = {at: why for at, why in enumerate(broken_evidence(board, rows)) if why}
-    found = standing(board, broken)
-    found.apart.extend((rows[at], f"refused: {reason}") for at, reason in broken.items())
+    state = standing(board, broken)
+    state.apart.extend((rows[at], f"refused: {reason}") for at, reason in broken.items())
     shown = shown_items(rows)
     target = Path(site)
     texts = {
-        "index.html": mask_text(_page(board, found, shown)),
-        "board.csv": _csv(list(board.banks), found.placed),
+        "index.html": mask_text(_page(board, state, shown)),
+        "board.csv": _csv(list(board.banks), state.placed),
         "exposure.csv": _exposure_csv(shown),
-        "board.json": json.dumps(_content(board, found), ensure_ascii=False, allow_nan=False)
+        "board.json": json.dumps(_content(board, state), ensure_ascii=False, allow_nan=False)
         + "\n",
     }
     try:
@@ -85,41 +85,41 @@ def publish(board: Board | str | Path, site: str | Path) -> list[Path]:
     return [target / name for name in texts]
 
 
-def shown_items(rows: Iterable[Row]) -> dict[str, dict[Any, int]]:
+def shown_items(rows: Iterable[BoardRow]) -> dict[str, dict[Any, int]]:
     """How many models each item was shown to, by task.
 
     Examples
     --------
-    >>> row = Row("a", "estimate", 0.5, 0.4, 0.6, {}, "2026-01-31", asked={"t": [3, 7]})
+    >>> row = BoardRow("a", "estimate", 0.5, 0.4, 0.6, {}, "2026-01-31", asked={"t": [3, 7]})
     >>> shown_items([row, row])
     {'t': {3: 2, 7: 2}}
     """
-    found: dict[str, dict[Any, int]] = {}
+    shown: dict[str, dict[Any, int]] = {}
     for row in rows:
         for task, items in row.asked.items():
-            counts = found.setdefault(task, {})
+            counts = shown.setdefault(task, {})
             for item in items:
                 counts[item] = counts.get(item, 0) + 1
-    return found
+    return shown
 
 
 # -- files ----------------------------------------------------------------------------------------
 
 
-def _content(board: Board, found: Standing) -> dict[str, object]:
+def _content(board: Board, state: BoardStanding) -> dict[str, object]:
     return {
         "format": FORMAT,
         "version": VERSION,
         "name": board.rules.name,
-        "headline": found.headline,
+        "headline": state.headline,
         "scale": board.scale.to_dict(),
         "weights": board.shares,
         "ledger_head": board.ledger.head(),
         "rows": [
             {"rank": one.rank, "rank_range": [one.best, one.worst], **one.row.to_dict()}
-            for one in found.placed
+            for one in state.placed
         ],
-        "not_comparable": [{"reason": reason, **row.to_dict()} for row, reason in found.apart],
+        "not_comparable": [{"reason": reason, **row.to_dict()} for row, reason in state.apart],
     }
 
 
@@ -154,29 +154,29 @@ def _lines(lines: Iterable[Sequence[Any]]) -> str:
 # -- the page -------------------------------------------------------------------------------------
 
 
-def _page(board: Board, found: Standing, shown: Mapping[str, Mapping[Any, int]]) -> str:
+def _page(board: Board, state: BoardStanding, shown: Mapping[str, Mapping[Any, int]]) -> str:
     tasks = list(board.banks)
-    ends = [v for one in found.placed for v in (one.row.low, one.row.high)]
+    ends = [v for one in state.placed for v in (one.row.low, one.row.high)]
     data = {
         "tasks": tasks if len(tasks) > 1 else [],
         "higher": board.scale.higher_is_better,
         "taskHigher": [bank.scale.higher_is_better for bank in board.banks.values()],
         "ends": [min(ends), max(ends)] if ends else [0, 1],
         "version": __version__,
-        "rows": [_row(one, tasks, found.history[one.row.model]) for one in found.placed],
+        "rows": [_row(one, tasks, state.history[one.row.model]) for one in state.placed],
     }
     script, style = _own("site.js"), asset("style.css") + _own("site.css")
-    estimated = sum(one.row.estimated for one in found.placed)
+    estimated = sum(one.row.estimated for one in state.placed)
     content = {
         "title": board.rules.name,
-        "headline": found.headline,
-        "notes": _notes(board, found, estimated, shown),
+        "headline": state.headline,
+        "notes": _notes(board, state, estimated, shown),
         "apart": [
             {"model": visible_line(row.model), "score": f"{row.score:.4g}", "reason": reason,
              "documents": f"{row.items:,} of {row.documents:,}", "date": row.date}
-            for row, reason in found.apart[:_APART]
+            for row, reason in state.apart[:_APART]
         ],
-        "n_apart": len(found.apart),
+        "n_apart": len(state.apart),
         "tasks": data["tasks"],
         "data": script_json(data),
         "script": script,
@@ -190,7 +190,7 @@ def _page(board: Board, found: Standing, shown: Mapping[str, Mapping[Any, int]])
     return str(environment().from_string(_own("site.html.j2")).render(**content))
 
 
-def _row(one: Placed, tasks: Sequence[str], history: Sequence[Row]) -> list[Any]:
+def _row(one: Placed, tasks: Sequence[str], history: Sequence[BoardRow]) -> list[Any]:
     """A row as the page's script reads it; see the names in ``site.js``."""
     row = one.row
     scores = [_short(row.tasks[task].score) for task in tasks] if len(tasks) > 1 else []
@@ -202,7 +202,7 @@ def _row(one: Placed, tasks: Sequence[str], history: Sequence[Row]) -> list[Any]
     ]  # fmt: skip
 
 
-def _past(row: Row) -> list[Any]:
+def _past(row: BoardRow) -> list[Any]:
     ends = [_short(row.low), _short(row.high)]
     of = [row.items, row.documents]
     return [row.date, int(row.estimated), _short(row.score), *ends, *of, row.made_by]
@@ -213,7 +213,7 @@ def _short(value: float) -> float:
 
 
 def _notes(
-    board: Board, found: Standing, estimated: int, shown: Mapping[str, Mapping[Any, int]]
+    board: Board, state: BoardStanding, estimated: int, shown: Mapping[str, Mapping[Any, int]]
 ) -> list[str]:
     n = len(board.banks)
     better = "higher" if board.scale.higher_is_better else "lower"
@@ -224,7 +224,7 @@ def _notes(
         total = sum(bank.n_items for bank in board.banks.values())
         weighed = "equal weights" if board.rules.weights == "equal" else "weights by documents"
         what = f"average over {n} tasks ({total:,} documents, {weighed})"
-    levels = {f"{100 * one.row.confidence:g}%" for one in found.placed if one.row.confidence}
+    levels = {f"{100 * one.row.confidence:g}%" for one in state.placed if one.row.confidence}
     notes = [f"Score: {what}; {better} is better."]
     if estimated:
         notes.append(

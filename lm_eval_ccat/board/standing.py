@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from .folder import Board
-from .ledger import FULL, Row
+from .ledger import FULL, BoardRow
 
 Floats = NDArray[np.float64]
 Ranks = NDArray[np.intp]
@@ -22,36 +22,36 @@ class Placed:
 
     Attributes
     ----------
-    row : Row
+    row : BoardRow
     rank : int
         By score.
     best, worst : int
         The ranks that it may have, by the intervals.
     """
 
-    row: Row
+    row: BoardRow
     rank: int
     best: int
     worst: int
 
 
 @dataclass(frozen=True)
-class Standing:
+class BoardStanding:
     """The current state of a board.
 
     Attributes
     ----------
     placed : list of Placed
         Best first; of equal scores full results first.
-    apart : list of (Row, str)
+    apart : list of (BoardRow, str)
         The latest row of each model that cannot be compared, and why; not where a later one can.
-    history : dict of str to list of Row
+    history : dict of str to list of BoardRow
         Every row of each model, oldest first.
     """
 
     placed: list[Placed]
-    apart: list[tuple[Row, str]]
-    history: dict[str, list[Row]]
+    apart: list[tuple[BoardRow, str]]
+    history: dict[str, list[BoardRow]]
 
     @property
     def headline(self) -> str:
@@ -64,7 +64,7 @@ class Standing:
         )
         return f"{who} of {len(self.placed):,}."
 
-    def in_words(self, row: Row) -> str:
+    def in_words(self, row: BoardRow) -> str:
         """Where one row stands, in a line."""
         score = f"{row.model}: {'≈ ' if row.estimated else ''}{row.score:.4g}"
         for other, reason in self.apart:
@@ -77,7 +77,7 @@ class Standing:
         return f"{score}, in its history; full results count"
 
 
-def standing(board: Board, refused: Collection[int] = ()) -> Standing:
+def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
     """Order a board's rows.
 
     Parameters
@@ -88,12 +88,12 @@ def standing(board: Board, refused: Collection[int] = ()) -> Standing:
 
     Returns
     -------
-    Standing
+    BoardStanding
     """
     rows = board.ledger.rows()
-    history: dict[str, list[Row]] = {}
-    comparable: list[Row] = []
-    apart: dict[str, tuple[Row, str]] = {}
+    history: dict[str, list[BoardRow]] = {}
+    comparable: list[BoardRow] = []
+    apart: dict[str, tuple[BoardRow, str]] = {}
     for at, row in enumerate(rows):
         history.setdefault(row.model, []).append(row)
         if at in refused:
@@ -105,20 +105,22 @@ def standing(board: Board, refused: Collection[int] = ()) -> Standing:
             apart.pop(row.model, None)
     # Full results count before any estimate of the same model; else the latest row.
     now = {**latest(comparable), **latest(comparable, FULL)}
-    return Standing(_in_order(board, list(now.values())), list(apart.values()), history)
+    return BoardStanding(_in_order(board, list(now.values())), list(apart.values()), history)
 
 
-def latest(rows: Iterable[Row], kind: str | None = None) -> dict[str, Row]:
+def latest(rows: Iterable[BoardRow], kind: str | None = None) -> dict[str, BoardRow]:
     """The latest row of each model, of one kind."""
     return {row.model: row for row in rows if kind in (None, row.kind)}
 
 
-def not_comparable(row: Row, banks: Mapping[str, ItemBank], shares: Mapping[str, float]) -> str:
+def not_comparable(
+    row: BoardRow, banks: Mapping[str, ItemBank], shares: Mapping[str, float]
+) -> str:
     """Why a row cannot be compared with the others; "" where it can.
 
     Parameters
     ----------
-    row : Row
+    row : BoardRow
     banks : mapping of task to ItemBank
         The board's.
     shares : mapping of task to float
@@ -155,7 +157,7 @@ def lineage(bank: ItemBank) -> set[str]:
     return {bank.sha256, *(update["previous"] for update in bank.provenance.get("updates", []))}
 
 
-def _in_order(board: Board, rows: list[Row]) -> list[Placed]:
+def _in_order(board: Board, rows: list[BoardRow]) -> list[Placed]:
     sign = 1.0 if board.scale.higher_is_better else -1.0
     rows.sort(key=lambda r: (-sign * r.score, r.estimated, r.model))
     scores = sign * np.array([r.score for r in rows])

@@ -52,14 +52,14 @@ def run(args: argparse.Namespace) -> int:
 
     if args.other is not None:
         return _compare(args)
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    facts_by_bank: dict[tuple[str, str], dict[str, Any]] = {}
     for task, outcome, bank in SuiteBank.load(args.bank).banks():
         of = f"{args.bank}: {task} {outcome}" if is_folder(args.bank) else args.bank
-        facts = found[task, outcome] = {"bank": of, **_checked(bank, args)}
+        facts = facts_by_bank[task, outcome] = {"bank": of, **_checked(bank, args)}
         if not prints_json(args.json):
             _print(facts, bool(args.scores or args.documents_of))
-    ok = all(facts["ok"] for facts in found.values())
-    write_facts(args.json, is_folder(args.bank), args.bank, found, ok=ok)
+    ok = all(facts["ok"] for facts in facts_by_bank.values())
+    write_facts(args.json, is_folder(args.bank), args.bank, facts_by_bank, ok=ok)
     return 0 if ok else FOUND
 
 
@@ -67,22 +67,22 @@ def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
     """What there is to find about one bank, as JSON values."""
     from ..upkeep.check import check_scores
 
-    found: list[Finding] = []
+    findings: list[Finding] = []
     warnings: list[str] = [*bank.warnings]
     if args.documents_of:
         # Of a suite the task named is a group; each bank has its own task.
         task = bank.task if is_folder(args.bank) else args.documents_of
-        found += _documents(bank, str(task), args.include_path)
+        findings += _documents(bank, str(task), args.include_path)
     if args.scores:
         table = scores_for(bank, args.scores)
         warnings += table.warnings
-        found += check_scores(bank, table)
+        findings += check_scores(bank, table)
     return {
         "sha256": bank.sha256,
         "items": bank.n_items,
         "models": len(bank.models),
-        "ok": all(f.level == "note" for f in found),
-        "findings": [f.to_dict() for f in found],
+        "ok": all(f.level == "note" for f in findings),
+        "findings": [f.to_dict() for f in findings],
         "notes": list(bank.notes),
         "warnings": warnings,
     }
@@ -119,7 +119,7 @@ def _compare(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.bank} and {args.other}: one is a suite, the other a single bank")
     if is_folder(args.bank):
         suites = diff_suites(SuiteBank.load(args.bank), SuiteBank.load(args.other))
-        found: object = suites
+        difference: object = suites
         same = suites["same"]
         lines = [f"{t} {o}: added" for t, o in suites["banks_added"]]
         lines += [f"{t} {o}: removed" for t, o in suites["banks_removed"]]
@@ -127,9 +127,9 @@ def _compare(args: argparse.Namespace) -> int:
             for name, one in outcomes.items():
                 lines += [f"{task} {name}: {line}" for line in diff_in_words(one)]
     else:
-        found = diff = diff_banks(ItemBank.load(args.bank), ItemBank.load(args.other))
+        difference = diff = diff_banks(ItemBank.load(args.bank), ItemBank.load(args.other))
         same, lines = diff["same"], diff_in_words(diff)
-    write_json(args.json, found)
+    write_json(args.json, difference)
     if not prints_json(args.json):
         print("\n".join(lines) or "no difference")
     return 0 if same else FOUND

@@ -56,12 +56,12 @@ def run(args: argparse.Namespace) -> int:
     from ..bank import SuiteBank
 
     suite = SuiteBank.load(args.bank)
-    found: dict[tuple[str, str], object] = {}
+    forms: dict[tuple[str, str], object] = {}
     for task, outcome, bank in suite.banks():
         folder = f"{args.output}/{task}.{outcome}" if is_folder(args.bank) else args.output
         table = scores_for(bank, args.scores) if args.scores else None
-        found[task, outcome] = _made(bank, table, folder, args)
-    write_facts(args.json, is_folder(args.bank), args.output, found)
+        forms[task, outcome] = _made(bank, table, folder, args)
+    write_facts(args.json, is_folder(args.bank), args.output, forms)
     return 0
 
 

@@ -55,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
     tasks: dict[str, dict[str, ItemBank]] = {}
     for task, outcome, bank in suite.banks():
         name = f"{task} {outcome}" if is_folder(args.bank) else args.output
-        made = tasks.setdefault(task, {})[outcome] = _updated(bank, retired[task], args, name)
+        updated = tasks.setdefault(task, {})[outcome] = _updated(bank, retired[task], args, name)
         if not is_folder(args.bank):
-            made.save(args.output)
+            updated.save(args.output)
             return 0
     SuiteBank(tasks).save(args.output)
     return 0

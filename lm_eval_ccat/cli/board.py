@@ -116,27 +116,29 @@ def _check(args: argparse.Namespace) -> int:
     from ..board import Board, check
 
     board = Board(args.board)
-    found = check(board, args.head)
-    write_json(args.json, {"rows": [asdict(one) for one in found], "head": board.ledger.head()})
+    checked = check(board, args.head)
+    write_json(args.json, {"rows": [asdict(one) for one in checked], "head": board.ledger.head()})
     if not prints_json(args.json):
-        for one in found:
+        for one in checked:
             if one.reason:
                 print(one)
-        counts = {v: sum(one.verdict == v for one in found) for v in ("sound", "older", "refused")}
+        counts = {
+            v: sum(one.verdict == v for one in checked) for v in ("sound", "older", "refused")
+        }
         print(
-            f"{len(found)} rows: {counts['sound']} sound, {counts['older']} computed differently "
+            f"{len(checked)} rows: {counts['sound']} sound, {counts['older']} computed differently "
             f"by another version, {counts['refused']} refused. The ledger ends with "
             f"{board.ledger.head()[:12] or 'nothing'}."
         )
-    return 1 if any(one.verdict == "refused" for one in found) else 0
+    return 1 if any(one.verdict == "refused" for one in checked) else 0
 
 
 def _say(args: argparse.Namespace, board: Board, added: Added) -> int:
     """Print where the new rows stand, and who was left out."""
     from ..board import standing
 
-    found = standing(board)
-    words = {row.model: found.in_words(row) for row in added.rows}
+    state = standing(board)
+    words = {row.model: state.in_words(row) for row in added.rows}
     rows = [{**row.to_dict(), "in_words": words[row.model]} for row in added.rows]
     write_json(args.json, {"rows": rows, "left_out": added.left_out})
     if not prints_json(args.json):

@@ -94,11 +94,11 @@ def _recipe(args: argparse.Namespace) -> Recipe:
 def _one(args: argparse.Namespace) -> int:
     from ..upkeep.calibrate import in_lines, report
 
-    recipe, own = _recipe(args), None
+    recipe, table_of_task = _recipe(args), None
     if args.scores is not None:
-        own = leave_out(read_scores(args.scores, args), recipe.exclude)
+        table_of_task = leave_out(read_scores(args.scores, args), recipe.exclude)
     wanted = replace(recipe.wanted, metric=args.metric, task=args.task)
-    table, bank = recipe.bank(own, wanted)
+    table, bank = recipe.bank(table_of_task, wanted)
     bank.save(args.output)
     facts = report(table, bank)
     write_json(args.json, facts)
@@ -118,13 +118,13 @@ def _suite(args: argparse.Namespace) -> int:
     facts: dict[tuple[str, str], object] = {}
     lacking: list[str] = []
 
-    def show(outcome: Logged, made: ItemBank | str, report: Facts) -> None:
-        if isinstance(made, str):
+    def show(outcome: Logged, bank: ItemBank | str, report: Facts) -> None:
+        if isinstance(bank, str):
             lacking.append(f"{outcome.task} {outcome.metric}")
         else:
             facts[outcome.task or "", outcome.metric] = report
-        if isinstance(made, str) or not prints_json(args.json):
-            say_of_bank(outcome, made, report)
+        if isinstance(bank, str) or not prints_json(args.json):
+            say_of_bank(outcome, bank, report)
 
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
     suite = build(args.scores, _recipe(args), tasks, metrics, show)
@@ -136,11 +136,11 @@ def _suite(args: argparse.Namespace) -> int:
     return 3 if lacking else 0
 
 
-def say_of_bank(outcome: Logged, made: ItemBank | str, report: Facts) -> None:
+def say_of_bank(outcome: Logged, bank: ItemBank | str, report: Facts) -> None:
     """One line of a suite's bank, or of why there is none."""
     name = f"{outcome.task} {outcome.metric}" + (f",{outcome.filter}" if outcome.filter else "")
-    if isinstance(made, str):
-        warn(f"{name}: no bank: {made}")
+    if isinstance(bank, str):
+        warn(f"{name}: no bank: {bank}")
     else:
         print(
             f"{name}: {report['items_kept']} of {report['items']} items kept, "

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from ..harness.check import check_tasks
     from ..harness.opening import with_shipped_tasks
 
-    names = [name for given in args.tasks for name in given.split(",") if name]
+    names = [name for names_of_flag in args.tasks for name in names_of_flag.split(",") if name]
     folders = with_shipped_tasks([args.include_path] if args.include_path else [])
     checks = check_tasks(
         names,

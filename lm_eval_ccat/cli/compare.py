@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
             f"holds both models (A --models BASELINE,CANDIDATE), not {len(sides)}"
         )
     (a, b), wanted = sides, reading_of(args)
-    found = compare(
+    comparison = compare(
         a,
         b,
         margin=args.margin,
@@ -97,14 +97,14 @@ def run(args: argparse.Namespace) -> int:
         range=wanted.range,
         lower_is_better=wanted.lower_is_better,
     )
-    write_json(args.json, found.to_dict())
+    write_json(args.json, comparison.to_dict())
     for path, text in outputs:
-        write_file(path, text(found))
+        write_file(path, text(comparison))
     if not prints_json(args.json):
-        print("\n".join(lines(found)))
-    for warning in found.warnings:
+        print("\n".join(lines(comparison)))
+    for warning in comparison.warnings:
         warn(warning)
-    return found.exit_code
+    return comparison.exit_code
 
 
 def _named(args: argparse.Namespace) -> tuple[str | None, str | None]:

@@ -41,19 +41,21 @@ def run(args: argparse.Namespace) -> int:
     from .live import Display
 
     watcher = Display(quiet=True)
-    found = complete(args.run_dir, args.name, args.config, watcher, include_path=args.include_path)
+    completed = complete(
+        args.run_dir, args.name, args.config, watcher, include_path=args.include_path
+    )
     content = {
         name: {
             task: {one.key: one.estimate[0] for one in (run, *run.beside)}
             for task, run in runs.items()
         }
-        for name, runs in found.items()
+        for name, runs in completed.items()
     }
     write_json(args.json, content)
     if not prints_json(args.json):
         for name, tasks in content.items():
             for task, scores in tasks.items():
-                told = ", ".join(f"{key} = {score:.4g}" for key, score in scores.items())
-                print(f"{name}, all documents of {task}: {told}")
+                scores_in_words = ", ".join(f"{key} = {score:.4g}" for key, score in scores.items())
+                print(f"{name}, all documents of {task}: {scores_in_words}")
         print(f"Results and samples files are in {directory_of(args.run_dir)}/{FOLDER}.")
     return 0

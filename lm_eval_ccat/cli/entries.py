@@ -22,16 +22,16 @@ def models_of(args: argparse.Namespace) -> list[Values]:
     UsageError
         A flag is given for some of the models only.
     """
-    kinds, given = args.model or [], args.model_args or []
+    kinds, arguments = args.model or [], args.model_args or []
     names, prices = getattr(args, "name", None) or [], getattr(args, "price", None) or []
     if kinds and len(prices) == 1:
         prices *= len(kinds)
-    for flag, values in (("model_args", given), ("name", names), ("price", prices)):
+    for flag, values in (("model_args", arguments), ("name", names), ("price", prices)):
         if values and len(values) != len(kinds):
             raise UsageError(
                 f"--{flag} is given {len(values)} times and --model {len(kinds)} times; "
                 "give each once per model, in the same order"
             )
-    parts = {"model": kinds, "model_args": given, "name": names, "price": prices}
+    parts = {"model": kinds, "model_args": arguments, "name": names, "price": prices}
     stated = {key: values for key, values in parts.items() if values}
     return [dict(zip(stated, values)) for values in zip(*stated.values())]

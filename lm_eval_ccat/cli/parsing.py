@@ -46,13 +46,13 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        found, left = super().parse_known_args(args, namespace)
+        parsed, left = super().parse_known_args(args, namespace)
         # A parser of subcommands passes on what they did not know; they have complained already.
         unknown = [a.split("=", 1)[0] for a in left if a.startswith("-")]
         if unknown:
             near = did_you_mean(unknown[0], self._option_string_actions, listing=False)
             self.error(f"unknown option {unknown[0]}{near}")
-        return found, left
+        return parsed, left
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

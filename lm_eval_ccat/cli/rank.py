@@ -154,7 +154,7 @@ def run(args: argparse.Namespace) -> int:
         write_json(args.json, content)
         if not prints_json(args.json):
             print("\n".join(forecast_lines(content)))
-        return 0 if all(found["ok"] for found in content.get("probe", {}).values()) else 1
+        return 0 if all(answer["ok"] for answer in content.get("probe", {}).values()) else 1
     with stored(run_dir, args.resume, display.warn) as folder:
         with _live_page(folder, args.watch, display):
             result = rank(

@@ -13,7 +13,7 @@ from ..live.spec import Spec
 from ..live.surfaces import starter
 
 
-def write_starter(file: Path, given: Mapping[str, Any]) -> None:
+def write_starter(file: Path, options: Mapping[str, Any]) -> None:
     """Write a configuration that `rank` runs as it is.
 
     Raises
@@ -23,7 +23,7 @@ def write_starter(file: Path, given: Mapping[str, Any]) -> None:
     """
     if file.exists():
         raise UsageError(f"{file} exists; choose another name: --init FILE")
-    values = dict(given)
+    values = dict(options)
     if not (values.get("tasks") and values.get("models")):
         if not sys.stdin.isatty():
             raise UsageError(

@@ -103,9 +103,9 @@ def run(args: argparse.Namespace) -> int:
             internals.run_command()._execute(args)
 
     if not ours.pop("adaptive"):
-        given = [*flags, *(name for name, value in ours.items() if value is not None)]
-        if given:
-            raise UsageError(f"--{given[0]} needs --adaptive")
+        flags_given = [*flags, *(name for name, value in ours.items() if value is not None)]
+        if flags_given:
+            raise UsageError(f"--{flags_given[0]} needs --adaptive")
         internals.set_up_logging()
         record_scorers()
         command(args)
@@ -149,15 +149,17 @@ def _given(args: argparse.Namespace, file: Values, name: str) -> Any:
 
 def _task_names(args: argparse.Namespace, file: Values) -> list[str]:
     """Tasks, groups and patterns that are asked for."""
-    given = _given(args, file, "tasks") or []
-    parts = [given] if isinstance(given, str) else given
+    names = _given(args, file, "tasks") or []
+    parts = [names] if isinstance(names, str) else names
     return [name for part in parts for name in str(part).split(",")]
 
 
 def _set_include_path(args: argparse.Namespace, file: Values) -> None:
     """Let the harness find the task configurations that come with the package, after the user's."""
-    own = _given(args, file, "include_path")
-    args.include_path = with_shipped_tasks(own if isinstance(own, list) else [own] if own else [])
+    folders = _given(args, file, "include_path")
+    args.include_path = with_shipped_tasks(
+        folders if isinstance(folders, list) else [folders] if folders else []
+    )
 
 
 def _model_name(args: argparse.Namespace, file: Values) -> str:

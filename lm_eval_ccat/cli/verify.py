@@ -51,22 +51,24 @@ def run(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     from ..live.verify import verify
 
-    found = verify(args.run)
-    _show(args.json, found.words, {**asdict(found), "exit_code": found.exit_code})
-    return found.exit_code
+    verification = verify(args.run)
+    _show(
+        args.json, verification.words, {**asdict(verification), "exit_code": verification.exit_code}
+    )
+    return verification.exit_code
 
 
 def _repair(args: argparse.Namespace) -> int:
     from ..runs.salvage import salvage_journal
 
-    found, kept = salvage_journal(args.run)
-    said = "There is nothing to repair."
+    condition, kept = salvage_journal(args.run)
+    text = "There is nothing to repair."
     if kept is not None:
-        said = (
-            f"{found.damage}.\nThe {found.records} sound records before it are the journal now; "
-            f"the damaged one is {kept.name}.\nContinue the run with --resume."
+        text = (
+            f"{condition.damage}.\nThe {condition.records} sound records before it are the journal "
+            f"now; the damaged one is {kept.name}.\nContinue the run with --resume."
         )
-    _show(args.json, said, {**asdict(found), "kept": None if kept is None else str(kept)})
+    _show(args.json, text, {**asdict(condition), "kept": None if kept is None else str(kept)})
     return 0
 
 
@@ -83,9 +85,9 @@ def _against_full_results(args: argparse.Namespace) -> int:
             claims.filter,
             on_progress=show,
         )
-    found = audit(claims, table)
-    _show(args.json, found.to_text(), found.to_dict())
-    for text in found.warnings:
+    outcome = audit(claims, table)
+    _show(args.json, outcome.to_text(), outcome.to_dict())
+    for text in outcome.warnings:
         warn(text)
     return 0
 

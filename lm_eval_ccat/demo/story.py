@@ -36,7 +36,7 @@ MODEL = "  - {{name: {0}, model: ccat-demo, model_args: {{system: {0}}}, price: 
 
 
 @dataclass(frozen=True)
-class Shown:
+class DemoResult:
     """What `demo` leaves: its files, and the decided pairs that full runs contradict."""
 
     config: Path
@@ -51,7 +51,7 @@ def demo(
     *,
     say: Callable[[str], None] = print,
     observer: Observer | None = None,
-) -> Shown:
+) -> DemoResult:
     """Calibrate on some systems, rank others adaptively, compare with full runs of them.
 
     Parameters
@@ -108,7 +108,7 @@ def demo(
     say(f"\nFull runs of the same {len(RANKED)} systems, to see whether that was right:")
     truth = in_full(folder / "full_logs", tuple(RANKED))
     wrong = _compare(content, truth, len(texts), say)
-    return Shown(config, bank_file, run_dir, wrong)
+    return DemoResult(config, bank_file, run_dir, wrong)
 
 
 def _compare(

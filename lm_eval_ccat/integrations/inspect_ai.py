@@ -179,17 +179,17 @@ class AdaptiveStopping:
 
     async def complete_task(self) -> dict[str, object]:
         """The estimate of the full mean, for the log."""
-        found = self.result()
-        low, high = found.interval(MODEL)
+        ranking = self.result()
+        low, high = ranking.interval(MODEL)
         return {
-            "estimate": found.estimates[MODEL],
-            "standard_error": found.standard_errors[MODEL],
+            "estimate": ranking.estimates[MODEL],
+            "standard_error": ranking.standard_errors[MODEL],
             "interval": [low, high],
-            "confidence": found.confidence,
-            "items": len(found.items[MODEL]),
-            "items_of_benchmark": found.n_items,
-            "stopped_because": self._why or found.stopped_because,
-            "signature": found.signature,
+            "confidence": ranking.confidence,
+            "items": len(ranking.items[MODEL]),
+            "items_of_benchmark": ranking.n_items,
+            "stopped_because": self._why or ranking.stopped_because,
+            "signature": ranking.signature,
         }
 
     # -- inside ---------------------------------------------------------------------------------

@@ -94,15 +94,15 @@ class Adaptive:
         UsageError
             An unknown key, a value out of range, or options that do not go together.
         """
-        given = dict(values)
-        run_dir, resume = given.pop("run_dir", None), bool(given.pop("resume", False))
+        options = dict(values)
+        run_dir, resume = options.pop("run_dir", None), bool(options.pop("resume", False))
         for kind in BUDGET_KINDS:
-            if (amount := given.pop(f"budget_{kind}", None)) is not None:
-                given["budget"] = {**(given.get("budget") or {}), kind: amount}
+            if (amount := options.pop(f"budget_{kind}", None)) is not None:
+                options["budget"] = {**(options.get("budget") or {}), kind: amount}
         for key in OF_RANKINGS:
-            if given.get(key) is not None:
+            if options.get(key) is not None:
                 raise UsageError(f"`{key}` is for a ranking of several models, not for one")
-        spec = Spec.read(given, folder=folder, warn=warn or log.warning)
+        spec = Spec.read(options, folder=folder, warn=warn or log.warning)
         if spec.known is None:
             for rule in spec.rule.parts():
                 if isinstance(rule, TopDecided | RankWidth | Percentile):
@@ -115,7 +115,7 @@ class Adaptive:
                 "a budget in usd needs the model's price: --price input=... output=..."
             )
         limits = (spec.budget or None, spec.max_items, spec.known)
-        if given.get("stop") is None and spec.stop == "decided" and limits == (None, None, None):
+        if options.get("stop") is None and spec.stop == "decided" and limits == (None, None, None):
             spec = replace(spec, stop=TARGET)
         elif spec.target_se is not None and spec.known is None:
             spec = replace(spec, stop=spec.stop.replace("decided and ", ""))
@@ -132,8 +132,8 @@ class Adaptive:
         ScoreTableError, ScaleError, UsageError
             See `KnownResults.of_task`.
         """
-        given = self.spec.bank
-        for task, bank in given.items() if isinstance(given, Mapping) else [("", given)]:
+        of_tasks = self.spec.bank
+        for task, bank in of_tasks.items() if isinstance(of_tasks, Mapping) else [("", of_tasks)]:
             if isinstance(bank, str | Path) and bank:
                 banks = SuiteBank.load(bank)
                 if self.known is not None and len(banks) == 1:
@@ -199,12 +199,12 @@ class AdaptiveTaskRun:
         """
         bank, full = options.spec.bank, options.known
         measured = measure(bank, options.spec.metrics, session, only)
-        said = [check_session(measured, session)] if bank else []
+        warned = [check_session(measured, session)] if bank else []
         on_board = full and full.model
         names = [internals.model_name(session.lm), *([on_board] if on_board else [])]
-        measured, own = apart_from(measured, names)
-        said.append(own)
-        warnings = tuple(dict.fromkeys(text for texts in said for text in texts))
+        measured, shared = apart_from(measured, names)
+        warned.append(shared)
+        warnings = tuple(dict.fromkeys(text for texts in warned for text in texts))
         for warning in warnings:
             log.warning("%s: %s", session.name, warning)
         known = None
@@ -273,7 +273,7 @@ def together(runs: Mapping[str, AdaptiveTaskRun], groups: Mapping[str, Any]) -> 
             first = min(names, key=list(runs).index)
             units[first] = Unit(group.name, tuple(members.values()), weights)
     alone = {name: Unit(name, (run,), {}) for name, run in runs.items() if name not in taken}
-    return [found for name in runs if (found := units.get(name) or alone.get(name))]
+    return [unit for name in runs if (unit := units.get(name) or alone.get(name))]
 
 
 def _group_weights(runs: Mapping[str, AdaptiveTaskRun], group: Any) -> dict[str, float] | None:
@@ -326,9 +326,11 @@ def _run(
             if folder is not None:
                 log.warning("interrupted; everything is kept in %s; continue with resume", folder)
             raise KeyboardInterrupt
-        found = task_runs(plan, run.book, model)
-    said = {run.outcome.task: (*run.warnings, *result.warnings) for run in runs}
-    return {task: replace(found[task], warnings=warnings) for task, warnings in said.items()}
+        by_task = task_runs(plan, run.book, model)
+    warnings_of = {run.outcome.task: (*run.warnings, *result.warnings) for run in runs}
+    return {
+        task: replace(by_task[task], warnings=warnings) for task, warnings in warnings_of.items()
+    }
 
 
 def _all_are_wanted(run: Run, spec: Spec) -> bool:

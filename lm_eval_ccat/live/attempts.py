@@ -72,11 +72,11 @@ class Attempts:
                 records.append({"op": "lost", "after": self.book.told, **pair, **paid})
             elif answer.score is None:
                 reason = "; ".join(answer.unscored) or "the task reports no score for it"
-                said = {"reason": reason, "cost": cost}
-                records.append({"op": "fail", **number, **pair, **said, **details})
+                facts = {"reason": reason, "cost": cost}
+                records.append({"op": "fail", **number, **pair, **facts, **details})
             else:
-                said = {"score": answer.score, "cost": cost}
-                records.append({"op": "tell", **number, **pair, **said, **details})
+                facts = {"score": answer.score, "cost": cost}
+                records.append({"op": "tell", **number, **pair, **facts, **details})
                 if answer.unscored:
                     self._say_unscored(lane.name, answer)
         return records
@@ -219,8 +219,8 @@ class Attempts:
         logger.warning("%s failed on document %r: %s", name, ask.item, reason)
         number = {} if self.line.order.arrival else {"n": ask.number}
         pair = {"model": name, "item": ask.item}
-        said = {"reason": reason, "attempts": sending.attempt, "cost": 0.0}
-        self.line.arrive([{"op": "fail", **number, **pair, **said}])
+        facts = {"reason": reason, "attempts": sending.attempt, "cost": 0.0}
+        self.line.arrive([{"op": "fail", **number, **pair, **facts}])
         lane.in_a_row += 1
         many = lane.in_a_row >= self.rule.in_a_row
         if not passes:

@@ -20,12 +20,12 @@ from ..scores import ScoreTable
 from ..shown import Grid, Shown
 from ..simulation.audit import Claims
 from ..wording import plural
-from .fields import Place
+from .fields import OptionPlace
 from .observer import Observer
 from .sides import (
     SIDES,
     DocumentFields,
-    Side,
+    StoredSide,
     model_of,
     opened,
     shared_outcomes,
@@ -127,11 +127,11 @@ class Comparison(Shown):
     @property
     def verdict(self) -> str:
         """The worst verdict of what decides: "worse" before "not known" before any other."""
-        said = [one.overall.verdict for one in self.outcomes if one.decisive]
+        verdicts = [one.overall.verdict for one in self.outcomes if one.decisive]
         for bad in (WORSE, NOT_KNOWN):
-            if bad in said:
+            if bad in verdicts:
                 return bad
-        return said[0] if len(set(said)) == 1 else "not worse"
+        return verdicts[0] if len(set(verdicts)) == 1 else "not worse"
 
     @property
     def exit_code(self) -> int:
@@ -273,7 +273,7 @@ def compare(
         raise UsageError(f"margin {margin!r} is below 0")
     if question not in (POPULATION, BENCHMARK):
         raise UsageError(f"question {question!r} is neither {POPULATION!r} nor {BENCHMARK!r}")
-    weights = METRICS.read(metric, Place("metric")) if metric else {}
+    weights = METRICS.read(metric, OptionPlace("metric")) if metric else {}
     metrics = list(weights)
     if isinstance(a, Mapping) or isinstance(b, Mapping):
         return _live(
@@ -282,7 +282,7 @@ def compare(
     if settings or run_dir:
         raise UsageError("--include_path, --max_items and the like are for live models")
     how = {"range": range, "lower_is_better": lower_is_better}
-    found, names = [], ("", "")
+    outcomes, names = [], ("", "")
     refused: CcatError | None = None
     held = [opened(side, warnings) for side in (a, b)]
     for outcome in shared_outcomes(held[0], held[1], metrics, task, filter):
@@ -313,14 +313,14 @@ def compare(
             compared = _of_estimates(pair[0], pair[1], names, judged)
         steered = all(side.steers for side in pair if isinstance(side, Claims))
         decisive = weights[outcome.metric] > 0.0 if weights else steered
-        found.append(replace(compared, decisive=decisive))
-    if not any(one.decisive for one in found):  # what steered is not what the other side has
-        found = [replace(one, decisive=True) for one in found]
-    if refused is not None and not found:
+        outcomes.append(replace(compared, decisive=decisive))
+    if not any(one.decisive for one in outcomes):  # what steered is not what the other side has
+        outcomes = [replace(one, decisive=True) for one in outcomes]
+    if refused is not None and not outcomes:
         raise refused
     if names[0] == names[1] and models == (None, None):
         names = told_apart(a, b, names)
-    return Comparison(*names, margin, confidence, found, list(dict.fromkeys(warnings)))
+    return Comparison(*names, margin, confidence, outcomes, list(dict.fromkeys(warnings)))
 
 
 def _live(
@@ -343,7 +343,7 @@ def _live(
         raise UsageError("a live model is compared with logs that have samples, not with a table")
     if task is None or len(metrics) > 1:
         raise UsageError("a live model is compared on one task, and by one metric: task=, metric=")
-    outcome, names, found, wider, money = compare_live(
+    outcome, names, difference, wider, money = compare_live(
         a,
         b,
         metric=metrics[0] if metrics else None,
@@ -355,7 +355,7 @@ def _live(
         observer=observer,
     )
     metric, scale = outcome.metric, outcome.metric.scale.describe()
-    one = Compared(outcome.task, metric.name, outcome.filter, scale, found, {}, beside=wider)
+    one = Compared(outcome.task, metric.name, outcome.filter, scale, difference, {}, beside=wider)
     return Comparison(*names, margin, confidence, [one], warnings, money)
 
 
@@ -405,9 +405,9 @@ def _paired(
     if fields is not None and by is not None:
         of = fields.of(by, ids)
         for label in sorted(set(of.tolist())):
-            own = of == label
-            within = None if labels is None else labels[own]
-            groups[label] = compare_scores(x[own], y[own], clusters=within, **how)
+            rows = of == label
+            within = None if labels is None else labels[rows]
+            groups[label] = compare_scores(x[rows], y[rows], clusters=within, **how)
     return Compared(
         task=one.task or other.task,
         metric=one.metric,
@@ -429,8 +429,11 @@ def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
         Another judge, encoder or checkpoint scored the candidate: the models are not all that
         differs.
     """
-    refused, found = (
-        [said.replace("the bank", "the baseline").replace("the run", "the candidate") for said in s]
+    refused, differences = (
+        [
+            sentence.replace("the bank", "the baseline").replace("the run", "the candidate")
+            for sentence in s
+        ]
         for s in compare_scorers(
             one.settings.get("scorer"), other.settings.get("scorer"), one.metric
         )
@@ -442,16 +445,16 @@ def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
     for key in _SETTINGS:
         x, y = one.settings.get(key), other.settings.get(key)
         if key in one.settings and key in other.settings and x != y:
-            found.append(
+            differences.append(
                 f"{key} differs: {x!r:.60} and {y!r:.60}; part of the difference may come from that"
             )
     if one.scale != other.scale:
-        found.append(f"scales differ: {one.scale.describe()}, {other.scale.describe()}")
-    return found
+        differences.append(f"scales differ: {one.scale.describe()}, {other.scale.describe()}")
+    return differences
 
 
 def _of_estimates(
-    one: Side, other: Side, names: tuple[str, str], judged: Mapping[str, float]
+    one: StoredSide, other: StoredSide, names: tuple[str, str], judged: Mapping[str, float]
 ) -> Compared:
     """Compare estimates of the full benchmark, of which at least one is an adaptive run's."""
     claims = one if isinstance(one, Claims) else other
@@ -482,7 +485,7 @@ def _of_estimates(
     return Compared(claims.task, claims.metric or "score", claims.filter, scale, overall, {})
 
 
-def _estimate(side: Side, name: str, claims: Claims) -> tuple[float, float, int]:
+def _estimate(side: StoredSide, name: str, claims: Claims) -> tuple[float, float, int]:
     """Mean over the full benchmark, its standard error and the documents it is from."""
     if isinstance(side, Claims):
         of = side.models[name]

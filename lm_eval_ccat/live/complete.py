@@ -84,8 +84,8 @@ def complete(
     if config is None:
         _refuse_masked(spec, place)
     # Logs may be gone since; what the ranking took of them is in its journal.
-    there = {name: [p for p in paths if Path(p).exists()] for name, paths in spec.prior.items()}
-    spec = replace(spec, prior={name: paths for name, paths in there.items() if paths})
+    existing = {name: [p for p in paths if Path(p).exists()] for name, paths in spec.prior.items()}
+    spec = replace(spec, prior={name: paths for name, paths in existing.items() if paths})
     names = list(models or [entry.name for entry in spec.models])
     for name in names:
         spec.model(name)
@@ -126,8 +126,8 @@ def _complete(run: Run, model: SessionModel, folder: Path) -> dict[str, TaskRun]
                 f"none of the stored answers of {name} fits a prompt of this run; give its "
                 "configuration: --config FILE"
             )
-        there, asked = len(had) + len(fitting), len(left) - len(fitting)
-        run.observer.note(f"{name}: {there} answers are on disk; asking {asked} documents.")
+        on_disk, asked = len(had) + len(fitting), len(left) - len(fitting)
+        run.observer.note(f"{name}: {on_disk} answers are on disk; asking {asked} documents.")
         run.sender.beyond(name, left)
     runs = task_runs(plan, book, model)
     model.close()

@@ -17,7 +17,7 @@ from .fields import (
     PRICE,
     TEXT,
     Kind,
-    Place,
+    OptionPlace,
     Values,
     nested,
     number,
@@ -118,12 +118,12 @@ class FailureRule:
     # fmt: on
 
 
-def _models(value: Any, place: Place) -> tuple[ModelSpec, ...]:
+def _models(value: Any, place: OptionPlace) -> tuple[ModelSpec, ...]:
     if not isinstance(value, list | tuple):
         raise UsageError(f"`{place.path}:` must be a list of entries with model: and model_args:")
     models: list[ModelSpec] = []
     for n, entry in enumerate(value):
-        where = Place(f"{place.path}[{n}]", place.folder, place.recorded)
+        where = OptionPlace(f"{place.path}[{n}]", place.folder, place.recorded)
         if not isinstance(entry, ModelSpec | Mapping):
             raise where.refuse("a mapping such as {model: hf, model_args: pretrained=gpt2}", entry)
         model = entry if isinstance(entry, ModelSpec) else ModelSpec(
@@ -146,8 +146,8 @@ def _models(value: Any, place: Place) -> tuple[ModelSpec, ...]:
 
 
 def _name(model: ModelSpec) -> str:
-    said = [str(model.model_args.get(key, "")) for key in ("pretrained", "model", "path")]
-    last = (Path(text).name for text in said)
+    candidates = [str(model.model_args.get(key, "")) for key in ("pretrained", "model", "path")]
+    last = (Path(text).name for text in candidates)
     return model.name or next(filter(None, last), model.model or "")
 
 

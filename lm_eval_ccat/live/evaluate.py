@@ -200,8 +200,8 @@ def _adaptive_tasks(tasks: Mapping[str, Any]) -> dict[str, Adaptive]:
     call = _CURRENT.get()
     if call is not None:
         return dict.fromkeys(tasks, call.options)
-    found = {name: getattr(task, "adaptive", None) for name, task in tasks.items()}
-    return {name: options for name, options in found.items() if options is not None}
+    options_of = {name: getattr(task, "adaptive", None) for name, task in tasks.items()}
+    return {name: options for name, options in options_of.items() if options is not None}
 
 
 def _evaluate(evaluation: Evaluation) -> Results | None:

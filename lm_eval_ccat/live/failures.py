@@ -158,8 +158,8 @@ def is_on_the_way(error: BaseException) -> bool:
 
 def pause(rule: FailureRule, attempt: int, error: BaseException) -> float:
     """Seconds to wait after failed attempt number ``attempt`` (from 1)."""
-    own = rule.backoff * 2.0 ** (attempt - 1)
-    return max(min(own, rule.max_backoff), retry_after(error) or 0.0)
+    backoff = rule.backoff * 2.0 ** (attempt - 1)
+    return max(min(backoff, rule.max_backoff), retry_after(error) or 0.0)
 
 
 def describe(error: BaseException) -> str:

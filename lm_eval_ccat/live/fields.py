@@ -19,7 +19,7 @@ Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
+class OptionPlace:
     """Where a value stands.
 
     Attributes
@@ -36,10 +36,10 @@ class Place:
     folder: Path | None = None
     recorded: bool = False
 
-    def at(self, key: object) -> Place:
+    def at(self, key: object) -> OptionPlace:
         """The place of a key inside this one."""
         inner = str(key) if str(key).startswith("[") or not self.path else f".{key}"
-        return Place(f"{self.path}{inner}", self.folder, self.recorded)
+        return OptionPlace(f"{self.path}{inner}", self.folder, self.recorded)
 
     def refuse(self, must: str, value: Any) -> UsageError:
         """The error of a value that is not what it must be."""
@@ -74,7 +74,7 @@ class Kind:
         Where it has flags of its own in place of one: key, help and kind by flag.
     """
 
-    read: Callable[[Any, Place], Any]
+    read: Callable[[Any, OptionPlace], Any]
     schema: Schema
     shown: str = "TEXT"
     typed: Callable[[str], Any] = str
@@ -142,7 +142,7 @@ def options_of(cls: Any) -> dict[str, Option]:
     return {f.name: f.metadata["option"] for f in fields(cls) if "option" in f.metadata}
 
 
-def read_values(cls: Any, values: Any, place: Place) -> Values:
+def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
     """Checked values of a dataclass's options, those that are not None.
 
     Raises
@@ -155,10 +155,10 @@ def read_values(cls: Any, values: Any, place: Place) -> Values:
         raise place.refuse(f"a mapping with {', '.join(f'{name}:' for name in known)}", values)
     for key in values:
         if key not in known:
-            there = did_you_mean(str(key), list(known))
-            raise UsageError(f"unknown key `{place.at(key).path}`{there}")
-    given = {name: value for name, value in values.items() if value is not None}
-    return {name: known[name].kind.read(value, place.at(name)) for name, value in given.items()}
+            suggestion = did_you_mean(str(key), list(known))
+            raise UsageError(f"unknown key `{place.at(key).path}`{suggestion}")
+    stated = {name: value for name, value in values.items() if value is not None}
+    return {name: known[name].kind.read(value, place.at(name)) for name, value in stated.items()}
 
 
 def schema_of(cls: Any) -> Schema:
@@ -175,7 +175,7 @@ def schema_of(cls: Any) -> Schema:
 def nested(cls: Any) -> Kind:
     """A mapping of a dataclass's options."""
 
-    def read(value: Any, place: Place) -> Any:
+    def read(value: Any, place: OptionPlace) -> Any:
         return value if isinstance(value, cls) else cls(**read_values(cls, value, place))
 
     return Kind(read, schema_of(cls))
@@ -195,7 +195,7 @@ def number(
         bounds.append(f"below {high:g}" if open_ends else f"at most {high:g}")
     must = f"a {'whole ' if whole else ''}number {' and '.join(bounds)}".rstrip()
 
-    def read(value: Any, place: Place) -> Any:
+    def read(value: Any, place: OptionPlace) -> Any:
         proper = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
         if not proper or not math.isfinite(value):
             raise place.refuse(must, value)
@@ -231,7 +231,7 @@ def whole(low: int = 0) -> Kind:
 def choice(*words: str) -> Kind:
     """One of some words."""
 
-    def read(value: Any, place: Place) -> str:
+    def read(value: Any, place: OptionPlace) -> str:
         if value not in words:
             raise place.refuse(f"one of {', '.join(words)}", value)
         return str(value)
@@ -239,23 +239,23 @@ def choice(*words: str) -> Kind:
     return Kind(read, {"enum": list(words)}, "{" + ",".join(words) + "}")
 
 
-def _switch(value: Any, place: Place) -> bool:
+def _switch(value: Any, place: OptionPlace) -> bool:
     if not isinstance(value, bool):
         raise place.refuse("true or false", value)
     return value
 
 
-def _text(value: Any, place: Place) -> str:
+def _text(value: Any, place: OptionPlace) -> str:
     if not isinstance(value, str | int | float | Path) or isinstance(value, bool):
         raise place.refuse("a text", value)
     return str(value)
 
 
-def _file(value: Any, place: Place) -> str:
+def _file(value: Any, place: OptionPlace) -> str:
     return place.beside(_text(value, place))
 
 
-def _mapping(value: Any, place: Place) -> Values:
+def _mapping(value: Any, place: OptionPlace) -> Values:
     if isinstance(value, str):
         return pairs_of(value, place)
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
@@ -263,7 +263,7 @@ def _mapping(value: Any, place: Place) -> Values:
     return dict(value)
 
 
-def pairs_of(text: str, place: Place) -> Values:
+def pairs_of(text: str, place: OptionPlace) -> Values:
     """What ``a=b,c=d`` says, values as YAML has them.
 
     Raises
@@ -288,7 +288,7 @@ FILE = Kind(_file, {"type": "string"}, "FILE")
 MAPPING = Kind(_mapping, {"type": ["object", "string"]}, "A=B,C=D")
 
 
-def _price(value: Any, place: Place) -> Price:
+def _price(value: Any, place: OptionPlace) -> Price:
     """A mapping, or ``input=0.4,output=1.6`` on a command line."""
     if isinstance(value, list):
         value = ",".join(map(str, value))
@@ -315,7 +315,7 @@ def either(must: str, **shapes: tuple[str, Kind]) -> Kind:
     """Of a mapping with one key only, its amount: ``{items: 80}``; a flag for each key."""
     kinds = {key: kind for key, (_, kind) in shapes.items()}
 
-    def read(value: Any, place: Place) -> Values:
+    def read(value: Any, place: OptionPlace) -> Values:
         if not isinstance(value, Mapping) or len(value) != 1 or next(iter(value)) not in kinds:
             raise UsageError(f"`{place.path}:` must be {must}, not {value!r}")
         [(key, amount)] = value.items()

@@ -200,13 +200,13 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
     if plan.bank.method == "sample":
         return {gap: most for gap, (_, most) in needed_without_bank(plan).items()}
     z, errors = float(ndtri((1 + plan.spec.confidence) / 2)), list(_expected_errors(plan))
-    found: dict[str, int | None] = {}
+    by_gap: dict[str, int | None] = {}
     for gap in GAPS:
         enough = (n for n, se in enumerate(errors, 1) if z * math.sqrt(2) * se <= gap)
         items = next(enough, None)
         shown = f"{float(plan.scale.restore_error(gap)):g}"
-        found[shown] = None if items is None else max(items, plan.warmup * len(plan.measured))
-    return found
+        by_gap[shown] = None if items is None else max(items, plan.warmup * len(plan.measured))
+    return by_gap
 
 
 def target_in_words(plan: Plan, by_default: bool) -> str:
@@ -294,27 +294,27 @@ def probe_models(plan: Plan, models: Sequence[SessionModel]) -> dict[str, Record
         ``ok``, and either ``answer``, ``seconds`` and ``usd`` or ``error``.
     """
     item = _shortest(plan)
-    found: dict[str, Record] = {}
+    results: dict[str, Record] = {}
     remote: list[SessionModel] = []
     try:
         for model in models:
             try:
                 model.open()
             except Exception as error:  # whatever a model type raises where it cannot be made
-                found[model.name] = {"ok": False, "error": describe(error)}
+                results[model.name] = {"ok": False, "error": describe(error)}
                 continue
             if model.remote:
                 remote.append(model)
             else:
-                found[model.name] = _ask(plan, model, item)
+                results[model.name] = _ask(plan, model, item)
                 model.close()
         with ThreadPoolExecutor(max(1, len(remote))) as threads:
             answers = threads.map(lambda model: _ask(plan, model, item), remote)
-            found.update(zip((model.name for model in remote), answers))
+            results.update(zip((model.name for model in remote), answers))
     finally:
         for model in remote:
             model.close()
-    return {model.name: found[model.name] for model in models}
+    return {model.name: results[model.name] for model in models}
 
 
 def _shortest(plan: Plan) -> Item:
@@ -328,7 +328,7 @@ def _ask(plan: Plan, model: SessionModel, item: Item) -> Record:
         [answer] = model.ask([item])
     except Exception as error:
         return {"ok": False, "error": describe(error)}
-    said = " ".join(str(text) for group in answer.responses for text in group)
+    reply = " ".join(str(text) for group in answer.responses for text in group)
     till = plan.tills[model.name]
     _, usd = till.charge(answer.tokens, answer.seconds, answer.judge_usd)
-    return {"ok": True, "answer": said[:200], "seconds": answer.seconds, "usd": usd}
+    return {"ok": True, "answer": reply[:200], "seconds": answer.seconds, "usd": usd}

@@ -55,24 +55,24 @@ def refuse_file(place: Path) -> None:
 
 def _growing(outcomes: Mapping[str, Measure], place: Path, task: str) -> dict[str, ItemBank]:
     if not place.exists() or (place.is_dir() and task not in _banks_in(place)):
-        found = {name: outcome.bank for name, outcome in outcomes.items()}
+        banks = {name: outcome.bank for name, outcome in outcomes.items()}
     else:
-        found = banks_of(place, task)
-        if len(outcomes) == len(found) == 1:
-            found = dict(zip(outcomes, found.values()))
+        banks = banks_of(place, task)
+        if len(outcomes) == len(banks) == 1:
+            banks = dict(zip(outcomes, banks.values()))
     for name, outcome in outcomes.items():
-        own, bank = outcome.bank, found.get(name)
+        blank, bank = outcome.bank, banks.get(name)
         if bank is None or (bank.metric, bank.doc_ids, bank.scale) != (
-            own.metric,
-            own.doc_ids,
-            own.scale,
+            blank.metric,
+            blank.doc_ids,
+            blank.scale,
         ):
             raise UsageError(
                 f"{place} holds no bank of {name} on the items of this run, so what is observed "
                 "cannot be added to it; name another file for save_bank:"
             )
         require_growing(bank)
-    return {name: found[name] for name in outcomes}
+    return {name: banks[name] for name in outcomes}
 
 
 def keep(
@@ -117,23 +117,23 @@ def _keep(
     banks, place = growing(plan, path), Path(path)
     old = {task: of for task, of in _banks_in(place).items() if task not in banks}
     for join in (True, False):  # banks of several tasks and outcomes are of one method
-        made: dict[str, dict[str, ItemBank]] = {}
+        grown: dict[str, dict[str, ItemBank]] = {}
         for task, of in banks.items():
             stated = {k: v for k, v in settings[task].items() if k != "chat_template_sha"}
             for name, bank in of.items():
-                own = replace(bank, settings=bank.settings or stated)
+                base = replace(bank, settings=bank.settings or stated)
                 seen = _observed(plan, book, (task, name), bank, today, names)
-                made.setdefault(task, {})[name] = (
-                    grow(own, seen, today, join) if seen or own.observations else own
+                grown.setdefault(task, {})[name] = (
+                    grow(base, seen, today, join) if seen or base.observations else base
                 )
-        every = [b for of in (*made.values(), *old.values()) for b in of.values()]
+        every = [b for of in (*grown.values(), *old.values()) for b in of.values()]
         if len({bank.method for bank in every}) == 1:
             break
-    least = min((b for of in made.values() for b in of.values()), key=lambda b: len(b.models))
+    least = min((b for of in grown.values() for b in of.values()), key=lambda b: len(b.models))
     if isinstance(plan.banks, ItemBank) and not place.is_dir():
         least.save(path)
     else:
-        SuiteBank({**old, **made}).save(path)
+        SuiteBank({**old, **grown}).save(path)
     return f"Saved {len(least.models)} models to {path}. {readiness(least)}."
 
 
@@ -166,7 +166,7 @@ def _observed(
         draw = book.ranker.probability(model, item)
         row = (bank.index[doc], float(score), np.nan if draw is None else draw)
         by_model[model].append(row)
-    found = []
+    observations = []
     for model, rows in ((m, r) for m, r in by_model.items() if r):
         items = np.array([row[0] for row in rows], dtype=np.intp)
         scores, p = np.array([row[1] for row in rows]), np.array([row[2] for row in rows])
@@ -176,5 +176,7 @@ def _observed(
             items, scores, p = items[order], scores[order], np.full(len(items), np.nan)
         chosen = "all" if len(items) == bank.n_items else "drawn" if drawn else "adaptive"
         known = p if np.isfinite(p).any() else None
-        found.append(Observation(names.get(model, model), chosen, items, scores, known, "", today))
-    return found
+        observations.append(
+            Observation(names.get(model, model), chosen, items, scores, known, "", today)
+        )
+    return observations

@@ -116,8 +116,8 @@ class KnownResults:
                 )
             [outcome] = outcomes.values()
             table = self.of_task(task, outcome.bank)
-            found = {} if table is None else means_of_known(table, outcome.bank, sampled)
-            by_task.append({name: mean for name, mean in found.items() if name not in new})
+            known = {} if table is None else means_of_known(table, outcome.bank, sampled)
+            by_task.append({name: mean for name, mean in known.items() if name not in new})
         total = sum(weights.get(task, 1.0) for task in measured)
         share = np.array([weights.get(task, 1.0) / total for task in measured])
         means: dict[str, KnownMean] = {}

@@ -70,8 +70,8 @@ def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
 
 
 def _adaptive_runs(folder: Path) -> list[Run]:
-    found = [_named(run) for task in tasks_of(folder) for run in find_runs(folder, task)[0]]
-    return [run for run in found if run.adaptive]
+    runs = [_named(run) for task in tasks_of(folder) for run in find_runs(folder, task)[0]]
+    return [run for run in runs if run.adaptive]
 
 
 def _named(run: Run) -> Run:
@@ -91,7 +91,7 @@ def _harness(runs: Mapping[str, Run]) -> Values:
     run = next(iter(runs.values()))
     known, config = settings_of(run), run.results.get("config") or {}
     shots = {settings_of(one).get("num_fewshot") for one in runs.values()}
-    given = {
+    options = {
         "num_fewshot": shots.pop() if len(shots) == 1 else None,  # else each task's own
         "apply_chat_template": known.get("chat_template") or None,
         "fewshot_as_multiturn": known.get("fewshot_as_multiturn") or None,
@@ -99,4 +99,4 @@ def _harness(runs: Mapping[str, Run]) -> Values:
         "gen_kwargs": config.get("gen_kwargs") or None,
         "seed": known.get("fewshot_seed"),
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return {key: value for key, value in options.items() if value is not None}

@@ -188,10 +188,10 @@ class SessionModel(Model):
 
     def set_width(self, lm: Any, calls: int | None = None) -> None:
         """Set ``slots`` (`calls`, where that is stated) and ``batch`` by what the model takes."""
-        own, size = internals.requests_at_once(lm)
+        calls_at_once, size = internals.requests_at_once(lm)
         session = next(iter(self.sessions.values()))
         per_document = max(1, session.n_requests(session.doc_ids[0]))
-        slots = own if calls is None else calls
+        slots = calls_at_once if calls is None else calls
         if slots > 1:
             # The requests of one document go out together; they count against the limit.
             slots = max(1, slots * size // max(per_document, size))
@@ -297,7 +297,7 @@ class SessionModel(Model):
             judge_usd=one.judge_usd,
             prompt_hash=sample["prompt_hash"],
             responses=as_logged(sample["resps"]),
-            served=[told for served in one.served if (told := served.to_dict())],
+            served=[facts for served in one.served if (facts := served.to_dict())],
             empty=bool(one.responses) and all(not r.strip() for r in one.responses),
             prior=prior,
             unscored=one.unscored,

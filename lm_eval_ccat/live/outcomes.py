@@ -39,13 +39,13 @@ def measure(
     CcatError
         A bank, the task and a metric cannot be used together.
     """
-    found: dict[str, Measure] = {}
+    outcomes: dict[str, Measure] = {}
     if not bank:
         for name, weight in (metrics or {"": 1.0}).items():
             metric, _, filter = name.partition(",")
             one = Measure.without_bank(session, metric or None, filter or None)
-            found[name or one.metric.name] = replace(one, weight=weight)
-        return found
+            outcomes[name or one.metric.name] = replace(one, weight=weight)
+        return outcomes
     banks = banks_of(bank, session.name, only)
     if not banks:
         raise UsageError(
@@ -53,14 +53,14 @@ def measure(
             "name a folder that holds one, or remove the task"
         )
     for name, weight in (metrics or dict.fromkeys(banks, 1.0)).items():
-        own = next((b for key, b in banks.items() if name in (key, *_names(b))), None)
-        if own is None:
+        known = next((b for key, b in banks.items() if name in (key, *_names(b))), None)
+        if known is None:
             raise UsageError(
                 f"there is no bank of metric {name} for task {session.name}, only of "
                 f"{', '.join(banks)}; calibrate one for each metric, or rank without bank:"
             )
-        found[name] = replace(Measure.of(own, session), weight=weight)
-    return found
+        outcomes[name] = replace(Measure.of(known, session), weight=weight)
+    return outcomes
 
 
 def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
@@ -109,6 +109,6 @@ def apart_from(
     measured: Mapping[str, Measure], models: Collection[str]
 ) -> tuple[dict[str, Measure], list[str]]:
     """The outcomes of a task by banks that these models did not calibrate, and warnings."""
-    found = {k: (o, *of_others(o.bank, models)) for k, o in measured.items()}
-    said = dict.fromkeys(warning for _, _, warning in found.values() if warning)
-    return {k: replace(o, bank=bank) for k, (o, bank, _) in found.items()}, list(said)
+    pairs = {k: (o, *of_others(o.bank, models)) for k, o in measured.items()}
+    warnings = dict.fromkeys(warning for _, _, warning in pairs.values() if warning)
+    return {k: replace(o, bank=bank) for k, (o, bank, _) in pairs.items()}, list(warnings)

@@ -162,8 +162,8 @@ class Plan:
     @property
     def warmup(self) -> int:
         """Items of every task that each model gets first; of many tasks not many."""
-        n, given = len(self.measured), self.spec.warmup
-        return given if n == 1 else min(given, max(2, GROUP_WARMUP // n))
+        n, stated = len(self.measured), self.spec.warmup
+        return stated if n == 1 else min(stated, max(2, GROUP_WARMUP // n))
 
     @property
     def seconds(self) -> float | None:
@@ -217,32 +217,32 @@ class Plan:
         if len(self.measured) > 1:
             raise UsageError("`strata:` is for one task; several tasks are strata by themselves")
         documents = internals.documents(self.session.task)
-        found = []
+        values = []
         for doc_id in self.bank.doc_ids:
             document = documents[doc_id]
             if not isinstance(document, Mapping) or field not in document:
-                there = ", ".join(map(str, document)) if isinstance(document, Mapping) else "none"
+                fields = ", ".join(map(str, document)) if isinstance(document, Mapping) else "none"
                 raise UsageError(
-                    f"`strata:` the documents have no field {field!r}; they have: {there}"
+                    f"`strata:` the documents have no field {field!r}; they have: {fields}"
                 )
-            found.append(str(document[field]))
-        return found
+            values.append(str(document[field]))
+        return values
 
     def _in_order(self, units: Mapping[Item, float]) -> Any:
         """Units in bank order; with several outcomes or tasks by task."""
-        found = {
+        by_task = {
             t: [units[self.item(t, d)] for d in o.bank.doc_ids] for t, o in self.outcomes.items()
         }
-        return found[self.outcome.task] if _alone(self.measured) else found
+        return by_task[self.outcome.task] if _alone(self.measured) else by_task
 
     def shares(self) -> dict[str, dict[str, float]]:
         """Weights of all outcomes: those of their tasks, shared out by their own."""
         sizes = {task: float(o.bank.n_items) for task, o in self.outcomes.items()}
-        found = {}
+        weights = {}
         for task, of in self.measured.items():
             share = (self.weights or sizes)[task] / sum(o.weight for o in of.values())
-            found[task] = {name: share * o.weight for name, o in of.items()}
-        return found
+            weights[task] = {name: share * o.weight for name, o in of.items()}
+        return weights
 
     def items(self) -> list[Item]:
         """Every item, in bank order."""
@@ -350,11 +350,11 @@ def make_plan(spec: Spec) -> Plan:
     warnings: list[str] = []
     noise: dict[str, None] = {}
     for task, session in sessions.items():
-        found = measure(bank, spec.metrics, session, len(sessions) == 1)
+        outcomes = measure(bank, spec.metrics, session, len(sessions) == 1)
         # A model that the bank has answers of does not calibrate its own test.
-        measured[task], said = apart_from(found, names)
-        warnings += said
-        noise |= dict.fromkeys(script_note(session.task, o.metric.name) for o in found.values())
+        measured[task], warned = apart_from(outcomes, names)
+        warnings += warned
+        noise |= dict.fromkeys(script_note(session.task, o.metric.name) for o in outcomes.values())
     if len(warnings) > 1:  # one for each task of a group would hide what else is said
         warnings[1:] = [f"the same holds for {len(warnings) - 1} more banks"]
     warnings += filter(None, noise)
@@ -382,8 +382,8 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
 
     name, _, filtered = next(iter(spec.metrics), "").partition(",")
     metric, filter = name or None, filtered or None
-    own = donors.own and ScoreTable.read(donors.own, metric, tasks[0], filter)
-    _, bank = lent(donors.paths, own or None, Wanted(metric, tasks[0], filter))
+    own_scores = donors.own and ScoreTable.read(donors.own, metric, tasks[0], filter)
+    _, bank = lent(donors.paths, own_scores or None, Wanted(metric, tasks[0], filter))
     # Of the same scores the same bank, whatever the day: a run is known by its bank.
     return replace(bank, made=None)
 
@@ -446,8 +446,8 @@ def check_session(outcomes: Mapping[str, Measure], session: TaskSession) -> list
 
 def _alone(measured: Mapping[str, Mapping[str, Measure]]) -> Measure | None:
     """The only outcome, if there is one alone; files then name its items by doc_id."""
-    found = [outcome for of in measured.values() for outcome in of.values()]
-    return found[0] if len(found) == 1 else None
+    outcomes = [outcome for of in measured.values() for outcome in of.values()]
+    return outcomes[0] if len(outcomes) == 1 else None
 
 
 def facts_of_outcome(outcome: Measure) -> Record:

@@ -42,18 +42,18 @@ def empty_answers(tally: Tally, limit: float | None) -> tuple[list[str], bool]:
     limit : float or None
         Largest share of empty answers that is put up with.
     """
-    said, over = [], False
+    sentences, over = [], False
     for name, empty in tally.empty_outputs.items():
         n = tally.answered.get(name, 0)
         share = empty / n if n else 0.0
         above = limit is not None and share > limit
         if above or share >= MANY_EMPTY:
-            said.append(
+            sentences.append(
                 f"{empty} of {n} answers of {name} are empty ({share:.0%}) and were scored as "
                 "such: look at its stop sequences, token limit and chat template"
             )
         over = over or above
-    return said, over
+    return sentences, over
 
 
 def _lacking_scores(tally: Tally) -> list[str]:
@@ -71,19 +71,21 @@ def _unlike(name: str, sent: Mapping[str, Any], calibrated: object) -> list[str]
         return []
     limits = ("max_gen_toks", "max_tokens", "max_completion_tokens", "max_new_tokens")
     names = {"temperature": ("temperature",), "token limit": limits}
-    found = []
+    differences = []
     for what, keys in names.items():
         was = next((calibrated[key] for key in keys if key in calibrated), None)
         now = next((sent[key] for key in keys if key in sent), None)
         if what == "temperature":  # the harness sends 0 where a task says nothing
             was, now = was or 0, now or 0
         if None not in (was, now) and was != now:
-            found.append(f"with {what} {now} in place of {was}")
+            differences.append(f"with {what} {now} in place of {was}")
     if calibrated.get("until") and not sent.get("stop"):
-        found.append("without its stop sequences")
-    if not found:
+        differences.append("without its stop sequences")
+    if not differences:
         return []
-    return [f"the bank was calibrated on other requests: {name} was asked {' and '.join(found)}"]
+    return [
+        f"the bank was calibrated on other requests: {name} was asked {' and '.join(differences)}"
+    ]
 
 
 def _changed(tally: Tally) -> list[str]:
@@ -100,7 +102,7 @@ def _named(model: str, fingerprint: str) -> str:
 
 
 def _cut_unlike(tally: Tally) -> list[str]:
-    said = []
+    sentences = []
     for reason, words in CUT.items():
         pairs = tally.unlike(reason)
         shares = {
@@ -109,11 +111,11 @@ def _cut_unlike(tally: Tally) -> list[str]:
             if any(name in pair for pair in pairs)
         }
         if pairs:
-            said.append(
+            sentences.append(
                 f"answers were {words} at different rates: {_percentages(shares)}; no pair of "
                 "different rates is decided unless you accept that (accept_change)"
             )
-    return said
+    return sentences
 
 
 def _percentages(shares: Mapping[str, float]) -> str:

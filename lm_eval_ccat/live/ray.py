@@ -183,19 +183,19 @@ def _amounts(bundle: Mapping[str, float]) -> str:
 def _free(bundle: Mapping[str, float]) -> str:
     """How many of what is asked for are free in the cluster, of how many there are."""
     ray: Any = import_module("ray")
-    free, there = ray.available_resources(), ray.cluster_resources()
-    counts = (f"{free.get(k, 0.0):g} of {there.get(k, 0.0):g} {k}s" for k in bundle)
+    free, total = ray.available_resources(), ray.cluster_resources()
+    counts = (f"{free.get(k, 0.0):g} of {total.get(k, 0.0):g} {k}s" for k in bundle)
     return f"free in the cluster: {', '.join(counts)}"
 
 
 def ray_models(address: str | None, plan: Plan, observer: Observer) -> list[RayModel]:
     """One actor per model, on the cluster at an address or a local one; none is started yet."""
     connect(address)
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def warn(text: str) -> None:
-        if text not in told:
-            told.add(text)
+        if text not in shown:
+            shown.add(text)
             observer.warn(text)
 
     arguments = {"spec": plan.spec, "measured": plan.measured}

@@ -68,7 +68,7 @@ def answers_at_hand(
     unknown = sorted(set(prior) - {ANY, *names})
     if unknown:
         raise UsageError(f"`prior:` names {unknown[0]}, which is not ranked")
-    found: dict[str, dict[Any, EarlierAnswer]] = {name: {} for name in names}
+    by_model: dict[str, dict[Any, EarlierAnswer]] = {name: {} for name in names}
     for model, paths in prior.items():
         for path in paths:
             answers = _of_any(path, tasks, warn)
@@ -81,26 +81,26 @@ def answers_at_hand(
                 )
             for task, a in answers:
                 whose = (model or names[0]) if alone else a.model
-                if whose in found and model in (ANY, whose):
-                    found[whose][item(task, a.doc_id)] = a
-    return found
+                if whose in by_model and model in (ANY, whose):
+                    by_model[whose][item(task, a.doc_id)] = a
+    return by_model
 
 
 def _of_any(
     path: str, tasks: Sequence[str], warn: Callable[[str], None] | None
 ) -> list[tuple[str, EarlierAnswer]]:
     """The answers to those of the tasks that were run before."""
-    found, without = [], {}
+    answers, without = [], {}
     for task in tasks:
         try:
-            found += [(task, answer) for answer in earlier_answers(path, task, warn)]
+            answers += [(task, answer) for answer in earlier_answers(path, task, warn)]
         except ScoreTableError as error:
             without[task] = error
-    if not found:
+    if not answers:
         raise next(iter(without.values()))
     if without and warn:
         warn(f"{path} has no answers to {', '.join(without)}; all its documents are asked")
-    return found
+    return answers
 
 
 def in_words(at_hand: Mapping[str, Mapping[Any, Any]]) -> str:

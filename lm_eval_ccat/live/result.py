@@ -88,7 +88,7 @@ class Effort:
     def to_dict(self) -> ModelContent:
         """JSON values; keys that have no value are left out."""
         read, written = self.tokens
-        told = {
+        values = {
             "money": self.money,
             "usd": self.money and self.money[BILLED] + self.money[ASSUMED],
             "attempts_lost": self.lost or None,
@@ -108,7 +108,7 @@ class Effort:
             "finish": self.finished or None,
             "from_prior": self.prior,
         }
-        kept = {key: value for key, value in told.items() if value is not None}
+        kept = {key: value for key, value in values.items() if value is not None}
         content = {"seconds": self.seconds, **kept, "empty_outputs": self.empty}
         return cast(ModelContent, content)
 
@@ -342,12 +342,12 @@ def state(folder: str | Path) -> Result:
     """
     book, header = rebuild(folder)
     facts = Facts.of(header, scorer_of_run(header))
-    found = result_of(facts, book, Path(folder), seconds=book.tally.elapsed)
+    result = result_of(facts, book, Path(folder), seconds=book.tally.elapsed)
     # Pairs that are decided so far need not stay so.
-    code = found.exit_code if book.done else found.exit_code or TIES
-    further = _further(Path(folder), found.last_line)
-    found = replace(found, finished=book.done, in_flight=book.unanswered)
-    return replace(found, exit_code=code, further=further)
+    code = result.exit_code if book.done else result.exit_code or TIES
+    further = _further(Path(folder), result.last_line)
+    result = replace(result, finished=book.done, in_flight=book.unanswered)
+    return replace(result, exit_code=code, further=further)
 
 
 def _further(folder: Path, last_line: int) -> dict[str, RankingContent]:
@@ -365,11 +365,11 @@ def on_own_scales(ranking: Ranking, facts: Facts) -> Ranking:
     The outcomes of an only task are then those of the ranking.
     """
     ranking, tasks = replace(ranking, scale=facts.scale), {}
-    for task, found in ranking.tasks.items():
+    for task, of_task in ranking.tasks.items():
         scales = {k: Scale.from_dict(one["scale"]) for k, one in facts.outcomes[task].items()}
-        parts = {k: replace(part, scale=scales[k]) for k, part in found.outcomes.items()}
+        parts = {k: replace(part, scale=scales[k]) for k, part in of_task.outcomes.items()}
         tasks[task] = replace(
-            found, outcomes=parts, scale=found.scale if parts else next(iter(scales.values()))
+            of_task, outcomes=parts, scale=of_task.scale if parts else next(iter(scales.values()))
         )
     if len(tasks) == 1:
         [only] = tasks.values()

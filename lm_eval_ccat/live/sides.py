@@ -21,7 +21,7 @@ from ..simulation.audit import Claims, all_claims
 from .fields import Values
 from .spec import Spec, content_of, values_of
 
-Side = ScoreTable | Claims
+StoredSide = ScoreTable | Claims
 SIDES = ("baseline", "candidate")
 
 
@@ -113,12 +113,12 @@ def _adaptive_results(folder: Path) -> list[Path]:
 
 def _together(files: Sequence[Path]) -> list[Claims]:
     """Claims of several results files: every model's latest, the models of an outcome together."""
-    found: dict[Logged, Claims] = {}
+    by_outcome: dict[Logged, Claims] = {}
     for claims in (c for file in files for c in all_claims(file)):
-        before = found.get(own := _outcome(claims))
+        before = by_outcome.get(outcome := _outcome(claims))
         models = {**(before.models if before else {}), **claims.models}
-        found[own] = replace(claims, models=models)
-    return list(found.values())
+        by_outcome[outcome] = replace(claims, models=models)
+    return list(by_outcome.values())
 
 
 def _outcome(claims: Claims) -> Logged:
@@ -190,7 +190,7 @@ def told_apart(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
     return str(Path(*one)), str(Path(*other))
 
 
-def side_of(side: Any, outcome: Logged, how: Mapping[str, Any]) -> Side:
+def side_of(side: Any, outcome: Logged, how: Mapping[str, Any]) -> StoredSide:
     """What a side says of an outcome: scores, or an adaptive run's estimates."""
     if isinstance(side, ScoreTable):
         return side
@@ -200,7 +200,7 @@ def side_of(side: Any, outcome: Logged, how: Mapping[str, Any]) -> Side:
     return ScoreTable.read(side, outcome.metric, outcome.task, outcome.filter, **how)
 
 
-def model_of(side: Side, name: str | None, which: str) -> str:
+def model_of(side: StoredSide, name: str | None, which: str) -> str:
     """The model of a side that is meant.
 
     Raises

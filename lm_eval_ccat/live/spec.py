@@ -28,7 +28,7 @@ from .fields import (
     PRICE,
     SWITCH,
     TEXT,
-    Place,
+    OptionPlace,
     Values,
     choice,
     number,
@@ -230,11 +230,11 @@ class Spec:
         UsageError
             Naming the key and what may stand there.
         """
-        extra = _read(over or {}, Place(), warn)
+        extra = _read(over or {}, OptionPlace(), warn)
         if isinstance(given, Spec):
             values = {f.name: getattr(given, f.name) for f in fields(cls)}
         elif isinstance(given, Mapping):
-            values = _read(given, Place("", folder), warn)
+            values = _read(given, OptionPlace("", folder), warn)
         else:
             values = values_of(Path(given), warn)
         if "harness" in extra:
@@ -247,8 +247,8 @@ class Spec:
         plain = _without_none(values)
         if "tasks" in plain:
             plain.pop("task", None)
-        given = {k: v for k, v in plain.items() if v != {} and k not in ("lease", "bank")}
-        return cls(**_read(given, Place(recorded=True), None))
+        options = {k: v for k, v in plain.items() if v != {} and k not in ("lease", "bank")}
+        return cls(**_read(options, OptionPlace(recorded=True), None))
 
     def public(self) -> Values:
         """JSON values for files and comparison, credentials masked; the bank is not among them."""
@@ -277,8 +277,8 @@ class Spec:
         UsageError
             A task or the models are missing.
         """
-        for name, there in (("task", self.tasks), ("models", self.models)):
-            if not there:
+        for name, value in (("task", self.tasks), ("models", self.models)):
+            if not value:
                 raise UsageError(f"`{name}:` is missing")
         return self
 
@@ -378,19 +378,21 @@ def values_of(file: Path, warn: Callable[[str], None] | None = None) -> Values:
         As `content_of`, or naming the key that is wrong.
     """
     try:
-        return _read(content_of(file), Place("", file.parent), warn)
+        return _read(content_of(file), OptionPlace("", file.parent), warn)
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
 
 
-def _read(given: Mapping[str, Any], place: Place, warn: Callable[[str], None] | None) -> Values:
-    remember_credentials(given)
-    return read_values(Spec, _in_todays_words(given, warn), place)
+def _read(
+    options: Mapping[str, Any], place: OptionPlace, warn: Callable[[str], None] | None
+) -> Values:
+    remember_credentials(options)
+    return read_values(Spec, _in_todays_words(options, warn), place)
 
 
-def _in_todays_words(given: Mapping[str, Any], warn: Callable[[str], None] | None) -> Values:
+def _in_todays_words(options: Mapping[str, Any], warn: Callable[[str], None] | None) -> Values:
     """Options by the names that they have now; keys of earlier versions are told of."""
-    values = dict(given)
+    values = dict(options)
     for alias, name in (("task", "tasks"), ("metric", "metrics"), ("leaderboard", "known")):
         if alias in values:
             if values.get(name) not in (None, "", [], {}) and values[alias]:

@@ -12,7 +12,7 @@ from .values import Weighting
 
 
 def task_weights(
-    given: Weighting,
+    weighting: Weighting,
     measured: Mapping[str, Mapping[str, Measure]],
     groups: Mapping[str, Any],
 ) -> dict[str, float]:
@@ -20,7 +20,7 @@ def task_weights(
 
     Parameters
     ----------
-    given : "", "documents", "equal", or mapping of task or group to float
+    weighting : "", "documents", "equal", or mapping of task or group to float
         "" is as the harness weighs the only group that all tasks are of, else by documents. A
         group's weight, and its equal part among others, is shared out by its own weights.
     measured : mapping of task to its outcomes
@@ -35,34 +35,34 @@ def task_weights(
     sizes = {task: float(leading(of).bank.n_items) for task, of in measured.items()}
     members = {name: _members(group, measured) for name, group in groups.items()}
     whole = [name for name, tasks in members.items() if set(tasks) == set(measured)]
-    if not given:
+    if not weighting:
         return _own(groups[whole[0]], measured, sizes) if whole else sizes
-    if given == "documents":
+    if weighting == "documents":
         return sizes
-    if given == "equal":
+    if weighting == "equal":
         outer = _outermost({n: t for n, t in members.items() if n not in whole and t})
         inside = {task for name in outer for task in members[name]}
-        given = dict.fromkeys([*outer, *(t for t in measured if t not in inside)], 1.0)
+        weighting = dict.fromkeys([*outer, *(t for t in measured if t not in inside)], 1.0)
         if whole:  # of one group its tasks, whatever its subgroups
-            given = dict.fromkeys(measured, 1.0)
-    assert not isinstance(given, str)
-    found: dict[str, float] = {}
-    for name, weight in given.items():
+            weighting = dict.fromkeys(measured, 1.0)
+    assert not isinstance(weighting, str)
+    shares: dict[str, float] = {}
+    for name, weight in weighting.items():
         if name in measured:
             parts = {name: 1.0}
         elif name in groups:
             parts = _own(groups[name], {t: measured[t] for t in members[name]}, sizes)
         else:
-            there = ", ".join([*measured, *groups])
-            raise UsageError(f"`weights.{name}`: no such task or group; choose from: {there}")
+            choices = ", ".join([*measured, *groups])
+            raise UsageError(f"`weights.{name}`: no such task or group; choose from: {choices}")
         for task, part in parts.items():
-            if task in found:
+            if task in shares:
                 raise UsageError(f"`weights:` gives task {task} a weight twice")
-            found[task] = weight * part / sum(parts.values())
-    missing = [task for task in measured if task not in found]
+            shares[task] = weight * part / sum(parts.values())
+    missing = [task for task in measured if task not in shares]
     if missing:
         raise UsageError(f"`weights:` gives task {missing[0]} no weight")
-    return {task: found[task] for task in measured}
+    return {task: shares[task] for task in measured}
 
 
 def reported_groups(
@@ -70,12 +70,12 @@ def reported_groups(
 ) -> dict[str, dict[str, float]]:
     """Groups whose score is reported beside that of all tasks, with their own weights."""
     sizes = {task: float(leading(of).bank.n_items) for task, of in measured.items()}
-    found = {}
+    reported = {}
     for name, group in groups.items():
         members = {t: measured[t] for t in _members(group, measured)}
         if 1 < len(members) < len(measured):
-            found[name] = _own(group, members, sizes)
-    return found
+            reported[name] = _own(group, members, sizes)
+    return reported
 
 
 def _members(group: Any, measured: Mapping[str, Any]) -> list[str]:

@@ -70,11 +70,11 @@ def takes_options(*but: str) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         shown = inspect.signature(function)
-        own = list(shown.parameters.values())
+        parameters = list(shown.parameters.values())
         names = [name for name in ("task", *options_of(Spec)) if name not in but]
         more = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None) for n in names]
-        rest = own[-1:] if but else []  # what is left goes to the harness
-        signature = shown.replace(parameters=[*own[:-1], *more, *rest])
+        rest = parameters[-1:] if but else []  # what is left goes to the harness
+        signature = shown.replace(parameters=[*parameters[:-1], *more, *rest])
         function.__signature__ = signature  # type: ignore[attr-defined]
         return function
 
@@ -212,7 +212,7 @@ def given_by_flags(args: argparse.Namespace, command: str) -> Values:
     UsageError
         Two flags of one option exclude each other.
     """
-    given: Values = {}
+    options: Values = {}
     for name, one in options_of(Spec).items():
         if command not in one.flags:
             continue
@@ -225,13 +225,13 @@ def given_by_flags(args: argparse.Namespace, command: str) -> Values:
             if len(parts) > 1 and one.kind is BUDGET:
                 raise UsageError("give one of --budget_items, --budget_usd and --budget_seconds")
             if parts:
-                given[name] = parts
+                options[name] = parts
         elif (value := vars(args).pop(_PREFIX + name, None)) is not None:
-            given[name] = value
+            options[name] = value
     for flag in OLD_FLAGS[command]:
         if (value := vars(args).pop(_PREFIX + flag, None)) is not None:
-            given[flag] = value
-    return given
+            options[flag] = value
+    return options
 
 
 if __name__ == "__main__":

@@ -54,13 +54,13 @@ def with_further(result: Result, plan: Plan, book: Book, models: Sequence[Sessio
     book : Book
     models : sequence of SessionModel
     """
-    found, blocks = book.ranker.result(), {}
+    all_tasks, blocks = book.ranker.result(), {}
     asked = [m for m in models if any(name == m.name for name, _ in book.answers)]
-    runs = {m.name: _measured_runs(plan, book, m, found) for m in asked}
-    drawn = {m.name: _drawn(m, found) for m in asked}
+    runs = {m.name: _measured_runs(plan, book, m, all_tasks) for m in asked}
+    drawn = {m.name: _drawn(m, all_tasks) for m in asked}
     for task in plan.measured:
-        own = [of_tasks[task] for of_tasks in runs.values()]
-        more = further(own, {name: drawn[name].get(task, {}) for name in runs})
+        runs_of_task = [of_tasks[task] for of_tasks in runs.values()]
+        more = further(runs_of_task, {name: drawn[name].get(task, {}) for name in runs})
         for key, (one, ranking) in more.items():
             name = key if len(plan.measured) == 1 else f"{task} {key}"
             blocks[name] = outcome_block(ranking.to_dict(), facts_of_outcome(one))
@@ -75,25 +75,27 @@ def _measured_runs(
     model.restore(answers)
     runs = {}
     for task in plan.measured:
-        given = {item: a for item, a in answers.items() if model.place(item)[0] == task}
-        found = _runs_of_outcomes(plan, book, ranking, model, task, given)
+        of_task = {item: a for item, a in answers.items() if model.place(item)[0] == task}
+        of_outcomes = _runs_of_outcomes(plan, book, ranking, model, task, of_task)
         first = leading(plan.measured[task])
         lead = next(name for name, of in plan.measured[task].items() if of is first)
         shared = {
             group: book.ranker.shared_errors(model.name, group).get(task, {})
             for group in ("", *ranking.groups)
         }
-        runs[task] = replace(found.pop(lead), beside=tuple(found.values()), covariances=shared)
+        runs[task] = replace(
+            of_outcomes.pop(lead), beside=tuple(of_outcomes.values()), covariances=shared
+        )
     return runs
 
 
 def _drawn(model: SessionModel, ranking: Ranking) -> dict[str, dict[int, float]]:
     """Documents that a model was asked at random, by task, with the probability of the draw."""
-    found: dict[str, dict[int, float]] = {}
+    by_task: dict[str, dict[int, float]] = {}
     for item, p in ranking.draws.get(model.name, ()):
         task, doc = model.place(item)
-        found.setdefault(task, {})[doc] = p
-    return found
+        by_task.setdefault(task, {})[doc] = p
+    return by_task
 
 
 def _runs_of_outcomes(
@@ -112,12 +114,12 @@ def _runs_of_outcomes(
         "seconds": sum(a.get("seconds") or 0.0 for a in answers.values()),
     }
     of_task = ranking.tasks.get(task, ranking)
-    found = {}
+    runs = {}
     for name, outcome in plan.measured[task].items():
-        own = of_task.outcomes.get(name, of_task).only(model.name)
-        own = replace(own, stopped_because=ranking.stopped_because)
-        found[name] = TaskRun(outcome=outcome, ranking=own, **about)
-    return found
+        of_outcome = of_task.outcomes.get(name, of_task).only(model.name)
+        of_outcome = replace(of_outcome, stopped_because=ranking.stopped_because)
+        runs[name] = TaskRun(outcome=outcome, ranking=of_outcome, **about)
+    return runs
 
 
 def write_model_results(
@@ -157,8 +159,8 @@ def beside(run: TaskRun, draws: Mapping[int, float]) -> tuple[TaskRun, ...]:
         None where every document was run (the harness then has every score), where fewer than
         `LEAST` were drawn, or where the bank's method lets no other stand beside it.
     """
-    found = {} if run.complete else further([run], {run.name: draws})
-    return tuple(replace(run, outcome=o, ranking=r, beside=()) for o, r in found.values())
+    outcomes = {} if run.complete else further([run], {run.name: draws})
+    return tuple(replace(run, outcome=o, ranking=r, beside=()) for o, r in outcomes.values())
 
 
 def further(
@@ -200,11 +202,11 @@ def further(
             if doc in run.outcome.bank.index and _LEADING in scores:
                 ranker.impose([(run.name, (task, doc), draws[run.name].get(doc))])
                 ranker.tell(run.name, (task, doc), scores)
-    found = ranker.result().tasks[task].outcomes
+    rankings = ranker.result().tasks[task].outcomes
     return {
-        key: (one, replace(found[key], scale=one.metric.scale))
+        key: (one, replace(rankings[key], scale=one.metric.scale))
         for key, one in outcomes.items()
-        if all(map(math.isfinite, found[key].standard_errors.values()))
+        if all(map(math.isfinite, rankings[key].standard_errors.values()))
     }
 
 
@@ -212,7 +214,7 @@ def _unasked(run: TaskRun) -> dict[str, Measure]:
     """Outcomes of the answers, by key, that are not among those of the run."""
     had = {(o.metric.source, o.filter) for o in (run.outcome, *(b.outcome for b in run.beside))}
     reported = dict.fromkeys(pair for one in run.administered.values() for pair in one.values)
-    found = {}
+    outcomes = {}
     for metric, filter in reported:
         if (metric, filter) not in had:
             try:
@@ -226,8 +228,8 @@ def _unasked(run: TaskRun) -> dict[str, Measure]:
                 filter=filter,
                 scale=one.metric.scale,
             )
-            found[one.key] = replace(one, bank=of_items, weight=0.0)
-    return found
+            outcomes[one.key] = replace(one, bank=of_items, weight=0.0)
+    return outcomes
 
 
 def _scores(outcomes: Mapping[str, Measure], answer: Administered) -> dict[str, Any]:

@@ -78,19 +78,19 @@ def _by_file(name: str, folders: list[str]) -> str:
         if not file.is_file():
             raise UsageError(f"`task:` names a file that does not exist: {file}")
         return str(file.absolute())
-    found = [f for folder in folders for f in _files_of_task(Path(folder), name)]
-    return str(found[0].absolute()) if len(found) == 1 else name
+    files = [f for folder in folders for f in _files_of_task(Path(folder), name)]
+    return str(files[0].absolute()) if len(files) == 1 else name
 
 
 def _files_of_task(folder: Path, name: str) -> list[Path]:
     """YAML files that define a task of this name; configurations of rankings are none."""
-    found = []
+    files = []
     wanted = re.compile(rf"^task:\s*[\"']?{re.escape(name)}[\"']?\s*$", re.MULTILINE)
     for file in sorted(_yaml_files(folder)):
         text = file.read_text(encoding="utf-8", errors="replace")
         if wanted.search(text) and not re.search(r"^models:", text, re.MULTILINE):
-            found.append(file)
-    return found
+            files.append(file)
+    return files
 
 
 def _yaml_files(folder: Path) -> Iterator[Path]:

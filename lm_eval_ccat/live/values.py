@@ -13,7 +13,18 @@ from ..harness.prices import Price
 from ..integrations.trackers import SETTINGS as TRACKERS
 from ..ranker.stopping import TargetError, rule_of
 from ..scores import ScoreTable
-from .fields import MAPPING, SWITCH, TEXT, Kind, Place, Values, either, number, number_of, whole
+from .fields import (
+    MAPPING,
+    SWITCH,
+    TEXT,
+    Kind,
+    OptionPlace,
+    Values,
+    either,
+    number,
+    number_of,
+    whole,
+)
 
 BUDGET_KINDS = ("items", "usd", "seconds")
 WEIGHTINGS = ("documents", "equal")
@@ -39,19 +50,19 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _tasks(value: Any, place: Place) -> tuple[str, ...]:
+def _tasks(value: Any, place: OptionPlace) -> tuple[str, ...]:
     """Names, in a list or by commas; a YAML file beside the configuration if there is one."""
     parts = [TEXT.read(part, place).split(",") for part in _listed(value)]
     names = [name.strip() for part in parts for name in part]
     for name in names:
         if not name or names.count(name) > 1:
-            said = f"{name!r} twice" if name else "'' as a task"
-            raise UsageError(f"`{place.path}:` names {said}")
+            problem = f"{name!r} twice" if name else "'' as a task"
+            raise UsageError(f"`{place.path}:` names {problem}")
     files = (".yaml", ".yml")
     return tuple(place.beside(name) if name.endswith(files) else name for name in names)
 
 
-def _one_or_named(value: Any, place: Place, kinds: Any) -> Any:
+def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:
     """A path or an object of some kinds; or one of these by name, ``A=FILE`` in flags."""
     if isinstance(value, list):
         if len(value) == 1 and not _assigns(value[0]):
@@ -73,14 +84,14 @@ class Donors:
     own: str | None = None
 
 
-def _bank(value: Any, place: Place) -> Any:
+def _bank(value: Any, place: OptionPlace) -> Any:
     """A file, a folder, a bank; or one of these by task or by metric; or what to borrow from."""
     if isinstance(value, Mapping) and "borrow" in value:
         if unknown := set(value) - {"borrow", "scores"}:
             raise UsageError(f"`{place.path}:` with `borrow:` has no key {unknown.pop()!r}: scores")
         donors = tuple(place.beside(TEXT.read(v, place)) for v in _listed(value["borrow"]))
-        own = value.get("scores")
-        return Donors(donors, None if own is None else place.beside(TEXT.read(own, place)))
+        scores = value.get("scores")
+        return Donors(donors, None if scores is None else place.beside(TEXT.read(scores, place)))
     return _one_or_named(value, place, ItemBank | Path | Donors) or ""
 
 
@@ -88,14 +99,14 @@ def _assigns(text: Any) -> bool:
     return isinstance(text, str) and "=" in text and not Path(text).exists()
 
 
-def _assigned(text: Any, place: Place) -> tuple[str, str]:
+def _assigned(text: Any, place: OptionPlace) -> tuple[str, str]:
     name, equals, file = str(text).partition("=")
     if not (name and equals and file):
         raise UsageError(f"`{place.path}`, {text!r}: write each of several as TASK=FILE")
     return name, file
 
 
-def _metrics(value: Any, place: Place) -> dict[str, float]:
+def _metrics(value: Any, place: OptionPlace) -> dict[str, float]:
     """Weights by metric; in a list a weight may stand behind its metric, as in ``chrf=0``."""
     must = "a metric, several as [bleu, chrf], or their weights {bleu: 1, chrf: 0}"
     if isinstance(value, Mapping):
@@ -118,7 +129,7 @@ def _metrics(value: Any, place: Place) -> dict[str, float]:
     return weights
 
 
-def _weights(value: Any, place: Place) -> Weighting:
+def _weights(value: Any, place: OptionPlace) -> Weighting:
     must = "documents, equal, or a weight per task or group such as {a: 2, b: 1}"
     if isinstance(value, str) and "=" in value:
         parts = [part.rpartition("=") for part in value.split(",") if part.strip()]
@@ -132,7 +143,7 @@ def _weights(value: Any, place: Place) -> Weighting:
     return {str(name): above.read(weight, place.at(name)) for name, weight in value.items()}
 
 
-def _known(value: Any, place: Place) -> Any:
+def _known(value: Any, place: OptionPlace) -> Any:
     """Scores or logs of models with full results; or by task."""
     known = _one_or_named(value, place, ScoreTable | Path)
     for one in known.values() if isinstance(known, Mapping) else [known]:
@@ -146,25 +157,25 @@ def _known(value: Any, place: Place) -> Any:
     return known
 
 
-def _prior(value: Any, place: Place) -> dict[str, list[str]]:
+def _prior(value: Any, place: OptionPlace) -> dict[str, list[str]]:
     """Paths of earlier answers by model; in a list ``NAME=PATH`` says whose they are."""
-    found: dict[str, list[str]] = {}
+    by_model: dict[str, list[str]] = {}
     pairs = list(value.items()) if isinstance(value, Mapping) else [(ANY, value)]
     for name, paths in pairs:
-        for given in _listed(paths):
-            if not isinstance(given, str | Path):
+        for entry in _listed(paths):
+            if not isinstance(entry, str | Path):
                 raise place.refuse("logs, several, or {model: logs}", value)
-            model, path = str(name), str(given)
+            model, path = str(name), str(entry)
             if not Path(place.beside(path)).exists() and "=" in path and not model:
                 model, _, path = path.partition("=")
             path = place.beside(path)
             if not place.recorded and not Path(path).exists():
                 raise UsageError(f"`{place.path}:` names logs that do not exist: {path}")
-            found.setdefault(model, []).append(path)
-    return found
+            by_model.setdefault(model, []).append(path)
+    return by_model
 
 
-def _stop(value: Any, place: Place) -> str:
+def _stop(value: Any, place: OptionPlace) -> str:
     if not isinstance(value, str):
         raise place.refuse("words such as `decided` or `top 3 or se 0.02`", value)
     errors = [part.se for part in rule_of(value).parts() if isinstance(part, TargetError)]
@@ -176,7 +187,7 @@ def _stop(value: Any, place: Place) -> str:
     return " ".join(value.split())
 
 
-def _harness(value: Any, place: Place) -> Values:
+def _harness(value: Any, place: OptionPlace) -> Values:
     settings: Values = MAPPING.read(value, place)
     for key, remedy in OURS.items():
         if key in settings:

@@ -94,8 +94,8 @@ def verify(run: str | Path) -> Verification:
         counted, judged = list(_counted(recorded, now)), list(_judged(recorded, now))
         if (last := recorded.get("last_line", 0)) > condition.records:
             counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
-    found = Verification(condition, counted, judged, made_by, "")
-    return Verification(condition, counted, judged, made_by, _in_words(found, now, recorded))
+    verification = Verification(condition, counted, judged, made_by, "")
+    return Verification(condition, counted, judged, made_by, _in_words(verification, now, recorded))
 
 
 def _recorded(folder: Path) -> Record | None:
@@ -152,23 +152,23 @@ def _short(value: Any) -> str:
 
 
 def _in_words(
-    found: Verification, now: Mapping[str, Any], recorded: Mapping[str, Any] | None
+    verification: Verification, now: Mapping[str, Any], recorded: Mapping[str, Any] | None
 ) -> str:
-    condition, money = found.journal, now.get("money") or {}
-    said = f"Sound: {condition.records} records of format {condition.version}"
-    said += ", chained," if condition.chained else ","
-    said += f" {now['items_administered']} answers"
+    condition, money = verification.journal, now.get("money") or {}
+    text = f"Sound: {condition.records} records of format {condition.version}"
+    text += ", chained," if condition.chained else ","
+    text += f" {now['items_administered']} answers"
     if money:
-        said += f", ${money['billed']:.4g} billed, ${money['assumed']:.4g} assumed"
-        said += f" and ${money['unknown']:.4g} unknown"
-    if found.counted or found.judged:
+        text += f", ${money['billed']:.4g} billed, ${money['assumed']:.4g} assumed"
+        text += f" and ${money['unknown']:.4g} unknown"
+    if verification.counted or verification.judged:
         head = "The journal gives another result"
-        if not found.counted and found.made_by != __version__:
-            head = f"Made by {found.made_by}; {__version__} comes to other verdicts"
-        lines = [*found.counted, *found.judged]
+        if not verification.counted and verification.made_by != __version__:
+            head = f"Made by {verification.made_by}; {__version__} comes to other verdicts"
+        lines = [*verification.counted, *verification.judged]
         more = [f"and {len(lines) - 12} more"] if len(lines) > 12 else []
         return "\n  ".join([f"{head}:", *lines[:12], *more])
-    said += "; they give the recorded result." if recorded is not None else "; no result yet."
+    text += "; they give the recorded result." if recorded is not None else "; no result yet."
     if condition.lost:
-        said += "\nA crash tore the last line; --resume drops it and asks its item again."
-    return said
+        text += "\nA crash tore the last line; --resume drops it and asks its item again."
+    return text

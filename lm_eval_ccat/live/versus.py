@@ -32,7 +32,7 @@ from .recorded import answers_at_hand
 from .run import Run, holds_answers
 from .spec import Spec
 
-Side = Mapping[str, Any] | str | Path
+LiveSide = Mapping[str, Any] | str | Path
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class MarginKnown(StoppingRule):
 
 
 def compare_live(
-    a: Side,
-    b: Side,
+    a: LiveSide,
+    b: LiveSide,
     *,
     metric: str | None,
     margin: float,
@@ -89,7 +89,7 @@ def compare_live(
     CcatError
         The task or a model cannot be used.
     """
-    names = tuple(_name(side, given, n) for n, (side, given) in enumerate(zip((a, b), models)))
+    names = tuple(_name(side, chosen, n) for n, (side, chosen) in enumerate(zip((a, b), models)))
     if names[0] == names[1]:
         raise UsageError(f"both models are called {names[0]}; name them: --models A,B")
     if run_dir is not None and holds_answers(RunDirectory(run_dir)):
@@ -116,7 +116,7 @@ def compare_live(
         if aside or not ended:
             why = "; ".join(f"{name}: {reason}" for name, reason in aside.items())
             raise RunError(f"the comparison did not finish ({why or 'interrupted'})")
-        found, wider = (
+        difference, wider = (
             _difference(run.book, outcome.metric.scale, margin, question)
             for question in (BENCHMARK, POPULATION)
         )
@@ -127,19 +127,22 @@ def compare_live(
                     "are known to be the same, not few-shot examples and system message"
                 )
         money = sum_of(run.book.tally.paid.values())
-        return outcome, (names[0], names[1]), found, wider, money
+        return outcome, (names[0], names[1]), difference, wider, money
 
 
-def _name(side: Side, given: str | None, position: int) -> str:
-    if given:
-        return given
+def _name(side: LiveSide, name: str | None, position: int) -> str:
+    if name:
+        return name
     if isinstance(side, Mapping):
         return str(side.get("name") or ("baseline", "candidate")[position])
     return Path(side).name
 
 
 def _spec(
-    sides: Mapping[str, Side], metric: str | None, confidence: float, settings: Mapping[str, Any]
+    sides: Mapping[str, LiveSide],
+    metric: str | None,
+    confidence: float,
+    settings: Mapping[str, Any],
 ) -> Spec:
     entries = [
         {**side, "name": name} if isinstance(side, Mapping) else {"name": name}
@@ -148,9 +151,9 @@ def _spec(
     for key in ("models", "metrics", "confidence", "prior", "save_bank", "known"):
         if key in settings:
             raise UsageError(f"`{key}:` is not for a comparison")
-    given = {k: v for k, v in settings.items() if v is not None}
+    options = {k: v for k, v in settings.items() if v is not None}
     metrics = {} if metric is None else {"metrics": [metric]}
-    return Spec.read({**given, **metrics, "confidence": confidence, "models": entries})
+    return Spec.read({**options, **metrics, "confidence": confidence, "models": entries})
 
 
 def _restricted(plan: Plan, stored: Sequence[Mapping[Any, EarlierAnswer]]) -> Plan:

@@ -110,10 +110,12 @@ def _bank(table: ScoreTable, families: Sequence[str], facts: Facts, hash_names: 
         bank = replace(bank, parameters={EASE: ease}, warnings=table.warnings)
         opinion = "models are ranked by random documents alone"
     options = {k: v for k, v in bank.provenance.get("options", {}).items() if k != "families"}
-    own = plural(runs, "run") if runs else "no run"
-    said = f"borrowed from {', '.join(facts['donors'])}, with {own} of its own: {opinion}"
+    runs_in_words = plural(runs, "run") if runs else "no run"
+    judgement = (
+        f"borrowed from {', '.join(facts['donors'])}, with {runs_in_words} of its own: {opinion}"
+    )
     provenance = {**bank.provenance, "options": options, "borrowed": facts}
-    return replace(bank, provenance=provenance, self_check={**bank.self_check, "trust": said})
+    return replace(bank, provenance=provenance, self_check={**bank.self_check, "trust": judgement})
 
 
 def calibrated_on(
@@ -334,10 +336,10 @@ def _sources(profiles: list[Floats], runs: Floats | None) -> Floats:
     return np.column_stack([mean] if runs is None else [mean, _profile(runs)])
 
 
-def _moved(rows: Mapping[str, Floats], own: Floats | None) -> tuple[list[Floats], Floats]:
+def _moved(rows: Mapping[str, Floats], target: Floats | None) -> tuple[list[Floats], Floats]:
     """Scores of each donor as if it were the new task, and the weights of the guess."""
     rng = np.random.default_rng(0)
-    k = 0 if own is None else len(own)
+    k = 0 if target is None else len(target)
     profiles = {name: _profile(scores) for name, scores in rows.items()}
     x, y, last = [], [], {}
     for name, scores in rows.items():
@@ -351,12 +353,12 @@ def _moved(rows: Mapping[str, Floats], own: Floats | None) -> tuple[list[Floats]
             x.append(last[name])
             y.append(_profile(scores[order[runs:]]))
     weights = nnls(np.vstack(x), np.concatenate(y))[0]
-    guess = _sources(list(profiles.values()), own) @ weights
+    guess = _sources(list(profiles.values()), target) @ weights
     error = {name: profiles[name] - last[name] @ weights for name in rows}
     common, n = np.mean(list(error.values()), axis=0), len(rows)
     level = float(np.mean([np.nanmean(_mean_logits(scores)) for scores in rows.values()]))
-    if own is not None:
-        level = (k * float(np.nanmean(_mean_logits(own))) + _LEVEL * level) / (k + _LEVEL)
+    if target is not None:
+        level = (k * float(np.nanmean(_mean_logits(target))) + _LEVEL * level) / (k + _LEVEL)
     moved = []
     for name, scores in rows.items():
         away = (error[name] - common) * np.sqrt(n / (n - 1.0))
@@ -370,14 +372,14 @@ def _mean_logits(scores: Floats) -> Floats:
     return _logits(np.nansum(scores, axis=0) / np.where(count, count, np.nan))
 
 
-def _misleading(rows: Mapping[str, Floats], own: Floats) -> list[str]:
+def _misleading(rows: Mapping[str, Floats], target: Floats) -> list[str]:
     """Donors whose profile has little to do with the own runs, or far less than with other donors'.
 
     A profile's correlation with that of the own runs is to exceed chance (three standard errors
     over documents) and a third of what it is, in the mean, with as many runs of the other donors.
     """
     rng = np.random.default_rng(0)
-    least = _CHANCE / own.shape[1] ** 0.5
+    least = _CHANCE / target.shape[1] ** 0.5
 
     def agreement(name: str, runs: Floats) -> float:
         seen = np.isfinite(runs).any(axis=0)
@@ -388,30 +390,30 @@ def _misleading(rows: Mapping[str, Floats], own: Floats) -> list[str]:
     for name in rows:
         usual = np.mean(
             [
-                agreement(name, scores[rng.permutation(len(scores))[: len(own)]])
+                agreement(name, scores[rng.permutation(len(scores))[: len(target)]])
                 for other, scores in rows.items()
                 if other != name
             ]
         )
-        if agreement(name, own) < max(least, _SHARE_OF_USUAL * float(usual)):
+        if agreement(name, target) < max(least, _SHARE_OF_USUAL * float(usual)):
             out.append(name)
     return out
 
 
 def _warnings(
-    rows: Mapping[str, Floats], dropped: list[str], own: Floats | None
+    rows: Mapping[str, Floats], dropped: list[str], target: Floats | None
 ) -> tuple[str, ...]:
-    found = [
+    warnings = [
         f"donor {name} was dropped: its hard documents are not those of the task's own runs"
         for name in dropped
     ]
-    if own is None:
-        found.append(
+    if target is None:
+        warnings.append(
             f"borrowed from {len(rows)} other tasks, with no run of its own: rankings draw all "
             "documents at random, and the estimates alone use what was borrowed, in so far as the "
             "draws bear it out; one or two full runs are worth most"
         )
     lacking = int((np.stack([np.isfinite(s).any(axis=0) for s in rows.values()]).sum(0) < 1).sum())
     if lacking:
-        found.append(f"no donor has {lacking} of the documents: they are treated as average")
-    return tuple(found)
+        warnings.append(f"no donor has {lacking} of the documents: they are treated as average")
+    return tuple(warnings)

@@ -95,13 +95,13 @@ def build(
         read = dict(zip(meant, ScoreTable.read_many(path, meant, recipe.wanted)))
     banks: dict[str, dict[str, ItemBank]] = {}
     why = ""
-    for outcome, (made, facts) in zip(meant, in_processes(_made, meant, (path, recipe, read))):
-        if isinstance(made, str):
-            why = made
+    for outcome, (bank, facts) in zip(meant, in_processes(_made, meant, (path, recipe, read))):
+        if isinstance(bank, str):
+            why = bank
         else:
-            banks.setdefault(outcome.task or "task", {})[_name(outcome, meant)] = made
+            banks.setdefault(outcome.task or "task", {})[_name(outcome, meant)] = bank
         if on_bank is not None:
-            on_bank(outcome, made, facts)
+            on_bank(outcome, bank, facts)
     if not banks:
         raise UsageError(f"{path}: no outcome could be calibrated; the last because {why}")
     return SuiteBank(banks)

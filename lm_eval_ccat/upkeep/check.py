@@ -100,7 +100,7 @@ def check_documents(
         ``other_filter``.
     """
     documents = bank.compare(doc_ids, doc_hashes)
-    found = [
+    findings = [
         Finding(kind, level, f"{plural(len(items), what)} {words.format(some(items))}", items)
         for kind, level, items, what, words in (
             ("missing_documents", "problem", documents.missing, "item",
@@ -115,12 +115,12 @@ def check_documents(
     ]  # fmt: skip
     if not (documents.missing or documents.changed or documents.same):
         words = "no document hashes to compare: it is not verified that the documents are the same"
-        found.append(Finding("unverified_documents", "note", words))
+        findings.append(Finding("unverified_documents", "note", words))
     if bank.filter is not None and filters is not None and bank.filter not in filters:
         names = ", ".join(map(repr, filters))
         message = f"the task has no filter {bank.filter!r}, it has {names}"
-        found.append(Finding("other_filter", "problem", message))
-    return found
+        findings.append(Finding("other_filter", "problem", message))
+    return findings
 
 
 def aligned_scores(bank: ItemBank, table: ScoreTable) -> Floats:
@@ -183,18 +183,18 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
         The scores are not of the bank's benchmark.
     """
     scores = aligned_scores(bank, table)
-    found = check_documents(bank, table.doc_ids, table.doc_hashes)
+    findings = check_documents(bank, table.doc_ids, table.doc_hashes)
     scores[:, ~bank.kept] = np.nan
     rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
     scores, names = scores[rows], [table.models[j] for j in rows.tolist()]
     c = method_of(bank).curves(bank)
     theta = fit_abilities(c, scores)
     shifted, drift = _drift(bank, c, theta, scores)
-    found += drift
-    found += _negative(bank, theta, scores)
-    found += _contamination(bank, shifted, scores, names)
-    found += _targeting(bank, c, theta, scores, names)
-    return found
+    findings += drift
+    findings += _negative(bank, theta, scores)
+    findings += _contamination(bank, shifted, scores, names)
+    findings += _targeting(bank, c, theta, scores, names)
+    return findings
 
 
 def _drift(

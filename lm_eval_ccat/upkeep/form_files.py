@@ -232,21 +232,21 @@ def write_tasks(forms: Forms, folder: str | Path, config: Mapping[str, Any], bas
         module = f"{name}_docs"
         text = _YAML.format(name=name, base=base.resolve(), module=module, task=forms.task)
         replace_text(Path(folder) / f"{name}.yaml", text)
-        own = ""
+        code = ""
         if config.get("process_docs"):  # as /folder/module.function
             text = str(config["process_docs"]).removeprefix("!function ")
             file, _, function = text.rpartition(".")
-            own = _OWN.format(file=f"{file}.py", name=function)
+            code = _OWN.format(file=f"{file}.py", name=function)
         replace_text(
             Path(folder) / f"{module}.py",
             _MODULE.format(
-                task=forms.task, items=list(form.items), split=str(split), own=own,
-                process="_own(dataset)" if own else "dataset",
+                task=forms.task, items=list(form.items), split=str(split), own=code,
+                process="_own(dataset)" if code else "dataset",
             ),
         )  # fmt: skip
 
 
-class Estimate(TypedDict):
+class FormEstimate(TypedDict):
     """What a model's answers to one form say of the whole, on the metric's own scale."""
 
     form: int
@@ -258,7 +258,7 @@ class Estimate(TypedDict):
 
 def score_forms(
     forms: Forms, logs: str | Path, confidence: float = 0.95
-) -> dict[str, list[Estimate]]:
+) -> dict[str, list[FormEstimate]]:
     """Estimate the whole benchmark's score from the logs of forms.
 
     Parameters
@@ -271,7 +271,7 @@ def score_forms(
 
     Returns
     -------
-    dict of str to list of Estimate
+    dict of str to list of FormEstimate
         By model, one for each form that it was given.
 
     Raises
@@ -283,7 +283,7 @@ def score_forms(
     """
     path = Path(logs)
     tasks = {o.task for o in reader_of(path).outcomes(path)}
-    estimates: dict[str, list[Estimate]] = {}
+    estimates: dict[str, list[FormEstimate]] = {}
     for number, form in enumerate(forms.forms, start=1):
         name = forms.name(number)
         task = name if name in tasks else forms.task if forms.task in tasks else None

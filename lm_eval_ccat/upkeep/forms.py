@@ -108,9 +108,9 @@ class Form:
 
     def _regression(self, at: Sequence[int]) -> tuple[Floats, float]:
         """Weights of some items, and the variance of the mean that they explain."""
-        own = self.with_mean[at]
-        weights = np.linalg.solve(self.covariance[np.ix_(at, at)], own)
-        return np.asarray(weights), float(own @ weights)
+        covariance = self.with_mean[at]
+        weights = np.linalg.solve(self.covariance[np.ix_(at, at)], covariance)
+        return np.asarray(weights), float(covariance @ weights)
 
     def to_dict(self) -> dict[str, object]:
         """JSON values."""
@@ -222,9 +222,9 @@ class _Covariance:
         size = float(np.linalg.norm(level))
         self.diagonal = np.maximum((self._z**2).sum(axis=0), _LEAST_VARIANCE)
         self._loading = self._z.T @ level / max(size, 1e-12)
-        own = np.maximum(self.diagonal - self._loading**2, 0.0)
+        unique = np.maximum(self.diagonal - self._loading**2, 0.0)
         n = x.shape[1]
-        factor = self._loading * self._loading.mean() + own / n
+        factor = self._loading * self._loading.mean() + unique / n
         self.with_mean = (1.0 - share) * (self._z.T @ level) + share * factor
         self.variance = float(self.with_mean.mean())
 
@@ -289,8 +289,8 @@ def _left_out(
         model = _Covariance(x[~test], share)
         for k, items in enumerate(_chosen(model, may, n_items, parallel)):
             weights = np.linalg.solve(model.block(items), model.with_mean[items])
-            found = model.mean.mean() + (x[test][:, items] - model.mean[items]) @ weights
-            out[k, test] = (np.clip(found, 0.0, 1.0) - truth[test]) ** 2
+            predicted = model.mean.mean() + (x[test][:, items] - model.mean[items]) @ weights
+            out[k, test] = (np.clip(predicted, 0.0, 1.0) - truth[test]) ** 2
     return out
 
 

@@ -77,20 +77,20 @@ def require_growing(bank: ItemBank) -> None:
 
 def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Observation]:
     """Observations by model and configuration, one each; later scores replace earlier ones."""
-    found: dict[tuple[str, str], Observation] = {}
+    by_model: dict[tuple[str, str], Observation] = {}
     for one in [*old, *new]:
         key = one.model, one.config
-        if key not in found:
-            found[key] = one
+        if key not in by_model:
+            by_model[key] = one
             continue
-        before = found[key]
+        before = by_model[key]
         kept = ~np.isin(before.items, one.items)
         known = [o.probabilities for o in (before, one)]
         p = [
             np.full(len(o.items), np.nan) if q is None else q for o, q in zip((before, one), known)
         ]
         chosen = one.chosen if one.chosen == before.chosen or not kept.any() else "adaptive"
-        found[key] = Observation(
+        by_model[key] = Observation(
             one.model,
             chosen,
             np.concatenate([before.items[kept], one.items]),
@@ -99,7 +99,7 @@ def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Obser
             one.config,
             one.date or before.date,
         )
-    return list(found.values())
+    return list(by_model.values())
 
 
 def readiness(bank: ItemBank) -> str:
@@ -133,14 +133,14 @@ def _made(
         doc_hashes=bank.doc_hashes,
         settings=bank.settings,
     )
-    made = blank
+    grown = blank
     models, least = _counts(bank, observations)
     if join and models >= MODELS and least >= ANSWERS:
-        made = calibrate(table_of(blank, observations), "default")
-        provenance = {**made.provenance, "package": __version__, "grown": True}
-        made = replace(made, settings=dict(bank.settings), provenance=provenance)
+        grown = calibrate(table_of(blank, observations), "default")
+        provenance = {**grown.provenance, "package": __version__, "grown": True}
+        grown = replace(grown, settings=dict(bank.settings), provenance=provenance)
     return replace(
-        made,
+        grown,
         models=tuple(dict.fromkeys(o.model for o in observations)),
         observations=tuple(observations),
         made=date,
@@ -173,15 +173,15 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
     ''
     """
     names = {hashed_name(m): m for m in models} | {m: m for m in models}
-    own = [m for m in bank.models if m in names]
-    if not own or bank.method == "sample":
+    ranked = [m for m in bank.models if m in names]
+    if not ranked or bank.method == "sample":
         return bank, ""
-    shown = some([names[m] for m in own], 3)
+    shown = some([names[m] for m in ranked], 3)
     what = f"the bank{f' of {bank.task}' if bank.task else ''} was calibrated on {shown} too"
     if bank.observations:
         try:
             return _recalibrated(
-                bank, own
+                bank, ranked
             ), f"{what}: its scores of them are left out of this ranking"
         except CcatError as error:
             what = f"{what}, and cannot do without them ({error})"
@@ -191,11 +191,11 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
     )
 
 
-def _recalibrated(bank: ItemBank, own: Collection[str]) -> ItemBank:
+def _recalibrated(bank: ItemBank, models: Collection[str]) -> ItemBank:
     """The same calibration without some models; a bank that grew goes on as it grows."""
-    rest = [o for o in bank.observations if o.model not in own]
+    rest = [o for o in bank.observations if o.model not in models]
     if bank.provenance.get("grown"):
         return _made(bank, rest, bank.made, True)
     options = bank.provenance.get("options") or {}
-    made = calibrate(table_of(bank, rest), bank.method, keep_scores=True, **options)
-    return replace(made, settings=dict(bank.settings), made=bank.made)
+    bank_without = calibrate(table_of(bank, rest), bank.method, keep_scores=True, **options)
+    return replace(bank_without, settings=dict(bank.settings), made=bank.made)

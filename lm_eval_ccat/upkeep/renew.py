@@ -126,19 +126,19 @@ def next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]
             "a new version of the task needs document hashes in the bank and in the new scores, to "
             "tell which documents are the same; calibrate a new bank"
         )
-    found = bank.compare(table.doc_ids, table.doc_hashes)
+    differing = bank.compare(table.doc_ids, table.doc_hashes)
     # Runs of chosen items say nothing of documents that they did not ask.
-    gone = () if set(table.chosen) == {"adaptive"} else found.missing
+    gone = () if set(table.chosen) == {"adaptive"} else differing.missing
     notes = [
         f"{plural(len(items), 'document')} {what} (doc_id {some(items)}), retired"
-        for what, items in (("gone", gone), ("changed", found.changed))
+        for what, items in (("gone", gone), ("changed", differing.changed))
         if items
     ]
-    made = retire(bank, (*gone, *found.changed), "a new version of the task")
-    settings = {**made.settings}
+    renewed = retire(bank, (*gone, *differing.changed), "a new version of the task")
+    settings = {**renewed.settings}
     if "task_version" in table.settings:
         settings["task_version"] = table.settings["task_version"]
-    return replace(made, settings=settings), notes
+    return replace(renewed, settings=settings), notes
 
 
 def new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:

@@ -37,23 +37,23 @@ def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
     """
     path = Path(path)
     reader = reader_of(path)
-    there = dict.fromkeys(o.task or "" for o in reader.outcomes(path))
+    recorded_tasks = dict.fromkeys(o.task or "" for o in reader.outcomes(path))
     recorded = reader.groups(path)
-    found: dict[str, None] = {}
+    tasks: dict[str, None] = {}
     for name in names:
-        if name in there:
+        if name in recorded_tasks:
             members = [name]
-        elif matching := [t for t in there if fnmatchcase(t, name)]:
+        elif matching := [t for t in recorded_tasks if fnmatchcase(t, name)]:
             members = matching
         elif name in recorded:
-            members = _present(path, name, _leaves(name, recorded), there)
+            members = _present(path, name, _leaves(name, recorded), recorded_tasks)
         elif of_harness := _harness_group(name):
-            members = _present(path, name, of_harness, there)
+            members = _present(path, name, of_harness, recorded_tasks)
         else:
-            shown = some(list(there))
+            shown = some(list(recorded_tasks))
             raise UsageError(f"{path}: no task, pattern or group {name!r} in it; there are {shown}")
-        found |= dict.fromkeys(members)
-    return list(found)
+        tasks |= dict.fromkeys(members)
+    return list(tasks)
 
 
 def tables_of(
@@ -90,19 +90,19 @@ def outcomes_meant(
     names = [o.task or "" for o in every] if list(tasks) == ["*"] else tasks_meant(path, tasks)
     meant: list[Logged] = []
     for task in dict.fromkeys(names):
-        own = [
+        outcomes = [
             o
             for o in every
             if (o.task or "") == task
             and (metrics is None or any(fnmatchcase(o.metric, m) for m in metrics))
         ]
-        own = [o for o in own if o.filter == filter] or own
-        if metrics is None and len(own) > 1:
-            kinds = list(dict.fromkeys(o.metric for o in own))
+        outcomes = [o for o in outcomes if o.filter == filter] or outcomes
+        if metrics is None and len(outcomes) > 1:
+            kinds = list(dict.fromkeys(o.metric for o in outcomes))
             flag, shown = ("--metric", kinds) if len(kinds) > 1 else (
-                "--filter", [str(o.filter) for o in own])  # fmt: skip
+                "--filter", [str(o.filter) for o in outcomes])  # fmt: skip
             raise UsageError(f"{path}: task {task} reports {', '.join(shown)}; name one ({flag})")
-        meant += own
+        meant += outcomes
     if not meant:
         raise UsageError(f"{path}: no results of these tasks and metrics")
     return meant
@@ -141,9 +141,9 @@ def _leaves(name: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
     return list(out)
 
 
-def _present(path: Path, name: str, members: Iterable[str], there: Iterable[str]) -> list[str]:
+def _present(path: Path, name: str, members: Iterable[str], tasks: Iterable[str]) -> list[str]:
     # Files bear names without what file systems dislike.
-    written = {re.sub(r"\W", "_", t): t for t in there}
+    written = {re.sub(r"\W", "_", t): t for t in tasks}
     wanted = list(members)
     missing = [m for m in wanted if re.sub(r"\W", "_", m) not in written]
     if missing:
@@ -160,9 +160,9 @@ def _harness_group(name: str) -> list[str]:
     from ..harness.opening import with_shipped_tasks
 
     try:
-        found = internals.static_configs(
+        tasks = internals.static_configs(
             internals.task_manager([name], with_shipped_tasks([])), name
         )
     except (KeyError, OSError, CcatError):
         return []
-    return [] if list(found) == [name] else list(found)
+    return [] if list(tasks) == [name] else list(tasks)

@@ -52,11 +52,11 @@ def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
     raw = np.full((len(keep) + len(new.row_model), len(ids)), np.nan)
     column = {d: i for i, d in enumerate(ids)}
     raw[: len(keep), [column[d] for d in old.doc_ids]] = old.raw[keep]
-    there = {pair: r for r, pair in enumerate(zip(old.row_model, old.row_config))}
+    rows = {pair: r for r, pair in enumerate(zip(old.row_model, old.row_config))}
     at = [column[d] for d in old.doc_ids]
     for n, pair in enumerate(zip(new.row_model, new.row_config), start=len(keep)):
-        if pair in there:
-            raw[n, at] = old.raw[there[pair]]
+        if pair in rows:
+            raw[n, at] = old.raw[rows[pair]]
     fresh = raw[len(keep) :, (at := [column[d] for d in new.doc_ids])]
     raw[len(keep) :, at] = np.where(np.isnan(new.raw), fresh, new.raw)
     of_old, of_new = (t.chosen or ("",) * len(t.row_model) for t in (old, new))

@@ -112,7 +112,7 @@ def update(
         learned = ["documents that the bank does not know were skipped"] if len(taken) else []
         taken = taken[:0]
     known = [n for n, d in enumerate(new.doc_ids) if d in bank.index]
-    made = calibrate(
+    updated = calibrate(
         union(
             _columns(
                 calibrated_on, [n for n, d in enumerate(calibrated_on.doc_ids) if d in bank.index]
@@ -125,18 +125,18 @@ def update(
     )
     this = {
         "previous": bank.sha256,
-        "models": [m for m in made.models if m not in set(bank.models)],
+        "models": [m for m in updated.models if m not in set(bank.models)],
         "package": __version__,
     }
     updates = [*bank.provenance.get("updates", []), this]
     kept = {k: v for k, v in bank.provenance.items() if k in ("retired", "names_hashed")}
     ends = {k: v for k, v in bank.constants.items() if k == CONSTANT}
     return replace(
-        made,
+        updated,
         settings=dict(bank.settings),
-        constants={**made.constants, **ends},
-        provenance={**made.provenance, **kept, "updates": updates},
-        warnings=(*made.warnings, *notes, *doubts, *learned),
+        constants={**updated.constants, **ends},
+        provenance={**updated.provenance, **kept, "updates": updates},
+        warnings=(*updated.warnings, *notes, *doubts, *learned),
     )
 
 

@@ -247,11 +247,11 @@ def age_in_words(bank: ItemBank, today: date | None = None) -> str:
     'renew it with `bank update` or a new calibration'
     """
     try:
-        made = date.fromisoformat(bank.made or "")
+        day_made = date.fromisoformat(bank.made or "")
     except ValueError:
         return "made on an unrecorded date"
-    days = ((today or date.today()) - made).days
-    text = f"made on {made.isoformat()}, {days} day{'' if days == 1 else 's'} ago"
+    days = ((today or date.today()) - day_made).days
+    text = f"made on {day_made.isoformat()}, {days} day{'' if days == 1 else 's'} ago"
     if days <= RENEW_AFTER:
         return text
     return (

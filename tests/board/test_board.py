@@ -15,7 +15,7 @@ from lm_eval_ccat import ItemBank, ScoreTable, calibrate, rank
 from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.board import Board, add, check, init, place, publish, standing
 from lm_eval_ccat.board.folder import offered
-from lm_eval_ccat.board.ledger import Ledger, Row, sha256_of
+from lm_eval_ccat.board.ledger import BoardLedger, BoardRow, sha256_of
 from lm_eval_ccat.board.standing import not_comparable
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import RunError, UsageError
@@ -35,10 +35,10 @@ def edit(path: Path, number: int, **values: object) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def rewrite(board: Board, rows: list[Row]) -> None:
+def rewrite(board: Board, rows: list[BoardRow]) -> None:
     """The whole ledger anew, with a chain that holds."""
     board.ledger.path.unlink()
-    Ledger(board.ledger.path).append(rows)
+    BoardLedger(board.ledger.path).append(rows)
 
 
 def test_newcomers_stand_where_their_full_results_would(world, board):

@@ -12,7 +12,7 @@ from worlds.browser import DESKTOP, PHONE, column, complaints, run, show, until
 
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank import SuiteBank
-from lm_eval_ccat.board import Row, TaskScore, init, publish, standing
+from lm_eval_ccat.board import BoardRow, TaskScore, init, publish, standing
 from lm_eval_ccat.board.ledger import sha256_of
 
 MODELS, TASKS = 5_000, ("alpha", "beta", "gamma")
@@ -32,7 +32,7 @@ def board(tmp_path_factory):
     truth = np.round(np.clip(rng.normal(0.6, 0.13, MODELS), 0.02, 0.97), 3)
     truth[:4] = 0.99
 
-    def row(name, score, error, **about) -> Row:
+    def row(name, score, error, **about) -> BoardRow:
         estimated = error > 0
         low, high = max(0.0, score - error), min(1.0, score + error)
         one = TaskScore(
@@ -44,7 +44,9 @@ def board(tmp_path_factory):
             **{**vars(one), "bank": banks[t].sha256}) for t in TASKS}  # fmt: skip
         about = {"made_by": "0.1.0", "shares": board.shares, "date": "2026-02-01", **about}
         kind = "estimate" if estimated else "full"
-        return Row(name, kind, score, low, high, tasks, confidence=0.95 if error else None, **about)
+        return BoardRow(
+            name, kind, score, low, high, tasks, confidence=0.95 if error else None, **about
+        )
 
     rows = [
         row(f"org{i % 40}/model-{i:04d}", float(s), 0.03 if i % 10 == 9 else 0.0,
