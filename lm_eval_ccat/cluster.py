@@ -113,7 +113,7 @@ def as_ray_tasks(
 
 
 def cause_of(error: Any) -> BaseException:
-    """What the far side raised, as far as it could be sent here."""
+    """Return the error that the far side raised, if it could be sent here."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, Exception) else CcatError(str(error).splitlines()[-1])
 

@@ -116,7 +116,7 @@ def _mask_logs() -> None:
 
 
 def forget() -> None:
-    """Search for nothing any more (a test, or a process that continues another user's run)."""
+    """Forget all credentials (for a test, or a process that continues another user's run)."""
     global _pattern
     with _lock:
         _known.clear()

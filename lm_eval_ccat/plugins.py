@@ -81,7 +81,7 @@ class Plugins(Generic[T]):
         self._registered.pop(name, None)
 
     def get(self, name: str) -> T:
-        """What goes by a name.
+        """Return the object of this name.
 
         Raises
         ------

@@ -36,7 +36,7 @@ class Grid:
 
 
 class Shown:
-    """Gives a result its looks; a class says by `_grid` what is in them."""
+    """Gives a result its tables; a class says in `_grid` what they hold."""
 
     def _grid(self) -> Grid:
         raise TypeError(f"{type(self).__name__} has no table")  # pragma: no cover

@@ -131,7 +131,7 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
 
 
 def broken_evidence(board: Board, rows: Sequence[BoardRow | None]) -> list[str]:
-    """Why the files that show each row are not what they were; "" where they are."""
+    """Return what is wrong with the evidence of each row; "" if nothing is."""
     now: dict[str, str] = {}
     return [_broken(board, row.evidence, now) if row is not None else "" for row in rows]
 
@@ -150,7 +150,7 @@ def _broken(board: Board, evidence: Mapping[str, str], now: dict[str, str]) -> s
 
 
 def _run_of(row: BoardRow) -> Run:
-    """What an estimate is rebuilt from; of every model in a journal the same."""
+    """Return the run that an estimate is rebuilt from, the same for all its models."""
     hashes = tuple((task, one.bank or "") for task, one in row.tasks.items())
     return tuple(row.evidence), hashes, None if row.reserve is None else tuple(row.reserve)
 
@@ -165,7 +165,7 @@ def _rebuilt(run: Run, board: Board) -> dict[str, BoardRow] | str:
 
 
 def _estimate(row: BoardRow, rebuilt: Mapping[Run, dict[str, BoardRow] | str]) -> str:
-    """How the journal's figures differ from a row's; "" where they agree."""
+    """Return how the journal's figures differ from a row's; "" if they agree."""
     now, name = rebuilt[_run_of(row)], row.in_journal or row.model
     if isinstance(now, str):
         raise RunError(now)
@@ -173,7 +173,7 @@ def _estimate(row: BoardRow, rebuilt: Mapping[Run, dict[str, BoardRow] | str]) -
 
 
 def _full(board: Board, row: BoardRow, read: Tables) -> str:
-    """How the means of a row's scores differ from it; "" where they agree."""
+    """Return how the means of a row's scores differ from the row; "" if they agree."""
     tasks: dict[str, TaskScore] = {}
     for task, one in row.tasks.items():
         if one.evidence not in read:

@@ -99,7 +99,7 @@ class Board:
 
     @property
     def scale(self) -> Scale:
-        """Of the average: that of all tasks where they share one, else [0, 1]."""
+        """Scale of the average: the one that all tasks share, else [0, 1]."""
         scales = [bank.scale for bank in self.banks.values()]
         return scales[0] if all(scale == scales[0] for scale in scales) else Scale()
 
@@ -131,7 +131,7 @@ class Board:
         return self.path / "banks" / f"{sha256[:16]}.bank.json"
 
     def turn(self, rows: list[BoardRow]) -> list[int] | None:
-        """Which part of the items is held back now, of how many parts; None where none is."""
+        """Return the part of the items held back now, of how many parts; None if there is none."""
         parts = self.rules.reserve
         if not parts or self.draws_at_random:
             return None

@@ -132,7 +132,7 @@ def add(board: Board | str | Path, source: str | Path, link: str = "") -> Added:
 
 
 def check_link(link: str) -> None:
-    """Refuse what is no address of a page.
+    """Refuse a link that is not the address of a page.
 
     Raises
     ------
@@ -334,7 +334,7 @@ def init(
 
 @contextmanager
 def _undone_by_errors(folder: Path) -> Iterator[None]:
-    """Where this ends in an error, take out of a folder what was not there before."""
+    """On an error, remove from a folder what was not there before."""
     existed = folder.is_dir()
     before = set(folder.iterdir()) if existed else set()
     try:

@@ -92,7 +92,7 @@ def place(
 def _live(
     board: Board, config: Mapping[str, Any] | str | Path, name: str | None, link: str, observer: Any
 ) -> Added:
-    """Ask the models, in a run directory of the board, and add what comes of it."""
+    """Ask the models in a run directory of the board and add the results."""
     from ..live import rank
 
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
@@ -193,7 +193,7 @@ def _of_run(board: Board, run: Path, name: str | None, link: str) -> Added:
 def _reserve(
     board: Board, of_run: Mapping[str, tuple[str, str]], now: list[int] | None
 ) -> list[int] | None:
-    """Which part of the board's items a run held back; None where none was."""
+    """Return the part of the board's items that a run held back; None if there was none."""
     parts = board.rules.reserve
     for tried in [now, *([part, parts] for part in range(parts))]:
         if tried is not None and all(

@@ -116,7 +116,7 @@ def latest(rows: Iterable[BoardRow], kind: str | None = None) -> dict[str, Board
 def not_comparable(
     row: BoardRow, banks: Mapping[str, ItemBank], shares: Mapping[str, float]
 ) -> str:
-    """Why a row cannot be compared with the others; "" where it can.
+    """Return why a row is not comparable with the others; "" if it is.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
-    """What there is to find about one bank, as JSON values."""
+    """Check one bank; return the findings as JSON values."""
     from ..upkeep.check import check_scores
 
     findings: list[Finding] = []

@@ -137,7 +137,7 @@ def _suite(args: argparse.Namespace) -> int:
 
 
 def say_of_bank(outcome: Logged, bank: ItemBank | str, report: Facts) -> None:
-    """One line of a suite's bank, or of why there is none."""
+    """Print one line about a suite's bank, or about why there is none."""
     name = f"{outcome.task} {outcome.metric}" + (f",{outcome.filter}" if outcome.filter else "")
     if isinstance(bank, str):
         warn(f"{name}: no bank: {bank}")

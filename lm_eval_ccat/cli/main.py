@@ -100,7 +100,7 @@ def command_parser(commands: Iterable[str] | None = None) -> CommandParser:
 
 
 def dispatch(argv: Sequence[str]) -> int:
-    """Run the command that ``argv`` (without the program's name) asks for; its exit code."""
+    """Run the command in ``argv`` (without the program's name); return its exit code."""
     name, *rest = argv or ["--help"]
     if name in ("-h", "--help", "help"):
         print(overview())

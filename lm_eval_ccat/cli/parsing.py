@@ -1,4 +1,4 @@
-"""What every command's arguments have in common: help that fits, close names, ``--json [FILE]``."""
+"""Parsing that all commands share: help that fits, close names, ``--json [FILE]``."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CommandParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(None, f"{what}: no {value!r}{near}")
 
     def error(self, message: str) -> NoReturn:
-        """One line and exit code 2; the usage is a ``--help`` away."""
+        """Print one line and exit with code 2; ``--help`` shows the usage."""
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 

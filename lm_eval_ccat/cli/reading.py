@@ -95,7 +95,7 @@ def is_folder(bank: str) -> bool:
 
 
 def by_task(facts: Mapping[tuple[str, str], object]) -> dict[str, dict[str, object]]:
-    """What is known of the banks of a suite as JSON has it: by task, then by outcome."""
+    """Return facts about a suite's banks by task, then by outcome, as JSON has them."""
     tasks: dict[str, dict[str, object]] = {}
     for (task, outcome), one in facts.items():
         tasks.setdefault(task, {})[outcome] = one
@@ -109,7 +109,7 @@ def write_facts(
     facts: Mapping[tuple[str, str], object],
     **more: Any,
 ) -> None:
-    """What ``--json`` gets of the banks of a suite, or of the one."""
+    """Write facts about a suite's banks, or about one bank, for ``--json``."""
     whole = {"suite": path, **more, "tasks": by_task(facts)}
     write_json(target, whole if several else next(iter(facts.values())))
 

@@ -163,7 +163,7 @@ def _set_include_path(args: argparse.Namespace, file: Values) -> None:
 
 
 def _model_name(args: argparse.Namespace, file: Values) -> str:
-    """What the harness would call the model that is run (`file`: its ``--config``)."""
+    """Return the harness's name of the model that is run (`file`: its ``--config``)."""
     from ..harness import internals
 
     arguments = internals.model_arguments(_given(args, file, "model_args"))

@@ -37,7 +37,7 @@ MODEL = "  - {{name: {0}, model: ccat-demo, model_args: {{system: {0}}}, price: 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What `demo` leaves: its files, and the decided pairs that full runs contradict."""
+    """The result of `demo`: its files, and the decided pairs that full runs contradict."""
 
     config: Path
     bank: Path
@@ -114,7 +114,7 @@ def demo(
 def _compare(
     content: RankingContent, truth: Mapping[str, float], documents: int, say: Callable[[str], None]
 ) -> list[str]:
-    """Say the estimate beside the truth; the decided pairs that are wrong."""
+    """Print estimates beside the truth; return the decided pairs that are wrong."""
     order = sorted(truth, key=lambda name: -truth[name])
     say("  " + " > ".join(order))
     say(f"\n  {'system':<18}{'full run':>10}{'estimate':>10}{'items':>8}{'of':>6}")

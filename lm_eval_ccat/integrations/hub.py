@@ -148,7 +148,7 @@ def _parts(name: str) -> tuple[str, str | None]:
 
 @contextmanager
 def _hub(failure: str) -> Iterator[tuple[Any, dict[str, object]]]:
-    """The hub's library and where data sets lie; what it refuses becomes `failure` and why."""
+    """Yield the hub's library and the place of data sets; its errors become `failure`."""
     try:
         import huggingface_hub
         import huggingface_hub.errors

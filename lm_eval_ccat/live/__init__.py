@@ -1,4 +1,4 @@
-"""Live runs: models that are really asked, through the harness.
+"""Live runs, which ask models through the harness.
 
 `Spec` holds the options of a run, `Plan` what they mean for its tasks. A `Run` holds its models,
 its `Book` (Ranker and journal in step) and the `Sender`, which puts to each `Model` what the `Line`

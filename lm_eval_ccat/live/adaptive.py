@@ -52,7 +52,7 @@ TARGET = "se 0.02"
 
 @dataclass(frozen=True)
 class Adaptive:
-    """What an adaptive run of one model is told.
+    """Options of an adaptive run of one model.
 
     Attributes
     ----------
@@ -254,7 +254,7 @@ class Unit:
 
 
 def together(runs: Mapping[str, AdaptiveTaskRun], groups: Mapping[str, Any]) -> list[Unit]:
-    """Which tasks are run together: those of a group by its own weights, the others alone.
+    """Divide tasks into units: those of a group by its own weights, each other task alone.
 
     A group is run together where its tasks are run for the same metric, it aggregates that
     metric, and a budget or a standard error of its score is asked for. Of nested groups the outer
@@ -277,7 +277,7 @@ def together(runs: Mapping[str, AdaptiveTaskRun], groups: Mapping[str, Any]) -> 
 
 
 def _group_weights(runs: Mapping[str, AdaptiveTaskRun], group: Any) -> dict[str, float] | None:
-    """How a group weighs its tasks; None where it is not to be run together."""
+    """Return a group's weights of its tasks; None if its tasks are run one by one."""
     options = next(iter(runs.values())).options
     spec = options.spec
     bounded = (spec.budget or spec.target_se is not None) and options.known is None
@@ -334,7 +334,7 @@ def _run(
 
 
 def _all_are_wanted(run: Run, spec: Spec) -> bool:
-    """Whether all documents were asked for, and all that the bank offers are answered.
+    """Whether all documents were requested and every one that the bank offers is answered.
 
     A bank may have removed documents, or not know some; a full run has them too.
     """
@@ -352,7 +352,7 @@ def _spent(finished: Mapping[str, TaskRun], kind: str) -> float:
 
 
 def _part(kind: str, amount: float, tasks: int, left: int) -> float:
-    """What `tasks` of the `left` tasks get of what is left of a budget."""
+    """Return the share of `tasks`, out of the `left` tasks, in the rest of a budget."""
     if kind == "items":
         if amount < left:
             raise UsageError(

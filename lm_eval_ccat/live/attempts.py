@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class Attempts:
-    """Writes answers and failures down, and decides who is asked again, later or no more.
+    """Records answers and failures; decides who is asked again, later, or not at all.
 
     Parameters
     ----------
@@ -146,12 +146,12 @@ class Attempts:
         lane.again.append((now + wait, sending))
 
     def give_back(self, lane: Lane, asks: Sequence[Ask]) -> None:
-        """Asks that a model could not be sent are its next ones again."""
+        """Put asks that could not be sent back at the head of the model's queue."""
         self.line.back(ask for ask in asks if ask.number >= 0)
         lane.more.extendleft(ask for ask in asks if ask.number < 0)
 
     def _lose_attempt(self, lane: Lane, sending: Sending, error: Exception) -> None:
-        """Write down what an attempt cost that brought nothing, and who may bill it."""
+        """Record the cost of an attempt without an answer, and who may bill it."""
         column = column_of(error)
         for served in getattr(error, "served", ()):
             price = lane.model.price
@@ -175,7 +175,7 @@ class Attempts:
     def _is_away(
         self, lane: Lane, asks: Sequence[Ask], sent: float, error: Exception, now: float
     ) -> None:
-        """Nobody asks the model until it is back; what was asked waits for that."""
+        """Stop asking a model that is away; its open asks wait until it is back."""
         gate = lane.gate
         self._refuse_beyond(asks, error)
         self.give_back(lane, [*asks, *lane.take_all()])
@@ -243,7 +243,7 @@ class Attempts:
         )  # fmt: skip
 
     def count_unscored(self, lane: Lane, answers: Sequence[Answer]) -> None:
-        """Answers without any score that counts, because a judge failed, are failed items."""
+        """Count answers that a failed judge left without a score as failed items."""
         for answer in answers:
             lost = answer.score is None and bool(answer.unscored)
             lane.in_a_row = lane.in_a_row + 1 if lost else 0
@@ -265,7 +265,7 @@ class Attempts:
     # -- who takes part --------------------------------------------------------------------
 
     def set_aside(self, lane: Lane, reason: str) -> None:
-        """Ask nothing more of a model."""
+        """Set a model aside: it is asked nothing from now on."""
         if lane.name in self.book.tally.set_aside and lane.name not in self.line.away:
             return
         logger.warning("%s is set aside: %s", lane.name, reason)

@@ -66,7 +66,7 @@ class Availability:
         return self.state is State.OPEN
 
     def not_known_yet(self) -> None:
-        """Let one request find out whether the model is there, before any other goes out."""
+        """Have a single request find out whether the model is there before any other goes out."""
         self.state, self._until, self._probes = State.WAITING, float("-inf"), 0
 
     def wait(self, now: float) -> float:

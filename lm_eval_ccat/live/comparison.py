@@ -140,7 +140,7 @@ class Comparison(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """What it cost, and what a reader should mind."""
+        """Costs and warnings, one sentence each."""
         return [*(columns_in_words(self.money) if self.money else ()), *self.warnings]
 
     def _grid(self) -> Grid:
@@ -421,7 +421,7 @@ def _paired(
 
 
 def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
-    """What the two sides were run with differently, in words.
+    """Return the settings in which the two sides differ, in words.
 
     Raises
     ------

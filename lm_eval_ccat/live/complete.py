@@ -109,7 +109,7 @@ def directory_of(run_dir: str | Path) -> Path:
 
 
 def _complete(run: Run, model: SessionModel, folder: Path) -> dict[str, TaskRun]:
-    """Ask one model what it lacks, and write its files."""
+    """Ask one model its missing documents and write its files."""
     plan, book, name = run.plan, run.book, model.name
     if name in book.tally.set_aside:
         raise RunError(
@@ -142,7 +142,7 @@ def _complete(run: Run, model: SessionModel, folder: Path) -> dict[str, TaskRun]
 
 
 def _refuse_masked(spec: Spec, folder: Path) -> None:
-    """Credentials that only the user has."""
+    """Refuse credentials that a stored configuration has masked: only the user has them."""
 
     def masked(value: Any) -> bool:
         if isinstance(value, dict):

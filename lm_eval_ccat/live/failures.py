@@ -25,7 +25,7 @@ _CLIENTS = frozenset({"aiohttp", "requests", "urllib3", "httpx", "httpcore", "op
 
 
 class ModelGone(ConnectionError):
-    """A model that cannot be asked any more in this session, whatever is waited for."""
+    """A model that cannot be asked again in this session, however long one waits."""
 
 
 class Verdict(enum.Enum):
@@ -115,7 +115,7 @@ def column_of(error: BaseException) -> str | None:
 
 
 def kind_of(error: BaseException) -> str:
-    """What became of an attempt, in a word or two, for counting.
+    """Return what became of an attempt, in a word or two, for counting.
 
     >>> kind_of(ServerError("timeout", "no answer within 5 s"))
     'timeout'
@@ -146,7 +146,7 @@ def attempts_for(rule: FailureRule, error: BaseException) -> int:
 
 
 def is_on_the_way(error: BaseException) -> bool:
-    """Whether it is trouble on the way to the model, not of the code that reads its answer."""
+    """Whether an error arose on the way to the model, not in the code that reads its answer."""
     if http_status(error) is not None:
         return True
     return any(

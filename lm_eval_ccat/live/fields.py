@@ -1,4 +1,4 @@
-"""How values of options are read: each kind of value once, for files, flags, Python and schema."""
+"""Readers of option values: one per kind of value, for files, flags, Python and schema."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class OptionPlace:
         return OptionPlace(f"{self.path}{inner}", self.folder, self.recorded)
 
     def refuse(self, must: str, value: Any) -> UsageError:
-        """The error of a value that is not what it must be."""
+        """Return the error for an invalid value."""
         return UsageError(f"`{self.path}` must be {must}, not {value!r}")
 
     def beside(self, path: str) -> str:
-        """A path, beside the file of this place where it is there."""
+        """Resolve a path against this place's folder if it exists there."""
         if self.folder is not None and path and (self.folder / path).exists():
             return str(self.folder / path)
         return path
@@ -210,7 +210,7 @@ def number(
 
 
 def number_of(text: str) -> Any:
-    """The number that a text says; the text itself where it says none.
+    """Return the number that a text states; the text itself if it is not a number.
 
     >>> number_of("3"), number_of("1e-3"), number_of("many")
     (3, 0.001, 'many')
@@ -264,7 +264,7 @@ def _mapping(value: Any, place: OptionPlace) -> Values:
 
 
 def pairs_of(text: str, place: OptionPlace) -> Values:
-    """What ``a=b,c=d`` says, values as YAML has them.
+    """Parse ``a=b,c=d``, with values as in YAML.
 
     Raises
     ------

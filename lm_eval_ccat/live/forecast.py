@@ -1,4 +1,4 @@
-"""``rank --dry_run``: what a ranking may take, before anything is spent."""
+"""``rank --dry_run``: a forecast of items and cost, before anything is spent."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _bank_hashes(plan: Plan) -> str:
 
 
 def _affordable(models: Iterable[Mapping[str, Any]], money: float) -> int:
-    """The most answers that the money buys: each model's least number, then the cheapest."""
+    """Return the most answers that a budget buys: each model's minimum, then the cheapest."""
     answers, left = 0, money
     for m in models:
         answers += m["least_items"]
@@ -116,7 +116,7 @@ def _affordable(models: Iterable[Mapping[str, Any]], money: float) -> int:
 
 
 def _dearest(models: Iterable[Mapping[str, Any]], answers: int) -> float:
-    """What so many answers cost at most: each model's least, the rest of the dearest."""
+    """Return the highest cost of so many answers: each model's minimum, then the dearest."""
     ordered = sorted(models, key=lambda m: -m["cost_per_item"])
     left, spent = answers - sum(m["least_items"] for m in ordered), 0.0
     for m in ordered:
@@ -127,7 +127,7 @@ def _dearest(models: Iterable[Mapping[str, Any]], answers: int) -> float:
 
 
 def at_most(plan: Plan) -> str:
-    """What a ranking takes if no pair is ever decided, in words: answers, and money where known."""
+    """Say what a ranking costs at most, in answers and, where known, in money."""
     ranker = plan.new_ranker()
     answers = ranker.item_cap * len(plan.spec.models)
     costs = [plan.forecasts[entry.name] for entry in plan.spec.models]
@@ -163,7 +163,7 @@ def needed_without_bank(plan: Plan) -> dict[str, tuple[int | None, int | None]]:
 
 
 def need_in_words(plan: Plan) -> str:
-    """What a ranking without a bank expects to take, in one line."""
+    """Say in one line how many items a ranking without a bank is expected to need."""
     size = len(plan.items())
     parts = []
     for gap, (least, most) in needed_without_bank(plan).items():
@@ -210,7 +210,7 @@ def items_by_gap(plan: Plan) -> dict[str, int | None]:
 
 
 def target_in_words(plan: Plan, by_default: bool) -> str:
-    """What a run of one model to a standard error expects to take, in one line.
+    """Say in one line how many items one model needs to reach a standard error.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def _expected_errors(plan: Plan) -> Iterator[float]:
 
 
 def _at_once(entry: ModelSpec) -> int:
-    """Documents that a model will have at once, as far as the configuration says."""
+    """Return how many documents a model gets at once by its configuration, else 1."""
     for value in (entry.concurrency, entry.model_args.get("num_concurrent"), entry.batch_size):
         try:
             return max(1, int(value))  # type: ignore[arg-type]

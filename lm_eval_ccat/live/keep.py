@@ -1,4 +1,4 @@
-"""``save_bank:``: what a ranking observed, kept for the next one."""
+"""``save_bank:``: keep what a ranking observed for the next one."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ..scores import ScoreTable
 
 
 def read_known(source: Any, bank: ItemBank) -> ScoreTable:
-    """Scores as the bank's own were: its task, metric and filter, on its scale.
+    """Read scores of the bank's task, metric and filter, on its scale.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class KnownResults:
         weights: Mapping[str, float],
         sampled: bool = False,
     ) -> dict[str, KnownMean] | None:
-        """What is known of models with results on all tasks, in what is ranked by; else None.
+        """Return the means of models with full results on all tasks; None if there are none.
 
         Parameters
         ----------

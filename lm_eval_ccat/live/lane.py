@@ -1,4 +1,4 @@
-"""`Lane`: one model of a run as it is being asked: what is on the wire, what waits, how fast."""
+"""`Lane`: one model of a run while it is asked: requests in flight, waiting ones, pace."""
 
 from __future__ import annotations
 
@@ -112,11 +112,11 @@ class Lane:
         return self.model.slots - sum(not one.second for one in self.wire)
 
     def wait(self, now: float) -> float:
-        """Seconds until a call may go out, as far as the server's rate goes."""
+        """Return the seconds until the server's rate allows another call."""
         return self.pace.wait(now, len(self.wire)) if self.model.remote else 0.0
 
     def take_due(self, now: float) -> Sending | None:
-        """An attempt whose time has come."""
+        """Return an attempt that is due."""
         for at, (due, sending) in enumerate(self.again):
             if due <= now:
                 del self.again[at]
@@ -124,7 +124,7 @@ class Lane:
         return None
 
     def take_all(self) -> list[Ask]:
-        """The asks of all attempts that wait; nothing of them is tried again by itself."""
+        """Take the asks of all waiting attempts, which are then not retried automatically."""
         asks = [ask for _, sending in self.again for ask in sending.asks]
         self.again.clear()
         return asks
@@ -165,7 +165,7 @@ class Lane:
         return now - self._heard > max(SILENCE, SECOND * (self.median or 0.0))
 
     def gone(self, now: float, longer: float = 0.0) -> bool:
-        """Whether the server has been away so long (and `longer`) that the others go on."""
+        """Whether the server has been away so long (plus `longer`) that the others go on."""
         return self.gate.state is not State.OPEN and self.gate.outage(now) > SILENCE + longer
 
     def refused_for(self, now: float) -> float:

@@ -111,7 +111,7 @@ class Line:
         return asks
 
     def back(self, asks: Iterable[Ask]) -> None:
-        """Asks that could not be sent: they are the next again."""
+        """Put asks that could not be sent back at the head of the line."""
         for ask in sorted(asks, key=lambda ask: -ask.number):
             if ask.state == OPEN:
                 self._waiting[ask.model].appendleft(ask)
@@ -132,7 +132,7 @@ class Line:
         return asks[self.book.head] if self.book.head < len(asks) else None
 
     def arrive(self, records: Sequence[Record]) -> None:
-        """Answers and failures have come: they are written, then told when their turn comes."""
+        """Write answers and failures, then tell them in turn."""
         self.book.write(records)
         self._advance()
 
@@ -155,25 +155,25 @@ class Line:
             self._advance()
 
     def take_up(self, model: str) -> None:
-        """A model is back: the Ranker asks it again, at the end of the line, as it sees fit."""
+        """Take up a model that is back: the Ranker may ask it again, at the end of the line."""
         if model in self.book.tally.set_aside:
             self.away.pop(model, None)
             self.book.event("restore", model=model)
             self._advance()
 
     def lose(self, record: Record) -> None:
-        """An attempt brought nothing and may have been billed all the same."""
+        """Record an attempt that brought no answer and may still have been billed."""
         self.book.event("lost", **record)
 
     def end(self, reason: str) -> None:
-        """A deadline or a person ends the run: what has arrived counts, the rest is given back."""
+        """End the run at a deadline or by hand: answers so far count, open asks are given back."""
         if self.over is None:
             self._finish(reason, gaps=True)
 
     # -- what happens ------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Tell what may be told; after each answer, before the next, ask what may be asked."""
+        """Tell the answers that are due; after each one, make the asks that it allows."""
         if self.over is None:
             self._fill()
             while self.over is None and (ask := self.book.next_told) is not None:
@@ -182,7 +182,7 @@ class Line:
         self._write_new()
 
     def _fill(self) -> None:
-        """Make asks until the windows are full, or nothing is wanted that is worth its price."""
+        """Make asks until the windows are full or no further ask is worth its price."""
         ranker = self.book.ranker
         active = [m for m in self.order.windows if m not in self.book.tally.set_aside]
         untold = dict.fromkeys(self.order.windows, 0)
@@ -227,7 +227,7 @@ class Line:
 
 
 def _alone(active: Sequence[str]) -> str:
-    """Why a run ends that has lost its models."""
+    """Explain why a run ends that has lost its models."""
     if not active:
         return "every model was set aside"
     return f"only {active[0]} is left, with no model to compare it to"

@@ -1,4 +1,4 @@
-"""What `run --adaptive` left in its output folder, as the configuration of a ranking."""
+"""Read the output folder of `run --adaptive` as the configuration of a ranking."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUFFIX = ".run"
 
 
 def run_beside(folder: Path) -> Path:
-    """The run directory in which what an output folder lacks is kept."""
+    """Return the run directory beside an output folder, which keeps what the folder lacks."""
     place = folder.resolve()
     return place.with_name(place.name + SUFFIX)
 
@@ -87,7 +87,7 @@ def _entry(name: str, run: Run) -> Values:
 
 
 def _harness(runs: Mapping[str, Run]) -> Values:
-    """What the harness was told of a model's tasks, as ``harness:`` of a ranking takes it."""
+    """Return the harness's settings of a model's tasks as a ranking's ``harness:`` block."""
     run = next(iter(runs.values()))
     known, config = settings_of(run), run.results.get("config") or {}
     shots = {settings_of(one).get("num_fewshot") for one in runs.values()}

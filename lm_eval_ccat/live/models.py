@@ -137,7 +137,7 @@ class Model(ABC):
 
     @abstractmethod
     def ask(self, items: Sequence[Item]) -> list[Answer]:
-        """Put items of one task to the model; blocks, and raises what was raised."""
+        """Put items of one task to the model; block, and pass on its errors."""
 
     def start(self, items: Sequence[Item], come: Come, beside: bool = False) -> None:
         """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow."""

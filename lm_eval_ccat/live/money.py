@@ -1,4 +1,4 @@
-"""What documents cost: the currency of a run, what is expected before, what is charged after.
+"""The cost of documents: a run's currency, forecasts before and charges after.
 
 The only place that turns tokens and seconds into money.
 """

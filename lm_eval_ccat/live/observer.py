@@ -1,4 +1,4 @@
-"""Whom a run tells what happens: nobody, a progress bar, or what the command line shows."""
+"""Observers of a run: none, a progress bar, or the command line's display."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Observer:
     """Is told of a run, from the thread that waits for it; by default only warnings are printed."""
 
     def warn(self, message: str) -> None:
-        """Something the person should know; may come from any thread."""
+        """Warn the person; may be called from any thread."""
         print(f"warning: {message}", file=sys.stderr)
 
     def note(self, message: str) -> None:
-        """Something that is as it should be and good to know."""
+        """Report something normal that is good to know."""
 
     def confirm(self, question: str) -> bool:
         """Whether to go on; by default whoever called has made up their mind."""
@@ -29,10 +29,10 @@ class Observer:
         """A ranking starts; `book` is to be looked at from this thread alone."""
 
     def tick(self) -> None:
-        """A moment has passed, or something was answered."""
+        """Take note that time has passed or an answer has come."""
 
     def end(self) -> None:
-        """Nothing more is asked."""
+        """Take note that nothing more is asked."""
 
     def finished(self, result: Result) -> None:
         """The result is there; files are written after this, lest a full disk hide it."""

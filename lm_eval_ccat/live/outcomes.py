@@ -21,7 +21,7 @@ Bank = ItemBank | str | Path | Mapping[str, Any]
 def measure(
     bank: Bank, metrics: Mapping[str, float], session: TaskSession, only: bool = True
 ) -> dict[str, Measure]:
-    """What is measured of one task, by name.
+    """Return the outcomes that are measured of one task, by name.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def measure(
 
 
 def banks_of(bank: Bank, task: str, only: bool = True) -> dict[str, ItemBank]:
-    """Banks of one task by the name of their metric; none where it is not meant.
+    """Return one task's banks by metric; none if the banks are for other tasks.
 
     Parameters
     ----------

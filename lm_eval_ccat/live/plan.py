@@ -117,7 +117,7 @@ class Plan:
 
     @property
     def banks(self) -> ItemBank | dict[str, dict[str, ItemBank]]:
-        """What the Ranker ranks on."""
+        """The banks that the Ranker ranks on."""
         if only := _alone(self.measured):
             return only.bank
         return {t: {k: o.bank for k, o in of.items()} for t, of in self.measured.items()}
@@ -130,7 +130,7 @@ class Plan:
 
     @property
     def label(self) -> str:
-        """What is ranked by, in a few words."""
+        """What the ranking is by, in a few words."""
         labels = list(dict.fromkeys(o.metric.label for o in self._steering))
         return labels[0] if len(labels) == 1 else f"{WEIGHTED_MEAN} of {', '.join(labels)}"
 
@@ -184,7 +184,7 @@ class Plan:
         return {m.name: Till(m.price, judge, currency) for m in self.spec.models}
 
     def ranker_arguments(self) -> Record:
-        """What the Ranker is made with, as JSON values for the journal's header."""
+        """The Ranker's arguments, as JSON values for the journal's header."""
         spec, units = self.spec, self.units
         of_ranker: Record = {}
         if not _alone(self.measured):
@@ -445,7 +445,7 @@ def check_session(outcomes: Mapping[str, Measure], session: TaskSession) -> list
 
 
 def _alone(measured: Mapping[str, Mapping[str, Measure]]) -> Measure | None:
-    """The only outcome, if there is one alone; files then name its items by doc_id."""
+    """Return the outcome if there is only one; files then name its items by doc_id."""
     outcomes = [outcome for of in measured.values() for outcome in of.values()]
     return outcomes[0] if len(outcomes) == 1 else None
 

@@ -16,7 +16,7 @@ MANY_EMPTY = 0.1
 
 
 def doubts(tally: Tally, calibrated: object = None) -> list[str]:
-    """What to say of answers that may not be comparable, one sentence each.
+    """Return warnings of answers that may not be comparable, one sentence each.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def doubts(tally: Tally, calibrated: object = None) -> list[str]:
 
 
 def empty_answers(tally: Tally, limit: float | None) -> tuple[list[str], bool]:
-    """What to say of models with many empty answers, and whether a share exceeds the limit.
+    """Return warnings of many empty answers, and whether a share exceeds the limit.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def empty_answers(tally: Tally, limit: float | None) -> tuple[list[str], bool]:
 
 
 def _lacking_scores(tally: Tally) -> list[str]:
-    """What to say of models whose answers lack a score, because a judge failed."""
+    """Return warnings of models whose answers lack a score because a judge failed."""
     return [
         f"{len(reasons)} of {tally.answered[name]} answers of {name} lack the score of one "
         f"metric; last: {reasons[-1]}"

@@ -131,7 +131,7 @@ def dry_run(config: Config, observer: Observer | None = None, *, probe: bool = F
 
 
 def _of_executor(executor: str, spec: Spec) -> MakeModels | None:
-    """What makes the models where they shall run; None for this process."""
+    """Return the function that makes models where they will run; None for this process."""
     if executor == "local":
         return None
     address = address_of(executor)
@@ -143,7 +143,7 @@ def _of_executor(executor: str, spec: Spec) -> MakeModels | None:
 
 
 def _before(plan: Plan, observer: Observer) -> None:
-    """What is told, asked and refused before a ranking starts."""
+    """Print, confirm and refuse what must be settled before a ranking starts."""
     for warning in plan.warnings:
         observer.warn(warning)
     _require_warmup(plan, observer)

@@ -181,7 +181,7 @@ def _amounts(bundle: Mapping[str, float]) -> str:
 
 
 def _free(bundle: Mapping[str, float]) -> str:
-    """How many of what is asked for are free in the cluster, of how many there are."""
+    """Say how much of what is requested is free in the cluster."""
     ray: Any = import_module("ray")
     free, total = ray.available_resources(), ray.cluster_resources()
     counts = (f"{free.get(k, 0.0):g} of {total.get(k, 0.0):g} {k}s" for k in bundle)

@@ -104,7 +104,7 @@ def _of_any(
 
 
 def in_words(at_hand: Mapping[str, Mapping[Any, Any]]) -> str:
-    """What there is, for a person.
+    """Sum up the earlier answers in words.
 
     >>> in_words({"a": {1: None, 2: None}, "b": {}})
     '2 of a'

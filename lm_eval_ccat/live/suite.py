@@ -95,7 +95,7 @@ def _outermost(members: Mapping[str, list[str]]) -> list[str]:
 def weights_in(
     group: Any, metrics: Collection[str], sizes: Mapping[str, float]
 ) -> dict[str, float] | None:
-    """How a group weighs its tasks; None where it aggregates none of these metrics.
+    """Return a group's weights of its tasks; None if it aggregates none of these metrics.
 
     Parameters
     ----------

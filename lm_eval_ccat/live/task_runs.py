@@ -166,7 +166,7 @@ def beside(run: TaskRun, draws: Mapping[int, float]) -> tuple[TaskRun, ...]:
 def further(
     runs: Sequence[TaskRun], draws: Mapping[str, Mapping[int, float]]
 ) -> dict[str, tuple[Measure, Ranking]]:
-    """What the answers to one task say by the scores that nobody asked for.
+    """Rank the answers to one task by the scores that were not asked for.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class PlaceholderLM:
 
 
 def tasks_and_path(spec: Spec) -> tuple[list[str], list[str]]:
-    """What to ask the harness for, and the folders in which it shall look.
+    """Return the task names for the harness and the folders to search for them.
 
     ``task:`` may be a name or the path of a YAML file.  A name that a file of ``include_path``
     carries is asked for by that file: the harness would else take this very configuration, which

@@ -1,4 +1,4 @@
-"""What a method claimed of the held-out models, judged by their full scores."""
+"""A method's claims about the held-out models, judged by their full scores."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Claim:
 
     @classmethod
     def of(cls, ranker: Ranker, ranking: Ranking, names: tuple[str, ...]) -> Claim:
-        """What a ranker says at the moment."""
+        """Return what a ranker claims at the moment."""
         place = {model: n for n, model in enumerate(ranking.order)}
         ahead = np.zeros((len(names), len(names)), dtype=np.int8)
         for (a, b), what in ranking.decisions.items():

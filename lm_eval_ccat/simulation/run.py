@@ -84,7 +84,7 @@ class Simulation(Shown):
         return Grid(f"tau {methods}", ("method", *columns), rows, (*self._how(), *self.advice))
 
     def _how(self) -> list[str]:
-        """What was replayed."""
+        """Return lines that say what was replayed."""
         s = self.settings
         spent = "no budget"
         if s["items_per_model"] is not None:
@@ -330,7 +330,7 @@ def simulate(
 
 
 def _together(names: Iterable[str | None]) -> str | None:
-    """What the tasks have in common, or all of it."""
+    """Join the distinct names; None if there are none."""
     return ", ".join(dict.fromkeys(n for n in names if n)) or None
 
 

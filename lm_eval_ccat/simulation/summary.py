@@ -195,7 +195,7 @@ def advice(
     wanted_tau: float,
     confidence: float,
 ) -> list[str]:
-    """Say which method to take, and how many items, for a wanted tau and a wanted confidence.
+    """Recommend a method and a number of items for a wanted tau and confidence.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the full scores say: the true order, the true ties, and agreement with an order."""
+"""The truth by full scores: the true order, the true ties, and agreement with an order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A calibration and what there is to say of it: figures, and whether to trust the bank."""
+"""A calibration and its report: figures, and whether to trust the bank."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def make_bank(
 
 
 def report(table: ScoreTable, bank: ItemBank) -> Facts:
-    """Collect what there is to say of a calibration, as JSON values on the metric's own scale."""
+    """Report on a calibration, as JSON values on the metric's own scale."""
     means = np.array(
         [np.nanmean(table.model_scores(unit=False, models=np.array([j])))
          for j in range(len(table.models))]

@@ -1,4 +1,4 @@
-"""What differs between two banks, or two suites: provenance, documents, parameters."""
+"""Differences between two banks or two suites: provenance, documents, parameters."""
 
 from __future__ import annotations
 

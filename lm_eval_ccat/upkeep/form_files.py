@@ -247,7 +247,7 @@ def write_tasks(forms: Forms, folder: str | Path, config: Mapping[str, Any], bas
 
 
 class FormEstimate(TypedDict):
-    """What a model's answers to one form say of the whole, on the metric's own scale."""
+    """A model's estimate of the whole from one form, on the metric's own scale."""
 
     form: int
     estimate: float

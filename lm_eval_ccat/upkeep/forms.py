@@ -1,4 +1,4 @@
-"""Fixed forms: the few items from which the score of the whole benchmark is told best.
+"""Fixed forms: the few items that best predict the score of the whole benchmark.
 
 An adaptive test asks each model its own items. Who can only run a fixed list takes a *form*: items
 chosen once for all models, with the linear regression of the benchmark's mean on their scores (not
@@ -253,7 +253,7 @@ def _chosen(
 
 
 class _State:
-    """What one form knows: covariances with the mean and variances, given its items."""
+    """The state of one form: covariances with the mean and variances, given its items."""
 
     def __init__(self, model: _Covariance) -> None:
         self.items: list[int] = []

@@ -141,7 +141,7 @@ def _rated(
 
 
 def _fields(answer: Answer) -> dict[str, str]:
-    """What a prompt may ask for: every field of the document, the target and the answer."""
+    """Return the fields of a prompt: those of the document, the target and the answer."""
     fields = {
         name: "\n".join(f"- {part}" for part in value) if isinstance(value, list) else str(value)
         for name, value in answer.doc.items()

@@ -76,7 +76,7 @@ def in_one_line(bank: ItemBank) -> str:
 
 
 def in_sentences(bank: ItemBank) -> list[str]:
-    """What `bank show` says.
+    """Return the text of `bank show`.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def origin(bank: ItemBank, name: str = "It") -> str:
 
 
 def reach(bank: ItemBank, name: str = "It") -> str:
-    """For which scores to trust a bank; empty if it does not say."""
+    """Say for which scores to trust a bank; empty if it does not say."""
     words = str(bank.self_check.get("range") or "").split()
     inside = f"{name[:1].lower()}{name[1:]}"
     named = " ".join(inside if word == "it" else word for word in words)
@@ -121,7 +121,7 @@ def reach(bank: ItemBank, name: str = "It") -> str:
 
 
 def tried(bank: ItemBank) -> str:
-    """What its self-check found; empty where there was none."""
+    """Return the result of a bank's self-check; empty if there was none."""
     check = bank.self_check
     if "coverage_95" not in check:
         return ""
@@ -167,7 +167,7 @@ def _named(models: Sequence[str], most: int) -> str:
 
 
 def reveals(bank: ItemBank) -> list[str]:
-    """What whoever has the bank's file learns beside the items' parameters."""
+    """Return what a bank's file reveals beside the items' parameters."""
     shown = []
     if bank.models and not bank.provenance.get("names_hashed"):
         shown.append(f"the names of {len(bank.models)} models and how able they are")
