@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 
 class PairContent(TypedDict, total=False):
-    """Two models; each pair stands there either way round."""
+    """Two models; each pair is listed in both orders."""
 
     a: str
     b: str
@@ -84,7 +84,7 @@ class TokensContent(TypedDict):
 
 
 class ModelContent(TypedDict, total=False):
-    """One model; what asking it took stands from ``seconds`` on."""
+    """One model; the keys from ``seconds`` on say what asking it took."""
 
     rank: int | None
     rank_range: list[int] | None
@@ -119,7 +119,7 @@ class ModelContent(TypedDict, total=False):
 
 
 class RankingContent(TypedDict, total=False):
-    """A ranking, or one task or metric of it; what a run adds stands from ``schema`` on."""
+    """A ranking, or one task or metric of it; a run adds the keys from ``schema`` on."""
 
     order: list[str]
     ranking: str

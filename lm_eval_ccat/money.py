@@ -14,7 +14,7 @@ BILLED, ASSUMED, UNKNOWN = COLUMNS = ("billed", "assumed", "unknown")
 
 
 def no_money() -> dict[str, float]:
-    """Nothing in any column."""
+    """Return columns of money that are all 0."""
     return dict.fromkeys(COLUMNS, 0.0)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Named(Protocol):
-    """What has a name to be found by."""
+    """Anything with a name that it is looked up by."""
 
     @property
     def name(self) -> str: ...
@@ -51,7 +51,7 @@ class Plugins(Generic[T]):
         self._registered: dict[str, T] = {}
 
     def names(self) -> tuple[str, ...]:
-        """All names there are: the package's, then the others by the alphabet."""
+        """All names: the package's own, then the others in alphabetical order."""
         ours = self._own()
         others = {*self._registered, *_installed(group=self.group).names}
         return *ours, *sorted(others - ours.keys())

@@ -28,7 +28,7 @@ class SafeStream:
         self._drawn_on = drawn and bool(stream.isatty())
 
     def to_draw(self) -> SafeStream:
-        """The same stream, for what draws."""
+        """Return the same stream for a console that draws."""
         return SafeStream(self._stream, drawn=True)
 
     def write(self, text: str) -> int:

@@ -82,7 +82,7 @@ def visible_values(value: Any, names: Collection[str] = ()) -> Any:
 
 
 def visible_json(value: Any, indent: int | None = 2) -> str:
-    r"""JSON in which misleading characters stand as escapes; it reads back as the same value.
+    r"""Return JSON with misleading characters escaped; it reads back as the same value.
 
     Examples
     --------

@@ -33,7 +33,7 @@ _LOCK_SECONDS = 60
 
 @dataclass(frozen=True)
 class Rules:
-    """What `board.json` says.
+    """The rules of a board, as `board.json` states them.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How a board begins, and its full results: read, kept in the folder, and added to the ledger."""
+"""Beginning a board, and its full results: read, kept in the folder, added to the ledger."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ THERE = "in the ledger already"
 
 @dataclass
 class Added:
-    """What was added to a board, and what was not.
+    """The rows added to a board, and the models left out.
 
     Attributes
     ----------

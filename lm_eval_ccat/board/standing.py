@@ -55,7 +55,7 @@ class BoardStanding:
 
     @property
     def headline(self) -> str:
-        """Who may be the best, in words."""
+        """Say which models may be the best."""
         first = [one.row.model for one in self.placed if one.best == 1]
         if not first:
             return "There is no model yet."
@@ -65,7 +65,7 @@ class BoardStanding:
         return f"{who} of {len(self.placed):,}."
 
     def in_words(self, row: BoardRow) -> str:
-        """Where one row stands, in a line."""
+        """Say in one line where a row stands."""
         score = f"{row.model}: {'≈ ' if row.estimated else ''}{row.score:.4g}"
         for other, reason in self.apart:
             if other == row:

@@ -91,7 +91,7 @@ def _place(args: argparse.Namespace) -> int:
 
     class Placing(Display):
         def finished(self, result: Result) -> None:
-            """Warn; where the models stand on the board is printed below."""
+            """Warn only; the caller prints where the models stand on the board."""
             for warning in result.warnings:
                 self.warn(warning)
 

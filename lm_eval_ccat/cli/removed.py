@@ -1,4 +1,4 @@
-"""What left the command line and the configuration, and what to use instead.
+"""Removed flags, commands and keys, and what to use instead.
 
 The one table of all that; an entry stays for one release after the thing itself went.
 """

@@ -303,7 +303,7 @@ _ALONE = threading.RLock()
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what tasks print and log while they load out of the answer on standard output."""
+    """Keep the output of loading tasks off standard output, which is for the answer."""
     with _ALONE, contextlib.redirect_stdout(sys.stderr):
         level = logging.root.manager.disable
         logging.disable(logging.ERROR)

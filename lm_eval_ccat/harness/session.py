@@ -205,7 +205,7 @@ class TaskSession:
         return scorers(internals.reported_metrics(self.task) or self._metrics)
 
     def scorer(self, metric: str) -> dict[str, object] | None:
-        """What computes a metric of the task, where its name does not say it all."""
+        """Return the scorer of a metric of the task, if the metric's name does not identify it."""
         return self._scorers.get(metric)
 
     def prompts(self, doc_id: int) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ class TaskSession:
         return tuple(map(internals.prompt, self._instances[doc_id]))
 
     def prompt_hash(self, doc_id: int) -> str:
-        """Of the text of a document's first request, as the harness logs it."""
+        """Return the hash of a document's first prompt, as the harness logs it."""
         return internals.prompt_hash(self._instances[doc_id][0])
 
     def n_requests(self, doc_id: int) -> int:
@@ -221,7 +221,7 @@ class TaskSession:
         return sum(map(internals.repeats, self._instances[doc_id]))
 
     def settle_batch(self) -> None:
-        """Find the batch size of a model that is to find it itself (``auto``), once.
+        """Find the batch size, once, of a model that detects its own (``auto``).
 
         Looks at prompts spread over the task; a model loaded again gets the size found before.
         """

@@ -127,7 +127,7 @@ class AdaptiveStopping:
         return MemoryDataset(samples, name=dataset.name, location=dataset.location)
 
     def result(self) -> Ranking:
-        """What is known of the model so far: its estimate is of the mean over all samples."""
+        """Return the result so far: an estimate of the model's mean over all samples."""
         return self._running().result()
 
     # -- Inspect's protocol ---------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 class State(enum.Enum):
-    """Of one model."""
+    """Whether one model can be asked."""
 
     OPEN = "open"
     WAITING = "waiting"

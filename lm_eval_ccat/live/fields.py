@@ -20,7 +20,7 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class OptionPlace:
-    """Where a value stands.
+    """Where a value was written: its key, its file's folder, and whether a journal holds it.
 
     Attributes
     ----------
@@ -312,7 +312,7 @@ PRICE = Kind(
 
 
 def either(must: str, **shapes: tuple[str, Kind]) -> Kind:
-    """Of a mapping with one key only, its amount: ``{items: 80}``; a flag for each key."""
+    """A mapping with exactly one key, such as ``{items: 80}``, with a flag for each key."""
     kinds = {key: kind for key, (_, kind) in shapes.items()}
 
     def read(value: Any, place: OptionPlace) -> Values:

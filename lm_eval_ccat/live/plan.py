@@ -107,7 +107,7 @@ class Plan:
 
     @property
     def outcomes(self) -> dict[str, Measure]:
-        """Of each task the outcome that counts most."""
+        """The outcome of each task that counts most."""
         return {task: leading(of) for task, of in self.measured.items()}
 
     @property
@@ -124,7 +124,7 @@ class Plan:
 
     @property
     def scale(self) -> Scale:
-        """Of what is ranked by: the steering outcomes' own if they share one, else [0, 1]."""
+        """Scale of the ranking: the one that all steering outcomes share, else [0, 1]."""
         scales = [o.metric.scale for o in self._steering]
         return scales[0] if all(scale == scales[0] for scale in scales) else Scale()
 
@@ -179,7 +179,7 @@ class Plan:
 
     @cached_property
     def tills(self) -> dict[str, Till]:
-        """What charges each model's documents."""
+        """The till that charges each model's documents."""
         judge, currency = self.spec.judge.item, self.currency
         return {m.name: Till(m.price, judge, currency) for m in self.spec.models}
 
@@ -318,7 +318,7 @@ class Plan:
 
     @property
     def estimand(self) -> str:
-        """What the estimates are estimates of, in words."""
+        """Say in words what the estimates estimate."""
         n = sum(o.bank.n_items for o in self.outcomes.values())
         what = " and the ".join(dict.fromkeys(o.in_words for o in self._steering))
         if " and the " in what:

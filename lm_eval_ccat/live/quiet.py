@@ -61,7 +61,7 @@ def quiet_harness(log_file: Path | None, warn: Callable[[str], None]) -> Iterato
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Nothing of the harness's own on the screen."""
+    """Keep the harness's own output off the screen."""
     root, harness = logging.getLogger(), logging.getLogger("lm_eval")
     handlers, level = root.handlers[:], root.level
     kept = (harness.handlers[:], harness.propagate, harness.level)

@@ -111,7 +111,7 @@ def rank(
 
 
 def dry_run(config: Config, observer: Observer | None = None, *, probe: bool = False) -> Record:
-    """What a ranking may take; no model is loaded and nothing is asked.  See `forecast`.
+    """Forecast what a ranking may take, without loading or asking a model.  See `forecast`.
 
     Parameters
     ----------

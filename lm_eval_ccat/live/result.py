@@ -115,7 +115,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run is of, from the header of its journal.
+    """What a run measures, from the header of its journal.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class Facts:
 
     @classmethod
     def of(cls, header: Mapping[str, Any], scorer: Mapping[str, Any] | None) -> Facts:
-        """From a journal's header, or `Plan.facts`."""
+        """Read the facts in a journal's header, or in `Plan.facts`."""
         report = header["report"]
         texts = {key: report[key] for key in ("metric", "key", "estimand", "currency")}
         return cls(
@@ -328,12 +328,12 @@ def result_of(
 
 
 def facts_of(plan: Plan) -> Facts:
-    """What a run is of, before it has a journal."""
+    """Return the facts of a run that has no journal yet."""
     return Facts.of(plan.facts(), plan.session.scorer(plan.outcome.metric.name))
 
 
 def state(folder: str | Path) -> Result:
-    """Where a ranking stands, from its run directory alone; nothing is loaded or asked.
+    """Return a ranking's present state from its run directory; nothing is loaded or asked.
 
     Raises
     ------
@@ -351,7 +351,7 @@ def state(folder: str | Path) -> Result:
 
 
 def _further(folder: Path, last_line: int) -> dict[str, RankingContent]:
-    """What ``result.json`` holds of further scores, which no journal does; if it is not older."""
+    """Read the further scores of ``result.json``, which no journal holds, if it is up to date."""
     try:
         kept = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         return dict(kept["further"]) if kept["last_line"] == last_line else {}
@@ -378,7 +378,7 @@ def on_own_scales(ranking: Ranking, facts: Facts) -> Ranking:
 
 
 def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingContent:
-    """What is said of one outcome beside the whole, with what it is."""
+    """Return the block of one outcome beside the whole, with its description."""
     about = ("rank", "rank_range", "p_best", "estimate", "standard_error", "interval", "n_items")
     models = {
         m: {k: v for k in about if (v := one.get(k, about)) is not about}

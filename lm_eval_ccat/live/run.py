@@ -284,7 +284,7 @@ class Run:
 
 
 def _note_cut_off(plan: Plan, book: Book, wire: dict[str, int]) -> None:
-    """What was under way when the process died may have been billed: its oldest open asks."""
+    """Record the oldest open asks of a process that died: they may have been billed."""
     for ask in book.unanswered:
         wire[ask.model] = wire.get(ask.model, 1) - 1
         if wire[ask.model] >= 0:

@@ -268,7 +268,7 @@ class Sender:
         return any(one.gate.state is State.PROBING and one.median is None for one in remote)
 
     def _next(self, lane: Lane, now: float) -> Sending | None:
-        """What to send a model: an attempt whose time has come, else its next asks."""
+        """Return what to send a model: an attempt that is due, else its next asks."""
         gate = lane.gate
         if not gate.may_ask(now):
             return None

@@ -26,7 +26,7 @@ SIDES = ("baseline", "candidate")
 
 
 def opened(side: Any, warnings: list[str]) -> Any:
-    """What an adaptive run left as its claims; any other side as it is.
+    """Open an adaptive run as its claims; return any other side unchanged.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def told_apart(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
 
 
 def side_of(side: Any, outcome: Logged, how: Mapping[str, Any]) -> StoredSide:
-    """What a side says of an outcome: scores, or an adaptive run's estimates."""
+    """Return a side's scores on an outcome, or an adaptive run's estimates."""
     if isinstance(side, ScoreTable):
         return side
     if isinstance(side, list):
@@ -223,7 +223,7 @@ def model_of(side: StoredSide, name: str | None, which: str) -> str:
 
 
 class DocumentFields:
-    """What is known of documents beside their scores.
+    """Fields of documents beside their scores.
 
     Parameters
     ----------

@@ -288,7 +288,7 @@ class Spec:
 
     @property
     def rule(self) -> StoppingRule:
-        """What `stop` says."""
+        """The stopping rule that `stop` states."""
         return rule_of(self.stop)
 
     @property

@@ -27,7 +27,7 @@ JUDGED = ("rank", "rank_range", "estimate", "standard_error", "interval")
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify` saw.
+    """The findings of `verify`.
 
     Attributes
     ----------

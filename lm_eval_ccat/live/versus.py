@@ -170,7 +170,7 @@ def _restricted(plan: Plan, stored: Sequence[Mapping[Any, EarlierAnswer]]) -> Pl
 
 
 def _difference(book: Book, scale: Scale, margin: float, question: str) -> Difference:
-    """Of the documents that both have, on the metric's own scale."""
+    """Return the difference over the documents that both have, on the metric's own scale."""
     verdicts, belief = book.ranker.verdicts, book.ranker.belief(question)
     if question == POPULATION:  # nobody has looked at that before
         looks = verdicts.looks.anew.after(belief, 1.0 - verdicts.confidence)

@@ -10,7 +10,7 @@ from ..visible import visible_line
 
 
 def forecast_lines(content: Mapping[str, Any]) -> list[str]:
-    """What `lm_eval_ccat.live.ranking.dry_run` returns, as lines of text."""
+    """Format what `lm_eval_ccat.live.ranking.dry_run` returns as lines of text."""
     models, one_at_a_time = content["models"], content["one_at_a_time"]
     bank = f"bank {content['bank']}." if content["bank"] else "no bank: random documents."
     lines = [

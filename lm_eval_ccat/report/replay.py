@@ -132,7 +132,7 @@ def _look(ranker: Ranker, run: StoredRun, past: History, n: int, answered: set[s
 
 
 def course(run: StoredRun) -> History | None:
-    """How the ranking came about, where it can be shown.
+    """Return how the ranking came about, if it can be shown.
 
     Returns
     -------

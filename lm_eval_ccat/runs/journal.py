@@ -42,7 +42,7 @@ class Journal(Protocol):
         """SHA-256 of everything read or written so far."""
 
     def read_new(self) -> list[Record]:
-        """Records that stand there after the last one read or appended by this object."""
+        """Return the records after the last one that this object read or appended."""
 
     def append(self, records: Iterable[Record]) -> None:
         """Write records, all or none; when this returns they survive the death of the process."""
@@ -174,7 +174,7 @@ class JournalFile:
             return False
 
     def read_new(self) -> list[Record]:
-        """Records that stand in the file after the last one read or appended by this object.
+        """Return the file's records after the last one that this object read or appended.
 
         Returns
         -------

@@ -100,7 +100,7 @@ def rebuild(folder: str | Path) -> tuple[Book, Record]:
 def book_of(
     banks: ItemBank | Mapping[str, Mapping[str, ItemBank]], journal: JournalFile, header: Record
 ) -> Book:
-    """The same from a journal and its banks, wherever they lie."""
+    """Rebuild a run's state from a journal and its banks, wherever they are."""
     book = Book(make_ranker(banks, header["ranker"]), journal)
     book.read()
     book.settle()

@@ -41,7 +41,7 @@ class Condition:
 
 
 def check_journal(run: str | Path) -> Condition:
-    """Read a run's journal line by line, as far as it is sound.
+    """Read a run's journal line by line up to the first damage.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class Claims:
 
     @property
     def higher_is_better(self) -> bool:
-        """By the order of the models, else by what is known of the metric."""
+        """Infer the direction from the order of the models, else from the metric."""
         if len(self.order) > 1:
             first, last = (self.models[self.order[k]]["estimate"] for k in (0, -1))
             return bool(first >= last)
@@ -274,7 +274,7 @@ class AuditedPair(TypedDict):
 
 @dataclass(frozen=True, repr=False)
 class Audit(Shown):
-    """What full results say of a run's claims.
+    """A run's claims compared with full results.
 
     Attributes
     ----------
@@ -445,7 +445,7 @@ def _judge(one: ModelContent, full: float) -> AuditedModel:
 
 
 def _doubts(claims: Claims, full: ScoreTable, own_name: Mapping[str, str]) -> list[str]:
-    """What keeps the full results from being the truth about the run."""
+    """Return reasons why the full results may not be the truth about the run."""
     doubts = []
     if claims.items_of_benchmark not in (None, full.n_items):
         doubts.append(

@@ -1,4 +1,4 @@
-"""What a replay ranks by: the scores of the same models on one task, or on several with weights."""
+"""The scores that a replay ranks by: the same models on one task, or on several weighted ones."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Benchmark:
         return whole.select([m for m in first if all(m in models for models in scored)]), warnings
 
     def select(self, models: Sequence[str]) -> Benchmark:
-        """Of some models only, in the order of the tables."""
+        """Return the benchmark of some models only, in the order of the tables."""
         return replace(self, tables={t: x.select(models) for t, x in self.tables.items()})
 
     def scaled_by(self, calibration: Mapping[str, ScoreTable]) -> Benchmark:
@@ -76,12 +76,12 @@ class Benchmark:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The same in every table."""
+        """The models, the same in every table."""
         return tuple(next(iter(self.tables.values())).models)
 
     @cached_property
     def items(self) -> list[Any]:
-        """As a ranker hands them out: doc_ids of one task, else pairs of task and doc_id."""
+        """The items as a ranker names them: doc_ids of one task, else pairs of task and doc_id."""
         if len(self.tables) == 1:
             return list(next(iter(self.tables.values())).doc_ids)
         return [(task, d) for task, table in self.tables.items() for d in table.doc_ids]

@@ -28,7 +28,7 @@ _IMAGINED = 0.5
 
 @dataclass(frozen=True)
 class Stratum:
-    """What was observed of one task.
+    """The observations of one task.
 
     Attributes
     ----------

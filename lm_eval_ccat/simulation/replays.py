@@ -155,7 +155,7 @@ class Truth:
 
     @classmethod
     def of(cls, held: Benchmark) -> Truth:
-        """From the full scores of the held-out models."""
+        """Compute the truth from the full scores of the held-out models."""
         raw, scores = held.signed, held.scores
         tied = true_ties(*bootstrap_intervals(raw))
         if len(held.tables) == 1:

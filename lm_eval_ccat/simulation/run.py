@@ -280,9 +280,9 @@ def simulate(
     fold_warnings: Counter[str] = Counter()
     calibration: dict[str, list[float]] = {}
     replayed = in_processes(replay_fold, pieces, (protocol, whole, judged), processes)
-    for done, (of_fold, said, seconds) in enumerate(replayed, start=1):
+    for done, (of_fold, messages, seconds) in enumerate(replayed, start=1):
         outcomes += of_fold
-        fold_warnings.update(dict.fromkeys(said, 1))
+        fold_warnings.update(dict.fromkeys(messages, 1))
         for method, taken in seconds.items():
             calibration.setdefault(method, []).append(taken)
         if on_progress is not None:

@@ -147,7 +147,7 @@ class Stage:
         equal: float | None,
         length: int | None,
     ) -> Replay:
-        """One run. Without the budget `equal` the level says it; a `length` needs none."""
+        """Replay one run; without `equal`, the level sets the budget; a `length` needs none."""
         prices, units = self.fold.prices[seed], self.protocol.units
         budget = equal
         if length is not None or (equal is None and level is None):

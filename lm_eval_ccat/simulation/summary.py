@@ -239,7 +239,7 @@ def advice(
 
 
 def _step(point: Mapping[str, Any], confidence: float) -> str:
-    """What a method reaches at one level of spending."""
+    """Return what a method reaches at one level of spending."""
     reached = [] if point["tau"] is None else [f"tau {point['tau']:.3f}"]
     if point["tied_share"] is not None:
         reached.append(f"{1 - point['tied_share']:.0%} of the pairs decided at {confidence:.0%}")

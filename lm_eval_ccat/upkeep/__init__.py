@@ -1,1 +1,1 @@
-"""What happens to a bank in its life: check, update, diff, usage."""
+"""The upkeep of banks: check, update, diff, usage."""

@@ -169,7 +169,7 @@ def _parameters(old: ItemBank, new: ItemBank, common: list[Any]) -> dict[str, Ch
 
 
 def _fields(bank: ItemBank) -> dict[str, object]:
-    """What is said of the whole bank, by dotted name."""
+    """Return the facts of the whole bank by dotted name."""
     facts = {name: getattr(bank, name) for name in ("method", "task", "metric", "filter")}
     facts |= {"scale": bank.scale.describe(), "warnings": list(bank.warnings) or None}
     return facts | _flat({name: getattr(bank, name) for name in _BLOCKS}, "")

@@ -54,7 +54,7 @@ class Forms:
     forms: tuple[Form, ...]
 
     def name(self, number: int) -> str:
-        """What the task of form `number` (from 1) is called."""
+        """Return the name of the task of form `number` (from 1)."""
         stem = re.sub(r"\W+", "_", self.task or "task")
         return f"{stem}_form{number}_{len(self.forms[number - 1].items)}"
 

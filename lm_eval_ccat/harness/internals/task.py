@@ -72,7 +72,7 @@ def scoring_code(task: Any) -> str:
 
 
 def setting(task: Any, key: str) -> Any:
-    """One entry of a task's configuration, as it stands there."""
+    """Return one entry of a task's configuration unchanged."""
     return task.get_config(key)
 
 

@@ -59,7 +59,7 @@ _QUIET = _OnceOrNever()
 
 
 def hush() -> None:
-    """Keep the harness from saying of every task what is the default; once is enough."""
+    """Silence the harness's notes on each task's defaults; a second call changes nothing."""
     for name in ("lm_eval.tasks._index", "lm_eval.api.task"):
         logging.getLogger(name).addFilter(_QUIET)
 
@@ -198,7 +198,7 @@ def _plain_yaml(file: Path) -> dict[str, object]:
 
 
 def _entry(file: Path) -> Any:
-    """What the harness's index holds of a file."""
+    """Return the harness's index entry of a file."""
     entry = resolve("lm_eval.tasks._index:TaskIndex.entry_from_path")(file)
     if entry is not None:
         entry.cfg = _plain_yaml(file)
@@ -216,7 +216,7 @@ def _texts() -> Iterator[tuple[Path, bytes]]:
 
 
 def _listed(name: str) -> re.Pattern[bytes]:
-    """Where a name stands as a tag, as a group's member, or as another value of a task."""
+    """Return the pattern of a name that is used as a tag, a group's member or a value of a task."""
     quoted = re.escape(name.encode())
     start = rb"(?:[ \t]*-[ \t]*|(?:task|group|tag)[ \t]*:[^\n]*?)"
     return re.compile(rb"^" + start + rb"[\"']?\b" + quoted + rb"[\"']?[ \t]*(?:$|[,\]#])", re.M)
@@ -231,7 +231,7 @@ def expand_names(manager: Any, patterns: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Listed:
-    """What an index holds of a name.
+    """The index entry of a name.
 
     Attributes
     ----------
@@ -251,7 +251,7 @@ class Listed:
 
 
 def listed(manager: Any, name: str) -> Listed:
-    """What an index holds of a task, group, tag or YAML file; nothing is loaded.
+    """Look up a task, group, tag or YAML file in an index; nothing is loaded.
 
     Raises
     ------

@@ -79,7 +79,7 @@ class Judge:
 
     @property
     def usage(self) -> Usage:
-        """What all judges have been asked, and what it cost."""
+        """Requests to all judges, and their cost."""
         return Usage.total(member.usage for member in self.members)
 
     def judges(self, models: Iterable[str]) -> None:

@@ -29,7 +29,7 @@ _OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form 
 
 @dataclass
 class Usage:
-    """What a judge has been asked, and what it cost.
+    """Requests to a judge, and their cost.
 
     Attributes
     ----------
