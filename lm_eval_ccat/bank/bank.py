@@ -20,7 +20,7 @@ from ..scores.frames import DocId, sorted_ids
 from ..wording import short
 from .observations import Observation
 from .reading import bounded_text, located, parsed
-from .text import FORMAT, PARTS, VERSION, checksum, fields_of, file_text, plain, require_sound
+from .text import FORMAT, HEAD, PARTS, VERSION, checksum, fields_of, file_text, plain, require_sound
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,8 @@ class ItemBank:
                 else short(e, 200) or type(e).__name__
             )
             raise BankError(f"{where}: damaged item bank ({what})") from None
-        bank.__dict__["sha256"] = document["sha256"]
+        if document.keys() <= {*HEAD, *PARTS, "observations", "items"}:
+            bank.__dict__["sha256"] = document["sha256"]
         return bank
 
     def _content(self) -> dict[str, object]:

@@ -308,3 +308,14 @@ def test_a_directory_is_no_bank_and_a_missing_one_names_the_remedy(tmp_path):
         ItemBank.load(tmp_path)
     with pytest.raises(BankError, match="make one with `lm-eval-ccat calibrate`"):
         ItemBank.load(tmp_path / "none.json")
+
+
+def test_a_bank_is_named_by_what_it_keeps_of_its_file(tmp_path):
+    """A section that is not kept would else change the bank's name when it is saved again."""
+    path = tmp_path / "a.bank.json"
+    ItemBank.blank(range(4), task="t").save(path)
+    content = json.loads(path.read_text()) | {"outcomes": {"f1": {}}}
+    bank = ItemBank.from_dict(content | {"sha256": text.checksum(content)})
+    name = bank.sha256
+    bank.save(path)
+    assert ItemBank.load(path).sha256 == name
