@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -77,14 +78,14 @@ class Shown:
         grid = self._grid()
         numeric = [_numeric(grid, n) for n in range(len(grid.columns))]
         lines = [
-            f"**{_plain(grid.title)}**",
+            f"**{in_markdown(grid.title)}**",
             "",
             "| " + " | ".join(c.replace("_", " ") for c in grid.columns) + " |",
             "|" + "|".join(" ---: " if n else " --- " for n in numeric) + "|",
-            *("| " + " | ".join(_plain(_cell(v)) for v in row) + " |" for row in grid.rows),
+            *("| " + " | ".join(in_markdown(_cell(v)) for v in row) + " |" for row in grid.rows),
         ]
         if grid.notes:
-            lines += ["", *(f"- {_plain(note)}" for note in grid.notes)]
+            lines += ["", *(f"- {in_markdown(note)}" for note in grid.notes)]
         return "\n".join(lines) + "\n"
 
     def to_text(self) -> str:
@@ -150,7 +151,16 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}"
 
 
-def _plain(text: str) -> str:
-    """Text that is no markup in Markdown."""
-    shown = visible_line(text)
-    return "".join(f"\\{c}" if c in "\\|*_`<>[]" else c for c in shown)
+def in_markdown(text: str) -> str:
+    r"""Text that is no markup, link, mention or new line in Markdown.
+
+    Examples
+    --------
+    >>> print(in_markdown("[x](http://evil) *or* @team"))
+    \[x\](http\://evil) \*or\* @&#8203;team
+    """
+    shown = "".join(f"\\{c}" if c in "\\|*_`<>[]~&#" else c for c in visible_line(text))
+    shown = re.sub(r"^(\s*)([-+=])", r"\1\\\2", shown)  # what begins a line makes a list of it
+    shown = re.sub(r"^(\s*\d+)([.)])", r"\1\\\2", shown)
+    shown = re.sub(r":(?=//)|(?<=\bwww)\.", r"\\\g<0>", shown)  # bare addresses are links, too
+    return shown.replace("@", "@&#8203;")  # an escaped mention is one still

@@ -11,6 +11,7 @@ from .. import __version__
 from ..errors import UsageError
 from ..masking import mask_text
 from ..methods.belief import BENCHMARK
+from ..shown import in_markdown
 from ..wording import plural
 from .axes import axis
 from .page import asset, csp_hash, environment
@@ -36,13 +37,38 @@ def lines(comparison: Comparison) -> list[str]:
 
 def markdown(comparison: Comparison) -> str:
     """Return a comparison as a comment on a pull request."""
-    notes = (
-        f"- {one.name}: {line.strip()}"
+    title = f"{comparison.candidate} against {comparison.baseline}"
+    head = ("", "baseline", "candidate", "difference", "interval", "P(better)", "documents", "")
+    table = [
+        f"### {in_markdown(title)}: **{comparison.verdict}**",
+        "",
+        "| " + " | ".join(head) + " |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for one in comparison.outcomes:
+        for name, d in ((one.name, one.overall), *((f"– {g}", d) for g, d in one.groups.items())):
+            more = f" (about {d.more_documents:,} more decide)" if d.more_documents else ""
+            low, at, high = difference(d.low, d.difference, d.high)
+            cells = (
+                in_markdown(name),
+                f"{d.baseline:.4g}",
+                f"{d.candidate:.4g}",
+                at,
+                f"{low} to {high}",
+                probability(d.p_better),
+                f"{d.documents:,}",
+                d.verdict + more,
+            )
+            table.append("| " + " | ".join(cells) + " |")
+    answers = [
+        in_markdown(f"{one.name}, {line.strip()}")
         for one in comparison.outcomes
-        for line in (in_words(comparison, one.overall), *other_answer(comparison, one))
-    )
+        for line in other_answer(comparison, one)
+    ]
     how = f"Margin {comparison.margin:g}, confidence {comparison.confidence:g}, two-sided."
-    return "\n".join([comparison.to_markdown(), *notes, "", how, ""])
+    notes = map(in_markdown, comparison.notes)
+    bullets = [f"- {line}" for line in answers], [f"- {line}" for line in notes]
+    return "\n".join([*table, "", *bullets[0], "", how, *bullets[1]]) + "\n"
 
 
 def junit(comparison: Comparison) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.ranker.difference import compare_scores
+from lm_eval_ccat.report.plain import markdown
 
 SUBJECTS = ["algebra", "biology", "chemistry"]
 
@@ -184,10 +187,36 @@ def test_a_gate_writes_a_comment_and_a_report(logs, tmp_path, monkeypatch):
     command = "compare logs/baseline logs/candidate --metric exact_match --margin 0.01".split()
     assert main([*command, "-o", "comment.md", "-o", "compare.xml"]) == 5
     comment = (tmp_path / "comment.md").read_text()
-    assert comment.startswith("**candidate against baseline: worse**")
-    assert "| demo/exact\\_match | " in comment
+    title, _, head, _, row, *_ = comment.splitlines()
+    assert title == "### candidate against baseline: **worse**"
+    assert head.split(" | ")[3:6] == ["difference", "interval", "P(better)"]
+    name, *_, difference, interval, better, documents, verdict = row.strip("| ").split(" | ")
+    assert (name, better, documents, verdict) == ("demo/exact\\_match", "<0.1%", "300", "worse")
+    assert re.fullmatch(r"-0\.\d+", difference)
+    assert re.fullmatch(r"-0\.\d+ to -0\.\d+", interval)
     report = ElementTree.parse(tmp_path / "compare.xml").getroot()
     assert report.attrib["failures"] == "1" and report.find("testcase/failure") is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("<script>", "\\<script\\>"),
+        ("[x](http://evil)", "\\[x\\](http\\://evil)"),
+        ("@team", "@&#8203;team"),
+        ("a\n# H", "a␊\\# H"),
+    ],
+)
+def test_no_name_is_markup_in_a_comment(name, shown):
+    y = np.random.default_rng(0).random((2, 40))
+    one, other = (
+        ScoreTable.from_arrays(y[n : n + 1], [model], task=name, metric="m")
+        for n, model in enumerate((name, "b"))
+    )
+    comment = markdown(replace(compare(one, other), warnings=[f"{name} is slow"]))
+    assert name not in comment and comment.count(shown) == 5
+    assert len(comment.splitlines()) == 10
+    assert f"- {shown} is slow" in comment
 
 
 def test_one_table_of_two_models_repeats_averaged_lower_is_better():
