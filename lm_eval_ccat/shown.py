@@ -158,9 +158,10 @@ def in_markdown(text: str) -> str:
     --------
     >>> print(in_markdown("[x](http://evil) *or* @team"))
     \[x\](http\://evil) \*or\* @&#8203;team
+    >>> print(in_markdown("1. item"), in_markdown("- item"), in_markdown("-0.5"))
+    1\. item \- item -0.5
     """
     shown = "".join(f"\\{c}" if c in "\\|*_`<>[]~&#" else c for c in visible_line(text))
-    shown = re.sub(r"^(\s*)([-+=])", r"\1\\\2", shown)  # what begins a line makes a list of it
-    shown = re.sub(r"^(\s*\d+)([.)])", r"\1\\\2", shown)
+    shown = re.sub(r"^(\s*\d*)([-+=.)])(?=[-+=\s]|$)", r"\1\\\2", shown)  # lists, rules
     shown = re.sub(r":(?=//)|(?<=\bwww)\.", r"\\\g<0>", shown)  # bare addresses are links, too
     return shown.replace("@", "@&#8203;")  # an escaped mention is one still
