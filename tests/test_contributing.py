@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,18 @@ def test_a_section_stands_in_the_report(package, tmp_path):
     folder = make_run(tmp_path / "run", n_models=3, n_items=60, budget=30)
     text = write_report(folder).read_text()
     assert '<a href="#answers">Answers</a>' in text and '<section id="answers">' in text
+
+
+def test_a_section_of_the_package_has_content_of_its_own_too(package, tmp_path, monkeypatch):
+    import jinja2
+
+    from lm_eval_ccat.report import page, sections, write_report
+
+    section = importlib.import_module("my_package.answers").SECTION
+    ours = replace(section, name="counted", text="")
+    monkeypatch.setattr(sections, "_OWN", (*sections._OWN, ours))
+    beside = jinja2.DictLoader({"counted.html.j2": section.text})
+    loader = jinja2.ChoiceLoader([beside, page.environment().loader])
+    monkeypatch.setattr(page.environment(), "loader", loader)
+    folder = make_run(tmp_path / "run", n_models=3, n_items=60, budget=30)
+    assert '<a href="#counted">' in write_report(folder).read_text()

@@ -18,7 +18,7 @@ from ..visible import visible, visible_line
 from .documents import documents
 from .replay import course
 from .run import StoredRun, read_run
-from .sections import sections_of
+from .sections import Section, sections_of
 from .view import view
 from .words import (
     date,
@@ -117,21 +117,24 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
 
 
 def _sections(run: StoredRun, content: dict[str, object]) -> list[dict[str, object]]:
-    """Name, title and, of sections from elsewhere, the HTML of what the page shows."""
+    """Name, title and HTML of each section of the page."""
     from markupsafe import Markup
 
-    return [
-        {
-            "name": section.name,
-            "title": section.title,
-            # Every value in it was escaped as the template was rendered.
-            "html": Markup(
-                environment().from_string(section.text).render(**content, **content_of_section)
-            )
+    jinja = environment()
+    chart = jinja.get_template("charts.html.j2").module
+
+    def html(section: Section, content_of_section: dict[str, object]) -> Markup:
+        template = (
+            jinja.from_string(section.text)
             if section.text
-            else None,
-        }
-        for section, content_of_section in sections_of(run, content)
+            else jinja.get_template(f"{section.name}.html.j2")
+        )
+        # Every value in it was escaped as the template was rendered.
+        return Markup(template.render({"chart": chart, **content, **content_of_section}))
+
+    return [
+        {"name": section.name, "title": section.title, "html": html(section, its_content)}
+        for section, its_content in sections_of(run, content)
     ]
 
 
