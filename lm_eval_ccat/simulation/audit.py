@@ -332,7 +332,8 @@ class Audit(Shown):
 
     def _grid(self) -> Grid:
         claims = self.claims
-        title = f"{claims.metric} ({self.scale}): {claims.confidence:.0%} intervals"
+        level = f"{claims.confidence:.0%}"
+        title = f"{claims.metric} ({self.scale}): {level} intervals against full results"
         columns = ("model", "estimate", "interval", "full", "z", "held")
         rows = [
             [name, one["estimate"], "{:.4g} to {:.4g}".format(*one["interval"]), one["truth"],

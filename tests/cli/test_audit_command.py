@@ -47,6 +47,7 @@ def test_order_intervals_and_pairs_are_compared(ranked, table, tmp_path, capsys)
     out = tmp_path / "audit.json"
     assert main(["verify", str(folder), "--full", str(full), "--json", str(out)]) == 0
     printed = capsys.readouterr().out
+    assert printed.splitlines()[0].endswith(": 95% intervals against full results")
     found = json.loads(out.read_text())
     truth = dict(zip(table.models, table.raw.mean(axis=1)))
     for name, one in found["models"].items():
