@@ -65,7 +65,8 @@ REMOVED: dict[str, str] = {
     "scale": "calibrate --scale_items, which keeps the ends in the bank",
     "score --batch_size": "rescore(..., batch_size=) of lm_eval_ccat.upkeep.rescore in Python",
     "score --gpus": "the variable CCAT_COMET_GPUS",
-    "score --python": "the variable CCAT_COMET_PYTHON",
+    "score --python": "the variable CCAT_COMET_PYTHON; with --setup, a Python 3.10 to 3.12 on the "
+    "PATH, or make_environment(folder, python) of lm_eval_ccat.harness.comet in Python",
     "score-form": "bank form FORM --score LOGS",
     "setup": "score comet --setup",
     "simulate --batch": "python benchmarks/order.py, in the source distribution",

@@ -6,6 +6,7 @@ import argparse
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,10 @@ def test_at_most_150_options_are_visible() -> None:
 
 def test_version(capsys: pytest.CaptureFixture) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out.strip() == f"lm-eval-ccat {__version__}"
+    shown = capsys.readouterr().out
+    assert shown.strip() == f"lm-eval-ccat {__version__}"
+    as_module = [sys.executable, "-m", "lm_eval_ccat", "--version"]
+    assert subprocess.run(as_module, capture_output=True, text=True).stdout == shown
 
 
 def test_errors_are_one_line_and_debug_shows_the_traceback(
@@ -105,6 +109,28 @@ def test_what_has_left_is_refused_and_its_successor_exists(typed: str, capsys) -
     program, command, *_ = [*REMOVED[typed].split(), ""]
     if program == "lm-eval-ccat" and not command.startswith("-"):
         assert command in COMMANDS
+
+
+def test_the_python_of_an_environment_that_is_to_be_made_is_named_where_it_is_looked_for(
+    capsys, monkeypatch
+) -> None:
+    """The variable names an environment that there is; ``--setup`` does not read it."""
+    from lm_eval_ccat.harness import comet
+
+    assert main(["score", "comet", "--setup", "--python", "python3.12"]) == 2
+    assert "3.10 to 3.12 on the PATH, or make_environment(" in capsys.readouterr().err
+    steps: list[list[str]] = []
+    monkeypatch.setenv(comet.VARIABLE, "never")
+    monkeypatch.setattr(comet.sys, "version_info", (3, 13))
+    monkeypatch.setattr(comet.shutil, "which", lambda name: f"/path/{name}")
+    monkeypatch.setattr(
+        comet.subprocess,
+        "run",
+        lambda step, **_: steps.append(step) or subprocess.CompletedProcess(step, 0),
+    )
+    comet.make_environment(Path("folder"))
+    comet.make_environment(Path("folder"), "mine")
+    assert [steps[0][0], steps[3][0]] == ["/path/python3.12", "mine"]
 
 
 def test_completion_knows_commands_and_flags(capsys: pytest.CaptureFixture) -> None:
