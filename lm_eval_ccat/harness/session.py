@@ -273,9 +273,13 @@ class TaskSession:
 
     @property
     def sends_texts(self) -> bool:
-        """Whether requests are texts alone, which `put` can send; the cache answers by itself."""
+        """Whether requests are texts alone, which `put` can send without waiting for anything.
+
+        The harness's cache answers by itself, and some tokenizers are behind a server.
+        """
         texts = self._generates and not internals.is_multimodal(self.task)
-        return texts and internals.unwrapped(self.lm) is self.lm
+        waits = internals.encodes_remotely(self.lm)
+        return texts and not waits and internals.unwrapped(self.lm) is self.lm
 
     async def put(
         self, doc_ids: Sequence[int], transport: Transport

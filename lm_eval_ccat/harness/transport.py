@@ -18,6 +18,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TooLate
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
@@ -427,7 +429,8 @@ def _close(session: Any) -> None:
     if threading.current_thread().name == _THREAD:
         _loop().soon(session.close)
     else:
-        _loop().done(session.close, 5.0)
+        with suppress(TooLate):  # its connections are closed when the loop comes to it
+            _loop().done(session.close, 5.0)
 
 
 _THREAD = "ccat-transport"
@@ -446,9 +449,14 @@ class _Loop:
     def soon(self, work: Work) -> None:
         """Run a coroutine, from any thread; the loop is woken up once for all that came."""
         self.work.append(work)
-        if not self.woken:
+        if self.woken:
+            return
+        try:
             self.woken = True
             self.loop.call_soon_threadsafe(self._begin)
+        except BaseException:  # Ctrl-C: whoever comes next wakes it
+            self.woken = False
+            raise
 
     def _begin(self) -> None:
         self.woken = False

@@ -178,7 +178,7 @@ class SessionModel(Model):
         self.at_hand: dict[Item, EarlierAnswer] = {}
         self._scored: set[tuple[str, str]] = set()
         self._transport: Transport | None = None
-        self._scoring = Calls(f"{name}, scoring", most=1)
+        self._scoring = {task: Calls(f"{name}, scoring {task}", most=1) for task in measured}
 
     def connect(self, lm: Any, in_flight: int | None = None) -> None:
         """Send a server's requests through one loop and one pool of connections."""
@@ -209,19 +209,20 @@ class SessionModel(Model):
     async def _put(
         self, transport: Transport, task: str, items: Sequence[Item], come: Come
     ) -> None:
-        """Send items without a thread of their own; one thread scores what comes back."""
+        """Send items without a thread of their own; one thread a task scores what comes back."""
         docs = [self.place(item)[1] for item in items]
         try:
             read = await self.sessions[task].put(docs, transport)
         except BaseException as error:
             come(error)
         else:
-            self._scoring.start(come, self._answers, items, task, read)
+            self._scoring[task].start(come, self._answers, items, task, read)
 
     def close(self) -> None:
         """Close the connections; who loaded the model frees it."""
         super().close()
-        self._scoring.close()
+        for scoring in self._scoring.values():
+            scoring.close()
         if self._transport is not None:
             self._transport.close()
             self._transport = None

@@ -13,7 +13,7 @@ import math
 import queue
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -67,7 +67,8 @@ class Sender:
         self._turns: list[Lane] = []
         self.line = Line(book, self._order())
         self.attempts = Attempts(plan, book, self.line)
-        self._came: queue.SimpleQueue[tuple[Lane, Sending | None, Any]] = queue.SimpleQueue()
+        self._came: queue.SimpleQueue[tuple[Lane, Sending | None, Any] | None] = queue.SimpleQueue()
+        self._interrupts = Interrupts(lambda: self._came.put(None))
         self._seat: Lane | None = None
         self._opening = False
         self._began = self._ticked = clock()
@@ -90,7 +91,7 @@ class Sender:
         """
         self.observer.begin(self.plan, self.book)
         try:
-            with TerminateAsInterrupt(), settled_heap():
+            with self._interrupts, settled_heap():
                 self._ask_all()
         except KeyboardInterrupt:
             self._collect_for(FAREWELL)
@@ -110,8 +111,10 @@ class Sender:
             wire = {m: lane.model.slots * lane.model.batch for m, lane in self.lanes.items()}
             self.book.note("windows", windows=dict(self.line.order.windows), wire=wire)
             self._began = clock()
+        self._interrupts.wait = True
         self.line.start()
         while self.line.over is None:
+            self._interrupts.heed()
             self._look(clock())
             self._dispatch(clock())
             if self.line.over is None:
@@ -140,8 +143,10 @@ class Sender:
         lane.gate.state = State.OPEN
         lane.opened = True
         try:
-            with TerminateAsInterrupt():
+            with self._interrupts:
+                self._interrupts.wait = True
                 while lane.more or lane.wire or lane.again:
+                    self._interrupts.heed()
                     if lane.refused_for(clock()) > 60.0 * self.rule.outage_minutes:
                         raise RunError(
                             f"{lane.name} rejects every request because of its rate limit"
@@ -366,9 +371,11 @@ class Sender:
 
     def _arrivals(self, timeout: float) -> Iterator[tuple[Lane, Sending | None, Any]]:
         with suppress(queue.Empty):
-            yield self._came.get(timeout=timeout)
+            one = self._came.get(timeout=timeout)
             while True:
-                yield self._came.get_nowait()
+                if one is not None:
+                    yield one
+                one = self._came.get_nowait()
 
     def _collect(self, timeout: float, more: bool = False) -> None:
         """Take in what has come back: answers in one piece, then what failed.
@@ -434,6 +441,7 @@ def settled_heap() -> Iterator[None]:
     """
     ours = not gc.get_freeze_count()
     if ours:
+        gc.collect()  # what nobody uses any more would stay, weights of a model among it
         gc.freeze()
     try:
         yield
@@ -442,18 +450,50 @@ def settled_heap() -> Iterator[None]:
             gc.unfreeze()
 
 
-class TerminateAsInterrupt:
-    """A polite kill (SIGTERM, as batch systems send it) ends the run as Ctrl-C does."""
+class Interrupts:
+    """Ctrl-C, and a polite kill (SIGTERM, as batch systems send it), which does the same.
+
+    Outside the main thread, and where somebody else handles Ctrl-C, nothing changes.
+
+    Parameters
+    ----------
+    wake : callable
+        Ends the wait of whoever calls `heed`; called from the handler of a signal.
+
+    Attributes
+    ----------
+    wait : bool
+        Whether the first signal waits for the next `heed`, so that no answer is half taken in. A
+        second one does not.
+    """
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self.wait = self._came = False
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> None:
-        self._before: Any = None
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGTERM, self._raise)
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before = signal.getsignal(number)
+            if number == signal.SIGTERM or before is signal.default_int_handler:
+                self._before[number] = signal.signal(number, self._handle)
 
-    @staticmethod
-    def _raise(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
+    def _handle(self, number: int, frame: Any) -> None:
+        if self.wait and not self._came:
+            self._came = True
+            self._wake()
+        else:
+            raise KeyboardInterrupt
+
+    def heed(self) -> None:
+        """Raise `KeyboardInterrupt` if a signal came."""
+        if self._came:
+            raise KeyboardInterrupt
 
     def __exit__(self, *exc: Any) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGTERM, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before.clear()
+        self.wait = self._came = False

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
 import time
+from typing import Any
 
 import pytest
 from worlds.bench import Bench, content_of
 from worlds.server import CompletionsServer
 
 from lm_eval_ccat.cli.main import main
+from lm_eval_ccat.ranker.parts import Parts
 
 THREE = ["m01", "m05", "m11"]
 QUICK = {"failures": {"attempts": 3, "backoff": 0.02, "max_backoff": 0.1}}
@@ -126,6 +129,25 @@ def test_ctrl_c_ends_within_seconds_with_a_partial_ranking_that_can_go_on(
         before = set(server.answered)
         assert main(["rank", str(config), "--resume"]) in (0, 3)
         assert all(server.answered[pair] == 1 for pair in before)
+
+
+def test_ctrl_c_in_the_middle_of_an_answer_waits_for_its_end(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    taken_in, calls = Parts.told, itertools.count()
+
+    def told(self: Parts, *args: Any) -> object:
+        if next(calls) == 40:
+            signal.raise_signal(signal.SIGINT)
+        return taken_in(self, *args)
+
+    monkeypatch.setattr(Parts, "told", told)
+    with CompletionsServer(bench.outputs, latency=0.01) as server:
+        config = bench.config(server.url, THREE, stop="limits", max_items=40)
+        assert main(["rank", str(config)]) == 4
+        assert "interrupted" in capsys.readouterr().out
+        assert main(["rank", str(config), "--resume"]) in (0, 3)
+        assert set(server.answered.values()) == {1}
 
 
 def test_a_full_disk_stops_cleanly_and_keeps_everything(

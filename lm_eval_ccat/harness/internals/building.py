@@ -27,6 +27,8 @@ _PARTS = "description doc_to_audio doc_to_choice doc_to_image doc_to_target doc_
 _FEWSHOT_PARTS = "doc_to_choice doc_to_target doc_to_text gen_prefix"
 #: Documents from one kept state of the generator to the next.
 _STRIDE = 64
+#: Decoded documents that are kept: models are asked the same ones within few others.
+_DECODED = 256
 
 
 class Requests(Mapping[int, list[Any]]):
@@ -54,7 +56,7 @@ class Requests(Mapping[int, list[Any]]):
     ) -> None:
         self._task, self._lm, self._options = task, lm, options
         self._groups: dict[int, list[Any]] = {}
-        self._kept: dict[int, Any] = {}
+        self._decoded = functools.lru_cache(_DECODED)(lambda doc_id: self.docs[doc_id])
         self._draws: _Draws | None = None
         with _BUILDING:
             compile_templates_once()
@@ -90,10 +92,13 @@ class Requests(Mapping[int, list[Any]]):
         return len(self.docs) if self._alone else len(self._groups)
 
     def document(self, doc_id: int) -> Any:
-        """A document to be written into: a data set decodes it once, models ask for it often."""
-        if doc_id not in self._kept:
-            self._kept[doc_id] = self.docs[doc_id]
-        return copy.deepcopy(self._kept[doc_id])
+        """A document to be written into, a text decoded once: models ask for it one by one."""
+        if theirs.is_multimodal(self._task):
+            return self.docs[doc_id]
+        try:
+            return copy.deepcopy(self._decoded(doc_id))
+        except Exception:  # a lock or a file, say
+            return self.docs[doc_id]
 
     @functools.cached_property
     def hashes(self) -> dict[int, str]:
