@@ -184,18 +184,26 @@ def donors_of(
     Raises
     ------
     UsageError
-        A path does not exist, holds no such metric, or is a bank without scores.
+        A path does not exist, holds no such metric, several scores of a task of which none is
+        named, or a bank without scores; or two paths hold the same task.
     """
     donors: dict[str, ScoreTable] = {}
+    lender: dict[str, Path] = {}
     for path in map(Path, paths):
         if not path.exists():
             raise UsageError(f"{path}: no such scores or bank to borrow from")
         for name, table in _tables(path, wanted):
-            name = path.stem if name == "task" else name
-            if name != wanted.task:
-                name = name if name not in donors else f"{path}: {name}"
-                rest = table.without(exclude)
-                donors[name] = rest.without([model for _, model in twins(rest)])
+            if name == wanted.task:
+                continue
+            if name == "task":  # not stated: another file's is another task
+                name = path.stem if path.stem not in donors else str(path)
+            if name in donors:
+                raise UsageError(
+                    f"{path}: task {name} lends once, and {lender[name]} has it, too: put its "
+                    "scores into one table or folder, or leave one of the two out"
+                )
+            lender[name], rest = path, table.without(exclude)
+            donors[name] = rest.without([model for _, model in twins(rest)])
     return donors
 
 
@@ -214,7 +222,7 @@ def lent(
     Parameters
     ----------
     paths, wanted, exclude
-        As `donors_of` has them.
+        As `donors_of` has them; what `wanted` leaves open is as in `own`.
     own, hash_names
         As `borrow` has them.
     method, **options
@@ -230,7 +238,11 @@ def lent(
             "--borrow makes a bank of method 'default' without scores: leave out --method, "
             "--scale_items and --keep_scores"
         )
-    wanted = replace(wanted, task=wanted.task or (own.task if own else None))
+    if own is not None:
+        named = {
+            key: getattr(wanted, key) or getattr(own, key) for key in ("task", "metric", "filter")
+        }
+        wanted = replace(wanted, **named)
     table, families, facts = calibrated_on(donors_of(paths, wanted, exclude), own, wanted.task)
     return table, _bank(table, families, facts, hash_names)
 
@@ -239,9 +251,21 @@ def _tables(path: Path, wanted: Wanted) -> Iterator[tuple[str, ScoreTable]]:
     if path.suffix != ".json" and not is_suite(path):
         yield from tables_of(path, ("*",), wanted.metric and [wanted.metric], wanted).items()
         return
-    for name, _, bank in SuiteBank.load(path).banks():
-        if wanted.metric not in (None, bank.metric):
+    suite = SuiteBank.load(path)
+    kinds = {bank.metric for _, _, bank in suite.banks()}
+    if wanted.metric is not None and wanted.metric not in kinds:
+        raise UsageError(
+            f"{path}: no bank of {wanted.metric}; there are {', '.join(sorted(kinds))}"
+        )
+    for name in suite:
+        banks = [b for b in suite[name].values() if wanted.metric in (None, b.metric)]
+        banks = [b for b in banks if b.filter == wanted.filter] or banks
+        if not banks or name == wanted.task:
             continue
+        if len(banks) > 1:
+            flag = "--metric" if len({b.metric for b in banks}) > 1 else "--filter"
+            raise UsageError(f"{path}: task {name} has {len(banks)} banks; name one ({flag})")
+        [bank] = banks
         if not bank.observations:
             raise UsageError(
                 f"{path}: the bank keeps no scores to borrow: name the logs that it was made "

@@ -14,7 +14,7 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError, UsageError
 from lm_eval_ccat.methods.sample.policy import SamplePolicy
 from lm_eval_ccat.scores.readers.reader import Wanted
-from lm_eval_ccat.upkeep.borrow import borrow, donors_of
+from lm_eval_ccat.upkeep.borrow import borrow, donors_of, lent
 
 N_ITEMS = 150
 HARD = np.random.default_rng(1).normal(size=N_ITEMS)
@@ -187,6 +187,45 @@ def test_a_suite_borrows_for_each_of_its_tasks(donors, new, tmp_path, capsys):
     assert suite["de"]["chrf"].provenance["borrowed"]["donors"] == ["es", "hi", "uk", "zh"]
     assert main([*command, "--method", "paper"]) == 2
     assert "--borrow makes a bank of method 'default'" in capsys.readouterr().err
+
+
+def test_donors_are_counted_by_task_and_filters_of_a_task_are_one(donors, new, tmp_path, capsys):
+    def bank(name, filter):
+        table = replace(donors[name], task=name, metric="f1", filter=filter)
+        return calibrate(table, keep_scores=True)
+
+    two = {f"f1,{filter}": filter for filter in ("strict", "loose")}
+    suite = {name: {key: bank(name, f) for key, f in two.items()} for name in ("de", "es")}
+    folder, third = tmp_path / "suite", str(tmp_path / "hi.bank.json")
+    SuiteBank(suite).save(folder)
+    own = replace(new.select(["m0", "m1"]), metric="f1", filter="strict")
+    with pytest.raises(UsageError, match="2 donors left"):
+        lent([folder], own)
+    with pytest.raises(UsageError, match=r"task de has 2 banks; name one \(--filter\)"):
+        donors_of([folder], Wanted("f1"))
+    bank("hi", "strict").save(third)
+    table, made = lent([folder, third], own)
+    assert made.provenance["borrowed"]["donors"] == ["de", "es", "hi"]
+    assert table.filter == "strict"
+    with pytest.raises(UsageError, match=r"hi.bank.json: task hi lends once, and .* has it, too"):
+        donors_of([third, third])
+
+
+def test_donors_lend_what_the_task_s_own_scores_are(donors, new, tmp_path):
+    """A suite of two metrics, of which nobody says which one is meant but the own scores."""
+    both = ("acc", "f1")
+    suite = {
+        name: {m: calibrate(replace(t, task=name, metric=m), keep_scores=True) for m in both}
+        for name, t in list(donors.items())[:3]
+    }
+    SuiteBank(suite).save(tmp_path / "suite")
+    replace(new.select(["m0", "m1"]), metric="f1").write(tmp_path / "own.csv")
+    command = ["calibrate", str(tmp_path / "own.csv"), "--borrow", str(tmp_path / "suite")]
+    assert main([*command, "-o", str(tmp_path / "zh.bank.json")]) == 0
+    made = ItemBank.load(tmp_path / "zh.bank.json")
+    assert made.metric == "f1" and made.provenance["borrowed"]["donors"] == ["de", "es", "hi"]
+    with pytest.raises(UsageError, match="no bank of bleu; there are acc, f1"):
+        donors_of([tmp_path / "suite"], Wanted("bleu"))
 
 
 def test_a_bank_without_scores_lends_nothing(donors, tmp_path):
