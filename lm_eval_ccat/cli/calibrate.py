@@ -19,7 +19,7 @@ from .parsing import (
     warn,
     write_json,
 )  # fmt: skip
-from .reading import READING, by_task, leave_out, read_scores, reading_of
+from .reading import READING, by_task, leave_out, read_scores, reading_of, warn_of_range
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -123,6 +123,7 @@ def _suite(args: argparse.Namespace) -> int:
             lacking.append(f"{outcome.task} {outcome.metric}")
         else:
             facts[outcome.task or "", outcome.metric] = report
+            warn_of_range(args, bank.metric, bank.scale.describe())
         if isinstance(bank, str) or not prints_json(args.json):
             say_of_bank(outcome, bank, report)
 

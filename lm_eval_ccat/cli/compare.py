@@ -19,7 +19,7 @@ from .parsing import (
     write_file,
     write_json,
 )
-from .reading import READING, reading_of
+from .reading import READING, reading_of, warn_of_range
 
 EPILOG = """\
 examples:
@@ -102,6 +102,8 @@ def run(args: argparse.Namespace) -> int:
         write_file(path, text(comparison))
     if not prints_json(args.json):
         print("\n".join(lines(comparison)))
+    for one in comparison.outcomes:
+        warn_of_range(args, one.metric, one.scale)
     for warning in comparison.warnings:
         warn(warning)
     return comparison.exit_code

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..streams import to_draw
-from .parsing import Opt, Options, write_json
+from .parsing import Opt, Options, warn, write_json
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -39,7 +39,7 @@ READING: Options = {
     "--filter F": "filter of the task; needed where it has several",
     "--range WORST,BEST": Opt(
         "worst and best possible score of a metric whose scale is not known, such as 0,100, or "
-        "25,0 where a lower score is better",
+        "25,0 where a lower score is better; where that is known of the metric, 0,25 means 25,0",
         None,
         range_of,
     ),
@@ -58,6 +58,34 @@ def reading_of(args: argparse.Namespace) -> Wanted:
     return Wanted(filter=args.filter, range=(low, high), lower_is_better=falls)
 
 
+def warn_of_range(args: argparse.Namespace, metric: str, scale: str) -> None:
+    """Warn where ``--range`` and what is known of a metric differ on which end is better.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+    metric : str
+    scale : str
+        The scale that its scores have now, as `Scale.describe` puts it.
+    """
+    from ..metrics.registry import known_scale
+
+    if not args.range:
+        return
+    # Scores of which the file does not say what they are bear the name "score".
+    (first, last), known = args.range, known_scale(metric)
+    if first < last and scale.endswith("lower is better"):
+        warn(
+            f"a lower {metric} is known to be better, so {first:g} is its best score and {last:g} "
+            f"its worst: write --range {last:g},{first:g}"
+        )
+    elif first > last and metric != "score" and known is not None and known.higher_is_better:
+        warn(
+            f"a higher {metric} is known to be better, but --range {first:g},{last:g} makes "
+            f"{last:g} its best score: write --range {last:g},{first:g} if that is not meant"
+        )
+
+
 def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
     """Read a score table or logs as the arguments say, showing progress on long reads."""
     from ..scores import ScoreTable
@@ -66,7 +94,9 @@ def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
         raise UsageError(f"{path}: no such file or directory of scores")
     with progress("reading logs", "MB", 1e-6) as show:
         wanted = replace(reading_of(args), metric=args.metric, task=args.task)
-        return ScoreTable.read(path, **vars(wanted), on_progress=show)
+        table = ScoreTable.read(path, **vars(wanted), on_progress=show)
+    warn_of_range(args, table.metric, table.scale.describe())
+    return table
 
 
 def scores_for(bank: ItemBank, path: str, partial: bool = False) -> ScoreTable:

@@ -18,7 +18,7 @@ from .parsing import (
     warn,
     write_json,
 )  # fmt: skip
-from .reading import READING, progress, read_scores, reading_of
+from .reading import READING, progress, read_scores, reading_of, warn_of_range
 
 if TYPE_CHECKING:
     from ..scores import ScoreTable
@@ -110,6 +110,8 @@ def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
     else:
         tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
         tables = tables_of(args.scores, tasks, metrics, reading_of(args))
+        for table in tables.values():
+            warn_of_range(args, table.metric, table.scale.describe())
     out = set(names_of(args.exclude))
     if unknown := out - {m for t in tables.values() for m in t.models}:
         next(iter(tables.values())).select(sorted(unknown))  # which says what there is

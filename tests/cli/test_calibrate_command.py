@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lm_eval_ccat.bank import ItemBank
@@ -84,6 +86,35 @@ def test_a_range_goes_from_worst_to_best(tmp_path):
     assert main([*arguments, "--range", "2,-2", "-o", str(tmp_path / "b.json")]) == 0
     assert ItemBank.load(tmp_path / "b.json").scale == Scale(-2, 2, higher_is_better=False)
     assert table.raw.min() < 0
+
+
+@pytest.mark.parametrize(
+    ("metric", "ends", "scale", "warned"),
+    [
+        ("ter", "0,100", Scale(cap=100), "write --range 100,0"),  # as `--range LO,HI` was read
+        ("ter", "100,0", Scale(cap=100), None),
+        ("bleu", "0,100", Scale(0, 100), None),
+        ("bleu", "100,0", Scale(0, 100, higher_is_better=False), "if that is not meant"),
+        ("mine", "100,0", Scale(0, 100, higher_is_better=False), None),
+        ("score", "100,0", Scale(0, 100, higher_is_better=False), None),
+    ],
+)
+def test_a_range_that_contradicts_what_is_known_is_said(
+    tmp_path, capsys, metric, ends, scale, warned
+):
+    table = written(tmp_path / "s.parquet", scale=Scale(0, 100))
+    replace(table, metric=metric).write(tmp_path / "s.csv")
+    frame = pd.read_csv(tmp_path / "s.csv")
+    frame[["model", "doc_id", "score", "metric"]].to_csv(tmp_path / "s.csv", index=False)
+    line = ["calibrate", str(tmp_path / "s.csv"), "--range", ends, "--method", "paper"]
+    for more in ([], ["--metric", "*"]):
+        assert main([*line, *more, "-o", str(tmp_path / f"b{len(more)}")]) == 0
+        said = capsys.readouterr().err
+        assert said.count(f"a {'lower' if metric == 'ter' else 'higher'} {metric} is known") == (
+            warned is not None
+        )
+        assert warned is None or warned in said
+    assert ItemBank.load(tmp_path / "b0").scale == scale
 
 
 @pytest.mark.parametrize("method", ["paper", "default"])
