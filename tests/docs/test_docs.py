@@ -129,6 +129,40 @@ def test_the_tutorial_runs_as_printed(tutorial):
     assert ": 0." in printed.splitlines()[-1], "the estimates of the Python block"
 
 
+def shown_of_demo() -> tuple[str, str]:
+    """What README and the home page show of the demo's output."""
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    [ranking] = re.findall(r"<!-- demo output -->\n```text\n(.*?)```", readme, re.S)
+    [whole] = [b.code for b in blocks(DOCS / "index.md") if b.code.startswith("800 docstrings")]
+    return ranking, whole
+
+
+def test_the_pages_show_one_run_of_the_demo(tutorial):
+    ranking, whole = shown_of_demo()
+    [check] = [b.code for b in blocks(DOCS / "tutorial.md") if b.code.startswith("  system ")]
+    assert ranking in whole and whole.endswith(check)
+    answers = re.search(r"with (\d+) answers instead of 4000", check)[1]
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert f"five systems with {answers} answers instead of 4,000" in readme
+    assert sum(int(line.split()[-2]) for line in check.splitlines()[1:6]) == int(answers)
+    assert f"using {int(answers) / 40:.1f}% of the items" in ranking
+    for line in (check.splitlines()[0], whole.splitlines()[1]):  # of another number of documents
+        assert line in tutorial[1]
+
+
+@pytest.mark.slow
+def test_the_demo_prints_what_the_pages_show(tmp_path, environment):
+    whole = shown_of_demo()[1]
+    command = blocks(DOCS / "tutorial.md")[0].code
+    _, printed, _ = run_commands(command, tmp_path, environment)
+    lines = [line.rstrip() for line in printed.splitlines()]
+    if whole.splitlines()[2] not in lines:
+        pytest.skip("another Python, with other docstrings than the pages'")
+    varying = ("Spent ", "task:")  # seconds, and the bank's hash, which its date is part of
+    shown = [line for line in whole.splitlines() if line and not line.startswith(varying)]
+    assert [line for line in shown if line not in lines] == []
+
+
 @pytest.mark.parametrize(
     "page",
     [pytest.param(p, marks=[] if p in QUICK else [pytest.mark.slow]) for p in OTHER_PAGES],
