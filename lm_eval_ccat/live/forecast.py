@@ -236,7 +236,7 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
     goes = f"the run stops at a standard error of {target:g} (on a scale of 0 to 1)"
     goes += f", which is expected to take {number}"
     if by_default:
-        goes = f"no stopping rule is set: {goes}; stop, max_items or a budget set another"
+        goes = f"by default {goes}; stop, max_items or a budget set another"
     return goes
 
 

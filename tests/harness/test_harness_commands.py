@@ -116,7 +116,7 @@ def test_a_run_that_is_not_told_when_to_stop_stops_by_itself_and_says_so(common,
     flags += ["--output_path", tmp_path / "out"]
     with caplog.at_level("WARNING", logger="lm_eval.ccat"):
         assert main(["run", *map(str, flags)]) == 0
-    [said] = [m for m in caplog.messages if "no stopping rule is set" in m]
+    [said] = [m for m in caplog.messages if "by default the run stops" in m]
     assert "a standard error of 0.02 (on a scale of 0 to 1)" in said
     assert f"of {N_DOCS} documents" in said
     block = outputs(tmp_path / "out")[0]["adaptive"]["texts"]
@@ -132,7 +132,7 @@ def test_a_run_to_a_standard_error_says_first_what_it_expects_to_take(common, ba
         with caplog.at_level("INFO", logger="lm_eval.ccat"):
             assert main(["run", *map(str, [*flags, target])]) == 0
         [said] = [m for m in caplog.messages if f"a standard error of {target} " in m]
-        assert says in said and "no stopping rule" not in said
+        assert says in said and "by default" not in said
 
 
 def test_wandb_offline_gets_the_estimate_marked(common, banks, capfd, monkeypatch):
@@ -339,7 +339,7 @@ def test_our_task_class_without_options_is_adaptive_and_says_so(bench, caplog):
     finally:
         log.removeHandler(caplog.handler)
     assert results["adaptive"]["texts_class"]["standard_error"] <= 2
-    assert any("no stopping rule is set" in text for text in caplog.messages)
+    assert any("by default the run stops" in text for text in caplog.messages)
     (bench.tasks / "texts_full.yaml").write_text(
         "include: texts_class.yaml\ntask: texts_full\nmetadata: {adaptive: false}\n"
     )
