@@ -111,12 +111,21 @@ def test_without_a_bank_random_documents_are_run(common, tmp_path, capsys):
     assert len(rows["samples_choices"]) == block["items"]
 
 
+@pytest.fixture
+def caplog(caplog):
+    """Hears our messages, too: the harness lets nothing through to the root."""
+    log = logging.getLogger("lm_eval.ccat")
+    log.addHandler(caplog.handler)
+    yield caplog
+    log.removeHandler(caplog.handler)
+
+
 def test_a_run_that_is_not_told_when_to_stop_stops_by_itself_and_says_so(common, tmp_path, caplog):
     flags = [*common, "--tasks", "texts", "--adaptive", "--metric", "chrf"]
     flags += ["--output_path", tmp_path / "out"]
     with caplog.at_level("WARNING", logger="lm_eval.ccat"):
         assert main(["run", *map(str, flags)]) == 0
-    [said] = [m for m in caplog.messages if "by default the run stops" in m]
+    [said] = {m for m in caplog.messages if "by default the run stops" in m}
     assert "a standard error of 0.02 (on a scale of 0 to 1)" in said
     assert f"of {N_DOCS} documents" in said
     block = outputs(tmp_path / "out")[0]["adaptive"]["texts"]
@@ -131,7 +140,7 @@ def test_a_run_to_a_standard_error_says_first_what_it_expects_to_take(common, ba
         caplog.clear()
         with caplog.at_level("INFO", logger="lm_eval.ccat"):
             assert main(["run", *map(str, [*flags, target])]) == 0
-        [said] = [m for m in caplog.messages if f"a standard error of {target} " in m]
+        [said] = {m for m in caplog.messages if f"a standard error of {target} " in m}
         assert says in said and "by default" not in said
 
 
@@ -185,14 +194,9 @@ def test_what_cannot_be_meant_ends_in_one_line(common, banks, capsys, flags, cod
 def test_a_few_shot_number_that_the_task_ignores_is_warned_of(
     common, banks, caplog, task, shots, warned
 ):
-    log = logging.getLogger("lm_eval.ccat")  # the harness lets nothing through to the root
-    log.addHandler(caplog.handler)
     flags = ["--tasks", task, "--num_fewshot", str(shots), "--max_items", "4"]
     bank = ["--adaptive", "--bank", str(banks / f"{task}.bank.json")]
-    try:
-        assert main(["run", *map(str, common), *flags, *bank]) == 0
-    finally:
-        log.removeHandler(caplog.handler)
+    assert main(["run", *map(str, common), *flags, *bank]) == 0
     said = {r.getMessage() for r in caplog.records if "is ignored" in r.getMessage()}
     assert len(said) == warned
     assert all("num_fewshot 2" in s and "task sums says num_fewshot: 0" in s for s in said)
@@ -332,12 +336,7 @@ def test_our_task_class_without_options_is_adaptive_and_says_so(bench, caplog):
     (bench.tasks / "texts_class.yaml").write_text(
         "include: texts.yaml\ntask: texts_class\nclass: !function lm_eval_ccat.AdaptiveTask\n"
     )
-    log = logging.getLogger("lm_eval.ccat")  # the harness lets nothing through to the root
-    log.addHandler(caplog.handler)
-    try:
-        results = bench.stock(["texts_class"], bootstrap_iters=0)
-    finally:
-        log.removeHandler(caplog.handler)
+    results = bench.stock(["texts_class"], bootstrap_iters=0)
     assert results["adaptive"]["texts_class"]["standard_error"] <= 2
     assert any("by default the run stops" in text for text in caplog.messages)
     (bench.tasks / "texts_full.yaml").write_text(
