@@ -350,6 +350,15 @@ def test_the_response_cache_stays_in_front(tmp_path):
         assert request.resps == ["another text"]
 
 
+def test_nothing_waits_on_the_loop_for_a_server_that_tokenizes(bench):
+    with CompletionsServer({}) as server:
+        lm = make(server)
+        session = open_session("texts", lm, include_path=str(bench.tasks))
+        assert session.sends_texts
+        lm.tokenizer_backend = "remote"
+        assert not session.sends_texts
+
+
 def test_models_with_a_loop_of_their_own_are_left_alone():
     with CompletionsServer({}) as server:
         lm = make(server)

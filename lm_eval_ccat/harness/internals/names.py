@@ -104,7 +104,8 @@ ATTRIBUTES = {
         "_batch_size _concurrent _create_payload _loglikelihood_tokens _max_gen_toks _seed "
         "add_bos_token base_url batch_loglikelihood_requests ca_cert_path cache_hook "
         "create_message eos_string header max_length max_retries model parse_generations "
-        "parse_logprobs timeout tok_encode tokenized_requests tokenizer verify_certificate"
+        "parse_logprobs timeout tok_encode tokenized_requests tokenizer "
+        "tokenizer_backend verify_certificate"
     ),
     "lm_eval.models.huggingface:HFLM": (
         "_detect_batch_size batch_size batch_size_per_gpu config max_length pretrained tok_encode "
