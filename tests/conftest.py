@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import runpy
 import shutil
@@ -82,6 +83,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if own is not None and own.max_examples > 30:
             fewer = settings(own, max_examples=max(10, own.max_examples // 3))
             test._hypothesis_internal_use_settings = fewer
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """The harness logs to what was the standard error when it was first asked to: a closed file."""
+    for handler in logging.getLogger("lm_eval").handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream.closed:
+            handler.stream = sys.__stderr__
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:

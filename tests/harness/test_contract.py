@@ -202,6 +202,7 @@ def test_every_command_that_needs_the_harness_refuses_another_version(
     monkeypatch.delenv(names.ANY_VERSION, raising=False)
     bank, task = bench.folder / "version.bank.json", bench.tasks / "texts.yaml"
     bench.bank("texts", "bleu").save(bank)
+    capsys.readouterr()
     monkeypatch.setattr(names, "harness_version", lambda: "0.4.10")
     names._require_once.cache_clear()
     try:
