@@ -477,7 +477,8 @@ class Interrupts:
             return
         for number in (signal.SIGTERM, signal.SIGINT):
             before = signal.getsignal(number)
-            if number == signal.SIGTERM or before is signal.default_int_handler:
+            wanted = number == signal.SIGTERM or before is signal.default_int_handler
+            if wanted and before is not None:  # None, which is not Python's, cannot be put back
                 self._before[number] = signal.signal(number, self._handle)
 
     def _handle(self, number: int, frame: Any) -> None:

@@ -101,3 +101,23 @@ def test_only_chosen_documents_are_built(bench, monkeypatch):
     session.administer([7, 3])
     session.administer([7])
     assert built == [7, 3]
+
+
+def test_few_documents_are_kept_and_what_cannot_be_copied_is_read_again(bench, monkeypatch):
+    monkeypatch.setattr(building, "_DECODED", 4)
+    requests = Requests(load(bench, "texts"), Copyist(), {})
+    decoded = []
+
+    class Docs(list):
+        def __getitem__(self, doc_id):
+            decoded.append(doc_id)
+            return super().__getitem__(doc_id)
+
+    requests.docs = Docs([*map(dict, requests.docs)])
+    for doc_id in (0, 1, 2, 0, 3, 4, 5, 6, 0):
+        document = requests.document(doc_id)
+        document["source"] = "written into"
+    assert decoded == [0, 1, 2, 3, 4, 5, 6, 0]  # the first was let go
+    assert requests.document(6)["source"] != "written into"
+    requests.docs[2]["open"] = (n for n in ())
+    assert requests.document(2)["open"] is requests.document(2)["open"]

@@ -18,7 +18,7 @@ from worlds.server import CompletionsServer
 from lm_eval_ccat.harness import internals, open_session
 from lm_eval_ccat.harness import transport as transport_module
 from lm_eval_ccat.harness.prices import Tokens
-from lm_eval_ccat.harness.transport import ServerError, Transport, pooled
+from lm_eval_ccat.harness.transport import ServerError, Transport, _loop, pooled
 from lm_eval_ccat.live.failures import Verdict, judge
 
 SETTINGS = [{"until": ["\n"], "max_gen_toks": 8}, {"until": ["."], "temperature": 0.7}]
@@ -332,6 +332,28 @@ def test_what_is_in_flight_is_cancelled_at_once_and_further_requests_are_refused
         with pytest.raises(ServerError, match="no more requests"):
             internals.send(lm, instances("generate_until", ["text"]))
         transport.close()
+
+
+def test_ctrl_c_while_the_loop_is_woken_leaves_it_to_the_next_caller(monkeypatch):
+    with CompletionsServer({}) as server:
+        transport = Transport(lm := make(server))
+        loop = _loop()
+        with monkeypatch.context() as patch:
+            patch.setattr(loop.loop, "call_soon_threadsafe", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                loop.soon(no_work)
+        [request] = instances("generate_until", ["text"])
+        internals.send(lm, [request])
+        transport.close()
+        assert request.resps == ["text"]
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+async def no_work():
+    pass
 
 
 def test_the_response_cache_stays_in_front(tmp_path):
