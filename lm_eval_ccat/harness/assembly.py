@@ -18,11 +18,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..bank.outcome import Outcome
 from ..money import ASSUMED, BILLED, columns_in_words
 from ..ranker import Ranking
 from ..ranker.headline import held
 from . import internals
-from .measure import Measure
+from .outcomes import score_of
 from .scorers import add_scorers, signed
 from .session import Administered, TaskSession
 
@@ -37,7 +38,7 @@ class TaskRun:
     Parameters
     ----------
     session : TaskSession
-    outcome : Measure
+    outcome : Outcome
     administered : dict of doc_id to Administered
         In the order of asking.
     ranking : Ranking
@@ -55,7 +56,7 @@ class TaskRun:
     """
 
     session: TaskSession
-    outcome: Measure
+    outcome: Outcome
     administered: Mapping[int, Administered]
     ranking: Ranking
     money: Mapping[str, float] | None
@@ -77,7 +78,7 @@ class TaskRun:
     @property
     def key(self) -> str:
         """Where the estimate stands among the task's results."""
-        return self.outcome.key
+        return self.outcome.results_key
 
     @property
     def scorer(self) -> Mapping[str, Any] | None:
@@ -94,7 +95,7 @@ class TaskRun:
         """Estimate and standard error on the metric's own scale; exact where all was run."""
         scale, name = self.outcome.metric.scale, self.name
         if self.complete:
-            scored = [s for a in self.administered.values() if (s := self.outcome.score(a))]
+            scored = [s for a in self.administered.values() if (s := score_of(self.outcome, a))]
             return float(scale.restore(np.mean([score for _, score in scored]))), 0.0
         return (
             float(scale.restore(self.ranking.estimates[name])),
@@ -220,7 +221,7 @@ def _by_draws(run: TaskRun, what: Literal["sample", "audit"]) -> dict[str, objec
 
 def estimand(run: TaskRun) -> str:
     """Say in words what the number estimates."""
-    what, name = run.outcome.in_words, run.session.name
+    what, name = run.outcome.metric.in_words, run.session.name
     known, total = run.outcome.bank.n_items, len(run.session.doc_ids)
     if run.complete:
         return f"{what} over all {total} documents of {name}, every one of them run"

@@ -22,7 +22,7 @@ from ..metrics.pairs import parts_of
 from ..plugins import did_you_mean
 from ..wording import short
 from . import internals
-from .measure import mean_in_words, metric_config, script_note
+from .outcomes import metric_config, script_note
 from .session import TaskSession
 
 #: Metrics of HF evaluate that report under other names than their own.
@@ -274,7 +274,7 @@ def _check_metric(name: str, filter: str, seen: _Seen) -> MetricCheck:
             metric.score(seen.values[metric.source], task=seen.name)
     except CcatError as error:
         return MetricCheck(name, filter, False, reason=str(error))
-    estimand = f"{mean_in_words(metric)} over all documents"
+    estimand = f"{metric.in_words} over all documents"
     if metric.label.startswith("sentence_"):
         estimand += f"; corpus {metric.source} appears only when every document was run"
     return MetricCheck(name, filter, True, metric.scale, metric.key(filter), estimand)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
 from ..errors import UsageError
 from ..files import safe_name
 from ..harness import internals
 from ..harness.assembly import TaskRun
-from ..harness.measure import Measure, leading
+from ..harness.outcomes import leading
 from ..harness.session import TaskSession
 from ..methods.belief import POPULATION
 from ..ranker.references import KnownMean
@@ -176,13 +177,13 @@ class AdaptiveTaskRun:
     """A task that is loaded and checked, with its bank and options, ready to run."""
 
     session: TaskSession
-    measured: dict[str, Measure]
+    measured: dict[str, Outcome]
     options: Adaptive
     warnings: tuple[str, ...]
     known: dict[str, KnownMean] | None
 
     @property
-    def outcome(self) -> Measure:
+    def outcome(self) -> Outcome:
         """The one that counts most."""
         return leading(self.measured)
 
@@ -195,7 +196,7 @@ class AdaptiveTaskRun:
         Raises
         ------
         BankMismatchError, MetricError
-            See `check_bank` and `Measure.of`.
+            See `check_bank` and `outcome_of`.
         """
         bank, full = options.spec.bank, options.known
         measured = measure(bank, options.spec.metrics, session, only)

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..bank import ItemBank
 from ..bank.observations import Observation
+from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
-from ..harness.measure import Measure
 from ..runs.book import Book
 from ..upkeep.grow import grow, readiness, require_growing
 from .models import SessionModel
@@ -53,7 +53,7 @@ def refuse_file(place: Path) -> None:
         )
 
 
-def _growing(outcomes: Mapping[str, Measure], place: Path, task: str) -> dict[str, ItemBank]:
+def _growing(outcomes: Mapping[str, Outcome], place: Path, task: str) -> dict[str, ItemBank]:
     if not place.exists() or (place.is_dir() and task not in _banks_in(place)):
         banks = {name: outcome.bank for name, outcome in outcomes.items()}
     else:

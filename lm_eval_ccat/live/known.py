@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..bank import ItemBank
+from ..bank.outcome import Outcome
 from ..errors import ScaleError, UsageError
-from ..harness.measure import Measure
 from ..ranker.references import KnownMean, means_of_known
 from ..scores import ScoreTable
 
@@ -85,7 +85,7 @@ class KnownResults:
 
     def means(
         self,
-        measured: Mapping[str, Mapping[str, Measure]],
+        measured: Mapping[str, Mapping[str, Outcome]],
         new: Collection[str],
         weights: Mapping[str, float],
         sampled: bool = False,
@@ -94,7 +94,7 @@ class KnownResults:
 
         Parameters
         ----------
-        measured : mapping of task to (mapping of name to Measure)
+        measured : mapping of task to (mapping of name to Outcome)
         new : collection of str
             Models to be ranked.
         weights : mapping of task to float

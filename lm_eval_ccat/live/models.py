@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from ..bank.outcome import Outcome
 from ..demo import register_models
 from ..errors import MetricError
 from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
-from ..harness.measure import Measure, leading
+from ..harness.outcomes import leading, score_of
 from ..harness.prices import Price, Tokens
 from ..harness.transport import Transport, pooled
 from ..runs.lines import Record
@@ -32,7 +33,7 @@ from .tasks import PlaceholderLM, open_tasks
 
 #: A document as the ranking names it: its doc_id, or (task, doc_id) where there are several tasks.
 Item = Any
-Measured = Mapping[str, Mapping[str, Measure]]
+Measured = Mapping[str, Mapping[str, Outcome]]
 #: Gets what a call gave, or the error that it raised; in any thread.
 Come = Callable[[Any], object]
 #: Answers without a score after which a metric that the task declares is taken to be absent.
@@ -162,7 +163,7 @@ class SessionModel(Model):
     Parameters
     ----------
     name, price
-    measured : mapping of task to (mapping of name to Measure)
+    measured : mapping of task to (mapping of name to Outcome)
         With one outcome of one task an item is a doc_id, else it is (task, doc_id).
     sessions : mapping of task to TaskSession
     """
@@ -321,7 +322,7 @@ class SessionModel(Model):
         for outcome in missing:
             metric = outcome.metric.name
             if outcome.metric.source not in declared or len(scored) >= PATIENCE:
-                reported = ", ".join(outcome.reported(scored[0]))
+                reported = ", ".join(sorted(m for m, f in scored[0].values if f == outcome.filter))
                 raise NoScoresError(
                     f"task {task} reports no {metric} for its documents; it reports {reported}"
                 )
@@ -373,7 +374,7 @@ class HarnessModel(SessionModel):
     ----------
     entry : ModelSpec
     spec : Spec
-    measured : mapping of task to (mapping of name to Measure)
+    measured : mapping of task to (mapping of name to Outcome)
     check : callable, optional
         Called with each open session; raises where the bank does not fit.
     shared : mapping of task to TaskSession, optional
@@ -486,13 +487,13 @@ class StoredModel(HarnessModel):
         )
 
 
-def scores_of(outcomes: Mapping[str, Measure], one: Administered) -> dict[str, tuple[float, float]]:
+def scores_of(outcomes: Mapping[str, Outcome], one: Administered) -> dict[str, tuple[float, float]]:
     """(raw, score) of an answer by outcome; one that failed (its judge, say) spoils no other."""
     scored: dict[str, tuple[float, float]] = {}
     refused: MetricError | None = None
     for name, outcome in outcomes.items():
         try:
-            if (pair := outcome.score(one)) is not None:
+            if (pair := score_of(outcome, one)) is not None:
                 scored[name] = pair
         except MetricError as error:
             refused = error

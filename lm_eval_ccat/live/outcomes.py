@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
+from ..bank.outcome import Outcome
 from ..bank.reading import located
 from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession
-from ..harness.measure import Measure
+from ..harness.outcomes import blank_outcome, outcome_of
 from ..upkeep.grow import of_others
 
 Bank = ItemBank | str | Path | Mapping[str, Any]
@@ -20,7 +21,7 @@ Bank = ItemBank | str | Path | Mapping[str, Any]
 
 def measure(
     bank: Bank, metrics: Mapping[str, float], session: TaskSession, only: bool = True
-) -> dict[str, Measure]:
+) -> dict[str, Outcome]:
     """Return the outcomes that are measured of one task, by name.
 
     Parameters
@@ -39,11 +40,11 @@ def measure(
     CcatError
         A bank, the task and a metric cannot be used together.
     """
-    outcomes: dict[str, Measure] = {}
+    outcomes: dict[str, Outcome] = {}
     if not bank:
         for name, weight in (metrics or {"": 1.0}).items():
             metric, _, filter = name.partition(",")
-            one = Measure.without_bank(session, metric or None, filter or None)
+            one = blank_outcome(session, metric or None, filter or None)
             outcomes[name or one.metric.name] = replace(one, weight=weight)
         return outcomes
     banks = banks_of(bank, session.name, only)
@@ -59,7 +60,7 @@ def measure(
                 f"there is no bank of metric {name} for task {session.name}, only of "
                 f"{', '.join(banks)}; calibrate one for each metric, or rank without bank:"
             )
-        outcomes[name] = replace(Measure.of(known, session), weight=weight)
+        outcomes[name] = replace(outcome_of(known, session), weight=weight)
     return outcomes
 
 
@@ -106,8 +107,8 @@ def _names(bank: ItemBank) -> tuple[str, str]:
 
 
 def apart_from(
-    measured: Mapping[str, Measure], models: Collection[str]
-) -> tuple[dict[str, Measure], list[str]]:
+    measured: Mapping[str, Outcome], models: Collection[str]
+) -> tuple[dict[str, Outcome], list[str]]:
     """The outcomes of a task by banks that these models did not calibrate, and warnings."""
     pairs = {k: (o, *of_others(o.bank, models)) for k, o in measured.items()}
     warnings = dict.fromkeys(warning for _, _, warning in pairs.values() if warning)

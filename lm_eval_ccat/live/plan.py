@@ -14,10 +14,11 @@ import numpy as np
 
 from .. import __version__
 from ..bank import ItemBank
+from ..bank.outcome import Outcome
 from ..bank.settings import check_bank
 from ..errors import UsageError
 from ..harness import TaskSession, internals
-from ..harness.measure import Measure, leading, script_note
+from ..harness.outcomes import leading, script_note
 from ..harness.prices import Tokens
 from ..methods.belief import POPULATION
 from ..metrics.scale import Scale
@@ -55,7 +56,7 @@ class Plan:
     Attributes
     ----------
     spec : Spec
-    measured : dict of task to (dict of name to Measure)
+    measured : dict of task to (dict of name to Outcome)
         Of every answer of the task.
     sessions : dict of task to TaskSession
         To look at documents and prompts; they need have no model.
@@ -79,7 +80,7 @@ class Plan:
     """
 
     spec: Spec
-    measured: dict[str, dict[str, Measure]]
+    measured: dict[str, dict[str, Outcome]]
     sessions: dict[str, TaskSession]
     prices: dict[str, float]
     units: dict[Item, float] | None
@@ -106,12 +107,12 @@ class Plan:
         return item if isinstance(item, tuple) else (self.outcome.task, item)
 
     @property
-    def outcomes(self) -> dict[str, Measure]:
+    def outcomes(self) -> dict[str, Outcome]:
         """The outcome of each task that counts most."""
         return {task: leading(of) for task, of in self.measured.items()}
 
     @property
-    def outcome(self) -> Measure:
+    def outcome(self) -> Outcome:
         """The first task's, the only one unless several tasks are ranked together."""
         return next(iter(self.outcomes.values()))
 
@@ -137,11 +138,11 @@ class Plan:
     @property
     def key(self) -> str:
         """The result's key of what is ranked by: of several, the weighted mean of theirs."""
-        keys = list(dict.fromkeys(o.key for o in self._steering))
+        keys = list(dict.fromkeys(o.results_key for o in self._steering))
         return keys[0] if len(keys) == 1 else f"{WEIGHTED_MEAN} of {' and '.join(keys)}"
 
     @property
-    def _steering(self) -> list[Measure]:
+    def _steering(self) -> list[Outcome]:
         return [o for of in self.measured.values() for o in of.values() if o.weight > 0.0]
 
     @property
@@ -320,7 +321,7 @@ class Plan:
     def estimand(self) -> str:
         """Say in words what the estimates estimate."""
         n = sum(o.bank.n_items for o in self.outcomes.values())
-        what = " and the ".join(dict.fromkeys(o.in_words for o in self._steering))
+        what = " and the ".join(dict.fromkeys(o.metric.in_words for o in self._steering))
         if " and the " in what:
             what = f"weighted mean of the {what}, each on [0, 1],"
         return f"Estimates are of the {what} over all {n} documents of {', '.join(self.outcomes)}"
@@ -346,7 +347,7 @@ def make_plan(spec: Spec) -> Plan:
     if spec.weights and len(sessions) == 1:
         raise UsageError("`weights:` is of several tasks; weights of metrics stand in `metrics:`")
     names = [m.name for m in spec.models]
-    measured: dict[str, dict[str, Measure]] = {}
+    measured: dict[str, dict[str, Outcome]] = {}
     warnings: list[str] = []
     noise: dict[str, None] = {}
     for task, session in sessions.items():
@@ -390,7 +391,7 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
 
 def plan_of(
     spec: Spec,
-    measured: Mapping[str, dict[str, Measure]],
+    measured: Mapping[str, dict[str, Outcome]],
     sessions: Mapping[str, TaskSession],
     known: dict[str, KnownMean] | None = None,
     weights: Mapping[str, float] | None = None,
@@ -422,7 +423,7 @@ def plan_of(
     )  # fmt: skip
 
 
-def check_session(outcomes: Mapping[str, Measure], session: TaskSession) -> list[str]:
+def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list[str]:
     """Compare the banks of a task with the task as one model is asked it; warnings, or a refusal.
 
     Raises
@@ -444,19 +445,19 @@ def check_session(outcomes: Mapping[str, Measure], session: TaskSession) -> list
     ]
 
 
-def _alone(measured: Mapping[str, Mapping[str, Measure]]) -> Measure | None:
+def _alone(measured: Mapping[str, Mapping[str, Outcome]]) -> Outcome | None:
     """Return the outcome if there is only one; files then name its items by doc_id."""
     outcomes = [outcome for of in measured.values() for outcome in of.values()]
     return outcomes[0] if len(outcomes) == 1 else None
 
 
-def facts_of_outcome(outcome: Measure) -> Record:
+def facts_of_outcome(outcome: Outcome) -> Record:
     """What a reader of a run needs to know of one outcome."""
     return {
         "metric": outcome.metric.name,
         "filter": outcome.filter,
         "label": outcome.metric.label,
-        "key": outcome.key,
+        "key": outcome.results_key,
         "scale": outcome.metric.scale.to_dict(),
         "weight": outcome.weight,
     }

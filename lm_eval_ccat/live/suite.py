@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ..bank.outcome import Outcome
 from ..errors import UsageError
 from ..harness import internals
-from ..harness.measure import Measure, leading
+from ..harness.outcomes import leading
 from .values import Weighting
 
 
 def task_weights(
     weighting: Weighting,
-    measured: Mapping[str, Mapping[str, Measure]],
+    measured: Mapping[str, Mapping[str, Outcome]],
     groups: Mapping[str, Any],
 ) -> dict[str, float]:
     """How much each task counts.
@@ -66,7 +67,7 @@ def task_weights(
 
 
 def reported_groups(
-    measured: Mapping[str, Mapping[str, Measure]], groups: Mapping[str, Any]
+    measured: Mapping[str, Mapping[str, Outcome]], groups: Mapping[str, Any]
 ) -> dict[str, dict[str, float]]:
     """Groups whose score is reported beside that of all tasks, with their own weights."""
     sizes = {task: float(leading(of).bank.n_items) for task, of in measured.items()}
@@ -112,7 +113,7 @@ def weights_in(
 
 
 def _own(
-    group: Any, measured: Mapping[str, Mapping[str, Measure]], sizes: Mapping[str, float]
+    group: Any, measured: Mapping[str, Mapping[str, Outcome]], sizes: Mapping[str, float]
 ) -> dict[str, float]:
     """A group's own weights of its tasks: by documents, unless it says that all count alike."""
     of_group = {task: sizes[task] for task in measured}

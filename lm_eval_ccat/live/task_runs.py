@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
+from ..bank.outcome import Outcome
 from ..errors import CcatError, MetricError, UsageError
 from ..harness import internals
 from ..harness.assembly import TaskRun, save_model
-from ..harness.measure import Measure, leading
+from ..harness.outcomes import blank_outcome, leading
 from ..harness.session import Administered
 from ..masking import mask
 from ..ranker import Ranker, Ranking
@@ -165,7 +166,7 @@ def beside(run: TaskRun, draws: Mapping[int, float]) -> tuple[TaskRun, ...]:
 
 def further(
     runs: Sequence[TaskRun], draws: Mapping[str, Mapping[int, float]]
-) -> dict[str, tuple[Measure, Ranking]]:
+) -> dict[str, tuple[Outcome, Ranking]]:
     """Rank the answers to one task by the scores that were not asked for.
 
     Parameters
@@ -177,7 +178,7 @@ def further(
 
     Returns
     -------
-    dict of key to (Measure, Ranking)
+    dict of key to (Outcome, Ranking)
         Of weight 0.
     """
     drawn = [run for run in runs if len(draws.get(run.name, ())) >= LEAST]
@@ -210,7 +211,7 @@ def further(
     }
 
 
-def _unasked(run: TaskRun) -> dict[str, Measure]:
+def _unasked(run: TaskRun) -> dict[str, Outcome]:
     """Outcomes of the answers, by key, that are not among those of the run."""
     had = {(o.metric.source, o.filter) for o in (run.outcome, *(b.outcome for b in run.beside))}
     reported = dict.fromkeys(pair for one in run.administered.values() for pair in one.values)
@@ -218,7 +219,7 @@ def _unasked(run: TaskRun) -> dict[str, Measure]:
     for metric, filter in reported:
         if (metric, filter) not in had:
             try:
-                one = Measure.without_bank(run.session, metric, filter)
+                one = blank_outcome(run.session, metric, filter)
             except CcatError:  # one that has no score per document
                 continue
             of_items = ItemBank.blank(
@@ -228,11 +229,11 @@ def _unasked(run: TaskRun) -> dict[str, Measure]:
                 filter=filter,
                 scale=one.metric.scale,
             )
-            outcomes[one.key] = replace(one, bank=of_items, weight=0.0)
+            outcomes[one.results_key] = replace(one, bank=of_items, weight=0.0)
     return outcomes
 
 
-def _scores(outcomes: Mapping[str, Measure], answer: Administered) -> dict[str, Any]:
+def _scores(outcomes: Mapping[str, Outcome], answer: Administered) -> dict[str, Any]:
     """Scores on [0, 1]; without those that this answer does not have."""
     try:
         return {key: score for key, (_, score) in scores_of(outcomes, answer).items()}

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..bank import ItemBank
+from ..bank.outcome import Outcome
 from ..errors import RunError, UsageError
-from ..harness.measure import Measure
 from ..methods.belief import BENCHMARK, POPULATION
 from ..metrics.scale import Scale
 from ..money import sum_of
@@ -63,7 +63,7 @@ def compare_live(
     settings: Mapping[str, Any],
     run_dir: str | Path | None = None,
     observer: Observer | None = None,
-) -> tuple[Measure, tuple[str, str], Difference, Difference, dict[str, float] | None]:
+) -> tuple[Outcome, tuple[str, str], Difference, Difference, dict[str, float] | None]:
     """Ask until it is known whether the candidate is worse than the baseline.
 
     Parameters

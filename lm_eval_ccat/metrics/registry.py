@@ -88,6 +88,16 @@ class Metric:
         """
         return f"{self.label},{filter}"
 
+    @property
+    def in_words(self) -> str:
+        """What is averaged over the documents."""
+        what = f"mean {self.name}"
+        if self.label.startswith("sentence_"):
+            what = f"mean sentence-level {self.name} (not the corpus {self.name})"
+        if self.scale.cap is not None:
+            what += f", each document's score capped at {self.scale.cap:g},"
+        return what
+
     def is_missing(self, value: Any) -> bool:
         """Whether the task says by NaN that a document has no score (see `skips_nan`)."""
         number = isinstance(value, (float, np.floating))

@@ -8,7 +8,7 @@ from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.harness.assembly import TaskRun
-from lm_eval_ccat.harness.measure import Measure
+from lm_eval_ccat.harness.outcomes import blank_outcome, score_of
 from lm_eval_ccat.harness.protocol import Evaluation
 
 
@@ -21,7 +21,7 @@ class Drawn:
 
     def start(self, evaluation):
         self.sessions = {name: evaluation.open(name) for name in self.tasks}
-        self.outcomes = {n: Measure.without_bank(s) for n, s in self.sessions.items()}
+        self.outcomes = {n: blank_outcome(s) for n, s in self.sessions.items()}
         self.rankers = {
             name: Ranker(o.bank, {"model": 1.0}, max_items=self.most, seed=self.seed)
             for name, o in self.outcomes.items()
@@ -39,7 +39,7 @@ class Drawn:
         order = list(answers)
         random.Random(1).shuffle(order)
         for name, item in order:
-            _, score = self.outcomes[name].score(answers[name, item])
+            _, score = score_of(self.outcomes[name], answers[name, item])
             self.rankers[name].tell("model", item, score)
 
     def finish(self):

@@ -1,0 +1,231 @@
+"""The outcomes measured of one task, and the one way from an answer to a score."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..bank import ItemBank
+from ..bank.outcome import Outcome
+from ..errors import BankMismatchError, MetricError, UsageError
+from ..metrics import Metric, find_metric
+from ..metrics.pairs import parts_of, script_warning
+from ..plugins import did_you_mean
+from . import internals
+from .session import Administered, TaskSession
+
+#: Targets looked at for their script.
+_LOOKED_AT = 20
+
+
+def outcome_of(bank: ItemBank, session: TaskSession) -> Outcome:
+    """The outcome of a task that a bank is for.
+
+    Raises
+    ------
+    UsageError
+        The task does not have the bank's filter.
+    BankMismatchError
+        It lacks documents of the bank.
+    MetricError
+        The metric has no score per document, or the bank took it in the other direction.
+    """
+    whose = ""
+    if bank.task not in (None, session.name):
+        whose = f"the bank is of task {bank.task} ({bank.metric}), not of {session.name}: "
+    if bank.filter is not None and bank.filter not in session.filters:
+        raise UsageError(
+            f"{whose}the bank is of filter {bank.filter!r}; task {session.name} has: "
+            f"{', '.join(session.filters)}"
+        )
+    known = set(session.doc_ids)
+    lacking = [d for d in bank.doc_ids if d not in known]
+    if lacking:
+        raise BankMismatchError(
+            f"{whose}task {session.name} lacks {len(lacking)} of the bank's {bank.n_items} "
+            f"documents (the first is doc_id {lacking[0]!r}); calibrate a bank on this task's logs"
+        )
+    try:
+        metric = _metric_of(bank, session.task)
+    except MetricError as error:
+        raise MetricError(f"{whose}{error}") from error
+    filter = bank.filter or session.filters[0]
+    return Outcome(bank, session.name, weight=1.0, metric=metric, filter=filter)
+
+
+def blank_outcome(
+    session: TaskSession, metric: str | None = None, filter: str | None = None
+) -> Outcome:
+    """The outcome of an uncalibrated task: its items, with nothing known of them.
+
+    Parameters
+    ----------
+    session : TaskSession
+    metric : str, optional
+        Default the first of the task's that gives one score per document.
+    filter : str, optional
+        Default the task's first.
+
+    Raises
+    ------
+    MetricError, UsageError
+        The task has no such metric or filter, or none that gives a score per document.
+    """
+    name = session.name
+    if filter is not None and filter not in session.filters:
+        raise UsageError(
+            f"task {name} has no filter {filter!r}; it has: {', '.join(session.filters)}"
+        )
+    usable, reasons = None, []
+    for one in [metric] if metric is not None else internals.metric_names(session.task):
+        try:
+            usable = metric_of_task(session.task, one)
+            break
+        except MetricError as error:
+            if metric is not None:
+                raise
+            reasons.append(str(error))
+    if usable is None:
+        raise MetricError(
+            f"task {name} has no metric with one score per document: {'; '.join(reasons)}"
+        )
+    filter = filter or session.filters[0]
+    bank = ItemBank.blank(
+        session.doc_ids,
+        task=name,
+        metric=usable.name,
+        filter=filter,
+        scale=usable.scale,
+        doc_hashes=session.doc_hashes,
+    )
+    return Outcome(bank, metric=usable)
+
+
+def score_of(outcome: Outcome, answer: Administered) -> tuple[float, float] | None:
+    """Score an answer.
+
+    Returns
+    -------
+    (raw, score) or None
+        On the metric's own scale, and on [0, 1] with higher better.  None where the task leaves
+        the metric out for this document, as the harness then does.
+
+    Raises
+    ------
+    MetricError
+        The reported value is no score.
+    """
+    metric, key = outcome.metric, (outcome.metric.source, outcome.filter)
+    if key not in answer.values or metric.is_missing(answer.values[key]):
+        return None
+    [filtered, *_] = answer.samples[outcome.filter]["filtered_resps"]
+    text = filtered if isinstance(filtered, str) else None
+    raw = metric.score(answer.values[key], task=outcome.task, prediction=text)
+    return raw, float(metric.scale.normalise(raw))
+
+
+def leading(outcomes: Mapping[str, Outcome]) -> Outcome:
+    """The outcome that counts most, the first of those that count alike."""
+    return max(outcomes.values(), key=lambda outcome: outcome.weight)
+
+
+def _metric_of(bank: ItemBank, task: Any) -> Metric:
+    """Return the bank's metric as the task reports it, on the harness's scale."""
+    name, scale = bank.metric, bank.scale
+    try:
+        metric = metric_of_task(task, name)
+    except MetricError:
+        # Its range was stated when the bank was calibrated, as it has to be for such a metric.
+        ends, lower = (scale.low, scale.high), not scale.higher_is_better
+        return replace(metric_of_task(task, name, range=ends, lower_is_better=lower), scale=scale)
+    if metric.scale.higher_is_better != scale.higher_is_better:
+        raise MetricError(
+            f"metric {name} of task {internals.task_name(task)} is {metric.scale.describe()}, "
+            f"the bank was calibrated on {scale.describe()}; calibrate again"
+        )
+    # Logs of the harness hold raw scores as it reports them, and a range or cap stated for them
+    # holds here too. Another table may have them in other units (BLEU on 0 to 1, say).
+    from_logs = bool(bank.settings) or bank.doc_hashes is not None
+    return replace(metric, scale=scale) if from_logs else metric
+
+
+def metric_config(task: Any) -> dict[str, object]:
+    """A task's configuration, with the aggregations and scoring that a task class keeps in code.
+
+    Parameters
+    ----------
+    task : lm_eval.api.task.Task
+        A loaded task.
+
+    Returns
+    -------
+    dict
+        What `lm_eval_ccat.metrics.find_metric` takes as `config`.
+    """
+    config = dict(internals.task_config(task))
+    entries = [dict(entry) for entry in config.get("metric_list") or []]
+    directions = internals.directions(task)
+    named = {str(entry.get("metric")) for entry in entries}
+    for metric, aggregation in internals.aggregations(task).items():
+        if metric not in named:
+            entry = {"metric": metric, "aggregation": aggregation}
+            if metric in directions:
+                entry["higher_is_better"] = directions[metric]
+            # Before the entries of functions, whose text stands where the name would.
+            entries.insert(0, entry)
+    config["metric_list"] = entries
+    config["process_results"] = internals.scores_by_itself(task)
+    config["output_type"] = internals.output_type(task)
+    return config
+
+
+def metric_of_task(
+    task: Any,
+    name: str,
+    *,
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool | None = None,
+) -> Metric:
+    """Find a metric of a loaded task.
+
+    Parameters
+    ----------
+    task : lm_eval.api.task.Task
+        A loaded task.
+    name : str
+        Metric name, without the filter.
+    range, lower_is_better
+        See `lm_eval_ccat.metrics.find_metric`.
+
+    Raises
+    ------
+    MetricError
+        If it cannot become one score per document, or the task surely does not report it; names
+        metric, task and remedy.
+    """
+    reported = internals.reported_metrics(task)
+    base, _ = parts_of(name)
+    if reported is not None and base not in reported:
+        near = did_you_mean(base, reported, listing=False)
+        raise MetricError(
+            f"task {internals.task_name(task)} does not report metric {base}; it reports "
+            f"{', '.join(reported)}{near} (calibrate a bank for one of these, or add {base} to "
+            "the task's metric_list)"
+        )
+    return find_metric(
+        name,
+        range=range,
+        lower_is_better=lower_is_better,
+        task=internals.task_name(task),
+        config=metric_config(task),
+        multiple_targets=internals.has_several_targets(task),
+    )
+
+
+def script_note(task: Any, metric: str) -> str:
+    """Return a warning if a metric is noise in the script of the task's targets; else ""."""
+    documents = itertools.islice(internals.documents(task), _LOOKED_AT)
+    targets = [internals.target(task, document) for document in documents]
+    return script_warning(metric, [str(target) for target in targets])
