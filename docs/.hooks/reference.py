@@ -16,7 +16,6 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +111,8 @@ def commands() -> str:
 
 
 def _parsers(name: str) -> Iterator[argparse.ArgumentParser]:
-    top = argparse.ArgumentParser(prog="lm-eval-ccat")
-    module = import_module(f"lm_eval_ccat.cli.{name.replace('-', '_')}")
-    module.add_parser(top.add_subparsers())
-    [made] = [p for p in _choices(top).items() if p[0] == name]
-    inner = _choices(made[1])
-    yield from inner.values() if inner else [made[1]]
+    command = _choices(command_line.command_parser([name]))[name]
+    yield from _choices(command).values() or [command]
 
 
 def _choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

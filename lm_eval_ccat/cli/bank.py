@@ -1,16 +1,5 @@
-"""``lm-eval-ccat bank``: show and push item banks; modules of their own do the rest."""
+r"""Show, check, update and push item banks.
 
-from __future__ import annotations
-
-import argparse
-import textwrap
-from typing import Any
-
-from . import bank_check, bank_form, bank_update
-from .parsing import JSON, REQUIRED, WIDTH, Opt, Options, add_command, prints_json, write_json
-from .reading import by_task, is_folder
-
-EPILOG = """\
 examples:
   lm-eval-ccat bank show my_task.bank.json
   lm-eval-ccat bank check my_task.bank.json --scores new_logs/
@@ -20,75 +9,323 @@ examples:
 BANK is a file, the folder of a suite (a bank per task and metric), or a name on the Hugging Face
 hub (hub:OWNER/NAME).  Reading a bank never executes anything.
 """
-SHOW = """\
-examples:
-  lm-eval-ccat bank show my_task.bank.json
-  lm-eval-ccat bank show my_task.bank.json --json
-  lm-eval-ccat bank show mmlu.banks             each bank of a suite in one line
-"""
-PUSH = """\
-examples:
-  lm-eval-ccat bank push my_task.bank.json hub:my-name/my-task-bank --license cc-by-4.0
 
-Prints the page that goes with the bank and what the bank reveals, then asks.
-"""
+from __future__ import annotations
+
+import argparse
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+from .parsing import (
+    INCLUDE_PATH,
+    JSON,
+    REQUIRED,
+    WIDTH,
+    Opt,
+    Options,
+    Run,
+    emit,
+    prints_json,
+    warn,
+)
+from .reading import by_task, scores_for
+
+if TYPE_CHECKING:
+    from ..bank import ItemBank
+    from ..upkeep.check import Finding
+
+#: Of the intervals of a form's estimates.
+CONFIDENCE = 0.95
+#: Exit code of `check` where something is wrong, or differs.
+FOUND = 3
+BANK = "a bank, or the folder of a suite"
 
 
-SUITE = "a bank, or the folder of a suite"
+def is_suite(args: argparse.Namespace) -> bool:
+    """Whether the bank that is named is the folder of a suite."""
+    return Path(args.bank).is_dir()
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``bank`` to the command line."""
-    parser = subparsers.add_parser(
-        "bank", help="show, check, update and push item banks", epilog=EPILOG
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for action in (bank_check, bank_update, bank_form):
-        action.add_action(actions)
-    add_command(
-        actions, "show", show, {"BANK": SUITE, **JSON},
-        "say what a bank was calibrated on and whether to trust it", SHOW,
-    )  # fmt: skip
-    options: Options = {
-        "BANK": SUITE,
-        "name=hub:OWNER/NAME": "where to put it",
-        "--license ID": Opt("licence of the bank", REQUIRED),
-        "--private": "make the repository private",
-        "--yes": "push without asking",
+# -- check ----------------------------------------------------------------------------------------
+
+
+def check(args: argparse.Namespace) -> int:
+    """Check a bank against documents or new full results, or compare it with another.
+
+    examples:
+      lm-eval-ccat bank check my_task.bank.json --scores new_logs/
+      lm-eval-ccat bank check my_task.bank.json --documents_of my_task --include_path my_tasks
+      lm-eval-ccat bank check mmlu.banks --scores new_logs/          every bank of a suite
+      lm-eval-ccat bank check old.bank.json new.bank.json            what differs between two
+
+    --scores are full results (harness logs or a score table), best of models that the bank was not
+    calibrated on.  They show documents that changed, difficulties that drifted, items that now
+    discriminate negatively, contamination-like items and models, and a bank too easy or too hard.
+    Without any of these only the file itself is checked.
+    Exit codes: 0 nothing found (notes aside), or no difference; 3 warnings, problems or
+    differences; 2 usage; 1 error.
+    """
+    from ..bank import SuiteBank
+
+    if args.other is not None:
+        return _compare(args)
+    facts_by_bank: dict[tuple[str, str], dict[str, Any]] = {}
+    for task, outcome, bank in SuiteBank.load(args.bank).banks():
+        of = f"{args.bank}: {task} {outcome}" if is_suite(args) else args.bank
+        facts = facts_by_bank[task, outcome] = {"bank": of, **_checked(bank, args)}
+        if not prints_json(args.json):
+            print(f"{of}: {facts['items']} items, {facts['models']} calibration models")
+            for finding in facts["findings"]:
+                print(f"  {finding['level']}: {finding['message']}")
+            for warning in (*facts["warnings"], *facts["notes"]):
+                print(f"  warning: {warning}")
+            if facts["ok"]:
+                looked = args.scores or args.documents_of
+                print("  nothing wrong found" if looked else "  the file is sound")
+    ok = all(facts["ok"] for facts in facts_by_bank.values())
+    _emit_facts(args, args.bank, facts_by_bank, ok=ok)
+    return 0 if ok else FOUND
+
+
+def _emit_facts(
+    args: argparse.Namespace, path: str, facts: dict[tuple[str, str], Any], **more: Any
+) -> None:
+    """Write facts about a suite's banks, or about one bank, for ``--json``."""
+    suite = {"suite": path, **more, "tasks": by_task(facts)}
+    emit(args.json, suite if is_suite(args) else next(iter(facts.values())))
+
+
+def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
+    """Check one bank; return the findings as JSON values."""
+    from ..upkeep.check import check_documents, check_scores
+
+    findings: list[Finding] = []
+    warnings: list[str] = [*bank.warnings]
+    if args.documents_of:
+        from ..harness import open_session
+
+        # Of a suite the task named is a group; each bank has its own task. Without a model nothing
+        # is asked, and no code that a model wrote is run.
+        task = str(bank.task) if is_suite(args) else args.documents_of
+        session = open_session(
+            task, None, include_path=args.include_path, confirm_run_unsafe_code=True
+        )
+        findings += check_documents(bank, session.doc_ids, session.doc_hashes, session.filters)
+    if args.scores:
+        table = scores_for(bank, args.scores)
+        warnings += table.warnings
+        findings += check_scores(bank, table)
+    return {
+        "sha256": bank.sha256,
+        "items": bank.n_items,
+        "models": len(bank.models),
+        "ok": all(f.level == "note" for f in findings),
+        "findings": [f.to_dict() for f in findings],
+        "notes": list(bank.notes),
+        "warnings": warnings,
     }
-    add_command(actions, "push", push, options, "put a bank and its page on the hub", PUSH)
+
+
+def _compare(args: argparse.Namespace) -> int:
+    """Print what differs between two banks, or two suites."""
+    from ..bank import ItemBank, SuiteBank
+    from ..upkeep.diff import diff_banks, diff_in_words, diff_suites
+
+    if args.scores or args.documents_of:
+        raise UsageError("two banks are compared with each other: leave out --scores and documents")
+    if is_suite(args) != Path(args.other).is_dir():
+        ItemBank.load(args.other if is_suite(args) else args.bank)  # or it is missing
+        raise UsageError(f"{args.bank} and {args.other}: one is a suite, the other a single bank")
+    difference: Any
+    if is_suite(args):
+        difference = diff_suites(SuiteBank.load(args.bank), SuiteBank.load(args.other))
+        lines = [f"{t} {o}: added" for t, o in difference["banks_added"]]
+        lines += [f"{t} {o}: removed" for t, o in difference["banks_removed"]]
+        for task, outcomes in difference["tasks"].items():
+            for name, one in outcomes.items():
+                lines += [f"{task} {name}: {line}" for line in diff_in_words(one)]
+    else:
+        difference = diff_banks(ItemBank.load(args.bank), ItemBank.load(args.other))
+        lines = diff_in_words(difference)
+    emit(args.json, difference, lines or ["no difference"])
+    return 0 if difference["same"] else FOUND
+
+
+# -- update ---------------------------------------------------------------------------------------
+
+
+def update(args: argparse.Namespace) -> int:
+    r"""Calibrate a bank again with further models.
+
+    examples:
+      lm-eval-ccat bank update my_task.bank.json --scores new_logs/ --calibrated_on old_logs/ \
+          -o my_task.v2.bank.json
+      lm-eval-ccat bank update kept.bank.json --scores new_logs/ -o kept.v2.bank.json
+      lm-eval-ccat bank update mmlu.banks --scores new_logs/ --retire mmlu_law=17,23 -o mmlu2.banks
+
+    The bank is calibrated again on all scores: the new ones, and those it was calibrated on, which
+    it keeps (calibrate --keep_scores) or --calibrated_on names.  A bank of method "default" also
+    learns from run directories and logs of adaptive runs; it accounts for how their items were
+    chosen.
+
+    --retire removes leaked items.  --new_version removes documents that a new version of the task
+    changed or dropped, and learns the new ones.
+    """
+    from ..bank import SuiteBank
+    from ..upkeep.renew import to_retire
+    from ..upkeep.update import update
+    from ..upkeep.words import dated
+
+    suite = SuiteBank.load(args.bank)
+    retired = to_retire(suite, args.retire or [])
+    tasks: dict[str, dict[str, ItemBank]] = {}
+    for task, outcome, bank in suite.banks():
+        table = scores_for(bank, args.scores, partial=True)
+        before = args.calibrated_on and scores_for(bank, args.calibrated_on)
+        options = {"retired": retired[task], "new_version": args.new_version}
+        new = tasks.setdefault(task, {})[outcome] = dated(update(bank, table, before, **options))
+        name = f"{task} {outcome}" if is_suite(args) else args.output
+        added = len([m for m in new.models if m not in set(bank.models)])
+        print(
+            f"{name}: {added} models added to {len(bank.models)}, "
+            f"{int(new.kept.sum())} items kept of {new.n_items} (sha256 {new.short_hash})"
+        )
+        warn(*table.warnings, *(w for w in new.warnings if w not in bank.warnings))
+    (SuiteBank(tasks) if is_suite(args) else new).save(args.output)
+    return 0
+
+
+# -- form -----------------------------------------------------------------------------------------
+
+
+def form(args: argparse.Namespace) -> int:
+    r"""Choose a fixed subset of items, or score the logs of one.
+
+    examples:
+      lm-eval-ccat bank form gsm8k.bank.json --items 40 --scores logs/ -o gsm8k.form
+      lm_eval run --model hf --model_args pretrained=gpt2 --tasks gsm8k_form1_40 \
+          --include_path gsm8k.form --log_samples --output_path out
+      lm-eval-ccat bank form gsm8k.form --score out
+
+    If you cannot run adaptively, use a form: a fixed subset chosen to predict the full score.  Its
+    estimate is a regression on the scores of its items, not their mean.  With few known models an
+    adaptive test tells more with as many items.
+    """
+    if args.score is not None:
+        return _score_form(args)
+    if args.output is None:
+        raise UsageError("name a folder to write the form to: -o DIR")
+    from ..bank import SuiteBank
+    from ..upkeep.form_files import forms_of, write_forms
+
+    facts: dict[tuple[str, str], Any] = {}
+    for task, outcome, bank in SuiteBank.load(args.bank).banks():
+        folder = f"{args.output}/{task}.{outcome}" if is_suite(args) else args.output
+        table = scores_for(bank, args.scores) if args.scores else None
+        forms = forms_of(bank, args.items, 1, table)
+        facts[task, outcome], lacking = write_forms(forms, folder, args.include_path)
+        if lacking:
+            warn(f"no task for lm_eval: {lacking}; run the doc_ids by other means")
+        if prints_json(args.json):
+            continue
+        for n, one in enumerate(forms.forms, start=1):
+            error = forms.scale.restore_error(one.error)
+            print(
+                f"form {n}: {len(one.items)} of {bank.n_items} items; root mean squared error "
+                f"{error:.3g} over models left out ({one.models} models)\n"
+                f"  doc_ids {','.join(map(str, one.items))}"
+            )
+        if not lacking:
+            names = ",".join(forms.name(n + 1) for n in range(len(forms.forms)))
+            print(
+                f"{folder}: run with lm_eval --tasks {names} --include_path {folder} "
+                f"--log_samples, then lm-eval-ccat bank form {folder} --score LOGS"
+            )
+    _emit_facts(args, args.output, facts)
+    return 0
+
+
+def _score_form(args: argparse.Namespace) -> int:
+    """Estimate full scores from a form's logs, and print them."""
+    from ..upkeep.form_files import load_forms, score_forms
+
+    if not Path(args.score).exists():
+        raise UsageError(f"{args.score}: no such file or directory of scores")
+    content: list[dict[str, Any]] = []
+    lines: list[str] = []
+    why = None
+    for f in load_forms(args.bank):
+        try:
+            models = score_forms(f, args.score, CONFIDENCE)
+        except UsageError as error:  # of a suite the logs may be of some banks' forms
+            why = error
+            continue
+        estimand = f"mean {f.metric} over all {f.n_items} documents of {f.task}"
+        content.append({
+            "estimand": estimand,
+            "metric": f.metric,
+            "filter": f.filter,
+            "scale": f.scale.describe(),
+            "confidence": CONFIDENCE,
+            "models": models,
+        })  # fmt: skip
+        lines.append(f"{estimand}, estimated; intervals at {100 * CONFIDENCE:g}%")
+        width = max(map(len, models))
+        for model, one in ((m, one) for m, entries in models.items() for one in entries):
+            low, high = one["interval"]
+            lines.append(
+                f"  {model:<{width}}  {one['estimate']:.4g} ± {one['standard_error']:.2g}  "
+                f"({low:.4g} to {high:.4g})  form {one['form']}, {one['items']} items"
+            )
+    if why is not None and not content:
+        raise why
+    emit(args.json, content[0] if len(content) == 1 else {"forms": content}, lines)
+    return 0
+
+
+# -- show, push -----------------------------------------------------------------------------------
 
 
 def show(args: argparse.Namespace) -> int:
-    """Print one bank, or a line for each bank of a suite."""
+    """Say what a bank was calibrated on and whether to trust it.
+
+    examples:
+      lm-eval-ccat bank show my_task.bank.json
+      lm-eval-ccat bank show my_task.bank.json --json
+      lm-eval-ccat bank show mmlu.banks             each bank of a suite in one line
+    """
     from ..bank import SuiteBank
     from ..upkeep.words import facts_of, in_one_line, in_sentences
 
     suite = SuiteBank.load(args.bank)
     banks = {(task, outcome): bank for task, outcome, bank in suite.banks()}
     facts: dict[tuple[str, str], dict[str, Any]] = {k: facts_of(b) for k, b in banks.items()}
-    if not is_folder(args.bank):
-        [(key, bank)] = banks.items()
-        write_json(args.json, {"file": args.bank, **facts[key]})
-        if not prints_json(args.json):
-            print(f"{args.bank}  (sha256 {bank.short_hash})")
-            for text in in_sentences(bank):
-                print(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    "))
-            for warning in facts[key]["warnings"]:
-                print(f"  warning: {warning}")
-        return 0
-    write_json(args.json, {"suite": args.bank, "tasks": by_task(facts)})
-    if not prints_json(args.json):
+    if is_suite(args):
         kept = sum(one["items_kept"] for one in facts.values())
-        print(f"{args.bank}: {len(banks)} banks of {len(suite)} tasks, {kept} items")
+        lines = [f"{args.bank}: {len(banks)} banks of {len(suite)} tasks, {kept} items"]
         width = max(len(" ".join(key)) for key in banks)
-        for key, bank in banks.items():
-            print(f"  {' '.join(key):<{width}}  {in_one_line(bank)}")
+        lines += [f"  {' '.join(key):<{width}}  {in_one_line(b)}" for key, b in banks.items()]
+        emit(args.json, {"suite": args.bank, "tasks": by_task(facts)}, lines)
+        return 0
+    [(key, bank)] = banks.items()
+    lines = [f"{args.bank}  (sha256 {bank.short_hash})"]
+    for text in in_sentences(bank):
+        lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+    lines += [f"  warning: {warning}" for warning in facts[key]["warnings"]]
+    emit(args.json, {"file": args.bank, **facts[key]}, lines)
     return 0
 
 
 def push(args: argparse.Namespace) -> int:
-    """Show the page, ask, and push."""
+    """Put a bank and its page on the hub.
+
+    examples:
+      lm-eval-ccat bank push my_task.bank.json hub:my-name/my-task-bank --license cc-by-4.0
+
+    Prints the page that goes with the bank and what the bank reveals, then asks.
+    """
     from ..bank import SuiteBank
     from ..integrations import hub
     from ..upkeep.words import page_of
@@ -105,3 +342,44 @@ def push(args: argparse.Namespace) -> int:
     name = hub.push(args.bank, args.name, args.license, private=args.private)
     print(f"pushed; others use it with --bank {name}")
     return 0
+
+
+ACTIONS: dict[str, tuple[Run, Options]] = {
+    "check": (check, {
+        "BANK": BANK,
+        "OTHER?": "another, to be compared with it",
+        "--scores LOGS_OR_TABLE": "new full results",
+        "--documents_of TASK": "load this task and compare its documents with the bank's",
+        **INCLUDE_PATH,
+        **JSON,
+    }),
+    "update": (update, {
+        "BANK": BANK,
+        "--scores LOGS_OR_TABLE": Opt(
+            "results of the new models, full or of adaptive runs", REQUIRED
+        ),
+        "--calibrated_on LOGS_OR_TABLE": "scores of its calibration (default: those it keeps)",
+        "-o --output BANK": Opt("where to write", REQUIRED),
+        "--retire IDS,": "doc_ids to remove, by commas; for a suite TASK=IDS, once per task",
+        "--new_version": "the scores are of a new version of the task: retire documents that "
+        "changed or are gone, and learn new ones",
+    }),
+    "form": (form, {
+        "BANK": f"{BANK}; with --score a form's folder",
+        "--items N": Opt("items of the form", 40),
+        "--scores LOGS_OR_TABLE": "full results of many models (default: those that the bank "
+        "keeps)",
+        **INCLUDE_PATH,
+        "-o --output DIR": "folder to write",
+        "--score LOGS": "estimate full scores from a form's logs",
+        **JSON,
+    }),
+    "show": (show, {"BANK": BANK, **JSON}),
+    "push": (push, {
+        "BANK": BANK,
+        "name=hub:OWNER/NAME": "where to put it",
+        "--license ID": Opt("licence of the bank", REQUIRED),
+        "--private": "make the repository private",
+        "--yes": "push without asking",
+    }),
+}  # fmt: skip

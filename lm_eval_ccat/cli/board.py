@@ -1,18 +1,5 @@
-"""``lm-eval-ccat board``: a public leaderboard in a folder that anybody can check."""
+"""Keep a public leaderboard that anybody can check.
 
-from __future__ import annotations
-
-import argparse
-from typing import TYPE_CHECKING
-
-from .parsing import JSON, REQUIRED, Opt, Options, add_command, prints_json, warn, write_json
-
-if TYPE_CHECKING:
-    from ..board import Board
-    from ..board.full import Added
-    from ..live.result import Result
-
-EPILOG = """\
 A board is a folder, best kept in git: banks, a ledger to which rows are only
 added, the scores and journals that show each row.  Its site is one page that
 loads nothing.
@@ -28,64 +15,46 @@ examples:
 exit codes: 0 done, and every row verified; 1 `check` refuses a row, or an
 error; 2 usage; 4 a model was left out
 """
-#: Action, what it does, its options beside the board's folder.
-ACTIONS: tuple[tuple[str, str, Options], ...] = (
-    ("init", "Begin a board, or give it new banks. Estimates made with unrelated banks are then "
-     "listed separately.", {
-        "--from PATH": Opt("full results (logs, a table, a folder of tables), which calibrate the "
-                           "banks and are the first rows; or banks (a suite's folder, one bank)",
-                           REQUIRED),
-        "--metric M": "metric; needed where the results hold several",
-        "--task T": "task; needed where the results hold several",
-    }),
-    ("add", "Add models with full results.",
-     {"source=LOGS_OR_TABLE": "logs, a table, a folder of tables", **JSON}),
-    ("place", "Place models by some of the items. A live run that was interrupted goes on when the "
-     "command is given again.", {
-        "source=CONFIG_RUN_OR_LOGS": "a YAML file of `rank` with `models:`; the directory of "
-        "a run made with the board's banks (DIR/suite); or logs of some of the documents",
-        "--name NAME": "the model's name on the board, if it is one model",
-        "--yes": "do not ask before money is spent",
-        **JSON,
-    }),
-    ("publish", "Write the site: a page, its JSON and CSV.",
-     {"-o --output SITE": "folder of the site (default: DIR/site)"}),
-    ("check", "Verify every row from its journal or scores, and the chain of the ledger. Rows that "
-     "another version computed differently are listed; rows that were changed are refused.", {
-        "--head HASH": Opt("what the ledger ended with when it was published (`ledger_head` in the "
-                           "site's board.json): rows up to there must stand"),
-        **JSON,
-    }),
-)  # fmt: skip
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .parsing import JSON, REQUIRED, Opt, Options, Run, emit, warn
+
+if TYPE_CHECKING:
+    from ..board import Board
+    from ..board.full import Added
+    from ..live.result import Result
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``board`` to the command line."""
-    what = "Keep a public leaderboard that anybody can check."
-    parser = subparsers.add_parser("board", help=what, description=what, epilog=EPILOG)
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, what, options in ACTIONS:
-        folder: Options = {"board=DIR": "the board's folder"}
-        add_command(actions, name, globals()[f"_{name}"], {**folder, **options}, what)
-
-
-def _init(args: argparse.Namespace) -> int:
+def init(args: argparse.Namespace) -> int:
+    """Begin a board, or give it new banks. Estimates made with unrelated banks are then listed
+    separately.
+    """
     from ..board import init, standing
 
-    source = getattr(args, "from")
-    board = init(args.board, source, task=args.task, metric=args.metric)
+    board = init(args.board, getattr(args, "from"), task=args.task, metric=args.metric)
     print(f"{args.board}: a board of {', '.join(board.banks)}. {standing(board).headline}")
     return 0
 
 
-def _add(args: argparse.Namespace) -> int:
+def add(args: argparse.Namespace) -> int:
+    """Add models with full results."""
     from ..board import Board, add
 
     board = Board(args.board)
     return _say(args, board, add(board, args.source))
 
 
-def _place(args: argparse.Namespace) -> int:
+def place(args: argparse.Namespace) -> int:
+    """Place models by some of the items. A live run that was interrupted goes on when the command
+    is given again.
+    """
     from ..board import Board, place
     from .live import Display
 
@@ -96,41 +65,7 @@ def _place(args: argparse.Namespace) -> int:
                 self.warn(warning)
 
     board, display = Board(args.board), Placing(json=args.json, yes=args.yes)
-    placed = place(board, args.source, name=args.name, observer=display)
-    return _say(args, board, placed)
-
-
-def _publish(args: argparse.Namespace) -> int:
-    from pathlib import Path
-
-    from ..board import publish
-
-    for path in publish(args.board, args.output or Path(args.board, "site")):
-        print(path)
-    return 0
-
-
-def _check(args: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
-    from ..board import Board, check
-
-    board = Board(args.board)
-    checked = check(board, args.head)
-    write_json(args.json, {"rows": [asdict(one) for one in checked], "head": board.ledger.head()})
-    if not prints_json(args.json):
-        for one in checked:
-            if one.reason:
-                print(one)
-        counts = {
-            v: sum(one.verdict == v for one in checked) for v in ("sound", "older", "refused")
-        }
-        print(
-            f"{len(checked)} rows: {counts['sound']} sound, {counts['older']} computed differently "
-            f"by another version, {counts['refused']} refused. The ledger ends with "
-            f"{board.ledger.head()[:12] or 'nothing'}."
-        )
-    return 1 if any(one.verdict == "refused" for one in checked) else 0
+    return _say(args, board, place(board, args.source, name=args.name, observer=display))
 
 
 def _say(args: argparse.Namespace, board: Board, added: Added) -> int:
@@ -140,9 +75,67 @@ def _say(args: argparse.Namespace, board: Board, added: Added) -> int:
     state = standing(board)
     words = {row.model: state.in_words(row) for row in added.rows}
     rows = [{**row.to_dict(), "in_words": words[row.model]} for row in added.rows]
-    write_json(args.json, {"rows": rows, "left_out": added.left_out})
-    if not prints_json(args.json):
-        print("\n".join(words.values()) or "No row was added.")
-    for model, reason in added.left_out.items():
-        warn(f"{model}: left out: {reason}")
+    content = {"rows": rows, "left_out": added.left_out}
+    emit(args.json, content, words.values() or ["No row was added."])
+    warn(*(f"{model}: left out: {reason}" for model, reason in added.left_out.items()))
     return 4 if added.partial else 0
+
+
+def publish(args: argparse.Namespace) -> int:
+    """Write the site: a page, its JSON and CSV."""
+    from ..board import publish
+
+    print(*publish(args.board, args.output or Path(args.board, "site")), sep="\n")
+    return 0
+
+
+def check(args: argparse.Namespace) -> int:
+    """Verify every row from its journal or scores, and the chain of the ledger. Rows that another
+    version computed differently are listed; rows that were changed are refused.
+    """
+    from ..board import Board, check
+
+    board = Board(args.board)
+    checked, head = check(board, args.head), board.ledger.head()
+    counts = Counter(one.verdict for one in checked)
+    lines = [str(one) for one in checked if one.reason]
+    lines.append(
+        f"{len(checked)} rows: {counts['sound']} sound, {counts['older']} computed differently "
+        f"by another version, {counts['refused']} refused. The ledger ends with "
+        f"{head[:12] or 'nothing'}."
+    )
+    emit(args.json, {"rows": [asdict(one) for one in checked], "head": head}, lines)
+    return 1 if counts["refused"] else 0
+
+
+BOARD: Options = {"board=DIR": "the board's folder"}
+ACTIONS: dict[str, tuple[Run, Options]] = {
+    "init": (init, {
+        **BOARD,
+        "--from PATH": Opt("full results (logs, a table, a folder of tables), which calibrate the "
+                           "banks and are the first rows; or banks (a suite's folder, one bank)",
+                           REQUIRED),
+        "--metric M": "metric; needed where the results hold several",
+        "--task T": "task; needed where the results hold several",
+    }),
+    "add": (add, {
+        **BOARD, "source=LOGS_OR_TABLE": "logs, a table, a folder of tables", **JSON,
+    }),
+    "place": (place, {
+        **BOARD,
+        "source=CONFIG_RUN_OR_LOGS": "a YAML file of `rank` with `models:`; the directory of "
+        "a run made with the board's banks (DIR/suite); or logs of some of the documents",
+        "--name NAME": "the model's name on the board, if it is one model",
+        "--yes": "do not ask before money is spent",
+        **JSON,
+    }),
+    "publish": (publish, {
+        **BOARD, "-o --output SITE": "folder of the site (default: DIR/site)",
+    }),
+    "check": (check, {
+        **BOARD,
+        "--head HASH": "what the ledger ended with when it was published (`ledger_head` in the "
+        "site's board.json): rows up to there must stand",
+        **JSON,
+    }),
+}  # fmt: skip

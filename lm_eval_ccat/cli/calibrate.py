@@ -1,4 +1,16 @@
-"""``lm-eval-ccat calibrate``: make an item bank from harness logs or a score table."""
+r"""Make an item bank from the scores of several models, and say whether to trust it.
+
+example:
+  lm-eval-ccat calibrate harness_logs/ --task my_task --metric bleu -o my_task.bank.json
+  lm-eval-ccat calibrate scores.parquet --metric mqm --range 25,0 -o mqm.bank.json
+  lm-eval-ccat calibrate harness_logs/ --task mmlu --metric acc -o mmlu.banks
+  lm-eval-ccat calibrate hub:open-llm-leaderboard/A__x-details \
+      hub:open-llm-leaderboard/B__y-details --metric '*' -o board.banks
+  lm-eval-ccat calibrate two_runs/ --task en-uk --borrow other_pairs/ --metric chrf -o uk.bank.json
+
+Several tasks (a table with several, a group such as mmlu, a,b, or 'mmlu_*') make a suite: a folder
+with a bank per task and metric.  Every command that takes a bank takes a suite.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +19,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
-from .parsing import (
-    EXCLUDE,
-    JSON,
-    REQUIRED,
-    Opt,
-    Options,
-    add_command,
-    names_of,
-    prints_json,
-    warn,
-    write_json,
-)  # fmt: skip
+from ..wording import plural
+from .parsing import EXCLUDE, JSON, REQUIRED, Opt, Options, emit, names_of, prints_json, warn
 from .reading import READING, by_task, leave_out, read_scores, reading_of, warn_of_range
 
 if TYPE_CHECKING:
@@ -26,19 +28,6 @@ if TYPE_CHECKING:
     from ..scores.readers.reader import Logged
     from ..upkeep.build import Recipe
     from ..upkeep.words import Facts
-
-EPILOG = """\
-example:
-  lm-eval-ccat calibrate harness_logs/ --task my_task --metric bleu -o my_task.bank.json
-  lm-eval-ccat calibrate scores.parquet --metric mqm --range 25,0 -o mqm.bank.json
-  lm-eval-ccat calibrate harness_logs/ --task mmlu --metric acc -o mmlu.banks
-  lm-eval-ccat calibrate hub:open-llm-leaderboard/A__x-details \\
-      hub:open-llm-leaderboard/B__y-details --metric '*' -o board.banks
-  lm-eval-ccat calibrate two_runs/ --task en-uk --borrow other_pairs/ --metric chrf -o uk.bank.json
-
-Several tasks (a table with several, a group such as mmlu, a,b, or 'mmlu_*') make a suite: a folder
-with a bank per task and metric.  Every command that takes a bank takes a suite.
-"""
 
 
 OPTIONS: Options = {
@@ -61,12 +50,6 @@ OPTIONS: Options = {
     **JSON,
     "-o --output BANK": Opt("file to write; a folder for several tasks", REQUIRED),
 }
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``calibrate`` to the command line."""
-    what = "Make an item bank from the scores of several models, and say whether to trust it."
-    add_command(subparsers, "calibrate", run, OPTIONS, what, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -101,14 +84,11 @@ def _one(args: argparse.Namespace) -> int:
     table, bank = recipe.bank(table_of_task, wanted)
     bank.save(args.output)
     facts = report(table, bank)
-    write_json(args.json, facts)
-    if not prints_json(args.json):
-        bank_line = f"{args.output} (sha256 {bank.short_hash}); --json shows every figure"
-        lines = [*in_lines(facts), ("bank", bank_line)]
-        width = max(len(name) for name, _ in lines)
-        print("\n".join(f"{name:<{width}}  {text}" for name, text in lines))
-    for warning in facts["warnings"]:
-        warn(warning)
+    bank_line = f"{args.output} (sha256 {bank.short_hash}); --json shows every figure"
+    lines = [*in_lines(facts), ("bank", bank_line)]
+    width = max(len(name) for name, _ in lines)
+    emit(args.json, facts, (f"{name:<{width}}  {text}" for name, text in lines))
+    warn(*facts["warnings"])
     return 0
 
 
@@ -119,32 +99,23 @@ def _suite(args: argparse.Namespace) -> int:
     lacking: list[str] = []
 
     def show(outcome: Logged, bank: ItemBank | str, report: Facts) -> None:
+        name = f"{outcome.task} {outcome.metric}"
+        full = f"{name},{outcome.filter}" if outcome.filter else name
         if isinstance(bank, str):
-            lacking.append(f"{outcome.task} {outcome.metric}")
-        else:
-            facts[outcome.task or "", outcome.metric] = report
-            warn_of_range(args, bank.metric, bank.scale.describe())
-        if isinstance(bank, str) or not prints_json(args.json):
-            say_of_bank(outcome, bank, report)
+            lacking.append(name)
+            warn(f"{full}: no bank: {bank}")
+            return
+        facts[outcome.task or "", outcome.metric] = report
+        warn_of_range(args, bank.metric, bank.scale.higher_is_better)
+        if not prints_json(args.json):
+            items = f"{report['items_kept']} of {report['items']} items kept"
+            models = f"{len(report['models'])} models; {report['trust']}"
+            print(f"{full}: {items}, {models}", flush=True)
 
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
     suite = build(args.scores, _recipe(args), tasks, metrics, show)
     suite.save(args.output)
-    write_json(args.json, {"tasks": by_task(facts), "without_bank": lacking})
-    if not prints_json(args.json):
-        n = len(list(suite.banks()))
-        print(f"{args.output}: {n} bank{'' if n == 1 else 's'} of {len(suite)} tasks")
+    banks = f"{plural(len(list(suite.banks())), 'bank')} of {len(suite)} tasks"
+    content = {"tasks": by_task(facts), "without_bank": lacking}
+    emit(args.json, content, [f"{args.output}: {banks}"])
     return 3 if lacking else 0
-
-
-def say_of_bank(outcome: Logged, bank: ItemBank | str, report: Facts) -> None:
-    """Print one line about a suite's bank, or about why there is none."""
-    name = f"{outcome.task} {outcome.metric}" + (f",{outcome.filter}" if outcome.filter else "")
-    if isinstance(bank, str):
-        warn(f"{name}: no bank: {bank}")
-    else:
-        print(
-            f"{name}: {report['items_kept']} of {report['items']} items kept, "
-            f"{len(report['models'])} models; {report['trust']}",
-            flush=True,
-        )

@@ -1,21 +1,6 @@
-"""``lm-eval-ccat check``: which metrics of a task can be used adaptively, before spending."""
+"""Say which metrics of a task can be used adaptively: their scale, direction, and the key of the
+estimate. For the others, say why not and what to do.
 
-from __future__ import annotations
-
-import argparse
-import os
-import sys
-import textwrap
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from ..wording import plural
-from .parsing import INCLUDE_PATH, JSON, Options, add_command, prints_json, write_json
-
-if TYPE_CHECKING:
-    from ..harness.check import TaskCheck
-
-EPILOG = """\
 examples:
   lm-eval-ccat check truthfulqa_gen
   lm-eval-ccat check my_task --include_path my_tasks --metric my_score
@@ -27,6 +12,21 @@ No model is called, and nothing is fetched without --download: of a task whose d
 this machine only the YAML is checked.  Exit codes: 0 every task has a metric that can be used (the
 one named by --metric, if given), 3 some task has none, 2 no such task, 1 error.
 """
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..wording import plural
+from .parsing import INCLUDE_PATH, JSON, Options, emit, prints_json
+
+if TYPE_CHECKING:
+    from ..harness.check import TaskCheck
 
 
 OPTIONS: Options = {
@@ -41,15 +41,6 @@ OPTIONS: Options = {
 }
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``check`` to the command line."""
-    what = (
-        "Say which metrics of a task can be used adaptively: their scale, direction, and the key "
-        "of the estimate. For the others, say why not and what to do."
-    )
-    add_command(subparsers, "check", run, OPTIONS, what, EPILOG)
-
-
 def run(args: argparse.Namespace) -> int:
     """Check tasks and print what was found."""
     if not args.download:
@@ -61,15 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
     names = [name for names_of_flag in args.tasks for name in names_of_flag.split(",") if name]
     folders = with_shipped_tasks([args.include_path] if args.include_path else [])
-    checks = check_tasks(
-        names,
-        include_path=folders,
-        metric=args.metric,
-        probe=args.probe,
-    )
-    write_json(args.json, [check.to_dict() for check in checks])
-    if not prints_json(args.json):
-        print(report(checks))
+    checks = check_tasks(names, include_path=folders, metric=args.metric, probe=args.probe)
+    emit(args.json, [check.to_dict() for check in checks], [report(checks)])
     if args.write_variants:
         from ..harness.variants import write_variants
 

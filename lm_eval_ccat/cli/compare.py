@@ -1,31 +1,9 @@
-"""``lm-eval-ccat compare``: is the candidate better than the baseline, or not worse?"""
+r"""Compare a candidate with a baseline on the documents that both have.
 
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-
-from ..errors import UsageError
-from ..live.surfaces import add_flags, given_by_flags
-from .entries import MODELS, models_of
-from .parsing import (
-    JSON,
-    Opt,
-    Options,
-    add_command,
-    add_options,
-    prints_json,
-    warn,
-    write_file,
-    write_json,
-)
-from .reading import READING, reading_of, warn_of_range
-
-EPILOG = """\
 examples:
   lm-eval-ccat compare logs/base logs/candidate --metric exact_match --margin 0.01
   lm-eval-ccat compare logs/ --models base,candidate --by subject
-  lm-eval-ccat compare logs/base --task gsm8k --model hf --model_args pretrained=new \\
+  lm-eval-ccat compare logs/base --task gsm8k --model hf --model_args pretrained=new \
       --margin 0.02 --max_items 500
   lm-eval-ccat compare logs/base candidate.yaml -o comment.md -o compare.xml
 
@@ -33,6 +11,16 @@ Exit code 0: the candidate is not worse by more than the margin. 5: it is worse.
 3: not known. docs/howto/recipes.md has a workflow for CI.
 """
 
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+from ..errors import UsageError
+from ..live.surfaces import add_flags, given_by_flags
+from .parsing import JSON, MODELS, Opt, Options, emit, models_of, warn, write_file
+from .reading import READING, reading_of, warn_of_range
 
 _SIDE = "logs, a score table, an adaptive run, or a YAML file of `rank` with one model"
 OPTIONS: Options = {
@@ -52,17 +40,12 @@ OPTIONS: Options = {
         "page (.html); once per file",
         [],
     ),
+    "options of the comparison": partial(add_flags, command="compare"),
+    "live models, asked random documents of --task until the answer is known": {
+        **MODELS,
+        "--run_dir DIR": "where the answers are kept",
+    },
 }
-_LIVE: Options = {**MODELS, "--run_dir DIR": "where the answers are kept"}
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``compare`` to the command line."""
-    what = "Compare a candidate with a baseline on the documents that both have."
-    parser = add_command(subparsers, "compare", run, OPTIONS, what, EPILOG)
-    add_flags(parser, "compare")
-    about = "are asked random documents of --task until the answer is known"
-    add_options(parser.add_argument_group("live models", about), _LIVE)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
 
     outputs = [(Path(name), format_of(Path(name))) for name in args.output]
     sides = [*(side for side in (args.a, args.b) if side is not None), *models_of(args)]
-    names = _named(args)
+    names = (args.models or ",").split(",")
+    if len(names) != 2:
+        raise UsageError(f"--models {args.models!r} is not BASELINE,CANDIDATE")
     if len(sides) == 1 and all(names):
         sides *= 2
     if len(sides) != 2:
@@ -87,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         b,
         margin=args.margin,
         question=args.question,
-        models=names,
+        models=(names[0] or None, names[1] or None),
         by=args.by,
         cluster=args.cluster,
         settings=given_by_flags(args, "compare"),
@@ -97,21 +82,10 @@ def run(args: argparse.Namespace) -> int:
         range=wanted.range,
         lower_is_better=wanted.lower_is_better,
     )
-    write_json(args.json, comparison.to_dict())
     for path, text in outputs:
         write_file(path, text(comparison))
-    if not prints_json(args.json):
-        print("\n".join(lines(comparison)))
+    emit(args.json, comparison.to_dict(), lines(comparison))
     for one in comparison.outcomes:
-        warn_of_range(args, one.metric, one.scale)
-    for warning in comparison.warnings:
-        warn(warning)
+        warn_of_range(args, one.metric, not one.scale.endswith("lower is better"))
+    warn(*comparison.warnings)
     return comparison.exit_code
-
-
-def _named(args: argparse.Namespace) -> tuple[str | None, str | None]:
-    """Names of the two, as ``--models`` gives them."""
-    names = (args.models or ",").split(",")
-    if len(names) != 2:
-        raise UsageError(f"--models {args.models!r} is not BASELINE,CANDIDATE")
-    return names[0] or None, names[1] or None

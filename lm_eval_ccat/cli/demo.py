@@ -1,13 +1,5 @@
-"""``lm-eval-ccat demo``: the whole way, from logs to a ranking, on this computer alone."""
+"""Calibrate on some systems, rank others adaptively, compare with the truth.
 
-from __future__ import annotations
-
-import argparse
-import time
-
-from .parsing import Opt, Options, add_command
-
-EPILOG = """\
 example:
   lm-eval-ccat demo
   lm-eval-ccat demo --dir my_demo --documents 600
@@ -15,6 +7,14 @@ example:
 It needs no network, no weights and under two minutes. Exit codes: 0 every
 decided pair agrees with the full runs, 1 one does not, 2 usage.
 """
+
+from __future__ import annotations
+
+import argparse
+import time
+from functools import partial
+
+from .parsing import Opt, Options
 
 COMMANDS = """\
 The same for your own models:
@@ -36,24 +36,14 @@ OPTIONS: Options = {
 }
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``demo`` to the command line."""
-    what = "Calibrate on some systems, rank others adaptively, compare with the truth."
-    add_command(subparsers, "demo", run, OPTIONS, what, EPILOG)
-
-
 def run(args: argparse.Namespace) -> int:
     """Run the demo; 0 if every confident pair agrees with full evaluation."""
     from ..demo.story import demo
     from .live import Display
 
-    started = time.monotonic()
+    started, say = time.monotonic(), partial(print, flush=True)
     # Its dollars are play money.
-    shown = demo(args.dir, args.documents, say=_say, observer=Display(yes=True))
-    _say(f"\nIt took {time.monotonic() - started:.0f} s.\n")
-    _say(COMMANDS.format(config=shown.config, bank=shown.bank, run_dir=shown.run_dir))
+    shown = demo(args.dir, args.documents, say=say, observer=Display(yes=True))
+    say(f"\nIt took {time.monotonic() - started:.0f} s.\n")
+    say(COMMANDS.format(config=shown.config, bank=shown.bank, run_dir=shown.run_dir))
     return 1 if shown.wrong else 0
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)

@@ -10,7 +10,7 @@ from ..live.result import Result
 from ..report.progress import Progress
 from ..streams import to_draw
 from ..wording import plural
-from .parsing import prints_json, write_json
+from .parsing import emit, prints_json
 
 #: Columns of a file or a pipe, which no edge folds.
 _UNBOUND = 10_000
@@ -59,7 +59,7 @@ class Display(Progress):
 def show(result: Result, target: str | None, out: TextIO) -> None:
     """Print a result or the state of a run, or write it where ``--json`` says."""
     content = result.content
-    write_json(target, content, out)
+    emit(target, content, out=out)
     if prints_json(target):
         return
     from rich.console import Console

@@ -1,17 +1,18 @@
 """The command line: finds the command, runs it, and turns errors into one line and an exit code.
 
-Each command is a module of its name with ``add_parser(subparsers)``; it is imported only when it
-is the one asked for, so that ``--help`` costs nothing.
+Each command is a module of its name: its docstring is the help, ``OPTIONS`` its options, ``run``
+what it does. (``ACTIONS`` are commands within one; ``run`` adds the parser of the harness itself.)
+A module is imported only when it is the one asked for, so that ``--help`` costs nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import os
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from .. import __version__
 from ..errors import CcatError, UsageError
@@ -19,7 +20,7 @@ from ..masking import remember_credentials
 from ..plugins import did_you_mean
 from ..streams import safe_streams
 from ..visible import visible_line
-from .parsing import CommandParser
+from .parsing import CommandParser, add_actions, add_command
 from .removed import refuse_removed
 
 DEBUG_VARIABLE = "LM_EVAL_CCAT_DEBUG"
@@ -48,7 +49,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
-#: Commands whose arguments are the harness's; their modules hold ``main(argv)``.
+#: Commands whose arguments are the harness's.
 RAW = {"run"}
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -90,12 +91,20 @@ def overview() -> str:
     return "\n".join([*lines, EPILOG])
 
 
-def command_parser(commands: Iterable[str] | None = None) -> CommandParser:
+def command_parser(
+    commands: Iterable[str] | None = None, kind: type[argparse.ArgumentParser] = CommandParser
+) -> argparse.ArgumentParser:
     """A parser of some commands, or of all; their modules are imported."""
-    parser = CommandParser(prog="lm-eval-ccat")
+    parser = kind(prog="lm-eval-ccat")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in commands or COMMANDS.keys() - RAW:
-        _module(name).add_parser(subparsers)
+        command = importlib.import_module(f".{name}", __package__)
+        if hasattr(command, "add_parser"):
+            command.add_parser(subparsers)
+        elif hasattr(command, "ACTIONS"):
+            add_actions(subparsers, name, command.ACTIONS, command.__doc__)
+        else:
+            add_command(subparsers, name, command.run, command.OPTIONS, command.__doc__)
     return parser
 
 
@@ -107,7 +116,11 @@ def dispatch(argv: Sequence[str]) -> int:
     elif name in ("-V", "--version"):
         print(f"lm-eval-ccat {__version__}")
     elif name == "--completion":
-        print(_completion("".join(rest[:1])))
+        import shtab
+
+        if (shell := "".join(rest[:1])) not in SHELLS:
+            raise UsageError(f"--completion {shell!r}: choose from {', '.join(SHELLS)}")
+        print(shtab.complete(command_parser(), shell=shell))
     else:
         if name.startswith("-"):
             # The harness takes `lm_eval --model ...` for `lm_eval run --model ...`; so do we.
@@ -115,9 +128,10 @@ def dispatch(argv: Sequence[str]) -> int:
         refuse_removed([name, *rest])
         if name not in COMMANDS:
             raise UsageError(f"no command {name!r}{did_you_mean(name, COMMANDS)}")
-        if name in RAW:
-            return int(_module(name).main(rest) or 0)
-        args = command_parser([name]).parse_args([name, *rest])
+        # A command of the harness is parsed as the harness parses it; bare, it shows its help.
+        kind = argparse.ArgumentParser if name in RAW else CommandParser
+        rest = rest or ["--help"] * (name in RAW)
+        args = command_parser([name], kind).parse_args([name, *rest])
         return int(args.func(args) or 0)
     return 0
 
@@ -160,18 +174,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 text = f"{type(error).__name__}: {text}{hint}"
             print(f"lm-eval-ccat: error: {text}", file=sys.stderr)
             return 2 if isinstance(error, UsageError) else 1
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f".{name.replace('-', '_')}", __package__)
-
-
-def _completion(shell: str) -> str:
-    import shtab
-
-    if shell not in SHELLS:
-        raise UsageError(f"--completion {shell!r}: choose from {', '.join(SHELLS)}")
-    return str(shtab.complete(command_parser(), shell=shell))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
@@ -79,8 +80,11 @@ class Opt(NamedTuple):
     bare: Any = STANDARD_OUTPUT
 
 
-#: Options of a command, as `add_options` reads them, with their help or more.
-Options = Mapping[str, str | Opt]
+#: Options of a command, as `add_options` reads them, with their help or more. Under a title stands
+#: a group of options, or what adds them to the group.
+Options = Mapping[str, "str | Opt | Options | Callable[[Any], None]"]
+#: What a command, or an action of one, runs; its exit code.
+Run = Callable[[argparse.Namespace], int]
 
 JSON: Options = {"--json [FILE]": "write JSON to FILE, or to standard output in place of text"}
 EXCLUDE: Options = {"--exclude A,B": Opt("models to leave out", "")}
@@ -105,20 +109,68 @@ EXECUTOR: Options = {
 }
 
 
+MODELS: Options = {
+    "--model TYPE,": "model type of lm_eval; once per model",
+    "--model_args A=B,C=D,": "its arguments; once per model",
+}
+
+
+def models_of(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """The entries of ``models:`` that the flags write, ``--model TYPE --model_args A=B`` and so on.
+
+    Raises
+    ------
+    UsageError
+        A flag is given for some of the models only.
+    """
+    kinds = args.model or []
+    flags = {name: getattr(args, name, None) for name in ("model", "model_args", "name", "price")}
+    stated = {name: values for name, values in flags.items() if values}
+    if kinds and len(stated.get("price", ())) == 1:
+        stated["price"] *= len(kinds)
+    for flag, values in stated.items():
+        if len(values) != len(kinds):
+            raise UsageError(
+                f"--{flag} is given {len(values)} times and --model {len(kinds)} times; "
+                "give each once per model, in the same order"
+            )
+    return [dict(zip(stated, values)) for values in zip(*stated.values())]
+
+
 def add_command(
-    subparsers: Any,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    options: Options,
-    description: str,
-    epilog: str = "",
+    subparsers: Any, name: str, run: Run, options: Options, text: str | None
 ) -> CommandParser:
-    """Add a command, or an action of one, with a table of its options."""
-    about = {"help": description.partition(". ")[0].rstrip("."), "description": description}
-    parser = cast(CommandParser, subparsers.add_parser(name, **about, epilog=epilog))
+    """Add a command, or an action of one.
+
+    Parameters
+    ----------
+    subparsers : argparse action
+    name : str
+    run : callable
+    options : mapping
+        As `add_options` takes them.
+    text : str or None
+        A docstring: its first paragraph describes the command, what follows stands below the
+        options.
+    """
+    about, _, epilog = inspect.cleandoc(text or "").partition("\n\n")
+    about = " ".join(about.split())
+    parser = cast(
+        CommandParser, subparsers.add_parser(name, help=about, description=about, epilog=epilog)
+    )
     add_options(parser, options)
     parser.set_defaults(func=run)
     return parser
+
+
+def add_actions(
+    subparsers: Any, name: str, actions: Mapping[str, tuple[Run, Options]], text: str | None
+) -> None:
+    """Add a command that has actions; the docstring of what runs an action describes it."""
+    parser = add_command(subparsers, name, lambda args: 2, {}, text)
+    inner = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for action, (run, options) in actions.items():
+        add_command(inner, action, run, options, run.__doc__)
 
 
 def add_options(parser: Any, options: Options) -> None:
@@ -127,7 +179,7 @@ def add_options(parser: Any, options: Options) -> None:
     Parameters
     ----------
     parser : argparse parser or group
-    options : mapping of str to str or Opt
+    options : mapping of str to str, Opt, mapping or callable
         ``"-o --output FILE"`` takes a value, ``"--yes"`` none, ``"--json [FILE]"`` may;
         ``"--logs DIR..."`` takes several values, ``"--name NAME,"`` is given several times,
         ``"--price PART...,"`` both; ``"--kind a|b"`` takes one of these, by default the first.
@@ -142,37 +194,44 @@ def add_options(parser: Any, options: Options) -> None:
     Namespace(run='x', kind='near', n=4)
     """
     for key, row in options.items():
-        one = Opt(row) if isinstance(row, str) else row
-        *flags, last = key.split()
-        if last.startswith("-"):
-            off = False if isinstance(row, str) else one.default
-            parser.add_argument(*flags, last, action="store_true", default=off, help=one.help)
-            continue
-        name, shown = ("", last) if flags or "=" not in last else last.split("=", 1)
-        plain = shown.strip("[]").rstrip(".*?,")
-        choices = plain.split("|")
-        default = one.default if len(choices) == 1 else choices[0]
-        about: dict[str, Any] = {"help": one.help}
-        if len(choices) > 1:
-            about["choices"] = choices
+        if isinstance(row, Mapping):
+            add_options(parser.add_argument_group(key), row)
+        elif callable(row):
+            row(parser.add_argument_group(key))
         else:
-            about["metavar"] = plain
-        if shown[0] == "[":
-            about |= {"nargs": "?", "const": one.bare}
-        elif shown.rstrip(",").endswith("..."):
-            about["nargs"] = "+"
-        elif shown[-1] in "*?":
-            about["nargs"] = shown[-1]
-        if shown[-1] == ",":
-            about["action"] = "append"
-        if one.read or isinstance(default, int | float):
-            about["type"] = one.read or type(default)
-        if default is REQUIRED:
-            about["required"] = True
-        elif default is not None:
-            about["default"] = default
-            about["help"] += f" (default: {default})" if default not in ("", (), []) else ""
-        parser.add_argument(*(flags or [(name or plain).lower()]), **about)
+            _add_option(parser, key, Opt(row) if isinstance(row, str) else row)
+
+
+def _add_option(parser: Any, key: str, one: Opt) -> None:
+    *flags, last = key.split()
+    if last.startswith("-"):
+        parser.add_argument(*flags, last, action="store_true", help=one.help)
+        return
+    name, shown = ("", last) if flags or "=" not in last else last.split("=", 1)
+    plain = shown.strip("[]").rstrip(".*?,")
+    choices = plain.split("|")
+    default = one.default if len(choices) == 1 else choices[0]
+    about: dict[str, Any] = {"help": one.help}
+    if len(choices) > 1:
+        about["choices"] = choices
+    else:
+        about["metavar"] = plain
+    if shown[0] == "[":
+        about |= {"nargs": "?", "const": one.bare}
+    elif shown.rstrip(",").endswith("..."):
+        about["nargs"] = "+"
+    elif shown[-1] in "*?":
+        about["nargs"] = shown[-1]
+    if shown[-1] == ",":
+        about["action"] = "append"
+    if one.read or isinstance(default, int | float):
+        about["type"] = one.read or type(default)
+    if default is REQUIRED:
+        about["required"] = True
+    elif default is not None:
+        about["default"] = default
+        about["help"] += f" (default: {default})" if default not in ("", (), []) else ""
+    parser.add_argument(*(flags or [(name or plain).lower()]), **about)
 
 
 def prints_json(target: str | None) -> bool:
@@ -180,15 +239,19 @@ def prints_json(target: str | None) -> bool:
     return target == STANDARD_OUTPUT
 
 
-def write_json(target: str | None, content: Any, out: TextIO | None = None) -> None:
-    """Write what ``--json`` asks for; nothing where the flag was not given.
+def emit(
+    target: str | None, content: Any, lines: Iterable[str] = (), out: TextIO | None = None
+) -> None:
+    """Write what ``--json`` asks for, and print the text, unless JSON takes its place.
 
     Parameters
     ----------
     target : str or None
-        A file, or `STANDARD_OUTPUT`.
+        What ``--json`` gives: a file, `STANDARD_OUTPUT`, or None where the flag is absent.
     content : JSON values
         What is none of these is written as its text.
+    lines : iterable of str, optional
+        The text; made only where it is printed.
     out : text stream, optional
         What stands for standard output.
 
@@ -197,13 +260,14 @@ def write_json(target: str | None, content: Any, out: TextIO | None = None) -> N
     UsageError
         The file cannot be written.
     """
-    if target is None:
-        return
-    text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
-    if target == STANDARD_OUTPUT:
-        print(text, file=out or sys.stdout, flush=True)
-        return
-    write_file(Path(target), text + "\n")
+    if target is not None:
+        text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
+        if prints_json(target):
+            print(text, file=out or sys.stdout, flush=True)
+            return
+        write_file(Path(target), text + "\n")
+    for line in lines:
+        print(line, file=out or sys.stdout)
 
 
 def write_file(path: Path, text: str) -> None:
@@ -243,6 +307,7 @@ def names_of(text: str | None) -> list[str]:
     return [name for name in (part.strip() for part in (text or "").split(",")) if name]
 
 
-def warn(text: str) -> None:
-    """One warning, on standard error."""
-    print(f"warning: {text}", file=sys.stderr)
+def warn(*texts: str) -> None:
+    """Print warnings, one a line, on standard error."""
+    for text in texts:
+        print(f"warning: {text}", file=sys.stderr)

@@ -1,33 +1,7 @@
-"""``lm-eval-ccat rank``: several models, one task, a few items, and how sure the order is."""
+r"""Rank several models on one task, stopping as soon as the order is clear.
 
-from __future__ import annotations
-
-import argparse
-import sys
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from typing import Any
-
-from ..errors import CcatError, UsageError
-from ..files import safe_name
-from ..live.surfaces import add_flags, given_by_flags
-from .entries import MODELS, models_of
-from .parsing import (
-    EXECUTOR,
-    JSON,
-    Opt,
-    Options,
-    add_command,
-    add_options,
-    prints_json,
-    seconds,
-    write_json,
-)  # fmt: skip
-from .removed import refuse_removed_keys
-
-EPILOG = """\
 without any preparation:
-  lm-eval-ccat rank --task gsm8k --model hf --model_args pretrained=a \\
+  lm-eval-ccat rank --task gsm8k --model hf --model_args pretrained=a \
       --model hf --model_args pretrained=b --model hf --model_args pretrained=c
 
 example (models.yaml):
@@ -58,6 +32,24 @@ exit codes: 0 every pair decided, 3 ties left, 4 partial (a model failed, or int
 `finished`)
 """
 
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CcatError, UsageError
+from ..files import replace_text, safe_name
+from ..live.surfaces import add_flags, given_by_flags
+from .parsing import EXECUTOR, JSON, MODELS, Opt, Options, emit, models_of, seconds
+from .removed import refuse_removed_keys
+
+if TYPE_CHECKING:
+    from ..live.spec import Spec
+    from .live import Display
 
 OPTIONS: Options = {
     "config=CONFIG_OR_RUN_DIR?": "a YAML file, or a run directory to look into (default: this one)",
@@ -85,37 +77,27 @@ OPTIONS: Options = {
         seconds,
         10.0,
     ),
+    "instead of models: in a YAML file": {
+        **MODELS,
+        "--name NAME,": "its name in results; once per model",
+        "--price PART=X...,": "what it costs: input=0.4 output=1.6 ($ per million tokens), "
+        "item=0.01, hour=2.5; once per model, or once for all",
+    },
+    "options of the run, in place of the file's": partial(add_flags, command="rank"),
 }
-_MODELS: Options = {
-    **MODELS,
-    "--name NAME,": "its name in results; once per model",
-    "--price PART=X...,": "what it costs: input=0.4 output=1.6 ($ per million tokens), item=0.01, "
-    "hour=2.5; once per model, or once for all",
-}
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``rank`` to the command line."""
-    what = "Rank several models on one task, stopping as soon as the order is clear."
-    parser = add_command(subparsers, "rank", run, OPTIONS, what, EPILOG)
-    add_options(parser.add_argument_group("instead of models: in a YAML file"), _MODELS)
-    add_flags(parser.add_argument_group("options of the run, in place of the file's"), "rank")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run, resume, forecast or show a ranking."""
     from ..live.ranking import dry_run, rank
-    from ..live.spec import Spec, content_of
+    from ..report import LivePage, write_report
     from ..report.forecast import forecast_lines
     from ..runs.store import stored
     from .live import Display, show
 
-    flags = given_by_flags(args, "rank")
-    models = models_of(args)
+    flags, models = given_by_flags(args, "rank"), models_of(args)
     if args.init:
-        from .rank_init import write_starter
-
-        write_starter(Path(args.init), {**flags, **({"models": models} if models else {})})
+        _write_starter(Path(args.init), {**flags, **({"models": models} if models else {})})
         return 0
     written = args.config is None and "tasks" in flags
     if args.config is None and not written and not Path("journal.jsonl").exists():
@@ -131,32 +113,19 @@ def run(args: argparse.Namespace) -> int:
         show(result, args.json, sys.stdout)
         return result.exit_code
     display = Display(json=args.json, yes=args.yes)
+    config = _spec_of(None if written else path, flags, models, display)
     if written:
-        if not models:
-            raise UsageError("--task needs the models: --model TYPE --model_args A=B, once each")
-        config = Spec.read({**flags, "models": models}, warn=display.warn)
         path = Path(safe_name(Path(config.tasks[0]).stem if config.tasks else "run"))
-    else:
-        if models or "tasks" in flags:
-            flag = "model" if models else "task"
-            raise UsageError(f"--{flag} cannot be combined with {path}; write it there")
-        refuse_removed_keys(content_of(path))
-        if "include_path" in flags.get("harness", {}):
-            flags["harness"]["include_path"] = str(
-                Path(flags["harness"]["include_path"]).absolute()
-            )
-        config = Spec.read(path, flags, warn=display.warn)
-    run_dir = args.run_dir or f"{path.with_suffix('')}.run"
     if args.probe and not args.dry_run:
         raise UsageError("--probe goes with --dry_run; a run asks each model one request first")
     if args.dry_run:
         content = dry_run(config, display, probe=args.probe)
-        write_json(args.json, content)
-        if not prints_json(args.json):
-            print("\n".join(forecast_lines(content)))
+        emit(args.json, content, forecast_lines(content))
         return 0 if all(answer["ok"] for answer in content.get("probe", {}).values()) else 1
-    with stored(run_dir, args.resume, display.warn) as folder:
-        with _live_page(folder, args.watch, display):
+    with stored(args.run_dir or f"{path.with_suffix('')}.run", args.resume, display.warn) as folder:
+        if args.watch:
+            display.note(f"Live page: {folder / 'report.html'}")
+        with LivePage(folder, args.watch) if args.watch else nullcontext():
             result = rank(
                 config,
                 run_dir=folder,
@@ -166,23 +135,67 @@ def run(args: argparse.Namespace) -> int:
                 observer=display,
             )
         if args.watch:
-            _report(folder)
+            try:
+                print(f"Report: {write_report(folder)}", file=sys.stderr)
+            except CcatError as error:  # the ranking itself is done and kept
+                print(f"warning: no report: {error}", file=sys.stderr)
     return result.exit_code
 
 
-def _live_page(folder: Path, seconds: float | None, display: Any) -> AbstractContextManager[Any]:
-    if seconds is None:
-        return nullcontext()
-    from ..report import LivePage
+def _spec_of(file: Path | None, flags: dict[str, Any], models: list[Any], display: Display) -> Spec:
+    """What is run: a file with the flags over it, or the flags and the models that they write."""
+    from ..live.spec import Spec, content_of
 
-    display.note(f"Live page: {folder / 'report.html'}")
-    return LivePage(folder, seconds)
+    if file is None:
+        if not models:
+            raise UsageError("--task needs the models: --model TYPE --model_args A=B, once each")
+        return Spec.read({**flags, "models": models}, warn=display.warn)
+    if models or "tasks" in flags:
+        flag = "model" if models else "task"
+        raise UsageError(f"--{flag} cannot be combined with {file}; write it there")
+    refuse_removed_keys(content_of(file))
+    if include := flags.get("harness", {}).get("include_path"):
+        flags["harness"]["include_path"] = str(Path(include).absolute())
+    return Spec.read(file, flags, warn=display.warn)
 
 
-def _report(folder: Path) -> None:
-    from ..report import write_report
+# -- --init ---------------------------------------------------------------------------------------
 
-    try:
-        print(f"Report: {write_report(folder)}", file=sys.stderr)
-    except CcatError as error:  # the ranking itself is done and kept
-        print(f"warning: no report: {error}", file=sys.stderr)
+
+def _write_starter(file: Path, values: dict[str, Any]) -> None:
+    """Write a configuration that `rank` runs as it is; ask for what the flags do not give."""
+    from ..live.spec import Spec
+    from ..live.surfaces import starter
+
+    if file.exists():
+        raise UsageError(f"{file} exists; choose another name: --init FILE")
+    if not (values.get("tasks") and values.get("models")):
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "--init needs --task and the models (--model TYPE --model_args A=B, once each), "
+                "or a terminal to ask for them"
+            )
+        _ask(values)
+    replace_text(file, starter(Spec.read(values).require_ranking()))
+    print(f"Wrote {file}. See what it will take: lm-eval-ccat rank {file} --dry_run")
+
+
+def _ask(values: dict[str, Any]) -> None:
+    def answer(question: str) -> str:
+        print(f"{question}: ", end="", file=sys.stderr, flush=True)
+        if not (line := sys.stdin.readline()):
+            raise UsageError("--init: the input ended before the last question")
+        return line.strip()
+
+    while not values.get("tasks"):
+        values["tasks"] = answer("Task (a name of lm_eval's, or a YAML file)")
+    models = values["models"] = list(values.get("models") or [])
+    while kind := answer(
+        f"Model {len(models) + 1}, its type (hf, vllm, local-completions, ...)"
+        + ("; Enter ends the list" if len(models) > 1 else "")
+    ):
+        models.append({"model": kind, "model_args": answer("  its arguments (pretrained=PATH)")})
+    if not {"budget", "max_items"} & values.keys() and (
+        most := answer("Maximum number of answers in all (Enter: no maximum)")
+    ):
+        values["budget"] = {"items": int(most) if most.isdigit() else most}

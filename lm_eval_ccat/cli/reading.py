@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..streams import to_draw
-from .parsing import Opt, Options, warn, write_json
+from .parsing import Opt, Options, warn
 
 if TYPE_CHECKING:
     from ..bank import ItemBank
@@ -58,15 +58,15 @@ def reading_of(args: argparse.Namespace) -> Wanted:
     return Wanted(filter=args.filter, range=(low, high), lower_is_better=falls)
 
 
-def warn_of_range(args: argparse.Namespace, metric: str, scale: str) -> None:
+def warn_of_range(args: argparse.Namespace, metric: str, higher_is_better: bool) -> None:
     """Warn where ``--range`` and what is known of a metric differ on which end is better.
 
     Parameters
     ----------
     args : argparse.Namespace
     metric : str
-    scale : str
-        The scale that its scores have now, as `Scale.describe` puts it.
+    higher_is_better : bool
+        As its scores have been read.
     """
     from ..metrics.registry import known_scale
 
@@ -74,7 +74,7 @@ def warn_of_range(args: argparse.Namespace, metric: str, scale: str) -> None:
         return
     # Scores of which the file does not say what they are bear the name "score".
     (first, last), known = args.range, known_scale(metric)
-    if first < last and scale.endswith("lower is better"):
+    if first < last and not higher_is_better:
         warn(
             f"a lower {metric} is known to be better, so {first:g} is its best score and {last:g} "
             f"its worst: write --range {last:g},{first:g}"
@@ -95,7 +95,7 @@ def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
     with progress("reading logs", "MB", 1e-6) as show:
         wanted = replace(reading_of(args), metric=args.metric, task=args.task)
         table = ScoreTable.read(path, **vars(wanted), on_progress=show)
-    warn_of_range(args, table.metric, table.scale.describe())
+    warn_of_range(args, table.metric, table.scale.higher_is_better)
     return table
 
 
@@ -119,29 +119,12 @@ def leave_out(table: ScoreTable, models: Sequence[str]) -> ScoreTable:
     return table.without(models)
 
 
-def is_folder(bank: str) -> bool:
-    """Whether a bank that was named is the folder of a suite."""
-    return Path(bank).is_dir()
-
-
 def by_task(facts: Mapping[tuple[str, str], object]) -> dict[str, dict[str, object]]:
     """Return facts about a suite's banks by task, then by outcome, as JSON has them."""
     tasks: dict[str, dict[str, object]] = {}
     for (task, outcome), one in facts.items():
         tasks.setdefault(task, {})[outcome] = one
     return tasks
-
-
-def write_facts(
-    target: str | None,
-    several: bool,
-    path: str,
-    facts: Mapping[tuple[str, str], object],
-    **more: Any,
-) -> None:
-    """Write facts about a suite's banks, or about one bank, for ``--json``."""
-    whole = {"suite": path, **more, "tasks": by_task(facts)}
-    write_json(target, whole if several else next(iter(facts.values())))
 
 
 @contextmanager

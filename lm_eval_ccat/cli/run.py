@@ -7,13 +7,10 @@ harness's. Without ``--adaptive`` our flags are taken away and its command is ru
 from __future__ import annotations
 
 import argparse
-import textwrap
-from collections.abc import Sequence
 from typing import Any
 
 from ..errors import UsageError
 from ..harness.opening import with_shipped_tasks
-from ..live.fields import Values
 from ..live.surfaces import add_flags, given_by_flags
 from .parsing import warn
 
@@ -33,10 +30,12 @@ examples:
 The estimate and its standard error appear under the metric's usual key. The `adaptive` block
 of the results file says what was estimated, from how many documents, and why the run stopped.
 """
+#: Arguments of models that name them, as the harness has it.
+_NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 
 
 def add_parser(subparsers: Any) -> None:
-    """Add the command to a parser."""
+    """Add the harness's command with our options."""
     from ..harness import internals
 
     internals.run_command().create(subparsers)
@@ -46,7 +45,7 @@ def add_parser(subparsers: Any) -> None:
         "       [--adaptive --bank FILE [--stop WORDS] [--max_items N] [--budget_items N]]"
     )
     parser.description = "lm_eval's run; with --adaptive only the most informative documents."
-    parser.epilog = textwrap.dedent(EXAMPLES)
+    parser.epilog = EXAMPLES
     parser.set_defaults(func=run)
     group = parser.add_argument_group("adaptive evaluation")
     group.add_argument(
@@ -62,23 +61,6 @@ def add_parser(subparsers: Any) -> None:
     )
 
 
-#: Our flags beside the options of a run; the harness's command must see none of them.
-_OURS = ("adaptive", "leaderboard_name")
-#: Arguments of models that name them, as the harness has it.
-_NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
-
-
-def main(argv: Sequence[str]) -> int:
-    """Run the command with the arguments that follow its name; the exit code."""
-    parser = argparse.ArgumentParser(prog="lm-eval-ccat")
-    subparsers = parser.add_subparsers(dest="command")
-    add_parser(subparsers)
-    if not argv:  # the harness's own command shows its help then
-        subparsers.choices["run"].print_help()
-        return 0
-    return run(parser.parse_args(["run", *argv]))
-
-
 def run(args: argparse.Namespace) -> int:
     """Run the harness's command, adaptively where asked for.
 
@@ -92,41 +74,46 @@ def run(args: argparse.Namespace) -> int:
     from ..harness.scorers import record_scorers
 
     register_models()
+    # The harness's command must see none of our flags.
     flags = given_by_flags(args, "run")
-    ours = {name: vars(args).pop(name, None) for name in _OURS}
-    file = _config_file(args)
-    _set_include_path(args, file)
+    adaptive, name = vars(args).pop("adaptive"), vars(args).pop("leaderboard_name")
+    # Values of the harness's own --config count where a flag is absent.
+    file = internals.config_file(args.config) if args.config else {}
+    stated = {**file, **{k: v for k, v in vars(args).items() if v not in (None, "", [])}}
+    folders = stated.get("include_path") or []
+    args.include_path = with_shipped_tasks(folders if isinstance(folders, list) else [folders])
 
-    def command(args: argparse.Namespace) -> None:
-        internals.require_tasks(_task_names(args, file), args.include_path)
+    def command() -> None:
+        names = stated.get("tasks") or []
+        parts = [names] if isinstance(names, str) else names
+        tasks = [task for part in parts for task in str(part).split(",")]
+        internals.require_tasks(tasks, args.include_path)
         with internals.naming_extras():
             internals.run_command()._execute(args)
 
-    if not ours.pop("adaptive"):
-        flags_given = [*flags, *(name for name, value in ours.items() if value is not None)]
-        if flags_given:
-            raise UsageError(f"--{flags_given[0]} needs --adaptive")
+    if not adaptive:
+        for flag in (*flags, *(["leaderboard_name"] if name is not None else [])):
+            raise UsageError(f"--{flag} needs --adaptive")
         internals.set_up_logging()
         record_scorers()
-        command(args)
+        command()
         return 0
 
     from ..harness.assembly import in_words
     from ..live.adaptive import Adaptive
     from ..live.evaluate import adaptively, refuse_subsets
 
-    name = ours["leaderboard_name"]
     options = Adaptive.read(flags, warn=warn)
     known = options.known
     if known is None and name:
         raise UsageError("--leaderboard_name needs --leaderboard")
     if known is not None:
-        known.model = name or _model_name(args, file)
+        known.model = name or _model_name(stated)
     options.require_files()
-    refuse_subsets(_given(args, file, "limit"), _given(args, file, "samples"))
+    refuse_subsets(stated.get("limit"), stated.get("samples"))
     internals.set_up_logging()
-    with adaptively(options, _given(args, file, "num_fewshot")) as blocks:
-        command(args)
+    with adaptively(options, stated.get("num_fewshot")) as blocks:
+        command()
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")
         if known is not None and block.get("place"):
@@ -134,42 +121,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _config_file(args: argparse.Namespace) -> Values:
-    """The YAML file of the harness's ``--config``, whose values count where a flag is absent."""
+def _model_name(stated: dict[str, Any]) -> str:
+    """Return the harness's name of the model that is run."""
     from ..harness import internals
 
-    return internals.config_file(args.config) if getattr(args, "config", None) else {}
-
-
-def _given(args: argparse.Namespace, file: Values, name: str) -> Any:
-    """An argument of the harness's, as its flag gives it, or its ``--config``."""
-    value = getattr(args, name, None)
-    return file.get(name) if value in (None, "", []) else value
-
-
-def _task_names(args: argparse.Namespace, file: Values) -> list[str]:
-    """Tasks, groups and patterns that are asked for."""
-    names = _given(args, file, "tasks") or []
-    parts = [names] if isinstance(names, str) else names
-    return [name for part in parts for name in str(part).split(",")]
-
-
-def _set_include_path(args: argparse.Namespace, file: Values) -> None:
-    """Let the harness find the task configurations that come with the package, after the user's."""
-    folders = _given(args, file, "include_path")
-    args.include_path = with_shipped_tasks(
-        folders if isinstance(folders, list) else [folders] if folders else []
-    )
-
-
-def _model_name(args: argparse.Namespace, file: Values) -> str:
-    """Return the harness's name of the model that is run (`file`: its ``--config``)."""
-    from ..harness import internals
-
-    arguments = internals.model_arguments(_given(args, file, "model_args"))
+    arguments = internals.model_arguments(stated.get("model_args"))
     for key in _NAMING:
         if arguments.get(key):
             return str(arguments[key])
+    model = str(stated.get("model") or "model")
     text = ",".join(f"{k}={v}" for k, v in arguments.items())
-    model = str(_given(args, file, "model") or "model")
     return f"{model}:{text}" if text else model

@@ -1,15 +1,6 @@
-"""``lm-eval-ccat score``: score the answers in harness logs by a metric the task did not have."""
+"""Score the answers in harness logs (run with --log_samples) by a metric that the task did not
+have, and write a score table.
 
-from __future__ import annotations
-
-import argparse
-import sys
-from pathlib import Path
-
-from ..errors import UsageError
-from .parsing import Opt, Options, add_command, warn
-
-EPILOG = """\
 examples:
   # COMET needs numpy < 2 and transformers < 5, so it lives in an environment of its own
   lm-eval-ccat score comet --setup
@@ -21,6 +12,16 @@ examples:
   # use the table like any other
   lm-eval-ccat calibrate comet.parquet --metric comet -o flores.comet.bank.json
 """
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ..errors import UsageError
+from .parsing import Opt, Options, warn
+
 _OPTIONS = ("task", "filter", "source_field", "judge", "model")
 
 
@@ -41,15 +42,6 @@ OPTIONS: Options = {
 }
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``score`` to the command line."""
-    what = (
-        "Score the answers in harness logs (run with --log_samples) by a metric that the task did "
-        "not have, and write a score table."
-    )
-    add_command(subparsers, "score", run, OPTIONS, what, EPILOG)
-
-
 def run(args: argparse.Namespace) -> int:
     """Score the answers and write the table."""
     from ..upkeep.rescore import rescore
@@ -65,11 +57,9 @@ def run(args: argparse.Namespace) -> int:
     table = rescore(
         args.logs, args.metric, **options, note=lambda text: print(text, file=sys.stderr)
     )
-    for warning in table.warnings:
-        warn(warning)
+    warn(*table.warnings)
     table.write(output)
-    models = len(table.models)
-    print(f"{output}: {table.metric} ({table.scale.describe()}) of {models} models")
+    print(f"{output}: {table.metric} ({table.scale.describe()}) of {len(table.models)} models")
     return 0
 
 

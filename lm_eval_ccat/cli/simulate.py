@@ -1,38 +1,26 @@
-"""``lm-eval-ccat simulate``: replay logged scores; how few items would have been enough?"""
+r"""Replay logged scores through the ranker that live runs use, and compare it with baselines at
+equal cost.
 
-from __future__ import annotations
-
-import argparse
-from typing import TYPE_CHECKING, Any
-
-from .parsing import (
-    EXCLUDE,
-    EXECUTOR,
-    JSON,
-    REQUIRED,
-    Opt,
-    Options,
-    add_command,
-    names_of,
-    prints_json,
-    warn,
-    write_json,
-)  # fmt: skip
-from .reading import READING, progress, read_scores, reading_of, warn_of_range
-
-if TYPE_CHECKING:
-    from ..scores import ScoreTable
-
-EPILOG = """\
 example:
   lm-eval-ccat simulate --scores scores.parquet --metric bleu --json out.json
-  lm-eval-ccat simulate --scores harness_logs/ --task my_task --metric exact_match \\
+  lm-eval-ccat simulate --scores harness_logs/ --task my_task --metric exact_match \
       --methods default,paper,common --holdout 4 --folds 20 --items_per_model 20
 
 Models are held out in turn, the others calibrate, and every method ranks the held-out ones at
 equal cost. Several tasks (all of the scores, or --task GROUP or A,B) are ranked by their weighted
 mean. A mean tau of 1 is the true order every time; docs/howto/simulate.md explains each column.
 """
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from .parsing import EXCLUDE, EXECUTOR, JSON, REQUIRED, Opt, Options, emit, names_of, warn
+from .reading import READING, progress, read_scores, reading_of, warn_of_range
+
+if TYPE_CHECKING:
+    from ..scores import ScoreTable
 
 
 def _item_count(text: str) -> float | None:
@@ -71,15 +59,6 @@ OPTIONS: Options = {
 _TAKEN = ("holdout", "folds", "items_per_model", "seed", "spend", "kind")
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add ``simulate`` to the command line."""
-    what = (
-        "Replay logged scores through the ranker that live runs use, and compare it with baselines "
-        "at equal cost."
-    )
-    add_command(subparsers, "simulate", run, OPTIONS, what, EPILOG)
-
-
 def run(args: argparse.Namespace) -> int:
     """Replay and print."""
     from ..cluster import executing
@@ -92,11 +71,8 @@ def run(args: argparse.Namespace) -> int:
         tables = _tables(args)
         with progress(f"replaying {args.folds} folds", "folds") as show:
             replayed = simulate(tables, methods, levels=None, on_progress=show, **options)
-    write_json(args.json, replayed.to_dict())
-    if not prints_json(args.json):
-        print(replayed.to_text())
-    for warning in replayed.warnings:
-        warn(warning)
+    emit(args.json, replayed.to_dict(), [replayed.to_text()])
+    warn(*replayed.warnings)
     return 0
 
 
@@ -111,7 +87,7 @@ def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
         tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
         tables = tables_of(args.scores, tasks, metrics, reading_of(args))
         for table in tables.values():
-            warn_of_range(args, table.metric, table.scale.describe())
+            warn_of_range(args, table.metric, table.scale.higher_is_better)
     out = set(names_of(args.exclude))
     if unknown := out - {m for t in tables.values() for m in t.models}:
         next(iter(tables.values())).select(sorted(unknown))  # which says what there is

@@ -1,15 +1,5 @@
-"""``lm-eval-ccat verify``: whether a run says what its journal says, and what full results say."""
+"""Check a run against its own journal, or against full results of its models.
 
-from __future__ import annotations
-
-import argparse
-from dataclasses import asdict
-
-from ..errors import UsageError
-from .parsing import JSON, Options, add_command, prints_json, warn, write_json
-from .reading import progress
-
-EPILOG = """\
 examples:
   lm-eval-ccat verify models.run
   lm-eval-ccat verify models.run --full harness_logs/
@@ -21,6 +11,14 @@ Nothing is run. Verdicts, estimates and costs are recomputed from the journal an
 exit codes: 0 sound, 1 damaged or contradictory, 2 usage, 3 another version comes to other verdicts
 """
 
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from ..errors import UsageError
+from .parsing import JSON, Options, emit, warn
+from .reading import progress
 
 OPTIONS: Options = {
     "RUN": "a run directory of `rank`; with --full its result.json, too, or results_*.json of an "
@@ -33,29 +31,20 @@ OPTIONS: Options = {
 }
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``verify`` to the command line."""
-    what = "Check a run against its own journal, or against full results of its models."
-    add_command(subparsers, "verify", run, OPTIONS, what, EPILOG)
-
-
 def run(args: argparse.Namespace) -> int:
     """Verify and print."""
+    if args.full is not None and args.repair:
+        raise UsageError("run verify twice, once with --repair and once with --full")
     if args.full is not None:
-        if args.repair:
-            raise UsageError("run verify twice, once with --repair and once with --full")
         return _against_full_results(args)
-    return _repair(args) if args.repair else _verify(args)
-
-
-def _verify(args: argparse.Namespace) -> int:
+    if args.repair:
+        return _repair(args)
     from ..live.verify import verify
 
     verification = verify(args.run)
-    _show(
-        args.json, verification.words, {**asdict(verification), "exit_code": verification.exit_code}
-    )
-    return verification.exit_code
+    code = verification.exit_code
+    emit(args.json, {**asdict(verification), "exit_code": code}, [verification.words])
+    return code
 
 
 def _repair(args: argparse.Namespace) -> int:
@@ -68,7 +57,7 @@ def _repair(args: argparse.Namespace) -> int:
             f"{condition.damage}.\nThe {condition.records} sound records before it are the journal "
             f"now; the damaged one is {kept.name}.\nContinue the run with --resume."
         )
-    _show(args.json, text, {**asdict(condition), "kept": None if kept is None else str(kept)})
+    emit(args.json, {**asdict(condition), "kept": None if kept is None else str(kept)}, [text])
     return 0
 
 
@@ -86,13 +75,6 @@ def _against_full_results(args: argparse.Namespace) -> int:
             on_progress=show,
         )
     outcome = audit(claims, table)
-    _show(args.json, outcome.to_text(), outcome.to_dict())
-    for text in outcome.warnings:
-        warn(text)
+    emit(args.json, outcome.to_dict(), [outcome.to_text()])
+    warn(*outcome.warnings)
     return 0
-
-
-def _show(target: str | None, text: str, content: dict[str, object]) -> None:
-    if not prints_json(target):
-        print(text)
-    write_json(target, content)

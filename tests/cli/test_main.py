@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ScoreTable, __version__
-from lm_eval_ccat.cli.entries import models_of
 from lm_eval_ccat.cli.main import COMMANDS, RAW, command_parser, main
-from lm_eval_ccat.cli.parsing import CommandParser
+from lm_eval_ccat.cli.parsing import CommandParser, models_of
 from lm_eval_ccat.cli.removed import REMOVED, refuse_removed_keys
 from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.harness import internals
