@@ -192,7 +192,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the mean over configs counts the missing ones",
-        "lm_eval_ccat/scores/frames",
+        "lm_eval_ccat/scores/table",
         "count = seen.sum(axis=0)",
         "count = np.full(rows.shape[1], len(rows))",
         ("tests/scores/test_table.py",),

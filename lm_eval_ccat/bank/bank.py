@@ -16,7 +16,7 @@ from ..errors import BankError, ScaleError, ScoreTableError
 from ..files import replace_text
 from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
-from ..scores.frames import DocId, sorted_ids
+from ..scores.table import DocId, sorted_ids
 from ..wording import short
 from .observations import Observation
 from .reading import bounded_text, located, parsed

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import BankError
 from ..metrics.scale import Scale
-from ..scores.frames import sorted_ids
+from ..scores.table import sorted_ids
 from .observations import Observation
 
 FORMAT = "lm-eval-ccat/bank"

@@ -19,7 +19,7 @@ from ..bank import SuiteBank, is_suite
 from ..errors import RunError, UsageError
 from ..files import replace_text
 from ..scores import ScoreTable
-from ..scores.readers.reader import reader_of
+from ..scores.table import reader_of
 from ..upkeep.build import build
 from ..upkeep.union import scores_for
 from .folder import FORMAT, VERSION, Board, Rules, one_bank_each, read_rules, ruled

@@ -378,7 +378,7 @@ def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
             "`lm-eval-ccat calibrate --borrow`"
         )
     from ..scores import ScoreTable
-    from ..scores.readers.reader import Wanted
+    from ..scores.wanted import Wanted
     from ..upkeep.borrow import lent
 
     name, _, filtered = next(iter(spec.metrics), "").partition(",")

@@ -16,7 +16,8 @@ from ..runs.lines import Record
 from ..scores import ScoreTable
 from ..scores.readers.lm_eval.files import find_runs
 from ..scores.readers.lm_eval.rows import sound_rows
-from ..scores.readers.reader import Logged, reader_of
+from ..scores.table import reader_of
+from ..scores.wanted import Logged
 from ..simulation.audit import Claims, all_claims
 from .fields import Values
 from .spec import Spec, content_of, values_of

@@ -15,8 +15,8 @@ from .readers import journal
 from .readers.lm_eval.files import Run, find_runs
 from .readers.lm_eval.rows import Row, filter_of, rows_of
 from .readers.lm_eval.settings import config_labels, full_runs, shared_settings
-from .readers.reader import Wanted, one_of
 from .table import ScoreTable
+from .wanted import Wanted, one_of
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Answers:
         grid = Grid()
         for a, score in zip(self.answers, scores, strict=True):
             grid.add(a.model, a.config, [a.doc_id], [score], [a.doc_hash])
-        made = grid.finish(
+        return grid.finish(
             Path(self.task),
             Wanted(scale=scale),
             metric,
@@ -101,7 +101,6 @@ class Answers:
             settings=self.settings,
             warnings=self.warnings,
         )
-        return ScoreTable.from_arrays(**vars(made), copy=False)
 
 
 def read_answers(path: str | Path, task: str | None = None, filter: str | None = None) -> Answers:

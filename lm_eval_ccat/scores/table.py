@@ -1,28 +1,36 @@
-"""`ScoreTable`: observed scores, models x configs x items, on the metric's own scale."""
+"""`ScoreTable`: observed scores, models x configs x items, on the metric's own scale.
+
+`Reader` is what reads one kind of log into such a table. The package's own readers are asked first.
+Another package offers one as an entry point::
+
+    [project.entry-points."lm_eval_ccat.readers"]
+    mine = "my_package.my_reader:READER"
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CcatError, ScoreTableError
+from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
+from ..plugins import Plugins
 from ..wording import some
-from .frames import DocId, matrix_of, nanmean_rows, of_frame, of_matrix, sorted_ids
 from .overview import Overview
-from .readers.long_form import write
-from .readers.reader import ANY, Logged, Progress, RawScores, Wanted, reader_of
+from .wanted import ANY, Floats, Logged, Wanted
 
-Floats = NDArray[np.float64]
-T = TypeVar("T")
+DocId = int | str
 Part = slice | NDArray[np.intp]
+Progress = Callable[[int, int], None] | None
 
 _PART = 1 << 18  # cells looked at together
 
@@ -155,7 +163,7 @@ class ScoreTable:
             )
         path = Path(path)
         wanted = Wanted(metric, task, filter, range, lower_is_better, partial, scale)
-        return cls.from_arrays(**vars(reader_of(path).read(path, wanted, on_progress)), copy=False)
+        return reader_of(path).read(path, wanted, on_progress)
 
     @classmethod
     def read_many(
@@ -181,7 +189,7 @@ class ScoreTable:
 
         Examples
         --------
-        >>> from lm_eval_ccat.scores.readers.reader import Logged
+        >>> from lm_eval_ccat.scores.wanted import Logged
         >>> ScoreTable.from_arrays([[0.2], [0.1]], ["a", "b"], metric="f1").write("f1.csv")
         >>> list(ScoreTable.read_many("f1.csv", [Logged(None, "f1", None)]))
         [<ScoreTable: f1, 2 models, 1 items, 0 scores missing>]
@@ -189,14 +197,13 @@ class ScoreTable:
         path = Path(path)
         reader = reader_of(path)
         if reader.read_many is not None:
-            each = reader.read_many(path, outcomes, wanted)
-        else:
-            each = (_tried(reader.read, path, o.wanted(wanted), None) for o in outcomes)
-        for scores in each:
-            if isinstance(scores, CcatError):
-                yield scores
-            else:
-                yield _tried(cls.from_arrays, **vars(scores), copy=False)
+            yield from reader.read_many(path, outcomes, wanted)
+            return
+        for outcome in outcomes:
+            try:
+                yield reader.read(path, outcome.wanted(wanted), None)
+            except CcatError as error:
+                yield error
 
     @classmethod
     def from_dataframe(
@@ -234,7 +241,10 @@ class ScoreTable:
         <ScoreTable: f1, 2 models, 2 items, 0 scores missing>
         """
         wanted = Wanted(metric, task, None, range, lower_is_better, scale=scale)
-        return cls.from_arrays(**vars(of_frame(frame, wanted)), copy=False)
+        names = list(getattr(frame, "columns", ()))
+        if {"doc_id", "id"} & set(map(str, names)) or not hasattr(frame, "to_numpy"):
+            return READERS.get("long_form").read(frame, wanted, None)
+        return _of_matrix(frame.to_numpy(), wanted, "the data frame", map(str, frame.index), names)
 
     @classmethod
     def of(cls, scores: Any) -> ScoreTable:
@@ -261,7 +271,8 @@ class ScoreTable:
                 "None is not a table of scores: give a ScoreTable, a data frame, or a matrix "
                 "with a row per model and a column per item"
             )
-        return cls.from_arrays(**vars(of_matrix(scores, ANY, "the matrix")))
+        models = (f"model-{j}" for j in range(len(_matrix(scores))))
+        return _of_matrix(scores, ANY, "the matrix", models)
 
     @classmethod
     def from_arrays(
@@ -302,7 +313,7 @@ class ScoreTable:
         >>> ScoreTable.from_arrays([[0.2, 0.9], [0.1, 0.4]], ["a", "b"], metric="f1")
         <ScoreTable: f1, 2 models, 2 items, 0 scores missing>
         """
-        matrix = matrix_of(raw)
+        matrix = _matrix(raw)
         if copy and np.may_share_memory(matrix, raw):
             matrix = matrix.copy()
         names = list(range(matrix.shape[1])) if doc_ids is None else list(doc_ids)
@@ -391,7 +402,12 @@ class ScoreTable:
 
         def mean(model: str) -> Floats:
             rows = self.raw[self.rows_of[model]][:, items]
-            return nanmean_rows(self.scale.normalise(rows) if unit else rows)
+            rows = self.scale.normalise(rows) if unit else rows
+            seen = np.isfinite(rows)
+            count = seen.sum(axis=0)
+            out: Floats = np.full(rows.shape[1], np.nan)
+            np.divide(np.where(seen, rows, 0.0).sum(axis=0), count, out=out, where=count > 0)
+            return out
 
         return np.stack([mean(m) for m in np.array(self.models, dtype=object)[models]])
 
@@ -469,22 +485,194 @@ class ScoreTable:
         --------
         >>> ScoreTable.from_arrays([[0.2, 0.9]], ["a"], metric="f1").write("one.parquet")
         """
-        scores = RawScores(
-            self.raw,
-            self.row_model,
-            self.row_config,
-            self.doc_ids,
-            self.scale,
-            self.metric,
-            self.task,
-            self.filter,
-            self.doc_hashes,
-        )
-        write(scores, Path(path))
+        path = Path(path)
+        pa = arrow(path)
+        r, i = np.nonzero(np.isfinite(self.raw))
+        n = len(r)
+        scale = self.scale
+        columns: dict[str, object] = {
+            "model": pa.array(self.row_model).take(pa.array(r)),
+            "config": pa.array(self.row_config).take(pa.array(r)),
+            "doc_id": pa.array(self.doc_ids).take(pa.array(i)),
+            "metric": pa.repeat(self.metric, n),
+            "score": pa.array(self.raw[r, i]),
+            "scale_min": pa.repeat(scale.low, n),
+            "scale_max": pa.repeat(scale.high, n),
+            "higher_is_better": pa.repeat(scale.higher_is_better, n),
+        }
+        known = known_scale(self.metric)
+        if scale.cap is not None or (known is not None and known.cap is not None):
+            columns["scale_cap"] = pa.repeat(pa.scalar(scale.cap, pa.float64()), n)
+        for name, value in (("task", self.task), ("filter", self.filter)):
+            if value is not None:
+                columns[name] = pa.repeat(value, n)
+        if self.doc_hashes is not None:
+            columns["doc_hash"] = pa.array(self.doc_hashes, type=pa.string()).take(pa.array(i))
+        if path.suffix == ".csv":
+            from pyarrow import csv
+
+            csv.write_csv(pa.table(columns), path)
+        elif path.suffix == ".parquet":
+            from pyarrow import parquet
+
+            parquet.write_table(pa.table(columns), path)
+        else:
+            raise ScoreTableError(f"{path}: a score table is a .parquet or a .csv file")
 
 
-def _tried(make: Callable[..., T], *arguments: Any, **options: Any) -> T | CcatError:
+def arrow(file: Path) -> Any:
+    """pyarrow, with a remedy where it cannot be imported."""
     try:
-        return make(*arguments, **options)
-    except CcatError as error:
-        return error
+        import pyarrow as pa
+    except ImportError as e:
+        # New releases of pyarrow refuse numpy 1.26 when imported, which no installer knows.
+        raise ScoreTableError(
+            f"{file}: pyarrow cannot be used ({e}); with numpy 1.26 install 'pyarrow<25'"
+        ) from e
+    return pa
+
+
+def _of_matrix(
+    scores: Any,
+    wanted: Wanted,
+    where: str,
+    models: Iterable[str],
+    doc_ids: Sequence[Any] | None = None,
+) -> ScoreTable:
+    """The table of a matrix of models by items; items are numbered where they have no names."""
+    raw, metric = _matrix(scores), wanted.metric or "score"
+    scale, notes = wanted.scale_of(raw, metric, where)
+    task, warnings = wanted.task, tuple(notes)
+    return ScoreTable.from_arrays(
+        raw, list(models), doc_ids, scale=scale, metric=metric, task=task, warnings=warnings
+    )
+
+
+def _matrix(scores: Any) -> Floats:
+    """Scores as a matrix of models by items."""
+    try:
+        matrix = np.asarray(scores, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as e:
+        raise ScoreTableError(
+            f"scores must be numbers, a row per model and a column per item ({e})"
+        ) from None
+    matrix = np.atleast_2d(matrix)
+    if matrix.ndim != 2 or not matrix.size:
+        raise ScoreTableError(
+            f"scores of shape {matrix.shape}: a table has a row per model and a column per item"
+        )
+    if np.isinf(matrix).any():
+        raise ScoreTableError("a score is infinite; give NaN where one is missing")
+    return matrix
+
+
+def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
+    """Ascending doc_ids of one type, and the positions they came from.
+
+    Raises
+    ------
+    ScoreTableError
+        Integers and strings are mixed, or an id stands twice.
+    """
+    plain: list[Any] = [i.item() if isinstance(i, np.generic) else i for i in ids]
+    kinds = {type(i) for i in plain}
+    if not kinds <= {int} and not kinds <= {str}:
+        raise ScoreTableError(
+            "doc_ids must be all integers or all strings, found "
+            + " and ".join(sorted(k.__name__ for k in kinds))
+        )
+    order = sorted(range(len(plain)), key=plain.__getitem__)
+    for a, b in pairwise(order):
+        if plain[a] == plain[b]:
+            raise ScoreTableError(f"doc_id {plain[a]!r} appears twice: items need distinct ids")
+    return tuple(plain[i] for i in order), order
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads one kind of log; `lm_eval_ccat.scores.readers.rows` makes one of a generator of rows.
+
+    Attributes
+    ----------
+    name : str
+        What commands and errors call the kind.
+    summary : str
+        One line that says what it reads.
+    can_read : callable
+        ``(path) -> bool``: whether an existing file or directory is of this kind, by names and the
+        first bytes. It never raises.
+    read : callable
+        ``(path, wanted, on_progress=None) -> ScoreTable``. It raises `ScoreTableError`,
+        `MetricError` or `ScaleError`, each naming file and remedy.
+    outcomes : callable
+        ``(path) -> list of Logged``: what can be asked for.
+    groups : callable
+        ``(path) -> mapping``: the groups of tasks that the logs record, each with the names of its
+        tasks and subgroups; default none.
+    read_many : callable, optional
+        ``(path, outcomes, wanted) -> iterator of (ScoreTable or CcatError)``: several outcomes in
+        one pass, in their order; default one `read` after the other.
+    """
+
+    name: str
+    summary: str
+    can_read: Callable[[Path], bool]
+    read: Callable[[Path, Wanted, Progress], ScoreTable]
+    outcomes: Callable[[Path], list[Logged]]
+    groups: Callable[[Path], Mapping[str, Sequence[str]]] = field(default=lambda path: {})
+    read_many: (
+        Callable[[Path, Sequence[Logged], Wanted], Iterator[ScoreTable | CcatError]] | None
+    ) = None
+
+
+_OWN = (
+    "journal",
+    "lm_eval.read",
+    "lighteval",
+    "long_form",
+    "inspect_ai",
+    "helm",
+    "every_eval_ever",
+)
+
+READERS = Plugins(
+    "reader",
+    Reader,
+    lambda: {name.split(".")[0]: f"{__package__}.readers.{name}:READER" for name in _OWN},
+)
+
+
+def register(reader: Reader) -> Reader:
+    """Make a reader known in this process, for programs and tests.
+
+    Raises
+    ------
+    UsageError
+        A reader of the package has this name.
+    """
+    return READERS.register(reader)
+
+
+def reader_of(path: Path) -> Reader:
+    """The reader of a file or directory.
+
+    Raises
+    ------
+    ScoreTableError
+        There is no such path, or nobody reads it.
+    """
+    if not path.exists():
+        raise ScoreTableError(f"{path}: no such file or directory of scores")
+    for reader in READERS:
+        if reader.can_read(path):
+            return reader
+    kinds = "; ".join(reader.summary for reader in READERS)
+    if path.is_dir():
+        raise ScoreTableError(
+            f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples "
+            f"(what can be read: {kinds})"
+        )
+    raise ScoreTableError(
+        f"{path}: a score table is a .parquet or a .csv file, harness logs are a directory "
+        f"(what can be read: {kinds})"
+    )

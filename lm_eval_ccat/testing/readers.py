@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import CcatError
 from ..scores import ScoreTable
-from ..scores.readers.reader import READERS, Reader, reader_of
+from ..scores.table import READERS, Reader, reader_of
 
 
 class ReaderSuite:

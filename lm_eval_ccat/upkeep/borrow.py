@@ -32,7 +32,7 @@ from ..errors import ScoreTableError, UsageError
 from ..methods.sample.ease import EASE
 from ..methods.trust import twins
 from ..scores import ScoreTable
-from ..scores.readers.reader import ANY, Wanted
+from ..scores.wanted import ANY, Wanted
 from ..wording import plural
 from .calibrate import make_bank, trust
 from .tasks import tables_of

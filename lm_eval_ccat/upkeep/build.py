@@ -11,7 +11,8 @@ from ..bank import ItemBank, SuiteBank
 from ..errors import CcatError, UsageError
 from ..parallel import in_processes
 from ..scores import ScoreTable
-from ..scores.readers.reader import ANY, Logged, Wanted, reader_of
+from ..scores.table import reader_of
+from ..scores.wanted import ANY, Logged, Wanted
 from .borrow import lent
 from .calibrate import make_bank, report
 from .tasks import outcomes_meant

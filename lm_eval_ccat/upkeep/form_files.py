@@ -23,7 +23,7 @@ from ..errors import BankError, BankMismatchError, CcatError, UsageError
 from ..files import replace_text
 from ..metrics.scale import Scale
 from ..scores import ScoreTable
-from ..scores.readers.reader import reader_of
+from ..scores.table import reader_of
 from .check import aligned_scores
 from .forms import Form, make_forms
 

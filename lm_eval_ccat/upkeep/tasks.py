@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ..errors import CcatError, UsageError
 from ..scores import ScoreTable
-from ..scores.readers.reader import ANY, Logged, Wanted, reader_of
+from ..scores.table import reader_of
+from ..scores.wanted import ANY, Logged, Wanted
 from ..wording import some
 
 

@@ -12,9 +12,8 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.observations import Observation
 from ..errors import ScoreTableError
-from ..scores.frames import sorted_ids
 from ..scores.item_scaling import ItemScaling
-from ..scores.table import ScoreTable
+from ..scores.table import ScoreTable, sorted_ids
 
 
 def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:

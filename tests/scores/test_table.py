@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.errors import CcatError, ScaleError, ScoreTableError
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.scores.readers.reader import reader_of
+from lm_eval_ccat.scores.table import reader_of
 from lm_eval_ccat.testing.readers import ReaderSuite
 
 HEADER = "model,doc_id,metric,score"

@@ -9,8 +9,8 @@ import pytest
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.scores.readers import reader as registry
 from lm_eval_ccat.scores.readers.rows import Row, reader_of_rows
+from lm_eval_ccat.scores.table import READERS, register
 from lm_eval_ccat.testing.methods import example_table
 from lm_eval_ccat.testing.readers import ReaderSuite
 
@@ -31,9 +31,9 @@ TOY = reader_of_rows("toy", "a .toy file", toy_logs, toy_rows)
 
 @pytest.fixture(autouse=True, scope="module")
 def known():
-    registry.register(TOY)
+    register(TOY)
     yield
-    registry.READERS.unregister("toy")
+    READERS.unregister("toy")
 
 
 class TestToy(ReaderSuite):
@@ -49,7 +49,7 @@ class TestToy(ReaderSuite):
 
 
 class TestLongForm(ReaderSuite):
-    reader = registry.READERS.get("long_form")
+    reader = READERS.get("long_form")
     wanted = {"metric": "toy", "task": "toy_task"}  # noqa: RUF012
 
     def write(self, folder: Path) -> Path:
@@ -61,7 +61,7 @@ class TestLongForm(ReaderSuite):
 
 
 class TestHarnessLogs(ReaderSuite):
-    reader = registry.READERS.get("lm_eval")
+    reader = READERS.get("lm_eval")
     wanted = {"metric": "exact_match"}  # noqa: RUF012
 
     def write(self, folder: Path) -> Path:

@@ -13,7 +13,7 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError, UsageError
 from lm_eval_ccat.methods.sample.policy import SamplePolicy
-from lm_eval_ccat.scores.readers.reader import Wanted
+from lm_eval_ccat.scores.wanted import Wanted
 from lm_eval_ccat.upkeep.borrow import borrow, donors_of, lent
 
 N_ITEMS = 150

@@ -15,8 +15,9 @@ from typing import Any
 from ...errors import ScaleError, ScoreTableError
 from ...metrics.scale import Scale
 from ..grid import Grid
+from ..table import Progress, Reader, ScoreTable
+from ..wanted import Logged, Wanted
 from .bounded import lines
-from .reader import Logged, Progress, RawScores, Reader, Wanted
 
 _NAME = "journal.jsonl"
 
@@ -26,7 +27,7 @@ def can_read(path: Path) -> bool:
     return next(journals(path), None) is not None
 
 
-def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
+def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
     """Read the journal of one run; see `Reader`."""
     runs = list(journals(path))
     if not wanted.partial:

@@ -11,7 +11,8 @@ from zipfile import BadZipFile
 from ...errors import CcatError, ScoreTableError
 from ...metrics.scale import Scale
 from ..grid import Grid
-from .reader import Logged, Progress, RawScores, Reader, Wanted, one_of
+from ..table import Progress, Reader, ScoreTable
+from ..wanted import Logged, Wanted, one_of
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, BadZipFile)
 
@@ -84,13 +85,13 @@ def reader_of_rows(
         pairs = {(row.task, row.metric) for row in every(path, [])}
         return [Logged(*pair) for pair in sorted(pairs)]
 
-    def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
+    def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
         notes: list[str] = []
         return _table(path, list(every(path, notes, on_progress)), wanted, notes)
 
     def read_many(
         path: Path, some: Sequence[Logged], wanted: Wanted
-    ) -> Iterator[RawScores | CcatError]:
+    ) -> Iterator[ScoreTable | CcatError]:
         notes: list[str] = []
         all_rows = list(every(path, notes))
         for one in some:
@@ -107,7 +108,7 @@ def files_at(path: Path, pattern: str) -> list[Path]:
     return [path] if path.is_file() else sorted(p for p in path.rglob(pattern) if p.is_file())
 
 
-def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> RawScores:
+def _table(path: Path, rows: list[Row], wanted: Wanted, notes: list[str]) -> ScoreTable:
     if not rows:
         raise ScoreTableError(f"{path}: no scores of single items in these logs")
     if wanted.filter is not None:

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.scores.readers.reader import READERS
+from lm_eval_ccat.scores.table import READERS
 from lm_eval_ccat.testing.readers import ReaderSuite
 
 DATA = Path(__file__).parent / "data"

@@ -21,7 +21,8 @@ from ....metrics.pairs import parts_of, script_warning
 from ....metrics.table import refusal
 from ....plugins import did_you_mean
 from ...grid import Grid
-from ..reader import Logged, Progress, RawScores, Reader, Wanted
+from ...table import Progress, Reader, ScoreTable
+from ...wanted import Logged, Wanted
 from .files import Run, find_runs, groups_of, is_log_file, tasks_of
 from .rows import Asked, Rows, read_files, sound_rows
 from .settings import comparable_runs, config_labels, full_runs, shared_settings
@@ -48,7 +49,7 @@ def outcomes(path: Path) -> list[Logged]:
     return list(logged)
 
 
-def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
+def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable:
     """Read harness logs; see `Reader`.
 
     Parameters
@@ -62,7 +63,7 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
 
     Returns
     -------
-    RawScores
+    ScoreTable
         ``settings`` holds what the runs share; ``warnings`` what was left out and why.
 
     Raises
@@ -125,7 +126,9 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> RawScores:
         sources=tuple(str(run.samples) for run in runs),
     )
     if chosen:
-        how = ["adaptive" if of in chosen else "all" for of in zip(scores.models, scores.configs)]
+        how = [
+            "adaptive" if of in chosen else "all" for of in zip(scores.row_model, scores.row_config)
+        ]
         return replace(scores, chosen=tuple(how))
     return scores
 

@@ -1,0 +1,165 @@
+"""What a user wants of a path with scores: which outcome, and what is known of its scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ScaleError, ScoreTableError
+from ..metrics.registry import known_scale
+from ..metrics.scale import Scale
+from ..plugins import did_you_mean
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which scores to read, and what the user says of their scale.
+
+    Attributes
+    ----------
+    metric, task, filter : str or None
+        None means the only one there is; where there are several the reader asks for one by name.
+    range : (float, float) or None
+        Lowest and highest possible raw score.
+    lower_is_better : bool or None
+    partial : bool
+        Also runs whose items were chosen by what the model had scored before: their scores are
+        true, but they are no sample, and nothing may take their mean.
+    scale : Scale or None
+        The scale of the raw scores, cap included; it goes before `range` and `lower_is_better`.
+    """
+
+    metric: str | None = None
+    task: str | None = None
+    filter: str | None = None
+    range: tuple[float, float] | None = None
+    lower_is_better: bool | None = None
+    partial: bool = False
+    scale: Scale | None = None
+
+    def scale_of(
+        self,
+        raw: Floats,
+        metric: str,
+        where: str,
+        stated: Scale | None = None,
+        lower_is_better: bool | None = None,
+    ) -> tuple[Scale, list[str]]:
+        """The scale of raw scores, by the rules of the format, and what to tell the reader.
+
+        In this order: what the user gave (a whole scale, a range, a direction); what the file
+        states (`stated`: its columns, or for harness logs the metric table); [0, 1] if all values
+        lie in it; for a metric known to be unbounded above (ter, wer) the cap 1; the metric table,
+        if all values lie in the range that it has for the metric; else an error that says how to
+        state it.
+
+        Parameters
+        ----------
+        raw : ndarray
+            Scores; NaN where missing.
+        metric : str
+        where : str
+            The file, for errors.
+        stated : Scale, optional
+        lower_is_better : bool, optional
+            The direction that the file states, where it does not know the scale.
+
+        Raises
+        ------
+        ScoreTableError
+            There is no score.
+        ScaleError
+            No scale could be found.
+        """
+        if self.scale is not None:
+            return self.scale, []
+        seen = raw[np.isfinite(raw)]
+        if not seen.size:
+            raise ScoreTableError(f"{where}: every score of metric {metric!r} is missing")
+        known = known_scale(metric)
+        basis = stated or known
+        unbounded = any(scale is not None and scale.cap is not None for scale in (stated, known))
+        lower = basis is not None and not basis.higher_is_better
+        for direction in (lower_is_better, self.lower_is_better):
+            lower = lower if direction is None else direction
+        cap = None if stated is None else stated.cap
+        if self.range is not None:
+            try:
+                low, high = map(float, self.range)
+            except (TypeError, ValueError):
+                raise ScaleError(
+                    f"range {self.range!r:.60} is not (lowest, highest), such as (0, 100)"
+                ) from None
+            if not (np.isfinite(low) and np.isfinite(high) and low < high):
+                raise ScaleError(
+                    f"range {low:g},{high:g}: the lowest score must be below the highest"
+                )
+            if not (unbounded and lower and low == 0.0):
+                return Scale(low, high, higher_is_better=not lower), []
+            cap = high
+        elif stated is None:
+            if Scale().holds(seen):
+                return Scale(higher_is_better=not lower), []
+            if unbounded and lower and seen.min() >= 0.0 and np.median(seen) <= 1.0:
+                cap = 1.0
+            elif known is not None and known.cap is None and known.holds(seen):
+                scale = Scale(*known.ends, higher_is_better=not lower)
+                words = scale.describe()
+                return scale, [f"the scale of {metric} is that of the metric table: {words}"]
+            else:
+                raise ScaleError(
+                    f"{where}: scores of {metric!r} run from {seen.min():.6g} to "
+                    f"{seen.max():.6g} and their scale is not known; state it with range, and "
+                    "lower_is_better if less is better (--range WORST,BEST)"
+                )
+        elif cap is None:
+            return Scale(*stated.ends, higher_is_better=not lower), []
+        over = float(np.mean(seen > cap))
+        note = (
+            f"{metric} is unbounded: scores are capped at {cap:g} ({over:.1%} of them lie above) "
+            "and what is estimated is the capped mean"
+        )
+        return Scale(cap=cap), [note] if over else []
+
+
+#: Whatever there is.
+ANY = Wanted()
+
+
+@dataclass(frozen=True)
+class Logged:
+    """One metric and filter of one task that a path holds."""
+
+    task: str | None
+    metric: str
+    filter: str | None = None
+
+    def wanted(self, wanted: Wanted) -> Wanted:
+        """The same wishes for this outcome."""
+        return replace(wanted, metric=self.metric, task=self.task, filter=self.filter)
+
+
+def one_of(path: Path, what: str, wanted: str | None, names: Iterable[str]) -> str:
+    """The value of `what` that is wanted, or the only one that there is.
+
+    Raises
+    ------
+    ScoreTableError
+        There is no such value, or there are several and none is named.
+    """
+    known = sorted(dict.fromkeys(names))
+    shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
+    if wanted is None:
+        if len(known) != 1:
+            raise ScoreTableError(f"{path}: {len(known)} {what}s ({shown}); name one (--{what})")
+        return known[0]
+    if wanted not in known:
+        near = did_you_mean(wanted, known, listing=False) or f"; it has {shown}"
+        raise ScoreTableError(f"{path}: no scores of {what} {wanted!r}{near}")
+    return wanted
