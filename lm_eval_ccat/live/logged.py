@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..scores.readers.lm_eval.files import Run, find_runs, tasks_of
-from ..scores.readers.lm_eval.settings import settings_of
 from .fields import Values
 from .spec import Spec
 
@@ -89,8 +88,8 @@ def _entry(name: str, run: Run) -> Values:
 def _harness(runs: Mapping[str, Run]) -> Values:
     """Return the harness's settings of a model's tasks as a ranking's ``harness:`` block."""
     run = next(iter(runs.values()))
-    known, config = settings_of(run), run.results.get("config") or {}
-    shots = {settings_of(one).get("num_fewshot") for one in runs.values()}
+    known, config = run.settings, run.results.get("config") or {}
+    shots = {one.settings.get("num_fewshot") for one in runs.values()}
     options = {
         "num_fewshot": shots.pop() if len(shots) == 1 else None,  # else each task's own
         "apply_chat_template": known.get("chat_template") or None,

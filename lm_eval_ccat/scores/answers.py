@@ -12,9 +12,8 @@ from ..errors import ScoreTableError
 from ..metrics import Scale
 from .grid import Grid
 from .readers import journal
-from .readers.lm_eval.files import Run, find_runs
+from .readers.lm_eval.files import Run, config_labels, find_runs, full_runs, shared_settings
 from .readers.lm_eval.rows import Row, filter_of, rows_of
-from .readers.lm_eval.settings import config_labels, full_runs, shared_settings
 from .table import ScoreTable
 from .wanted import Wanted, one_of
 

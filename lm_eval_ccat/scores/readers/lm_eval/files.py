@@ -5,19 +5,25 @@ The harness writes ``<output_path>/<model>/results_<date>.json`` and one
 file is ``<stem>_<date>.json``. Either may have been compressed afterwards. The second Open LLM
 Leaderboard published sample files that end in ``.json`` (data sets
 ``open-llm-leaderboard/<organisation>__<model>-details``), some of them one JSON list.
+
+Runs with other few-shot examples or another version of a task measure something else: they are
+left out of a table. Chat templates and system instructions belong to how a model is run and may
+differ from model to model; a reader is told. Generation settings tell the configs of a model apart.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ....errors import ScoreTableError
-from ....wording import some
+from ....wording import plural, short, some
 from ..bounded import json_value
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?"
@@ -50,6 +56,39 @@ class Run:
     date: str
     model: str
     results: dict[str, Any] = field(repr=False)
+
+    @functools.cached_property
+    def settings(self) -> dict[str, object]:
+        """The settings that its scores depend on; empty without a results file.
+
+        Keys: ``task_version``, ``num_fewshot``, ``chat_template`` (whether one was applied),
+        ``chat_template_sha``, ``fewshot_as_multiturn``, ``system_instruction``,
+        ``generation_kwargs``, ``fewshot_seed``, ``scorer``, ``dataset_path``, ``dataset_name``,
+        ``dataset_revision``, ``lm_eval_version``.
+        """
+        results = self.results
+        if not results:
+            return {}
+        config = self.of_task("configs") or {}
+        shots = self.of_task("n-shot")
+        if shots is None:
+            shots = config.get("num_fewshot")
+        return {
+            "task_version": self.of_task("versions"),
+            "num_fewshot": shots,
+            "chat_template": results.get("chat_template") is not None,
+            "chat_template_sha": results.get("chat_template_sha"),
+            # Without examples there is nothing to be put into turns.
+            "fewshot_as_multiturn": bool(shots and results.get("fewshot_as_multiturn")),
+            "system_instruction": results.get("system_instruction"),
+            "generation_kwargs": self.generation,
+            "fewshot_seed": (results.get("config") or {}).get("fewshot_seed"),
+            "scorer": (config.get("metadata") or {}).get("ccat_scorer"),
+            "dataset_path": config.get("dataset_path"),
+            "dataset_name": config.get("dataset_name"),
+            "dataset_revision": (config.get("dataset_kwargs") or {}).get("revision"),
+            "lm_eval_version": results.get("lm_eval_version"),
+        }
 
     def of_task(self, key: str) -> Any:
         """Return ``results[key]`` of this run's task, or None."""
@@ -120,7 +159,7 @@ def is_log_file(path: Path) -> bool:
     return bool(_SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name))
 
 
-def _model_name(results: Mapping[str, Any], directory: str) -> str:
+def _model_name(results: dict[str, Any], directory: str) -> str:
     """Name the model of a run.
 
     Where the model's arguments name nothing (a registered system without weights), the harness
@@ -145,20 +184,13 @@ def _results_beside(samples: Path, date: str) -> Path | None:
     for name in (f"results_{date}.json", f"results_{date}.json.gz"):
         if (samples.parent / name).is_file():
             return samples.parent / name
-    for path in sorted(samples.parent.glob(f"*_{date}.json*")):
-        if _RESULTS.fullmatch(path.name):
-            return path
-    return None
+    beside = sorted(samples.parent.glob(f"*_{date}.json*"))
+    return next((path for path in beside if _RESULTS.fullmatch(path.name)), None)
 
 
-def read_results(path: Path) -> dict[str, object]:
-    """Read one results file.
-
-    Raises
-    ------
-    ScoreTableError
-        When it is not JSON, or not an object.
-    """
+@functools.lru_cache(maxsize=1024)
+def _read_results(path: Path, changed: int) -> dict[str, Any]:
+    """A results file; read once, as every task of a run has its samples beside the same file."""
     try:
         value = json_value(path)
     except (OSError, EOFError, ValueError, RecursionError) as error:
@@ -170,10 +202,8 @@ def read_results(path: Path) -> dict[str, object]:
     return value
 
 
-@functools.lru_cache(maxsize=1024)
-def _results_of(path: Path, changed: int) -> dict[str, object]:
-    """As `read_results`, once: every task of a run has its samples beside the same file."""
-    return read_results(path)
+def _results_of(path: Path) -> dict[str, Any]:
+    return _read_results(path, path.stat().st_mtime_ns)
 
 
 def _sample_files(path: Path) -> Iterator[tuple[Path, str, str]]:
@@ -204,7 +234,7 @@ def groups_of(path: Path) -> dict[str, list[str]]:
     for date in sorted(beside):
         results = beside[date]
         if results is not None:
-            recorded = _results_of(results, results.stat().st_mtime_ns).get("group_subtasks")
+            recorded = _results_of(results).get("group_subtasks")
             if isinstance(recorded, dict):
                 # A task run by itself stands there, too, with nothing below it.
                 groups |= {str(k): [str(t) for t in v] for k, v in recorded.items() if v}
@@ -259,7 +289,7 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
             alone.append(samples)
         else:
             try:
-                results = _results_of(beside, beside.stat().st_mtime_ns)
+                results = _results_of(beside)
             except ScoreTableError as error:
                 warnings.append(f"{error}; the model is named after its directory")
         folder = samples.parent
@@ -272,3 +302,124 @@ def find_runs(path: Path, task: str | None) -> tuple[list[Run], list[str]]:
             "named after its directory, and its settings are unknown"
         )
     return runs, warnings
+
+
+# Two values of these make two benchmarks.
+_DEFINING = ("task_version", "num_fewshot")
+# Two values of these are worth saying.
+_NOTED = (
+    "chat_template",
+    "system_instruction",
+    "fewshot_as_multiturn",
+    "dataset_path",
+    "dataset_revision",
+    "scorer",
+)
+
+
+def full_runs(runs: Sequence[Run], partial: bool = False) -> tuple[list[Run], list[str]]:
+    """Leave out the runs that may not stand for full results, but for adaptive ones if wanted."""
+    kept, warnings = [], []
+    for run in runs:
+        reason, usable = run.why_not_full()
+        usable = usable or (partial and run.adaptive)
+        if usable:
+            kept.append(run)
+        if reason:
+            what = "documents it did not run count as missing" if usable else "left out"
+            warnings.append(f"{run.samples}: {reason}; {what}")
+    if not kept:
+        raise ScoreTableError(f"no full results among the logs: {warnings[0]}")
+    return kept, warnings
+
+
+def comparable_runs(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Leave out the runs with another task version or number of examples than most models.
+
+    Returns
+    -------
+    runs : list of Run
+    warnings : list of str
+        One for every setting in which the runs differ, naming runs.
+    """
+    kept, warnings = list(runs), []
+    for key in (*_DEFINING, *_NOTED):
+        values = [(run, json.dumps(run.settings[key])) for run in kept if run.results]
+        if key in _DEFINING:
+            values = [(run, value) for run, value in values if value != "null"]
+        models: dict[str, set[str]] = {}
+        for run, value in values:
+            models.setdefault(value, set()).add(run.model)
+        if len(models) < 2:
+            continue
+        differs = f"{key} differs between logs: {_counts(models)}"
+        if key in _NOTED:
+            warnings.append(f"{differs}; all are used")
+            continue
+        # Of values that equally many models have, the one of the latest run.
+        latest = {value: run.date for run, value in sorted(values, key=lambda rv: rv[0].date)}
+        common = max(models, key=lambda text: (len(models[text]), latest[text]))
+        out = [run.samples for run, value in values if value != common]
+        kept = [run for run in kept if run.samples not in out]
+        warnings.append(
+            f"{differs}; runs with another {key} than {common} are left out: {some(out, 4)}"
+        )
+    return kept, warnings
+
+
+def config_labels(runs: Sequence[Run]) -> list[str]:
+    """Name each run's config by the generation settings that differ within any one model.
+
+    Returns
+    -------
+    list of str
+        Such as ``"temperature=0.7"``; all empty where every model was run in one way.
+    """
+    varied: set[str] = set()
+    by_model: dict[str, list[Run]] = {}
+    for run in runs:
+        by_model.setdefault(run.model, []).append(run)
+    for of_model in by_model.values():
+        settings = [run.generation for run in of_model if run.results]
+        for key in sorted({key for one in settings for key in one}):
+            if not _alike(one.get(key) for one in settings):
+                varied.add(key)
+    return [
+        ",".join(
+            f"{key}={json.dumps(run.generation[key], sort_keys=True)}"
+            for key in sorted(varied & set(run.generation))
+        )
+        for run in runs
+    ]
+
+
+def shared_settings(runs: Sequence[Run]) -> dict[str, object]:
+    """Return the settings all runs have in common.
+
+    A setting in which they differ is left out, and named under ``"differing"``. For
+    ``generation_kwargs`` that is decided key by key.
+    """
+    runs = [run for run in runs if run.results]
+    known, generation = [run.settings for run in runs], [run.generation for run in runs]
+    shared: dict[str, object] = {}
+    differing: list[str] = []
+    for key in known[0] if known else ():
+        if key == "generation_kwargs":
+            names = dict.fromkeys(name for one in generation for name in one)
+            alike = [name for name in names if _alike(one.get(name) for one in generation)]
+            shared[key] = {name: generation[0].get(name) for name in alike}
+            differing += [f"generation_kwargs.{name}" for name in names if name not in alike]
+        elif _alike(one[key] for one in known):
+            shared[key] = known[0][key]
+        else:
+            differing.append(key)
+    return shared | ({"differing": differing} if differing else {})
+
+
+def _alike(values: Iterable[object]) -> bool:
+    return len({json.dumps(value, sort_keys=True) for value in values}) == 1
+
+
+def _counts(models: dict[str, set[str]]) -> str:
+    sizes = Counter({text: len(names) for text, names in models.items()})
+    return ", ".join(f"{short(t)} ({plural(n, 'model')})" for t, n in sizes.most_common(4))

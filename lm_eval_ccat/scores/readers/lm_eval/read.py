@@ -23,9 +23,18 @@ from ....plugins import did_you_mean
 from ...grid import Grid
 from ...table import Progress, Reader, ScoreTable
 from ...wanted import Logged, Wanted
-from .files import Run, find_runs, groups_of, is_log_file, tasks_of
+from .files import (
+    Run,
+    comparable_runs,
+    config_labels,
+    find_runs,
+    full_runs,
+    groups_of,
+    is_log_file,
+    shared_settings,
+    tasks_of,
+)
 from .rows import Asked, Rows, read_files, sound_rows
-from .settings import comparable_runs, config_labels, full_runs, shared_settings
 
 _SHOWN_LINES = 3
 _ANY_NUMBER = Scale(-1e300, 1e300)
