@@ -40,7 +40,7 @@ from lm_eval_ccat.live.observer import Observer
 from lm_eval_ccat.live.sender import Sender
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.book import Book
-from lm_eval_ccat.runs.journal import MemoryJournal
+from lm_eval_ccat.runs.journal import Journal
 
 NAMES, GAPS = ("a", "b", "c"), (0.0, 0.12, 0.24)
 Trouble = Callable[[float], None]
@@ -110,7 +110,7 @@ def ranked(
         tills={name: Till(Price(), None, "items") for name in NAMES},
     )  # fmt: skip
     bank = ItemBank.blank(range(args.items), task="t", metric="m")
-    book = Book(Ranker(bank, dict.fromkeys(NAMES, 1.0), seed=seed), MemoryJournal())
+    book = Book(Ranker(bank, dict.fromkeys(NAMES, 1.0), seed=seed), Journal())
     book.note("start", op="session")
     began = time.monotonic()
     Sender(plan, book, models, Observer()).go()

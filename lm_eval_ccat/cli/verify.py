@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _repair(args: argparse.Namespace) -> int:
-    from ..runs.salvage import salvage_journal
+    from ..live.verify import salvage_journal
 
     condition, kept = salvage_journal(args.run)
     text = "There is nothing to repair."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..bank.settings import compare_scorers
-from ..errors import CcatError, MetricError, ScaleError, ScoreTableError, UsageError
+from ..errors import CcatError, MetricError, RunError, ScaleError, ScoreTableError, UsageError
 from ..methods.belief import BENCHMARK, POPULATION
-from ..money import columns_in_words
+from ..money import columns_in_words, sum_of
+from ..ranker import StoppingRule
 from ..ranker.difference import NOT_KNOWN, WORSE, Difference, compare_means, compare_scores
+from ..ranker.standing import Standing
+from ..runs.directory import RunDirectory
 from ..runs.lines import Record
 from ..scores import ScoreTable
 from ..shown import Grid, Shown
@@ -24,15 +27,18 @@ from .fields import OptionPlace
 from .observer import Observer
 from .sides import (
     SIDES,
-    DocumentFields,
+    Fields,
     StoredSide,
+    fields_of,
     model_of,
     opened,
+    scores_of_side,
     shared_outcomes,
-    side_of,
     told_apart,
+    values_of_field,
     without_files,
 )
+from .spec import Spec
 from .values import METRICS
 
 #: Settings in which the two sides had better agree.
@@ -77,17 +83,8 @@ class Compared:
 
     def to_dict(self) -> Record:
         """JSON values."""
-        return {
-            "task": self.task,
-            "metric": self.metric,
-            "filter": self.filter,
-            "scale": self.scale,
-            "decisive": self.decisive,
-            "question": self.question,
-            "beside": self.beside and self.beside.to_dict(),
-            **self.overall.to_dict(),
-            "groups": {name: one.to_dict() for name, one in self.groups.items()},
-        }
+        content = asdict(self)
+        return {**content.pop("overall"), **content}
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,20 +141,17 @@ class Comparison(Shown):
         return [*(columns_in_words(self.money) if self.money else ()), *self.warnings]
 
     def _grid(self) -> Grid:
-        title = f"{self.candidate} against {self.baseline}: {self.verdict}"
-        columns = (
-            "outcome", "group", "baseline", "candidate", "difference", "low", "high", "p_better",
-            "documents", "verdict",
+        figures = (
+            "baseline", "candidate", "difference", "low", "high", "p_better", "documents",
+            "verdict",
         )  # fmt: skip
         rows = [
-            [
-                one.name, group, d.baseline, d.candidate, d.difference, d.low, d.high, d.p_better,
-                d.documents, d.verdict,
-            ]
+            [one.name, group, *(getattr(of_group, name) for name in figures)]
             for one in self.outcomes
-            for group, d in (("all", one.overall), *one.groups.items())
-        ]  # fmt: skip
-        return Grid(title, columns, rows, tuple(self.notes))
+            for group, of_group in (("all", one.overall), *one.groups.items())
+        ]
+        title = f"{self.candidate} against {self.baseline}: {self.verdict}"
+        return Grid(title, ("outcome", "group", *figures), rows, tuple(self.notes))
 
     def to_dict(self) -> Record:
         """JSON values.
@@ -169,16 +163,8 @@ class Comparison(Shown):
         >>> compare(table, table).to_dict()["verdict"]
         'equivalent'
         """
-        return {
-            "baseline": self.baseline,
-            "candidate": self.candidate,
-            "margin": self.margin,
-            "confidence": self.confidence,
-            "verdict": self.verdict,
-            "outcomes": [one.to_dict() for one in self.outcomes],
-            "money": self.money,
-            "warnings": self.warnings,
-        }
+        outcomes = [one.to_dict() for one in self.outcomes]
+        return {**asdict(self), "verdict": self.verdict, "outcomes": outcomes}
 
 
 def compare(
@@ -274,43 +260,38 @@ def compare(
     if question not in (POPULATION, BENCHMARK):
         raise UsageError(f"question {question!r} is neither {POPULATION!r} nor {BENCHMARK!r}")
     weights = METRICS.read(metric, OptionPlace("metric")) if metric else {}
-    metrics = list(weights)
     if isinstance(a, Mapping) or isinstance(b, Mapping):
-        return _live(
-            a, b, metrics, margin, confidence, models, task, settings, run_dir, observer, warnings
-        )
+        live = {**settings, "task": task, "metrics": list(weights), "confidence": confidence}
+        comparison = _live((a, b), models, margin, live, run_dir, observer)
+        return replace(comparison, warnings=warnings)
     if settings or run_dir:
         raise UsageError("--include_path, --max_items and the like are for live models")
-    how = {"range": range, "lower_is_better": lower_is_better}
+    judged = {"margin": margin, "confidence": confidence}
     outcomes, names = [], ("", "")
     refused: CcatError | None = None
-    held = [opened(side, warnings) for side in (a, b)]
-    for outcome in shared_outcomes(held[0], held[1], metrics, task, filter):
+    sides = [opened(side, warnings) for side in (a, b)]
+    for outcome in shared_outcomes(sides, list(weights), task, filter):
         try:
-            pair = [side_of(side, outcome, how) for side in held]
+            pair = [scores_of_side(side, outcome, range, lower_is_better) for side in sides]
         except (MetricError, ScaleError) as error:
-            if metrics:
+            if weights:
                 raise
             refused = error
             warnings.append(f"{outcome.metric} is left out: {error}")
             continue
-        chosen = [model_of(s, name, i) for s, name, i in zip(pair, models, SIDES)]
-        names = (chosen[0], chosen[1])
-        judged = {"margin": margin, "confidence": confidence}
-        if isinstance(pair[0], ScoreTable) and isinstance(pair[1], ScoreTable):
-            fields = DocumentFields(items, [a, b], outcome.task) if by or cluster else None
-            compared = _paired(pair[0], pair[1], names, fields, by, cluster, judged, warnings)
-            if question == BENCHMARK and compared.beside:
+        one, other = pair
+        names = (model_of(one, models[0], SIDES[0]), model_of(other, models[1], SIDES[1]))
+        if isinstance(one, ScoreTable) and isinstance(other, ScoreTable):
+            fields = fields_of(items, (a, b), outcome.task) if by or cluster else {}
+            compared = _paired(one, other, names, fields, by, cluster, judged, warnings)
+            if question == BENCHMARK and (beside := compared.beside):
                 compared = replace(
-                    compared,
-                    question=BENCHMARK,
-                    overall=compared.beside,
-                    beside=compared.overall,
+                    compared, question=BENCHMARK, overall=beside, beside=compared.overall
                 )
         elif by or cluster:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
         else:
-            compared = _of_estimates(pair[0], pair[1], names, judged)
+            compared = _of_estimates(one, other, names, judged)
         steered = all(side.steers for side in pair if isinstance(side, Claims))
         decisive = weights[outcome.metric] > 0.0 if weights else steered
         outcomes.append(replace(compared, decisive=decisive))
@@ -323,47 +304,11 @@ def compare(
     return Comparison(*names, margin, confidence, outcomes, list(dict.fromkeys(warnings)))
 
 
-def _live(
-    a: Any,
-    b: Any,
-    metrics: list[str],
-    margin: float,
-    confidence: float,
-    models: tuple[str | None, str | None],
-    task: str | None,
-    settings: Mapping[str, Any] | None,
-    run_dir: str | Path | None,
-    observer: Observer | None,
-    warnings: list[str],
-) -> Comparison:
-    """Compare by asking; see `versus`."""
-    from .versus import compare_live
-
-    if isinstance(a, ScoreTable) or isinstance(b, ScoreTable):
-        raise UsageError("a live model is compared with logs that have samples, not with a table")
-    if task is None or len(metrics) > 1:
-        raise UsageError("a live model is compared on one task, and by one metric: task=, metric=")
-    outcome, names, difference, wider, money = compare_live(
-        a,
-        b,
-        metric=metrics[0] if metrics else None,
-        margin=margin,
-        confidence=confidence,
-        models=models,
-        settings={**(settings or {}), "task": task},
-        run_dir=run_dir,
-        observer=observer,
-    )
-    metric, scale = outcome.metric, outcome.metric.scale.describe()
-    one = Compared(outcome.task, metric.name, outcome.filter, scale, difference, {}, beside=wider)
-    return Comparison(*names, margin, confidence, [one], warnings, money)
-
-
 def _paired(
     one: ScoreTable,
     other: ScoreTable,
     names: tuple[str, str],
-    fields: DocumentFields | None,
+    fields: Fields,
     by: str | None,
     cluster: str | None,
     judged: Mapping[str, float],
@@ -400,10 +345,10 @@ def _paired(
     y = scale.restore(unit[1][[j for _, _, j in both]])
     ids = [d for d, _, _ in both]
     how: dict[str, Any] = {**judged, "higher_is_better": scale.higher_is_better}
-    labels = None if fields is None or cluster is None else fields.of(cluster, ids)
+    labels = values_of_field(fields, cluster, ids) if cluster else None
     groups: dict[str, Difference] = {}
-    if fields is not None and by is not None:
-        of = fields.of(by, ids)
+    if by:
+        of = values_of_field(fields, by, ids)
         for label in sorted(set(of.tolist())):
             rows = of == label
             within = None if labels is None else labels[rows]
@@ -429,14 +374,10 @@ def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
         Another judge, encoder or checkpoint scored the candidate: the models are not all that
         differs.
     """
+    first, second = (table.settings.get("scorer") for table in (one, other))
     refused, differences = (
-        [
-            sentence.replace("the bank", "the baseline").replace("the run", "the candidate")
-            for sentence in s
-        ]
-        for s in compare_scorers(
-            one.settings.get("scorer"), other.settings.get("scorer"), one.metric
-        )
+        [t.replace("the bank", "the baseline").replace("the run", "the candidate") for t in texts]
+        for texts in compare_scorers(first, second, one.metric)
     )
     if refused:
         raise UsageError(
@@ -454,7 +395,7 @@ def _differing(one: ScoreTable, other: ScoreTable) -> list[str]:
 
 
 def _of_estimates(
-    one: StoredSide, other: StoredSide, names: tuple[str, str], judged: Mapping[str, float]
+    one: StoredSide, other: StoredSide, names: tuple[str, str], judged: Mapping[str, Any]
 ) -> Compared:
     """Compare estimates of the full benchmark, of which at least one is an adaptive run's."""
     claims = one if isinstance(one, Claims) else other
@@ -469,16 +410,11 @@ def _of_estimates(
         undecided = bool(one.open & {names, names[::-1]})
         usual = float(ndtri((1.0 + judged["confidence"]) / 2.0))
         reach = max(usual, one.reach(names[1], names[0]))
+    up = claims.higher_is_better if table is None else table.scale.higher_is_better
     overall = compare_means(
-        (known[0][0], known[1][0]),
-        variance,
-        documents=min(known[0][2], known[1][2]),
-        undecided=undecided,
-        reach=reach,
-        higher_is_better=claims.higher_is_better if table is None else table.scale.higher_is_better,
-        margin=judged["margin"],
-        confidence=judged["confidence"],
-    )
+        (known[0][0], known[1][0]), variance, documents=min(known[0][2], known[1][2]),
+        undecided=undecided, reach=reach, higher_is_better=up, **judged,
+    )  # fmt: skip
     if reach is not None:  # the ranking says itself what would decide
         overall = replace(overall, more_documents=None)
     scale = "the metric's own scale" if table is None else table.scale.describe()
@@ -495,3 +431,110 @@ def _estimate(side: StoredSide, name: str, claims: Claims) -> tuple[float, float
     n, size = len(y), max(claims.items_of_benchmark or 0, len(y))
     spread = float(y.std(ddof=1)) if n > 1 else 1.0
     return float(y.mean()), spread * float(np.sqrt((1.0 - n / size) / n)), n
+
+
+# -- live models ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MarginKnown(StoppingRule):
+    """Whether the second of two models is worse than the first by more than `margin`, on [0, 1]."""
+
+    margin: float
+
+    def wants(self, standing: Standing) -> Any:
+        if len(standing.items) < 2:
+            return standing.nobody
+        n = int(standing.items.min())
+        now = Difference.of(standing.verdicts, documents=n, margin=self.margin)
+        return standing.nobody | (now.verdict == NOT_KNOWN)
+
+    def why(self, standing: Standing) -> str:
+        return "the difference is known well enough"
+
+
+def _live(
+    sides: tuple[Any, Any],
+    models: tuple[str | None, str | None],
+    margin: float,
+    settings: Mapping[str, Any],
+    run_dir: str | Path | None,
+    observer: Observer | None,
+) -> Comparison:
+    """Ask two models, or one beside logs of the other, until the difference is known.
+
+    Both get the same random documents; a stored run answers from its logs.
+    """
+    from .models import StoredModel
+    from .recorded import answers_at_hand
+    from .run import Run, holds_answers
+
+    if any(isinstance(side, ScoreTable) for side in sides):
+        raise UsageError("a live model is compared with logs that have samples, not with a table")
+    if settings["task"] is None or len(settings["metrics"]) > 1:
+        raise UsageError("a live model is compared on one task, and by one metric: task=, metric=")
+    for key in ("models", "prior", "save_bank", "known"):
+        if key in settings:
+            raise UsageError(f"`{key}:` is not for a comparison")
+    names = [
+        name or (str(side.get("name") or which) if isinstance(side, Mapping) else Path(side).name)
+        for side, name, which in zip(sides, models, SIDES)
+    ]
+    if names[0] == names[1]:
+        raise UsageError(f"both models are called {names[0]}; name them: --models A,B")
+    if run_dir is not None and holds_answers(RunDirectory(run_dir)):
+        raise RunError(
+            f"{run_dir} already holds answers, and a comparison cannot be continued; choose "
+            "another --run_dir"
+        )
+    stored = {name: [str(s)] for name, s in zip(names, sides) if not isinstance(s, Mapping)}
+    entries = [{**({} if n in stored else side), "name": n} for n, side in zip(names, sides)]
+    options = {key: value for key, value in settings.items() if value not in (None, [])}
+    spec = Spec.read({**options, "models": entries})
+    with Run(spec, run_dir, observer, asked=[name for name in names if name not in stored]) as run:
+        plan = run.plan
+        if sum(len(outcomes) for outcomes in plan.measured.values()) > 1:
+            raise UsageError("live models are compared on one task and one metric")
+        outcome, scale = plan.outcome, plan.scale
+        logs = answers_at_hand(stored, names, [outcome.task], plan.item, run.observer.warn)
+        if stored:  # only documents that all of them have answers to
+            have = [all(d in logs[name] for name in stored) for d in outcome.bank.doc_ids]
+            if not any(have):
+                raise UsageError("the stored runs have no document in common with the task")
+            bank = replace(outcome.bank, kept=outcome.bank.kept & np.array(have))
+            [name] = plan.measured[outcome.task]
+            measured = {outcome.task: {name: replace(outcome, bank=bank)}}
+            plan = replace(plan, measured=measured)
+        run.plan = replace(plan, rule=MarginKnown(margin / scale.span))
+        read = [StoredModel(spec.model(name), spec, run.plan.measured) for name in stored]
+        for model in read:
+            model.at_hand = logs[model.name]
+        run.models = [*run.models, *read]
+        ended, tally = run.ask(), run.book.tally
+        if tally.set_aside or not ended:
+            why = "; ".join(f"{name}: {reason}" for name, reason in tally.set_aside.items())
+            raise RunError(f"the comparison did not finish ({why or 'interrupted'})")
+        for model in read:
+            if model.by_document:
+                run.observer.warn(
+                    f"{model.name} was asked by a chat template of its own: only its documents "
+                    "are known to be the same, not few-shot examples and system message"
+                )
+        ranker = run.book.ranker
+        verdicts, wider = ranker.verdicts, ranker.belief(POPULATION)
+        looks = verdicts.looks.anew.after(wider, 1.0 - verdicts.confidence)  # nobody has looked
+        difference, beside = (
+            Difference.of(
+                one, documents=int(one.belief.n.diagonal().min()), margin=margin, scale=scale
+            )
+            for one in (
+                replace(verdicts, belief=ranker.belief(BENCHMARK)),
+                replace(verdicts, belief=wider, looks=looks),
+            )
+        )
+        compared = Compared(
+            outcome.task, outcome.metric.name, outcome.filter, scale.describe(), difference, {},
+            beside=beside,
+        )  # fmt: skip
+        money = sum_of(tally.paid.values())
+        return Comparison(names[0], names[1], margin, spec.confidence, [compared], [], money)

@@ -21,7 +21,6 @@ from ..runs.lines import Record
 from ..runs.rebuild import rebuild
 from ..runs.tally import Tally
 from ..shown import Grid, Shown
-from .plan import Plan
 from .provenance import doubts, empty_answers
 
 DECIDED, TIES, PARTIAL = 0, 3, 4
@@ -29,135 +28,6 @@ DECIDED, TIES, PARTIAL = 0, 3, 4
 SCHEMA = 1
 #: Items below which a score by itself says too little to be shown on a board.
 FEWEST_ITEMS = 5
-
-
-@dataclass(frozen=True)
-class Effort:
-    """What asking one model took, and what its server said; beside its row of the ranking.
-
-    Attributes
-    ----------
-    name : str
-    seconds : float
-        Of all answers.
-    empty : int
-        Answers without any text.
-    prior : int or None
-        Earlier answers; None if there were none.
-    money : dict of column to float, or None
-        Dollars billed, assumed and unknown; None where the price is not known.
-    lost : dict of str to int
-        Attempts that brought nothing, by what became of them.
-    tokens : (float, float)
-        Read and written.
-    counted_by : tuple of str
-        Who counted them.
-    served : dict of (str, str) to int
-        Answers by the model and the fingerprint that the server named.
-    finished : dict of str to int
-        Answers by how they ended.
-    """
-
-    name: str
-    seconds: float = 0.0
-    empty: int = 0
-    prior: int | None = None
-    money: dict[str, float] | None = None
-    lost: dict[str, int] = field(default_factory=dict)
-    tokens: tuple[float, float] = (0.0, 0.0)
-    counted_by: tuple[str, ...] = ()
-    served: dict[tuple[str, str], int] = field(default_factory=dict)
-    finished: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, tally: Tally, name: str) -> Effort:
-        """The row of one model."""
-        return cls(
-            name,
-            seconds=tally.seconds.get(name, 0.0),
-            empty=tally.empty_outputs.get(name, 0),
-            prior=tally.prior.get(name),
-            money=tally.money(name),
-            lost=dict(tally.attempts.get(name, {})),
-            tokens=(tally.input_tokens.get(name, 0.0), tally.output_tokens.get(name, 0.0)),
-            counted_by=tuple(sorted(tally.token_sources.get(name, ()))),
-            served=dict(tally.served.get(name, {})),
-            finished=dict(sorted(tally.finished.get(name, {}).items())),
-        )
-
-    def to_dict(self) -> ModelContent:
-        """JSON values; keys that have no value are left out."""
-        read, written = self.tokens
-        values = {
-            "money": self.money,
-            "usd": self.money and self.money[BILLED] + self.money[ASSUMED],
-            "attempts_lost": self.lost or None,
-            "tokens": {
-                "input": read,
-                "output": written,
-                "counted_by": list(self.counted_by),
-                "estimated": "estimate" in self.counted_by,
-            }
-            if self.counted_by
-            else None,
-            "served": [
-                {"model": model or None, "fingerprint": fingerprint or None, "answers": n}
-                for (model, fingerprint), n in self.served.items()
-            ]
-            or None,
-            "finish": self.finished or None,
-            "from_prior": self.prior,
-        }
-        kept = {key: value for key, value in values.items() if value is not None}
-        content = {"seconds": self.seconds, **kept, "empty_outputs": self.empty}
-        return cast(ModelContent, content)
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a run measures, from the header of its journal.
-
-    Attributes
-    ----------
-    task, metric, key, estimand : str
-    currency : {"items", "usd"}
-        In which costs are stated.
-    scale : Scale
-        Of what is ranked by.
-    outcomes : dict of task to (dict of name to dict)
-        Metric, filter, key, label, scale and weight of each, where there are several.
-    bank_sha256 : str
-    lm_eval : str or None
-        The harness's version.
-    scorer : dict or None
-        What computed the metric.
-    """
-
-    task: str = ""
-    metric: str = ""
-    key: str = ""
-    estimand: str = ""
-    currency: str = "items"
-    scale: Scale = field(default_factory=Scale)
-    outcomes: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
-    bank_sha256: str = ""
-    lm_eval: str | None = None
-    scorer: Mapping[str, Any] | None = None
-
-    @classmethod
-    def of(cls, header: Mapping[str, Any], scorer: Mapping[str, Any] | None) -> Facts:
-        """Read the facts in a journal's header, or in `Plan.facts`."""
-        report = header["report"]
-        texts = {key: report[key] for key in ("metric", "key", "estimand", "currency")}
-        return cls(
-            task=header["task"]["name"],
-            scale=Scale.from_dict(report["scale"]),
-            outcomes=report.get("outcomes") or {},
-            bank_sha256=header["bank_sha256"],
-            lm_eval=header["versions"]["lm_eval"],
-            scorer=scorer,
-            **texts,
-        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,9 +38,12 @@ class Result(Shown):
     ----------
     ranking : Ranking
         Scores on [0, 1], higher is better; its ``scale`` is the metric's own.
-    facts : Facts
-    efforts : tuple of Effort
-        One for each model that took part, reference models included.
+    facts : dict
+        What the run measures, as the header of its journal states it (see `Plan.facts`).
+    tally : Tally
+        What asking each model took, and what its server said.
+    scorer : dict or None
+        What computed the metric.
     run_dir : Path or None
     seconds : float
     interrupted : bool
@@ -200,8 +73,9 @@ class Result(Shown):
     """
 
     ranking: Ranking
-    facts: Facts = Facts()
-    efforts: tuple[Effort, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+    scorer: Mapping[str, Any] | None = None
     run_dir: Path | None = None
     seconds: float = 0.0
     interrupted: bool = False
@@ -227,7 +101,8 @@ class Result(Shown):
     @cached_property
     def money(self) -> dict[str, float] | None:
         """Dollars of all models: billed, assumed and unknown; None where no price is known."""
-        return sum_of(one.money for one in self.efforts if one.money is not None)
+        paid = (self.tally.money(row.name) for row in self.models)
+        return sum_of(columns for columns in paid if columns is not None)
 
     def __str__(self) -> str:
         return str(self.content["headline"])
@@ -239,37 +114,37 @@ class Result(Shown):
     @cached_property
     def content(self) -> RankingContent:
         """JSON values as ``result.json`` holds them, figures on the metric's own scale."""
-        facts, ranking = self.facts, self.ranking.to_dict()
+        ranking, report = self.ranking.to_dict(), self.facts.get("report", {})
         if self.interrupted:
             ranking["stopped_because"] = "interrupted"
         elif not ranking["order"]:
             ranking["stopped_because"] = "every model was set aside"
-        for one in self.efforts:
-            ranking["models"][one.name] |= one.to_dict()
+        for name, block in ranking["models"].items():
+            block |= effort_of(self.tally, name)
         if "outcomes" in ranking:
+            of_task = report["outcomes"][self.facts["task"]["name"]]
             ranking["outcomes"] = {
-                name: outcome_block(block, facts.outcomes[facts.task][name])
+                name: outcome_block(block, of_task[name])
                 for name, block in ranking["outcomes"].items()
             }
-        money = self.money
         content: RankingContent = {
             "schema": SCHEMA,
             "headline": headline(ranking),
-            "metric": facts.metric,
-            "key": facts.key,
-            "estimand": facts.estimand,
+            "metric": report.get("metric", ""),
+            "key": report.get("key", ""),
+            "estimand": report.get("estimand", ""),
             **ranking,
-            "cost_unit": facts.currency,
-            "usd": None if money is None else money[BILLED] + money[ASSUMED],
-            "money": money,
+            "cost_unit": report.get("currency", "items"),
+            "usd": _paid(self.money),
+            "money": self.money,
             "seconds": self.seconds,
             "interrupted": self.interrupted,
             "changes": self.changes,
             "warnings": self.warnings,
             "exit_code": self.exit_code,
-            "bank_sha256": facts.bank_sha256,
+            "bank_sha256": self.facts.get("bank_sha256", ""),
             "run_dir": None if self.run_dir is None else str(self.run_dir),
-            "scorer": None if facts.scorer is None else dict(facts.scorer),
+            "scorer": None if self.scorer is None else dict(self.scorer),
             "signature": self.signature,
             "last_line": self.last_line,
         }
@@ -283,8 +158,41 @@ class Result(Shown):
         return content
 
 
+def _paid(money: Mapping[str, float] | None) -> float | None:
+    return None if money is None else money[BILLED] + money[ASSUMED]
+
+
+def effort_of(tally: Tally, name: str) -> ModelContent:
+    """What asking one model took, as JSON values; keys that have no value are left out."""
+    money, sources = tally.money(name), sorted(tally.token_sources.get(name, ()))
+    tokens = {
+        "input": tally.input_tokens.get(name, 0.0),
+        "output": tally.output_tokens.get(name, 0.0),
+        "counted_by": sources,
+        "estimated": "estimate" in sources,
+    }
+    served = [
+        {"model": model or None, "fingerprint": fingerprint or None, "answers": n}
+        for (model, fingerprint), n in tally.served.get(name, {}).items()
+    ]
+    values = {
+        "seconds": tally.seconds.get(name, 0.0),
+        "money": money,
+        "usd": _paid(money),
+        "attempts_lost": dict(tally.attempts.get(name, {})) or None,
+        "tokens": tokens if sources else None,
+        "served": served or None,
+        "finish": dict(sorted(tally.finished.get(name, {}).items())) or None,
+        "from_prior": tally.prior.get(name),
+        "empty_outputs": tally.empty_outputs.get(name, 0),
+    }
+    kept = {key: value for key, value in values.items() if value is not None}
+    return cast(ModelContent, kept)
+
+
 def result_of(
-    facts: Facts,
+    facts: Mapping[str, Any],
+    scorer: Mapping[str, Any] | None,
     book: Book,
     run_dir: Path | None,
     *,
@@ -296,7 +204,9 @@ def result_of(
 
     Parameters
     ----------
-    facts : Facts
+    facts : mapping
+        As `Plan.facts` has them.
+    scorer : mapping or None
     book : Book
     run_dir : Path or None
     interrupted : bool, optional
@@ -305,17 +215,19 @@ def result_of(
     fail_on_empty : float, optional
         Largest share of a model's answers that may be empty.
     """
-    ranking, tally = on_own_scales(book.ranker.result(), facts), book.tally
+    ranking, tally = on_own_scales(book.ranker.result(), facts["report"]), book.tally
     empty, over = empty_answers(tally, fail_on_empty)
     calibrated = book.ranker.bank.settings.get("generation_kwargs")
     partial = interrupted or over or ranking.set_aside
-    signature = signed(ranking.signature, facts.task, facts.scorer, facts.lm_eval)
+    task, lm_eval = facts["task"]["name"], facts["versions"]["lm_eval"]
+    signature = signed(ranking.signature, task, scorer, lm_eval)
     if tally.put_aside:  # no other run asks just the same
         signature += f"|journal:{book.journal.digest[:12]}"
     return Result(
         ranking,
         facts,
-        tuple(Effort.of(tally, row.name) for row in ranking.models),
+        tally,
+        scorer,
         run_dir,
         seconds=book.elapsed() if seconds is None else seconds,
         interrupted=interrupted,
@@ -327,11 +239,6 @@ def result_of(
     )
 
 
-def facts_of(plan: Plan) -> Facts:
-    """Return the facts of a run that has no journal yet."""
-    return Facts.of(plan.facts(), plan.session.scorer(plan.outcome.metric.name))
-
-
 def state(folder: str | Path) -> Result:
     """Return a ranking's present state from its run directory; nothing is loaded or asked.
 
@@ -341,13 +248,16 @@ def state(folder: str | Path) -> Result:
         There is no ranking in the folder, or its journal is damaged.
     """
     book, header = rebuild(folder)
-    facts = Facts.of(header, scorer_of_run(header))
-    result = result_of(facts, book, Path(folder), seconds=book.tally.elapsed)
-    # Pairs that are decided so far need not stay so.
-    code = result.exit_code if book.done else result.exit_code or TIES
-    further = _further(Path(folder), result.last_line)
-    result = replace(result, finished=book.done, in_flight=book.unanswered)
-    return replace(result, exit_code=code, further=further)
+    place, elapsed = Path(folder), book.tally.elapsed
+    result = result_of(header, scorer_of_run(header), book, place, seconds=elapsed)
+    return replace(
+        result,
+        finished=book.done,
+        in_flight=book.unanswered,
+        # Pairs that are decided so far need not stay so.
+        exit_code=result.exit_code if book.done else result.exit_code or TIES,
+        further=_further(place, result.last_line),
+    )
 
 
 def _further(folder: Path, last_line: int) -> dict[str, RankingContent]:
@@ -359,18 +269,18 @@ def _further(folder: Path, last_line: int) -> dict[str, RankingContent]:
         return {}
 
 
-def on_own_scales(ranking: Ranking, facts: Facts) -> Ranking:
+def on_own_scales(ranking: Ranking, report: Mapping[str, Any]) -> Ranking:
     """A ranking with the scales that the run's header states, its parts included.
 
     The outcomes of an only task are then those of the ranking.
     """
-    ranking, tasks = replace(ranking, scale=facts.scale), {}
+    ranking, tasks = replace(ranking, scale=Scale.from_dict(report["scale"])), {}
     for task, of_task in ranking.tasks.items():
-        scales = {k: Scale.from_dict(one["scale"]) for k, one in facts.outcomes[task].items()}
+        of_outcomes = report["outcomes"][task]
+        scales = {k: Scale.from_dict(one["scale"]) for k, one in of_outcomes.items()}
         parts = {k: replace(part, scale=scales[k]) for k, part in of_task.outcomes.items()}
-        tasks[task] = replace(
-            of_task, outcomes=parts, scale=of_task.scale if parts else next(iter(scales.values()))
-        )
+        scale = of_task.scale if parts else next(iter(scales.values()))
+        tasks[task] = replace(of_task, outcomes=parts, scale=scale)
     if len(tasks) == 1:
         [only] = tasks.values()
         return replace(ranking, tasks={}, outcomes=only.outcomes, weights=only.weights)
@@ -384,18 +294,10 @@ def outcome_block(block: RankingContent, facts: Mapping[str, Any]) -> RankingCon
         m: {k: v for k in about if (v := one.get(k, about)) is not about}
         for m, one in block["models"].items()
     }
-    return {
-        "metric": facts["metric"],
-        "filter": facts["filter"],
-        "key": facts["key"],
-        "weight": facts["weight"],
-        "order": block["order"],
-        "ranking": block["ranking"],
-        "models": cast(dict[str, ModelContent], models),
-        "pairwise": block["pairwise"],
-        "ties": block["ties"],
-        "signature": block["signature"],
-    }
+    content = {key: facts[key] for key in ("metric", "filter", "key", "weight")}
+    kept = ("order", "ranking", "pairwise", "ties", "signature")
+    content |= {key: block.get(key) for key in kept} | {"models": models}
+    return cast(RankingContent, content)
 
 
 def board_of(ranking: Ranking) -> list[Record]:

@@ -17,7 +17,7 @@ from ..money import UNKNOWN
 from ..runs.book import ACCEPTED, Book
 from ..runs.directory import RunDirectory
 from ..runs.identity import NO_LIMIT, Differences, differences
-from ..runs.journal import JournalFile, MemoryJournal
+from ..runs.journal import Journal, JournalFile
 from ..runs.rebuild import BANK_FILE, BANKS_FOLDER, make_ranker, save_banks
 from .keep import growing, keep
 from .models import HarnessModel, Model, SessionModel
@@ -25,7 +25,7 @@ from .observer import Observer
 from .plan import SCORING, Plan, check_session, make_plan
 from .quiet import quiet_harness
 from .recorded import answers_at_hand, in_words
-from .result import Result, facts_of, result_of
+from .result import Result, result_of
 from .sender import Sender
 from .spec import Spec
 from .surfaces import may_change
@@ -209,7 +209,8 @@ class Run:
         if self.spec.save_bank:
             keep(self.plan, self.book, self.models, self.observer, names or {})
         result = result_of(
-            facts_of(self.plan),
+            self.plan.facts(),
+            self.plan.session.scorer(self.plan.outcome.metric.name),
             self.book,
             None if self.directory is None else self.directory.path,
             interrupted=not self.ended,
@@ -234,7 +235,7 @@ class Run:
 
     def _begun(self) -> Book:
         if self.directory is None:
-            return Book(self.plan.new_ranker(), MemoryJournal())
+            return Book(self.plan.new_ranker(), Journal())
         start(self.plan, self.directory)
         book = Book(self.plan.new_ranker(), self.directory.journal)
         book.read()

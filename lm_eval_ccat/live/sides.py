@@ -23,6 +23,8 @@ from .fields import Values
 from .spec import Spec, content_of, values_of
 
 StoredSide = ScoreTable | Claims
+#: Fields of documents by doc_id.
+Fields = Mapping[Any, Mapping[str, Any]]
 SIDES = ("baseline", "candidate")
 
 
@@ -38,18 +40,28 @@ def opened(side: Any, warnings: list[str]) -> Any:
     if isinstance(side, ScoreTable):
         return side
     path = Path(side)
-    if path.is_dir():
-        if (path / "result.json").is_file():
-            return all_claims(path)
-        files = _adaptive_results(path)
-        if files:
-            warnings.append(
-                f"{path} holds adaptive runs: their estimates of the full benchmark are compared, "
-                "by their standard errors"
-            )
-        return _together(files) or side
-    content = _content(path) if path.suffix == ".json" and path.is_file() else {}
-    return all_claims(path) if "adaptive" in content or "pairwise" in content else side
+    if not path.is_dir():
+        content = _content(path) if path.suffix == ".json" and path.is_file() else {}
+        return all_claims(path) if "adaptive" in content or "pairwise" in content else side
+    if (path / "result.json").is_file():
+        return all_claims(path)
+    files = sorted(path.rglob("results_*.json"), key=lambda file: file.name)
+    for file in files:
+        blocks = (_content(file).get("adaptive") or {}).values()
+        estimated = [b for b in blocks if isinstance(b, dict) and "estimate" in b]
+        if not any(b["items"] < b["items_total"] for b in estimated):
+            return side
+    if not files:
+        return side
+    warnings.append(
+        f"{path} holds adaptive runs: their estimates of the full benchmark are compared, by their "
+        "standard errors"
+    )
+    latest: dict[Logged, Claims] = {}  # every model's, the models of an outcome together
+    for claims in (c for file in files for c in all_claims(file)):
+        before = latest.get(_outcome(claims), claims)
+        latest[_outcome(claims)] = replace(claims, models={**before.models, **claims.models})
+    return list(latest.values())
 
 
 def without_files(
@@ -75,22 +87,24 @@ def without_files(
             stated[str(side)] = values
             [side] = content_of(Path(side))["models"]
         plain.append(side)
-    whole: Values = dict(settings)
-    harness: Values = dict(whole.pop("harness", None) or {})
-    parts = [
-        ({k: v for k, v in s.items() if k != "harness"}, s.get("harness", {}))
-        for s in stated.values()
-    ]
-    for n, (joined, dot) in enumerate(((whole, ""), (harness, "harness."))):
-        by_flags = set(joined)
-        for part in parts:
-            for key, value in part[n].items():
-                if key not in by_flags and joined.setdefault(key, value) != value:
-                    raise UsageError(
-                        f"{' and '.join(stated)} state different values of `{dot}{key}:`; both "
-                        "models are asked the same way, so write one value in both files"
-                    )
-    return plain, {**whole, **({"harness": harness} if harness else {})}
+    by_flags = _flat(settings)
+    joined = dict(by_flags)
+    for values in stated.values():
+        for key, value in _flat(values).items():
+            if key not in by_flags and joined.setdefault(key, value) != value:
+                raise UsageError(
+                    f"{' and '.join(stated)} state different values of `{key}:`; both models are "
+                    "asked the same way, so write one value in both files"
+                )
+    inner = [key for key in joined if key.startswith("harness.")]
+    harness = {key.removeprefix("harness."): joined.pop(key) for key in inner}
+    return plain, {**joined, **({"harness": harness} if harness else {})}
+
+
+def _flat(values: Mapping[str, Any]) -> Values:
+    """Options with those of ``harness`` beside them, each by its path."""
+    outer = {key: value for key, value in values.items() if key != "harness"}
+    return outer | {f"harness.{k}": v for k, v in (values.get("harness") or {}).items()}
 
 
 def _content(path: Path) -> Record:
@@ -101,33 +115,12 @@ def _content(path: Path) -> Record:
     return content if isinstance(content, dict) else {}
 
 
-def _adaptive_results(folder: Path) -> list[Path]:
-    """Results files of a folder that holds nothing but adaptive runs of some documents."""
-    files = sorted(folder.rglob("results_*.json"), key=lambda file: file.name)
-    for file in files:
-        blocks = _content(file).get("adaptive") or {}
-        estimated = [b for b in blocks.values() if isinstance(b, dict) and "estimate" in b]
-        if not any(b["items"] < b["items_total"] for b in estimated):
-            return []
-    return files
-
-
-def _together(files: Sequence[Path]) -> list[Claims]:
-    """Claims of several results files: every model's latest, the models of an outcome together."""
-    by_outcome: dict[Logged, Claims] = {}
-    for claims in (c for file in files for c in all_claims(file)):
-        before = by_outcome.get(outcome := _outcome(claims))
-        models = {**(before.models if before else {}), **claims.models}
-        by_outcome[outcome] = replace(claims, models=models)
-    return list(by_outcome.values())
-
-
 def _outcome(claims: Claims) -> Logged:
     return Logged(claims.task, claims.metric or "score", claims.filter)
 
 
 def shared_outcomes(
-    a: Any, b: Any, metrics: Sequence[str], task: str | None, filter: str | None
+    sides: Sequence[Any], metrics: Sequence[str], task: str | None, filter: str | None
 ) -> list[Logged]:
     """Outcomes that both sides have, of those asked for.
 
@@ -138,7 +131,7 @@ def shared_outcomes(
     """
     held = [
         _outcomes(side, which) or [Logged(task, m, filter) for m in metrics]
-        for side, which in zip((a, b), SIDES)
+        for side, which in zip(sides, SIDES)
     ]
     wanted = [
         o
@@ -191,14 +184,19 @@ def told_apart(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
     return str(Path(*one)), str(Path(*other))
 
 
-def side_of(side: Any, outcome: Logged, how: Mapping[str, Any]) -> StoredSide:
+def scores_of_side(
+    side: Any, outcome: Logged, range: tuple[float, float] | None, lower_is_better: bool | None
+) -> StoredSide:
     """Return a side's scores on an outcome, or an adaptive run's estimates."""
     if isinstance(side, ScoreTable):
         return side
     if isinstance(side, list):
         claims: list[Claims] = side
         return next(one for one in claims if _same(_outcome(one), outcome))
-    return ScoreTable.read(side, outcome.metric, outcome.task, outcome.filter, **how)
+    return ScoreTable.read(
+        side, outcome.metric, outcome.task, outcome.filter,
+        range=range, lower_is_better=lower_is_better,
+    )  # fmt: skip
 
 
 def model_of(side: StoredSide, name: str | None, which: str) -> str:
@@ -223,47 +221,42 @@ def model_of(side: StoredSide, name: str | None, which: str) -> str:
     return name
 
 
-class DocumentFields:
-    """Fields of documents beside their scores.
+def fields_of(items: Fields | None, sides: Sequence[Any], task: str | None) -> Fields:
+    """The fields of each document: those of `items`, else of the documents in the logs.
 
     Parameters
     ----------
     items : mapping or None
-        ``{doc_id: {field: value}}``; with None the documents in the logs say.
+        ``{doc_id: {field: value}}``.
     sides : sequence
         Paths of logs; what is no path is passed over.
     task : str or None
         Which task's logs.
     """
-
-    def __init__(
-        self, items: Mapping[Any, Mapping[str, Any]] | None, sides: Sequence[Any], task: str | None
-    ) -> None:
-        self.of_doc: dict[Any, Mapping[str, Any]] = dict(items or {})
-        if items is None and task is not None:
-            for side in sides:
-                if isinstance(side, (str, Path)):
-                    self._read_logs(Path(side), task)
-
-    def _read_logs(self, path: Path, task: str) -> None:
+    if items is not None or task is None:
+        return items or {}
+    fields: dict[Any, Mapping[str, Any]] = {}
+    for path in (Path(side) for side in sides if isinstance(side, (str, Path))):
         for run in find_runs(path, task)[0]:
             for row in sound_rows(run.samples):  # the reader of the scores speaks of damage
                 if isinstance(row.get("doc"), dict):
-                    self.of_doc.setdefault(row.get("doc_id"), row["doc"])
+                    fields.setdefault(row.get("doc_id"), row["doc"])
+    return fields
 
-    def of(self, field: str, ids: Sequence[Any]) -> NDArray[Any]:
-        """The value of a field for some documents, as text.
 
-        Raises
-        ------
-        UsageError
-            No document has such a field.
-        """
-        values = [self.of_doc.get(d, {}).get(field) for d in ids]
-        if all(v is None for v in values):
-            known = sorted({str(k) for doc in self.of_doc.values() for k in doc})
-            raise UsageError(
-                f"no document has a field {field!r}"
-                + (f"; there are {', '.join(known[:20])}" if known else "; give items=")
-            )
-        return np.array(["(none)" if v is None else str(v) for v in values])
+def values_of_field(fields: Fields, name: str, ids: Sequence[Any]) -> NDArray[Any]:
+    """The value of a field for some documents, as text.
+
+    Raises
+    ------
+    UsageError
+        No document has such a field.
+    """
+    values = [fields.get(d, {}).get(name) for d in ids]
+    if all(v is None for v in values):
+        known = sorted({str(k) for doc in fields.values() for k in doc})
+        raise UsageError(
+            f"no document has a field {name!r}"
+            + (f"; there are {', '.join(known[:20])}" if known else "; give items=")
+        )
+    return np.array(["(none)" if v is None else str(v) for v in values])

@@ -1,19 +1,23 @@
-"""`verify`: whether a run directory says what its journal and bank say, recomputed from these."""
+"""`verify`: whether a run directory says what its journal and bank say, recomputed from these.
+
+And the sound part of a damaged journal, from which a run can be resumed.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..errors import RunError
+from ..files import replace_bytes, sync_folder
 from ..runs.directory import RunDirectory
-from ..runs.lines import Record
-from ..runs.salvage import Condition, check_journal
+from ..runs.lines import FORMAT, Lines, Record
 from .result import state
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
@@ -23,6 +27,32 @@ CLOSE = 1e-9
 COUNTED = ("items", "n_items", "cost", "failed", "set_aside", "money")
 #: And what a version of the methods makes of it.
 JUDGED = ("rank", "rank_range", "estimate", "standard_error", "interval")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How much of a journal can be relied on.
+
+    Attributes
+    ----------
+    records : int
+        Records of the longest sound prefix.
+    lost : int
+        Lines after it, a torn one included.
+    damage : str or None
+        What is wrong with the first line after it; None where nothing is, or where a crash tore
+        the last line, which resuming mends by itself.
+    version : int or None
+        Version of the format; None without a sound header.
+    chained : bool
+        Whether its last line seals all lines before it.
+    """
+
+    records: int
+    lost: int
+    damage: str | None
+    version: int | None
+    chained: bool
 
 
 @dataclass(frozen=True)
@@ -89,13 +119,27 @@ def verify(run: str | Path) -> Verification:
     header = RunDirectory(folder).read_header()
     made_by = str((header.get("versions") or {}).get("lm_eval_ccat", ""))
     recorded = _recorded(folder)
-    counted, judged = [], []
-    if recorded is not None:
-        counted, judged = list(_counted(recorded, now)), list(_judged(recorded, now))
-        if (last := recorded.get("last_line", 0)) > condition.records:
-            counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
-    verification = Verification(condition, counted, judged, made_by, "")
-    return Verification(condition, counted, judged, made_by, _in_words(verification, now, recorded))
+    counted, judged = _contradictions(recorded or {}, now)
+    if (last := (recorded or {}).get("last_line", 0)) > condition.records:
+        counted = [f"lines of the journal: recorded {last}, now {condition.records}", *counted]
+    if counted or judged:
+        words = "The journal gives another result:"
+        if not counted and made_by != __version__:
+            words = f"Made by {made_by}; {__version__} comes to other verdicts:"
+        lines = [*counted, *judged]
+        more = [f"and {len(lines) - 12} more"] if len(lines) > 12 else []
+        words = "\n  ".join([words, *lines[:12], *more])
+    else:
+        chained, money = ", chained," if condition.chained else ",", now.get("money")
+        words = f"Sound: {condition.records} records of format {condition.version}{chained}"
+        words += f" {now['items_administered']} answers"
+        if money:
+            words += f", ${money['billed']:.4g} billed, ${money['assumed']:.4g} assumed"
+            words += f" and ${money['unknown']:.4g} unknown"
+        words += "; no result yet." if recorded is None else "; they give the recorded result."
+        if condition.lost:
+            words += "\nA crash tore the last line; --resume drops it and asks its item again."
+    return Verification(condition, counted, judged, made_by, words)
 
 
 def _recorded(folder: Path) -> Record | None:
@@ -110,29 +154,29 @@ def _recorded(folder: Path) -> Record | None:
     return content if isinstance(content, dict) else None
 
 
-def _counted(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _contradictions(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Where two results differ: in what is counted, and in what is judged."""
+    counted = _differences(old, new, ("usd", "money"))
+    judged = _differences(old, new, ("order", "ties"))
     for name, block in old.get("models", {}).items():
-        yield from _differences(block, new["models"].get(name, {}), COUNTED, f"{name}: ")
-    yield from _differences(old, new, ("usd", "money"), "")
-
-
-def _judged(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    yield from _differences(old, new, ("order", "ties"), "")
-    for name, block in old.get("models", {}).items():
-        yield from _differences(block, new["models"].get(name, {}), JUDGED, f"{name}: ")
+        now = new["models"].get(name, {})
+        counted += _differences(block, now, COUNTED, f"{name}: ")
+        judged += _differences(block, now, JUDGED, f"{name}: ")
     pairs = {(p["a"], p["b"]): p for p in new.get("pairwise", ())}
     for pair in old.get("pairwise", ()):
-        other = pairs.get((pair["a"], pair["b"]), {})
-        keys = ("p", "decision") if "decision" in pair else ("p",)
-        yield from _differences(pair, other, keys, f"{pair['a']} over {pair['b']}: ")
+        now = pairs.get((pair["a"], pair["b"]), {})
+        judged += _differences(pair, now, ("p", "decision"), f"{pair['a']} over {pair['b']}: ")
+    return counted, judged
 
 
 def _differences(
-    old: Mapping[str, Any], new: Mapping[str, Any], keys: tuple[str, ...], where: str
-) -> Iterator[str]:
-    for key in keys:
-        if key in old and not _same(old[key], new.get(key)):
-            yield f"{where}{key}: recorded {_short(old[key])}, now {_short(new.get(key))}"
+    old: Mapping[str, Any], new: Mapping[str, Any], keys: tuple[str, ...], where: str = ""
+) -> list[str]:
+    return [
+        f"{where}{key}: recorded {_short(old[key])}, now {_short(new.get(key))}"
+        for key in keys
+        if key in old and not _same(old[key], new.get(key))
+    ]
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -151,24 +195,104 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _in_words(
-    verification: Verification, now: Mapping[str, Any], recorded: Mapping[str, Any] | None
-) -> str:
-    condition, money = verification.journal, now.get("money") or {}
-    text = f"Sound: {condition.records} records of format {condition.version}"
-    text += ", chained," if condition.chained else ","
-    text += f" {now['items_administered']} answers"
-    if money:
-        text += f", ${money['billed']:.4g} billed, ${money['assumed']:.4g} assumed"
-        text += f" and ${money['unknown']:.4g} unknown"
-    if verification.counted or verification.judged:
-        head = "The journal gives another result"
-        if not verification.counted and verification.made_by != __version__:
-            head = f"Made by {verification.made_by}; {__version__} comes to other verdicts"
-        lines = [*verification.counted, *verification.judged]
-        more = [f"and {len(lines) - 12} more"] if len(lines) > 12 else []
-        return "\n  ".join([f"{head}:", *lines[:12], *more])
-    text += "; they give the recorded result." if recorded is not None else "; no result yet."
-    if condition.lost:
-        text += "\nA crash tore the last line; --resume drops it and asks its item again."
-    return text
+# -- the journal -----------------------------------------------------------------------------------
+
+
+def check_journal(run: str | Path) -> Condition:
+    """Read a run's journal line by line up to the first damage.
+
+    Parameters
+    ----------
+    run : path
+        A run directory.
+
+    Raises
+    ------
+    RunError
+        There is no journal, or it cannot be read.
+    """
+    folder = RunDirectory(run)
+    return _examine(_read(folder), str(folder.journal))[0]
+
+
+def salvage_journal(run: str | Path) -> tuple[Condition, Path | None]:
+    """Keep the longest sound prefix of a run's journal, so that the run can be resumed.
+
+    The damaged journal, and a result drawn from it, stay beside it under new names.
+
+    Returns
+    -------
+    condition : Condition
+        Of the journal as it was.
+    kept : Path or None
+        Where the damaged journal is now; None if nothing was wrong and nothing was done.
+
+    Raises
+    ------
+    RunError
+        Another process uses the directory, not even the header is sound, or the disk refuses.
+    """
+    folder = RunDirectory(run)
+    _read(folder)
+    folder.take()
+    try:
+        data = _read(folder)
+        condition, sound = _examine(data, str(folder.journal))
+        if condition.damage is None:
+            return condition, None
+        if condition.version is None:
+            raise RunError(
+                f"{folder.journal}: not even the header is sound; nothing can be kept. Start a "
+                "new run"
+            )
+        kept = _free_name(folder.path, "journal.damaged", ".jsonl")
+        result = folder.path / "result.json"
+        try:
+            shutil.copyfile(folder.journal.path, kept)
+            sync_folder(folder.path)
+            if result.exists():
+                result.rename(_free_name(folder.path, "result.damaged", ".json"))
+            replace_bytes(folder.journal.path, sound, private=True)
+        except OSError as error:
+            raise RunError(f"cannot salvage {folder.path}: {error.strerror or error}") from error
+        return condition, kept
+    finally:
+        folder.release()
+
+
+def _read(folder: RunDirectory) -> bytes:
+    file = folder.journal.path
+    try:
+        return file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise RunError(f"{folder.path} holds no ranking (no {file.name} in it)") from None
+    except OSError as error:
+        raise RunError(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def _examine(data: bytes, where: str) -> tuple[Condition, bytes]:
+    """The condition of a journal's bytes, and the sound ones among them."""
+    whole, _, torn = data.rpartition(b"\n")
+    lines = whole.split(b"\n") if whole else []
+    reader, damage, version, length = Lines(where), None, None, 0
+    for line in lines:
+        try:
+            [record] = reader.read([line])
+            if reader.count == 1:
+                if record.get("format") != FORMAT:
+                    raise RunError(f"{where}, line 1 is not the header of a journal")
+                version = record.get("version")
+        except RunError as error:
+            damage = str(error).partition(";")[0]
+            break
+        length += len(line) + 1
+    sound = 0 if version is None else reader.count
+    lost = len(lines) - sound + bool(torn)
+    return Condition(sound, lost, damage, version, reader.chained), data[:length]
+
+
+def _free_name(folder: Path, stem: str, ending: str) -> Path:
+    number = 1
+    while (folder / f"{stem}-{number}{ending}").exists():
+        number += 1
+    return folder / f"{stem}-{number}{ending}"

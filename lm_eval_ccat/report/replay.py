@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..ranker import Ranker
 from ..runs.book import Book, Item
-from ..runs.journal import MemoryJournal
+from ..runs.journal import Journal
 from ..runs.lines import Record
 from ..runs.rebuild import make_ranker
 
@@ -67,7 +67,7 @@ class _Watched(Book):
     def __init__(
         self, run: StoredRun, ranker: Ranker, past: History, moments: set[int], known: set[str]
     ) -> None:
-        super().__init__(ranker, MemoryJournal())
+        super().__init__(ranker, Journal())
         self.seen, self.known = 0, known
         self._run, self._past = run, past
         self._moments = moments

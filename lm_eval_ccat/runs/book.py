@@ -323,30 +323,52 @@ class Book:
         self._open.pop(ask.pair, None)
 
     def _take(self, record: Record) -> None:
-        op = record.get("op")
-        if op in ("tell", "fail"):
-            self._arrive(record)
-        elif op == "ask":
-            self._take_asks(record)
-        elif op in _EVENTS:
-            if "after" in record:
-                self._tell_to(record["after"])
-            _EVENTS[op](self, record)
-        elif op == "session":
-            self.ended = None
-            self._lower_budget()
-        elif op == "note":
-            self.closed = record["event"] == "interrupted"
-            if record["event"] == ACCEPTED:
-                self.accepts_change = True
-                self._bar()
-            if "responses" in record:  # beyond the bank
-                self.answers[record["model"], record["item"]] = record
-        elif op != "header":
-            raise RunError(
-                f"{self.journal} holds a record {op!r} that this version does not know; update "
-                "lm-eval-ccat"
-            )
+        op = record["op"]
+        if "after" in record and op not in ("ask", "tell", "fail"):
+            self._tell_to(record["after"])
+        match op:
+            case "tell" | "fail":
+                self._arrive(record)
+            case "ask":
+                self._take_asks(record)
+            case "release":
+                pair = record["model"], record["item"]
+                self.ranker.release(*pair)
+                if pair in self._open:
+                    self._leave(self._open[pair])
+            case "drop":
+                for ask in [ask for ask in self._open.values() if ask.model == record["model"]]:
+                    self._leave(ask)
+                self.ranker.drop(record["model"], record["reason"])
+            case "restore":
+                self.ranker.restore(record["model"])
+            case "stop":
+                self.ranker.stop(record["reason"])
+            case "end":
+                self.ended, self.closed = record, True
+            case "lost":  # an attempt that may have been billed and brought no answer
+                self._lost += record.get("cost") or 0.0
+                if self.ended is None:  # else when the run goes on: its result stands
+                    self._lower_budget()
+            case "change":
+                self._change(record["ranker"])
+            case "session":
+                self.ended = None
+                self._lower_budget()
+            case "note":
+                self.closed = record["event"] == "interrupted"
+                if record["event"] == ACCEPTED:
+                    self.accepts_change = True
+                    self._bar()
+                if "responses" in record:  # beyond the bank
+                    self.answers[record["model"], record["item"]] = record
+            case "header":
+                pass
+            case _:
+                raise RunError(
+                    f"{self.journal} holds a record {op!r} that this version does not know; "
+                    "update lm-eval-ccat"
+                )
         self.tally.count(record)
 
     def _take_asks(self, record: Record) -> None:
@@ -376,41 +398,13 @@ class Book:
             ask.state, ask.answer = TOLD, record
             del self._open[pair]
 
-    # -- events --------------------------------------------------------------------------------
-
-    def _release(self, record: Record) -> None:
-        pair = record["model"], record["item"]
-        self.ranker.release(*pair)
-        if pair in self._open:
-            self._leave(self._open[pair])
-
-    def _drop(self, record: Record) -> None:
-        for ask in [ask for ask in self._open.values() if ask.model == record["model"]]:
-            self._leave(ask)
-        self.ranker.drop(record["model"], record["reason"])
-
-    def _restore(self, record: Record) -> None:
-        self.ranker.restore(record["model"])
-
-    def _stop(self, record: Record) -> None:
-        self.ranker.stop(record["reason"])
-
-    def _end(self, record: Record) -> None:
-        self.ended, self.closed = record, True
-
-    def _lose(self, record: Record) -> None:
-        """Charge the budget for an attempt that may have been billed and brought no answer."""
-        self._lost += record.get("cost") or 0.0
-        if self.ended is None:  # else when the run goes on: its result stands
-            self._lower_budget()
-
     def _lower_budget(self) -> None:
         cost, self._lowered = self._lost - self._lowered, self._lost
         if cost > 0.0 and math.isfinite(self.ranker.budget):
             self.ranker.change(budget=max(self.ranker.budget - cost, 1e-12))
 
-    def _change(self, record: Record) -> None:
-        wanted = dict(record["ranker"])
+    def _change(self, arguments: Mapping[str, Any]) -> None:
+        wanted = dict(arguments)
         if wanted.get("budget") == NO_LIMIT:
             wanted["budget"] = math.inf
         elif "budget" in wanted:
@@ -419,17 +413,6 @@ class Book:
         if wanted.get("max_items") == NO_LIMIT:
             del wanted["max_items"]  # the rule that stands beside it has none
         self.ranker.change(**wanted)
-
-
-_EVENTS: dict[str, Callable[[Book, Record], None]] = {
-    "release": Book._release,
-    "drop": Book._drop,
-    "restore": Book._restore,
-    "stop": Book._stop,
-    "end": Book._end,
-    "lost": Book._lose,
-    "change": Book._change,
-}
 
 
 def answer_is_right(record: Mapping[str, Any]) -> None:

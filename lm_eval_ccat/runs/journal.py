@@ -12,72 +12,52 @@ whose seal does not fit (see ``lines``).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from ..errors import RunError
 from ..files import sync_file, sync_folder
 from .lines import Lines, Record
 
-__all__ = ["Journal", "JournalFile", "MemoryJournal", "Record"]
+__all__ = ["Journal", "JournalFile", "Record"]
 
 
-class Journal(Protocol):
-    """What a `Book` needs of a journal.
-
-    ``tests/runs/conformance.py`` holds what every implementation must do.
-    """
-
-    torn: str | None
-
-    @property
-    def count(self) -> int:
-        """Records read or written so far."""
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of everything read or written so far."""
-
-    def read_new(self) -> list[Record]:
-        """Return the records after the last one that this object read or appended."""
-
-    def append(self, records: Iterable[Record]) -> None:
-        """Write records, all or none; when this returns they survive the death of the process."""
-
-    def make_durable(self) -> None:
-        """Make everything appended so far survive a power cut."""
-
-    def close(self) -> None:
-        """Close the journal for good; a late answer from another thread is refused."""
-
-
-class MemoryJournal:
+class Journal:
     """A journal that lives as long as the process: a run without a run directory.
+
+    `JournalFile` keeps its records on disk; ``tests/runs/conformance.py`` holds what both must do.
 
     Parameters
     ----------
     lines : list of bytes, optional
         Where the records are kept; several objects may share one list.
 
+    Attributes
+    ----------
+    torn : str or None
+        The last line, if a crash cut it off.
+
     Examples
     --------
-    >>> journal = MemoryJournal()
+    >>> journal = Journal()
     >>> journal.append([{"op": "note", "event": "start"}])
-    >>> [record["event"] for record in MemoryJournal(journal.lines).read_new()]
+    >>> [record["event"] for record in Journal(journal.lines).read_new()]
     ['start']
     """
 
-    def __init__(self, lines: list[bytes] | None = None) -> None:
+    def __init__(
+        self, lines: list[bytes] | None = None, name: str = "the journal in memory"
+    ) -> None:
         self.lines = [] if lines is None else lines
         self.torn: str | None = None
-        self._lines = Lines(str(self))
-        self._closed = False
+        self._name, self._lines, self._closed = name, Lines(name), False
 
     def __str__(self) -> str:
-        return "the journal in memory"
+        return self._name
 
     @property
     def count(self) -> int:
@@ -94,11 +74,11 @@ class MemoryJournal:
         return bool(self.lines)
 
     def read_new(self) -> list[Record]:
-        """Records that other objects appended since the last look."""
+        """Return the records after the last one that this object read or appended."""
         return self._lines.read(self.lines[self.count :])
 
     def append(self, records: Iterable[Record]) -> None:
-        """Keep records.
+        """Write records, all or none; when this returns they survive the death of the process.
 
         Raises
         ------
@@ -113,14 +93,14 @@ class MemoryJournal:
         self._lines.passed(lines)
 
     def make_durable(self) -> None:
-        """Do nothing: memory ends with the process."""
+        """Make everything appended so far survive a power cut; memory ends with the process."""
 
     def close(self) -> None:
-        """Take no more records."""
+        """Close the journal for good; a late answer from another thread is refused."""
         self._closed = True
 
 
-class JournalFile:
+class JournalFile(Journal):
     """One journal file, read from and appended to.
 
     Parameters
@@ -142,28 +122,11 @@ class JournalFile:
     """
 
     def __init__(self, path: Path, durable: bool = True) -> None:
-        self.path = Path(path)
-        self.durable = durable
-        self.torn: str | None = None
-        self._lines = Lines(str(self.path))
-        self._offset = 0
-        self._synced = 0
+        super().__init__(name=str(path))
+        self.path, self.durable = Path(path), durable
+        self._offset = self._synced = 0
         self._sync_lock = threading.Lock()
         self._file: BinaryIO | None = None
-        self._closed = False
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-    @property
-    def count(self) -> int:
-        """Records read or written so far."""
-        return self._lines.count
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of everything read or written so far."""
-        return self._lines.digest
 
     def exists(self) -> bool:
         """Whether the file holds at least one whole record."""
@@ -226,7 +189,10 @@ class JournalFile:
             stream.seek(self._offset)
             _write_all(stream, data)
         except OSError as error:
-            self._cut_back()
+            # Best effort on a sick disk: the next reader drops a torn line that stays.
+            if self._file is not None:
+                with contextlib.suppress(OSError):
+                    self._file.truncate(self._offset)
             raise RunError(
                 f"cannot write the journal {self.path}: {error.strerror or error}; everything "
                 "recorded before is kept, free the space or fix the rights and resume"
@@ -269,17 +235,8 @@ class JournalFile:
                 sync_folder(self.path.parent)
         return self._file
 
-    def _cut_back(self) -> None:
-        # Best effort on a sick disk: a torn line that stays is dropped by the next reader anyway.
-        if self._file is not None:
-            try:
-                self._file.truncate(self._offset)
-            except OSError:
-                pass
-
     def close(self) -> None:
-        """Close the file for good; a thread that comes late with an answer is refused."""
-        self._closed = True
+        super().close()
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,9 +1,11 @@
 """What a journal adds to the Ranker's state: money in three columns, tokens, failures, time."""
 
+# ruff: noqa: RUF009 - each model's sum begins empty
+
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +23,10 @@ CUT = {"length": "cut at the token limit", "content_filter": "withheld by a cont
 #: From which difference of their shares, in all and in its standard errors, two models are not
 #: comparable; and the fewest answers.
 UNLIKE, SURE, FEWEST = 0.2, 2.5, 8
+
+
+def _by_model(empty: Callable[[], Any]) -> Any:
+    return field(default_factory=lambda: defaultdict(empty))
 
 
 @dataclass
@@ -65,27 +71,21 @@ class Tally:
     resumed : int
     """
 
-    paid: dict[tuple[str, str], dict[str, float]] = field(
-        default_factory=lambda: defaultdict(no_money)
-    )
-    attempts: dict[str, dict[str, int]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(int))
-    )
-    answered: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    input_tokens: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    output_tokens: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    token_sources: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    empty_outputs: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    prior: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    unscored: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    served: dict[str, dict[tuple[str, str], int]] = field(default_factory=lambda: defaultdict(dict))
-    finished: dict[str, dict[str, int]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(int))
-    )
+    paid: dict[tuple[str, str], dict[str, float]] = _by_model(no_money)
+    attempts: dict[str, dict[str, int]] = _by_model(lambda: defaultdict(int))
+    answered: dict[str, int] = _by_model(int)
+    seconds: dict[str, float] = _by_model(float)
+    input_tokens: dict[str, float] = _by_model(float)
+    output_tokens: dict[str, float] = _by_model(float)
+    token_sources: dict[str, set[str]] = _by_model(set)
+    empty_outputs: dict[str, int] = _by_model(int)
+    prior: dict[str, int] = _by_model(int)
+    unscored: dict[str, list[str]] = _by_model(list)
+    served: dict[str, dict[tuple[str, str], int]] = _by_model(dict)
+    finished: dict[str, dict[str, int]] = _by_model(lambda: defaultdict(int))
     sent: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     refused_usage: dict[str, str] = field(default_factory=dict)
-    failures: dict[str, list[tuple[Any, str]]] = field(default_factory=lambda: defaultdict(list))
+    failures: dict[str, list[tuple[Any, str]]] = _by_model(list)
     set_aside: dict[str, str] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)
     wire: dict[str, int] = field(default_factory=dict)
@@ -104,8 +104,28 @@ class Tally:
             self.elapsed += max(0.0, when - self._last)
         if when is not None:
             self._last = when
-        if kind := _KINDS.get(op):
-            kind(self, record, str(record.get("model")))
+        model = str(record.get("model"))
+        match op:
+            case "tell" | "fail":
+                source = (record.get("tokens") or {}).get("source", "usage")
+                self._pay(model, record, BILLED if source == "usage" else ASSUMED)
+                self.seconds[model] += record.get("seconds") or 0.0
+            case "lost":
+                self._pay(model, record, UNKNOWN)
+                self.attempts[model][str(record.get("why", "lost"))] += 1
+            case "note":
+                self._note(record, model)
+            case "release" if record.get("cost"):
+                self._pay(model, {"usd": record["cost"]}, UNKNOWN)
+            case "drop":
+                self.set_aside[model] = record["reason"]
+                (self.away.add if record.get("away") else self.away.discard)(model)
+                self.put_aside = True
+            case "restore":
+                self.set_aside.pop(model, None)
+                self.away.discard(model)
+            case "change":
+                self.changes.append(record)
 
     @property
     def changed(self) -> set[str]:
@@ -146,12 +166,6 @@ class Tally:
             task = str(item[0]) if isinstance(item, (tuple, list)) else ""
             self.paid[model, task][record.get("column", column)] += usd
 
-    def _answer(self, record: Record, model: str) -> None:
-        tokens = record.get("tokens") or {}
-        usual = ASSUMED if tokens.get("source", "usage") != "usage" else BILLED
-        self._pay(model, record, usual)
-        self.seconds[model] += record.get("seconds") or 0.0
-
     def told(self, record: Record) -> None:
         """Take in an answer or failure as the Ranker hears of it."""
         model, tokens = record["model"], record.get("tokens") or {}
@@ -166,16 +180,12 @@ class Tally:
             self.output_tokens[model] += tokens["output"]
             self.token_sources[model].add(tokens["source"])
         self.empty_outputs[model] += bool(record.get("empty"))
-        self._heard(model, record.get("served") or ())
         if record.get("unscored"):
             self.unscored[model].append("; ".join(record["unscored"]))
-
-    def _heard(self, model: str, served: Iterable[Mapping[str, Any]]) -> None:
-        """Take in what the server said of an answer's requests."""
-        identities = dict.fromkeys(
+        served = record.get("served") or ()
+        for identity in dict.fromkeys(
             (one.get("model") or "", one.get("fingerprint") or "") for one in served
-        )
-        for identity in identities:
+        ):
             if any(identity):
                 self.served[model][identity] = self.served[model].get(identity, 0) + 1
         for reason in {reason for one in served for reason in one.get("finish", ())}:
@@ -186,10 +196,6 @@ class Tally:
             if one.get("refused_usage"):
                 self.refused_usage[model] = one["refused_usage"]
 
-    def _lost(self, record: Record, model: str) -> None:
-        self._pay(model, record, UNKNOWN)
-        self.attempts[model][str(record.get("why", "lost"))] += 1
-
     def _note(self, record: Record, model: str) -> None:
         if record["event"] == "windows":
             self.wire = record["wire"]
@@ -199,31 +205,3 @@ class Tally:
             # Of earlier versions, which stated costs in the budget's currency.
             column = ASSUMED if record["event"] == LOST else UNKNOWN
             self._pay(model, {"usd": record.get("cost") or 0.0}, column)
-
-    def _released(self, record: Record, model: str) -> None:
-        if record.get("cost"):
-            self._pay(model, {"usd": record["cost"]}, UNKNOWN)
-
-    def _dropped(self, record: Record, model: str) -> None:
-        self.set_aside[model] = record["reason"]
-        (self.away.add if record.get("away") else self.away.discard)(model)
-        self.put_aside = True
-
-    def _restored(self, record: Record, model: str) -> None:
-        self.set_aside.pop(model, None)
-        self.away.discard(model)
-
-    def _changed(self, record: Record, model: str) -> None:
-        self.changes.append(record)
-
-
-_KINDS: dict[str, Callable[[Tally, Record, str], None]] = {
-    "tell": Tally._answer,
-    "fail": Tally._answer,
-    "lost": Tally._lost,
-    "note": Tally._note,
-    "release": Tally._released,
-    "drop": Tally._dropped,
-    "restore": Tally._restored,
-    "change": Tally._changed,
-}

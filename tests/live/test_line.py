@@ -24,7 +24,7 @@ from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.sender import Sender
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.runs.book import Book
-from lm_eval_ccat.runs.journal import JournalFile, MemoryJournal
+from lm_eval_ccat.runs.journal import Journal, JournalFile
 
 THREE = ["m01", "m03", "m05"]
 
@@ -167,7 +167,7 @@ def plan_of(models: Sequence[Model], **options: Any) -> Any:
 
 
 def run(models: Sequence[Model], ranker: Ranker, journal: Any = None, **options: Any) -> Book:
-    book = Book(ranker, journal or MemoryJournal())
+    book = Book(ranker, journal or Journal())
     book.read()
     book.note("start", op="session")
     assert Sender(plan_of(models, **options), book, models, Observer()).go()
@@ -202,9 +202,9 @@ def test_a_killed_line_goes_on_where_it_was(bench: Bench, tmp_path: Path) -> Non
         return [Double(n, s) for n, s in (("a", 0.5), ("b", 0.52), ("c", 0.7))]
 
     lines: list[bytes] = []
-    whole = run(models(), ranker(), MemoryJournal(lines)).ranker.result()
+    whole = run(models(), ranker(), Journal(lines)).ranker.result()
     for cut in range(2, len(lines), max(1, len(lines) // 6)):
-        again = run(models(), ranker(), MemoryJournal(lines[:cut])).ranker.result()
+        again = run(models(), ranker(), Journal(lines[:cut])).ranker.result()
         assert again == whole
 
 
@@ -213,8 +213,8 @@ def test_what_a_journal_says_is_what_the_run_ended_with(bench: Bench, order: str
     lines: list[bytes] = []
     bank = ItemBank.load(bench.bank)
     models = [Double("a", 0.4), Double("b", 0.6)]
-    book = run(models, Ranker(bank, {"a": 1.0, "b": 1.0}), MemoryJournal(lines), order=order)
-    again = Book(Ranker(bank, {"a": 1.0, "b": 1.0}), MemoryJournal(lines))
+    book = run(models, Ranker(bank, {"a": 1.0, "b": 1.0}), Journal(lines), order=order)
+    again = Book(Ranker(bank, {"a": 1.0, "b": 1.0}), Journal(lines))
     again.read()
     again.settle()
     assert again.ranker.result() == book.ranker.result() and again.done

@@ -25,7 +25,7 @@ from worlds.journals import Teller
 from lm_eval_ccat import Ranker
 from lm_eval_ccat.errors import CcatError
 from lm_eval_ccat.ranker import Unlimited
-from lm_eval_ccat.runs.journal import MemoryJournal
+from lm_eval_ccat.runs.journal import Journal
 
 N_ITEMS = 24
 PRICES = {"a": 1.0, "b": 0.5, "c": 2.0, "d": 1.0, "e": 1.0}
@@ -98,7 +98,7 @@ class AnyRanking(RuleBasedStateMachine):
 
     def fresh(self) -> Teller:
         made = Teller(
-            self.world.ranker(), MemoryJournal(self.lines), clock=lambda: float(next(self.clock))
+            self.world.ranker(), Journal(self.lines), clock=lambda: float(next(self.clock))
         )
         made.read()
         return made
@@ -271,7 +271,7 @@ class AnyRanking(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         for count, state in self.seen[-4:]:
-            again = Teller(self.world.ranker(), MemoryJournal(self.lines[:count]))
+            again = Teller(self.world.ranker(), Journal(self.lines[:count]))
             again.read()
             assert invariants.state(again.ranker) == state
 

@@ -35,9 +35,9 @@ def check_journal(open_journal: Callable[[], Journal]) -> None:
 
     Examples
     --------
-    >>> from lm_eval_ccat.runs.journal import MemoryJournal
+    >>> from lm_eval_ccat.runs.journal import Journal
     >>> lines = []
-    >>> check_journal(lambda: MemoryJournal(lines))
+    >>> check_journal(lambda: Journal(lines))
     """
     first, second = open_journal(), open_journal()
     assert first.read_new() == [] and first.count == 0, "an empty journal holds no records"

@@ -15,7 +15,7 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.money import sum_of
 from lm_eval_ccat.runs.book import Book
 from lm_eval_ccat.runs.identity import Differences
-from lm_eval_ccat.runs.journal import MemoryJournal
+from lm_eval_ccat.runs.journal import Journal
 
 
 @cache
@@ -40,7 +40,7 @@ def fresh(**options: Any) -> Ranker:
 
 
 def teller(lines: list[bytes] | None = None, clock: Clock | None = None) -> Teller:
-    book = Teller(fresh(), MemoryJournal(lines), clock=clock or Clock())
+    book = Teller(fresh(), Journal(lines), clock=clock or Clock())
     book.read()
     return book
 
@@ -55,7 +55,7 @@ def numbered(book: Book, n: int) -> list[dict[str, Any]]:
     ]
 
 
-class Recorder(MemoryJournal):
+class Recorder(Journal):
     """Says what happened in which order, and may refuse."""
 
     def __init__(self, happened: list[str]) -> None:
@@ -111,7 +111,7 @@ def test_what_the_disk_refuses_the_ranker_never_hears() -> None:
 
 def test_answers_are_told_by_number_and_replayed_to_the_same_state() -> None:
     lines: list[bytes] = []
-    book = Book(fresh(), MemoryJournal(lines), clock=Clock())
+    book = Book(fresh(), Journal(lines), clock=Clock())
     records = numbered(book, 5)
     book.write([records[3], records[1]])
     assert book.told == 0 and book.next_told is None and len(book.waiting) == 2
@@ -121,7 +121,7 @@ def test_answers_are_told_by_number_and_replayed_to_the_same_state() -> None:
     assert book.told == 2 and book.head == 2
     book.event("drop", model=records[4]["model"], reason="away", away=True)
     book.write([records[2]])
-    again = Book(fresh(), MemoryJournal(lines), clock=Clock())
+    again = Book(fresh(), Journal(lines), clock=Clock())
     again.read()
     for one in (book, again):
         one.settle()
@@ -133,7 +133,7 @@ def test_answers_are_told_by_number_and_replayed_to_the_same_state() -> None:
 
 def test_the_first_answer_to_an_ask_counts_and_the_second_is_paid() -> None:
     lines: list[bytes] = []
-    book = Book(fresh(budget=40.0), MemoryJournal(lines), clock=Clock())
+    book = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
     [record] = numbered(book, 1)
     book.write([record])
     book.tell(book.asks[0])
@@ -141,7 +141,7 @@ def test_the_first_answer_to_an_ask_counts_and_the_second_is_paid() -> None:
     pair = record["model"], record["item"]
     assert book.answers[pair]["score"] == 0.5 and not book.waiting
     book.event("lost", model="a", item=pair[1], cost=2.5, usd=2.5, column="unknown", why="hung")
-    again = Book(fresh(budget=40.0), MemoryJournal(lines), clock=Clock())
+    again = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
     again.read()
     for one in (book, again):
         assert one.ranker.budget == 37.5 and one.tally.money("a")["unknown"] == 2.5
@@ -150,14 +150,14 @@ def test_the_first_answer_to_an_ask_counts_and_the_second_is_paid() -> None:
 
 def test_what_is_lost_after_the_end_lowers_the_budget_when_the_run_goes_on() -> None:
     lines: list[bytes] = []
-    book = Book(fresh(budget=40.0), MemoryJournal(lines), clock=Clock())
+    book = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
     numbered(book, 2)
     book.event("end", reason="a deadline")
     book.settle()
     book.event("lost", model="a", item=1, cost=2.0, why="deadline")
     assert book.done and book.ranker.result().stopped_because == "a deadline"
     book.note("resume", op="session")
-    again = Book(fresh(budget=40.0), MemoryJournal(lines), clock=Clock())
+    again = Book(fresh(budget=40.0), Journal(lines), clock=Clock())
     again.read()
     assert again.ranker.budget == 38.0 and not again.done and len(again.unanswered) == 2
 
@@ -246,7 +246,7 @@ def test_a_score_that_is_none_is_refused_before_it_is_written(score: Any) -> Non
 
 def test_a_record_of_a_later_version_is_refused() -> None:
     lines: list[bytes] = []
-    MemoryJournal(lines).append([{"op": "merge"}])
+    Journal(lines).append([{"op": "merge"}])
     with pytest.raises(RunError, match="'merge' that this version does not know"):
         teller(lines)
 
@@ -262,13 +262,13 @@ def test_selection_derives_again_what_was_recorded(method: str) -> None:
         return Ranker(bank, {"m2": 1.0, "m7": 2.0}, warmup=3, max_items=12, audit=0.2, seed=5)
 
     lines: list[bytes] = []
-    live = Teller(ranker(), MemoryJournal(lines), clock=Clock())
+    live = Teller(ranker(), Journal(lines), clock=Clock())
     while pairs := live.ask(3):
         for model, item in pairs:
             live.answer(model, item, float(table.select([model]).scores[0, item]), 1.0)
     selecting = ranker()
     drawn = 0
-    for record in MemoryJournal(lines).read_new():
+    for record in Journal(lines).read_new():
         if record["op"] == "ask":
             assert selecting.ask(len(record["pairs"])) == record["pairs"]
             draws = [selecting.probability(*pair) for pair in record["pairs"]]
@@ -277,7 +277,7 @@ def test_selection_derives_again_what_was_recorded(method: str) -> None:
         else:
             selecting.tell(record["model"], record["item"], record["score"], cost=record["cost"])
     assert drawn > 0
-    imposed = Teller(ranker(), MemoryJournal(lines))
+    imposed = Teller(ranker(), Journal(lines))
     imposed.read()
     assert imposed.ranker.result().to_dict() == selecting.result().to_dict()
 
@@ -307,7 +307,7 @@ def test_a_change_counts_at_once_and_nothing_is_written_where_nothing_changed() 
 
 def test_money_of_journals_of_earlier_versions_finds_its_column() -> None:
     lines: list[bytes] = []
-    MemoryJournal(lines).append([
+    Journal(lines).append([
         {"op": "ask", "pairs": [["a", 1], ["a", 2]], "draws": [None, None], "time": 1.0},
         {"op": "note", "event": "lost attempt", "model": "a", "item": 1, "cost": 0.5},
         {"op": "release", "model": "a", "item": 1, "why": "deadline", "cost": 1.0},

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat.errors import RunError
-from lm_eval_ccat.runs.journal import JournalFile, MemoryJournal
+from lm_eval_ccat.runs.journal import Journal, JournalFile
 from lm_eval_ccat.runs.lines import Lines
 
 TEXTS = st.text(max_size=30)
@@ -78,10 +78,10 @@ def test_a_header_torn_by_a_crash_is_no_ranking(tmp_path: Path) -> None:
 def test_journals_keep_what_the_rest_relies_on(tmp_path: Path) -> None:
     check_journal(lambda: JournalFile(tmp_path / "j"))
     lines: list[bytes] = []
-    check_journal(lambda: MemoryJournal(lines))
+    check_journal(lambda: Journal(lines))
 
 
-class ForgetfulJournal(MemoryJournal):
+class ForgetfulJournal(Journal):
     def read_new(self) -> list:
         records = super().read_new()
         return [{**r, "item": list(r["item"])} if "item" in r else r for r in records]
