@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .comparison import Comparison, compare
-    from .evaluate import adaptive_evaluate, simple_evaluate
+    from .evaluate import AdaptiveTask, adaptive_evaluate, simple_evaluate
     from .observer import Observer
     from .ranking import rank
     from .result import Result
-    from .task import AdaptiveTask
 
 # The harness, which most of these import, takes a second or two.
 _HOME = {
-    "AdaptiveTask": "task",
+    "AdaptiveTask": "evaluate",
     "Comparison": "comparison",
     "Observer": "observer",
     "Result": "result",

@@ -31,11 +31,10 @@ from .keep import refuse_file
 from .known import KnownResults
 from .models import OpenModel
 from .observer import Observer
-from .outcomes import apart_from, measure
+from .outcomes import apart_from, measure, weights_in
 from .plan import check_session, plan_of
 from .run import Run
 from .spec import Spec
-from .suite import weights_in
 from .task_runs import task_runs
 from .values import BUDGET_KINDS
 

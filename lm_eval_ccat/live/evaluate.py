@@ -3,25 +3,28 @@
 `lm_eval.evaluator.simple_evaluate` loads the model and the tasks and then calls `evaluate`. A
 wrapper in the place of `evaluate` runs the adaptive tasks as rankings of this one model (see
 `adaptive`) and leaves all others to the harness. Which tasks are adaptive is told in one of two
-ways: by `adaptive_evaluate` for the time of one call, or by the task's own class
-(`lm_eval_ccat.live.task.AdaptiveTask`).
+ways: by `adaptive_evaluate` for the time of one call, or by the task's own class, `AdaptiveTask`.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import CcatError, UsageError
 from ..harness import internals
 from ..harness.assembly import in_words
+from ..harness.internals.bases import ConfigurableTask, stock_class
 from ..harness.opening import ignored_fewshot
 from ..harness.protocol import Evaluation, install
 from ..harness.scorers import record_scorers
+from ..visible import visible_line
 from .adaptive import Adaptive, AdaptiveTaskRun, run_tasks
 from .fields import options_of
 from .observer import Observer, ProgressBar
@@ -31,6 +34,7 @@ from .surfaces import takes_options
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
 
+_COMMANDS = ("lm_eval", "lm-eval")  # the harness's, as scripts
 #: As `lm_eval.simple_evaluate` returns them.
 Results = dict[str, object]
 
@@ -196,33 +200,117 @@ def install_hook() -> None:
     record_scorers()  # results files name what scored them
 
 
-def _adaptive_tasks(tasks: Mapping[str, Any]) -> dict[str, Adaptive]:
-    call = _CURRENT.get()
-    if call is not None:
-        return dict.fromkeys(tasks, call.options)
-    options_of = {name: getattr(task, "adaptive", None) for name, task in tasks.items()}
-    return {name: options for name, options in options_of.items() if options is not None}
-
-
 def _evaluate(evaluation: Evaluation) -> Results | None:
-    chosen = _adaptive_tasks(evaluation.tasks)
+    call, tasks = _CURRENT.get(), evaluation.tasks
+    by_class = {name: getattr(task, "adaptive", None) for name, task in tasks.items()}
+    every = dict.fromkeys(tasks, call.options) if call else by_class
+    chosen = {name: options for name, options in every.items() if options is not None}
     if not chosen:
         return None
     refuse_subsets(evaluation.arguments["limit"], evaluation.arguments["samples"])
     runs: dict[str, AdaptiveTaskRun] = {}
-    call = _CURRENT.get()
     for name, options in chosen.items():  # everything that can be refused is, before a request
         session = evaluation.open(name, count_tokens=options.spec.price.by_tokens)
         runs[name] = AdaptiveTaskRun.prepare(session, options, only=len(chosen) == 1)
-        num_fewshot = call.num_fewshot if call is not None else None
-        ignored = ignored_fewshot(evaluation.tasks[name], num_fewshot)
-        if ignored is not None:
+        if ignored := ignored_fewshot(tasks[name], call.num_fewshot if call else None):
             log.warning(ignored)
-    observer = call.observer if call is not None and call.observer else ProgressBar()
+    observer = (call and call.observer) or ProgressBar()
     results = evaluation.results(run_tasks(runs, evaluation.groups, observer))
-    if call is not None:
+    if call:
         call.blocks.update(results["adaptive"])
     else:
         for name, block in results["adaptive"].items():
             log.info("adaptive %s", in_words(block, name))
     return results
+
+
+# -- the task's own class -------------------------------------------------------------------------
+
+
+class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has no types
+    """A task class whose YAML makes the plain ``lm_eval`` command adaptive.
+
+    In the task's YAML, which ``lm-eval-ccat check --write_variants DIR my_task`` writes::
+
+        task: my_task_adaptive
+        include: my_task.yaml
+        class: !function lm_eval_ccat.AdaptiveTask
+
+    Then ``lm_eval --tasks my_task_adaptive --include_path DIR`` is adaptive by the default rule,
+    which it states. Options stand in the metadata, in the YAML or on the command line:
+    ``--metadata '{"adaptive": {"bank": "my_task.bank.json", "stop": "se 0.01"}}'``; a bank's path
+    is looked up beside the YAML too. ``{"adaptive": false}`` runs the task in full, as any other.
+
+    Parameters
+    ----------
+    config : dict
+        The task's configuration, as the harness's loader passes it.
+
+    Attributes
+    ----------
+    adaptive : Adaptive or None
+        How to run it, by default to a standard error of 0.02; None runs it in full.
+
+    Raises
+    ------
+    UsageError
+        The metadata's ``adaptive`` is invalid.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from lm_eval.evaluator import simple_evaluate
+    >>> _ = Path("adaptive.yaml").write_text(
+    ...     "task: my_task_adaptive\\ninclude: my_task.yaml\\n"
+    ...     "class: !function lm_eval_ccat.AdaptiveTask\\nmetadata: {adaptive: {max_items: 15}}"
+    ... )
+    >>> simple_evaluate("dummy", tasks=["adaptive.yaml"])["n-samples"]["my_task_adaptive"]
+    {'original': 120, 'effective': 15}
+    """
+
+    def __new__(cls, *arguments: Any, **named: Any) -> AdaptiveTask:
+        kind = stock_class(named.get("config") or {})
+        whole = cls if issubclass(cls, kind) else type(cls.__name__, (cls, kind), {})
+        task: AdaptiveTask = object.__new__(whole)
+        return task
+
+    def __init__(self, *arguments: Any, config: dict[str, Any] | None = None) -> None:
+        # `class` is the loader's key, not one of the task's own.
+        config = {key: value for key, value in (config or {}).items() if key != "class"}
+        metadata = dict(config.get("metadata") or {})
+        values, source = metadata.get("adaptive"), metadata.get("config_source")
+        values = {} if values is None or values is True else values
+        if values is not False and not isinstance(values, dict):
+            raise UsageError(
+                'metadata adaptive must be a mapping such as {"bank": "my_task.bank.json"}, or '
+                f"false, not {values!r}"
+            )
+        folder = Path(source).parent if source and source != "inline" else None
+        self.adaptive = None if values is False else Adaptive.read(values, folder)
+        super().__init__(*arguments, config=config)
+
+
+def refuse_in_one_line() -> None:
+    """Under the plain ``lm_eval`` command let a refusal end in one line, as under ours.
+
+    In Python it stays an exception, which can be caught.
+    """
+    program = Path(sys.argv[0] if sys.argv else "")
+    if program.stem not in _COMMANDS and program.parts[-2:] != ("lm_eval", "__main__.py"):
+        return
+    before = sys.excepthook
+    if getattr(before, "_ccat", False):
+        return
+
+    def hook(kind: Any, error: BaseException, trace: Any) -> None:
+        if isinstance(error, CcatError):
+            print(f"lm_eval: error: {visible_line(str(error))}", file=sys.stderr)
+        else:
+            before(kind, error, trace)
+
+    hook._ccat = True  # type: ignore[attr-defined]
+    sys.excepthook = hook
+
+
+install_hook()
+refuse_in_one_line()

@@ -1,10 +1,13 @@
-"""What a ranking needs before it starts: outcomes, prices, known results, its identity."""
+"""What a ranking needs before it starts: outcomes, prices, known results, its identity.
+
+The only place that turns tokens and seconds into money.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +22,7 @@ from ..bank.settings import check_bank
 from ..errors import UsageError
 from ..harness import TaskSession, internals
 from ..harness.outcomes import leading, script_note
-from ..harness.prices import Tokens
+from ..harness.prices import Price, Tokens, estimate_tokens
 from ..methods.belief import POPULATION
 from ..metrics.scale import Scale
 from ..ranker import Ranker, StoppingRule
@@ -29,17 +32,8 @@ from ..runs.rebuild import make_ranker
 from ..simulation.audit import WEIGHTED_MEAN
 from .known import KnownResults
 from .models import Item
-from .money import (
-    Forecast,
-    Till,
-    currency_of,
-    expected_tokens,
-    forecast_of,
-    sizes_of,
-)
-from .outcomes import Bank, apart_from, measure
+from .outcomes import Bank, apart_from, measure, reported_groups, task_weights
 from .spec import Spec
-from .suite import reported_groups, task_weights
 from .tasks import probe
 from .values import Donors
 
@@ -47,6 +41,52 @@ from .values import Donors
 SCORING = "scoring_code_sha256"
 #: Items of all tasks together that each model of a ranking of several tasks gets first.
 GROUP_WARMUP = 60
+
+
+@dataclass(frozen=True)
+class Till:
+    """Charges one model's documents.
+
+    Parameters
+    ----------
+    price : Price
+    judge : float or None
+        Dollars of judging one answer, where that is stated; else what the judge measured.
+    currency : {"items", "usd"}
+        What the Ranker's budget counts.
+    """
+
+    price: Price
+    judge: float | None
+    currency: str
+
+    def charge(
+        self, tokens: Tokens | None, seconds: float, judged: float = 0.0
+    ) -> tuple[float, float | None]:
+        """(cost in the currency, dollars or None) of one document, for whose judging was paid."""
+        usd = None
+        if self.price.known:
+            judge = judged if self.judge is None else self.judge
+            usd = self.price.cost(tokens, seconds) + judge
+        return (1.0 if self.currency == "items" or usd is None else usd), usd
+
+    def charge_judge(self, judged: float) -> tuple[float, float | None]:
+        """As `charge`, of an answer that was paid for before: what judging it cost just now."""
+        usd = judged if self.price.known else None
+        return (usd or 0.0) if self.currency == "usd" else 0.0, usd
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What one model's documents are expected to take.
+
+    ``mean`` and ``largest`` are costs of one document in the budget's currency; ``known`` is
+    False where the price is not stated.
+    """
+
+    mean: float
+    largest: float
+    known: bool
 
 
 @dataclass(frozen=True)
@@ -186,25 +226,25 @@ class Plan:
 
     def ranker_arguments(self) -> Record:
         """The Ranker's arguments, as JSON values for the journal's header."""
-        spec, units = self.spec, self.units
-        of_ranker: Record = {}
-        if not _alone(self.measured):
-            of_ranker["weights"] = self.shares()
-        if self.groups:
-            of_ranker["groups"] = self.groups
-        options: dict[str, Any] = dict(spec.options)
-        if spec.strata:
-            options["strata"] = self._strata(spec.strata)
+        spec, several, units = self.spec, not _alone(self.measured), None
+        if self.units is not None:  # in bank order
+            by_task = {
+                task: [self.units[self.item(task, d)] for d in o.bank.doc_ids]
+                for task, o in self.outcomes.items()
+            }
+            units = by_task if several else by_task[self.outcome.task]
+        strata = {"strata": self._strata(spec.strata)} if spec.strata else {}
         return {
             "models": self.prices,
-            "units": None if units is None else self._in_order(units),
+            "units": units,
             "warmup": self.warmup,
             "budget": self.budget,
             "stop": spec.stop,
             "known": self.known,
-            "options": options,
+            "options": {**spec.options, **strata},
             **spec.for_the_ranker(),
-            **of_ranker,
+            **({"weights": self.shares()} if several else {}),
+            **({"groups": self.groups} if self.groups else {}),
         }
 
     def _strata(self, field: str) -> list[str]:
@@ -228,13 +268,6 @@ class Plan:
                 )
             values.append(str(document[field]))
         return values
-
-    def _in_order(self, units: Mapping[Item, float]) -> Any:
-        """Units in bank order; with several outcomes or tasks by task."""
-        by_task = {
-            t: [units[self.item(t, d)] for d in o.bank.doc_ids] for t, o in self.outcomes.items()
-        }
-        return by_task[self.outcome.task] if _alone(self.measured) else by_task
 
     def shares(self) -> dict[str, dict[str, float]]:
         """Weights of all outcomes: those of their tasks, shared out by their own."""
@@ -270,7 +303,6 @@ class Plan:
     def facts(self) -> Record:
         """What a reader of the run needs to know of it, as JSON values."""
         every = [o for of in self.measured.values() for o in of.values()]
-        several = not _alone(self.measured)
         of_each = {
             t: {k: facts_of_outcome(o) for k, o in of.items()} for t, of in self.measured.items()
         }
@@ -284,38 +316,31 @@ class Plan:
                 "scale": self.scale.to_dict(),
                 "estimand": self.estimand,
                 "currency": self.currency,
-                **({"outcomes": of_each} if several else {}),
+                **({} if _alone(self.measured) else {"outcomes": of_each}),
             },
         }
 
     def identity(self) -> Record:
         """The journal's header: `facts`, and what must be the same for a run to be resumed."""
-        outcome, sessions, facts = self.outcome, self.sessions.values(), self.facts()
-        docs = "".join(str(h) for s in sessions for h in s.doc_hashes)
-        prompts = "\x1e".join(p for s in sessions for d in s.doc_ids for p in s.prompts(d))
+        facts, sessions = self.facts(), self.sessions
+        prompts = "\x1e".join(p for s in sessions.values() for d in s.doc_ids for p in s.prompts(d))
+        hashes = [hash for session in sessions.values() for hash in session.doc_hashes]
+        settings: Record = {task: dict(session.settings) for task, session in sessions.items()}
+        if len(sessions) == 1:
+            [settings] = settings.values()
         task = {
             **facts["task"],
-            "documents": sum(len(s.doc_ids) for s in sessions),
-            "documents_sha256": _sha(docs),
+            "documents": len(self.documents()),
+            "documents_sha256": _sha("".join(map(str, hashes))),
             "prompts_sha256": _sha(prompts),
-            SCORING: _sha("".join(internals.scoring_code(s.task) for s in sessions)),
-            "metric": outcome.metric.name,
-            "filter": outcome.filter,
+            SCORING: _sha("".join(internals.scoring_code(s.task) for s in sessions.values())),
+            "metric": self.outcome.metric.name,
+            "filter": self.outcome.filter,
             **{k: v for k, v in facts["report"].items() if k == "outcomes"},
-            "settings": json.loads(json.dumps(self._settings(), default=str)),
+            "settings": json.loads(json.dumps(settings, default=str)),
         }
-        return {
-            **facts,
-            "config": self.spec.public(),
-            "task": task,
-            "ranker": self.ranker_arguments(),
-        }
-
-    def _settings(self) -> Record:
-        """How the tasks are run; of several by task."""
-        if len(self.sessions) == 1:
-            return dict(self.session.settings)
-        return {task: session.settings for task, session in self.sessions.items()}
+        config, arguments = self.spec.public(), self.ranker_arguments()
+        return {**facts, "config": config, "task": task, "ranker": arguments}
 
     @property
     def estimand(self) -> str:
@@ -403,24 +428,78 @@ def plan_of(
     UsageError
         A money budget with a model whose price is unknown.
     """
-    currency = currency_of(spec)
+    currency, alone = currency_of(spec), _alone(measured)
     expected: dict[Item, Tokens] = {}
     if any(m.price.known for m in spec.models):  # it takes the prompt of every document
-        expected = {
-            (doc if _alone(measured) else (task, doc)): tokens
-            for task, of in measured.items()
-            for doc, tokens in expected_tokens(sessions[task], leading(of).bank.doc_ids).items()
-        }
-    forecasts = {m.name: forecast_of(m, spec, expected) for m in spec.models}
-    if currency == "items":
-        prices, units = dict.fromkeys(forecasts, 1.0), None
-    else:
-        prices = {name: forecast.mean for name, forecast in forecasts.items()}
-        units = sizes_of(spec, expected)
+        for task, of in measured.items():
+            for doc, tokens in _expected(sessions[task], leading(of).bank.doc_ids).items():
+                expected[doc if alone else (task, doc)] = tokens
+    forecasts = {}
+    for model in spec.models:
+        costs = [1.0]
+        if model.price.known:
+            judged = spec.judge.item or 0.0
+            # A second for a document stands for a time not measured yet; costs told correct it.
+            costs = [model.price.cost(tokens, 1.0) + judged for tokens in expected.values()]
+        mean, largest = sum(costs) / len(costs), max(costs)
+        forecasts[model.name] = Forecast(mean, largest, model.price.known)
+    prices, units = dict.fromkeys(forecasts, 1.0), None
+    if currency == "usd":
+        prices = {name: one.mean for name, one in forecasts.items()}
+        if all(m.price.by_tokens for m in spec.models):
+            units = _sizes(spec, expected)
     return Plan(
         spec, dict(measured), dict(sessions), prices, units, forecasts, currency, known,
         dict(weights or {}),
     )  # fmt: skip
+
+
+def currency_of(spec: Spec) -> str:
+    """Dollars where every price is known and the budget is not one of items.
+
+    Raises
+    ------
+    UsageError
+        A budget in money, and a model without a price.
+    """
+    if "items" in spec.budget:
+        return "items"
+    for model in spec.models:
+        if not model.price.known:
+            if "usd" not in spec.budget:
+                return "items"
+            raise UsageError(
+                f"the budget is in money and the price of model {model.name} is unknown; add "
+                "price: {input: .., output: ..} ($ per million tokens), {item: ..} or {hour: ..}"
+            )
+    return "usd"
+
+
+def _expected(session: TaskSession, docs: Sequence[Any]) -> dict[Any, Tokens]:
+    """What each document is expected to take, from the lengths of its prompt and its reference."""
+    documents = internals.documents(session.task)
+    generates = internals.output_type(session.task) == "generate_until"
+    expected = {}
+    for doc in docs:
+        prompts = session.prompts(doc)
+        repeats = session.n_requests(doc) / len(prompts)
+        written = 0.0
+        if generates:
+            target = internals.target(session.task, documents[doc])
+            text = target[0] if isinstance(target, list) and target else target
+            written = max(1.0, estimate_tokens(str(text))) * session.n_requests(doc)
+        read = sum(map(estimate_tokens, prompts)) * repeats
+        expected[doc] = Tokens(read, written, "estimate")
+    return expected
+
+
+def _sizes(spec: Spec, expected: Mapping[Item, Tokens]) -> dict[Item, float] | None:
+    """Relative size of each document where every model is paid by the token; mean 1."""
+    read = sum(m.price.input or 0.0 for m in spec.models)
+    written = sum(m.price.output or 0.0 for m in spec.models)
+    sizes = {item: read * t.input + written * t.output for item, t in expected.items()}
+    mean = sum(sizes.values()) / len(sizes)
+    return {item: max(s / mean, 1e-3) for item, s in sizes.items()} if mean > 0.0 else None
 
 
 def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list[str]:

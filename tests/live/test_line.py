@@ -18,8 +18,8 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.harness.prices import Price
 from lm_eval_ccat.live import lane
 from lm_eval_ccat.live.models import Answer, Model
-from lm_eval_ccat.live.money import Till
 from lm_eval_ccat.live.observer import Observer
+from lm_eval_ccat.live.plan import Till
 from lm_eval_ccat.live.ranking import rank
 from lm_eval_ccat.live.sender import Sender
 from lm_eval_ccat.live.spec import Spec
