@@ -26,6 +26,7 @@ from ..ranker.references import KnownMean
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.directory import RunDirectory
 from .entries import ModelSpec
+from .fields import BUDGETS
 from .forecast import target_in_words
 from .keep import refuse_file
 from .known import KnownResults
@@ -36,7 +37,6 @@ from .plan import check_session, plan_of
 from .run import Run
 from .spec import Spec
 from .task_runs import task_runs
-from .values import BUDGET_KINDS
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
@@ -96,7 +96,7 @@ class Adaptive:
         """
         options = dict(values)
         run_dir, resume = options.pop("run_dir", None), bool(options.pop("resume", False))
-        for kind in BUDGET_KINDS:
+        for kind in BUDGETS:
             if (amount := options.pop(f"budget_{kind}", None)) is not None:
                 options["budget"] = {**(options.get("budget") or {}), kind: amount}
         for key in OF_RANKINGS:

@@ -23,7 +23,7 @@ from ..scores import ScoreTable
 from ..shown import Grid, Shown
 from ..simulation.audit import Claims
 from ..wording import plural
-from .fields import OptionPlace
+from .fields import METRICS, OptionPlace
 from .observer import Observer
 from .sides import (
     SIDES,
@@ -39,7 +39,6 @@ from .sides import (
     without_files,
 )
 from .spec import Spec
-from .values import METRICS
 
 #: Settings in which the two sides had better agree.
 _SETTINGS = ("num_fewshot", "chat_template", "system_instruction", "task_version", "task_hash")

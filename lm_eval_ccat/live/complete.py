@@ -13,13 +13,13 @@ from ..masking import MASK, mask
 from ..runs.directory import RunDirectory
 from ..runs.rebuild import banks_at, rebuild
 from ..scores.readers.lm_eval.files import tasks_of
+from .fields import ANY
 from .logged import logged_config, run_beside
 from .models import SessionModel
 from .observer import Observer
 from .run import Run
 from .spec import Config, Spec
 from .task_runs import task_runs
-from .values import ANY
 
 #: Where the full results lie in a run directory.
 FOLDER = "full"

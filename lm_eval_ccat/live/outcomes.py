@@ -15,7 +15,7 @@ from ..errors import BankError, UsageError
 from ..harness import TaskSession, internals
 from ..harness.outcomes import blank_outcome, leading, outcome_of
 from ..upkeep.grow import of_others
-from .values import Weighting
+from .fields import Weighting
 
 Bank = ItemBank | str | Path | Mapping[str, Any]
 

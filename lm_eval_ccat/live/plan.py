@@ -30,12 +30,12 @@ from ..ranker.references import KnownMean
 from ..runs.lines import Record
 from ..runs.rebuild import make_ranker
 from ..simulation.audit import WEIGHTED_MEAN
+from .fields import Donors
 from .known import KnownResults
 from .models import Item
 from .outcomes import Bank, apart_from, measure, reported_groups, task_weights
 from .spec import Spec
 from .tasks import probe
-from .values import Donors
 
 #: What of a run's identity tells whether answers are scored by the same code.
 SCORING = "scoring_code_sha256"

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import ScoreTableError, UsageError
 from ..scores.answers import EarlierAnswer, earlier_answers
-from .values import ANY
+from .fields import ANY
 
 
 class Recorded:

@@ -24,31 +24,29 @@ from ..methods.belief import POPULATION
 from ..ranker.stopping import OLD_GOALS, StoppingRule, TargetError, rule_of, words_of
 from .entries import FAILURES, MODELS, FailureRule, ModelSpec
 from .fields import (
-    MAPPING,
-    PRICE,
-    SWITCH,
-    TEXT,
-    OptionPlace,
-    Values,
-    choice,
-    number,
-    option,
-    options_of,
-    read_values,
-    whole,
-)
-from .values import (
     BANK,
     BUDGET,
     HARNESS,
     KNOWN,
+    MAPPING,
     METRICS,
+    PRICE,
     PRIOR,
     STOP,
+    SWITCH,
     TASKS,
+    TEXT,
     WEIGHTS,
+    OptionPlace,
+    Values,
     Weighting,
+    choice,
+    number,
+    option,
+    options_of,
     prices_of,
+    read_values,
+    whole,
 )
 
 

@@ -23,10 +23,10 @@ from ..harness.session import Administered
 from ..masking import mask
 from ..ranker import Ranker, Ranking
 from ..runs.book import Book
+from .fields import HUB
 from .models import Item, SessionModel, scores_of
 from .plan import Plan, facts_of_outcome
 from .result import Result, outcome_block
-from .values import HUB
 
 _LEADING = "what is ranked by"
 #: Least draws for an estimate: of fewer 0/1 scores, errors are stated too small.

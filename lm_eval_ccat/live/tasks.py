@@ -16,9 +16,8 @@ from ..harness import TaskSession, open_sessions
 from ..harness.opening import ignored_fewshot, with_shipped_tasks
 from ..integrations.trackers import SETTINGS as TRACKERS
 from .entries import ModelSpec
-from .fields import Values
+from .fields import HUB, Values
 from .spec import Spec
-from .values import HUB
 
 log = logging.getLogger("lm_eval.ccat")  # under the harness's, so as its user set it
 
