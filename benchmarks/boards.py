@@ -32,7 +32,7 @@ from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.default import policy
 from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.field import Field
-from lm_eval_ccat.upkeep.forms import make_forms
+from lm_eval_ccat.upkeep.forms import make_form
 
 
 def adaptive(
@@ -64,7 +64,7 @@ def least(
 ) -> tuple[float, float]:
     """Ranks within 95% intervals that no linear form, and no estimate by this bank, goes below."""
     whole = table.model_scores()
-    [form] = make_forms(whole, table.doc_ids, n)
+    form = make_form(whole, table.doc_ids, n)
     left = form.variance - form.with_mean @ np.linalg.solve(form.covariance, form.with_mean)
     widths: tuple[list[int], list[int]] = ([], [])
     for row in table.select(new).model_scores():
@@ -179,7 +179,7 @@ def main() -> None:
         bank = calibrate(table.select(calibrators), draws=args.draws)
         found, seconds = adaptive(mine, bank, means, levels)
         for n in levels:
-            [form] = make_forms(x, table.doc_ids, n)
+            form = make_form(x, table.doc_ids, n)
             told = [form.estimate(dict(zip(table.doc_ids, row))) for row in mine]
             ends = [form.interval(e, se, 0.95) for e, se in told]
             items = np.random.default_rng(n).choice(mine.shape[1], n, replace=False)

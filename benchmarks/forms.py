@@ -37,7 +37,7 @@ from scipy.special import expit
 
 from lm_eval_ccat import ScoreTable
 from lm_eval_ccat.simulation.baselines import discriminating_order
-from lm_eval_ccat.upkeep.forms import make_forms
+from lm_eval_ccat.upkeep.forms import make_form
 
 DIMENSIONS = 5
 PENALTIES = 10.0 ** np.arange(-1, 4)
@@ -161,7 +161,7 @@ def estimates(known: np.ndarray, new: np.ndarray, k: int, seed: int) -> dict[str
     m = known.shape[1]
     rng = np.random.default_rng(seed)
     best = discriminating_order(known)[:k]
-    [form] = make_forms(known, range(m), k)
+    form = make_form(known, range(m), k)
     found = [form.estimate(dict(enumerate(row))) for row in new]
     return {
         "form": np.array([e for e, _ in found]),

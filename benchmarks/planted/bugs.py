@@ -185,9 +185,9 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a union of scores keeps the older of two",
-        "lm_eval_ccat/upkeep/union",
-        "np.where(np.isnan(new.raw), fresh, new.raw)",
-        "np.where(np.isnan(fresh), new.raw, fresh)",
+        "lm_eval_ccat/upkeep/update",
+        "np.where(np.isnan(scores), row[at], scores)",
+        "np.where(np.isnan(row[at]), scores, row[at])",
         ("tests/upkeep/test_union.py",),
     ),
     Bug(

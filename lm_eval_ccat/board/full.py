@@ -21,7 +21,7 @@ from ..files import replace_text
 from ..scores import ScoreTable
 from ..scores.table import reader_of
 from ..upkeep.build import build
-from ..upkeep.union import scores_for
+from ..upkeep.tables import scores_for
 from .folder import FORMAT, VERSION, Board, Rules, one_bank_each, read_rules, ruled
 from .ledger import FULL, BoardRow, TaskScore, sha256_of
 from .standing import latest, metric_of

@@ -131,7 +131,7 @@ def _checked(bank: ItemBank, args: argparse.Namespace) -> dict[str, Any]:
 def _compare(args: argparse.Namespace) -> int:
     """Print what differs between two banks, or two suites."""
     from ..bank import ItemBank, SuiteBank
-    from ..upkeep.diff import diff_banks, diff_in_words, diff_suites
+    from ..upkeep.words import diff_banks, diff_in_words, diff_suites
 
     if args.scores or args.documents_of:
         raise UsageError("two banks are compared with each other: leave out --scores and documents")
@@ -174,8 +174,7 @@ def update(args: argparse.Namespace) -> int:
     changed or dropped, and learns the new ones.
     """
     from ..bank import SuiteBank
-    from ..upkeep.renew import to_retire
-    from ..upkeep.update import update
+    from ..upkeep.update import to_retire, update
     from ..upkeep.words import dated
 
     suite = SuiteBank.load(args.bank)
@@ -218,29 +217,27 @@ def form(args: argparse.Namespace) -> int:
     if args.output is None:
         raise UsageError("name a folder to write the form to: -o DIR")
     from ..bank import SuiteBank
-    from ..upkeep.form_files import forms_of, write_forms
+    from ..upkeep.forms import form_of, write_form
 
     facts: dict[tuple[str, str], Any] = {}
     for task, outcome, bank in SuiteBank.load(args.bank).banks():
         folder = f"{args.output}/{task}.{outcome}" if is_suite(args) else args.output
         table = scores_for(bank, args.scores) if args.scores else None
-        forms = forms_of(bank, args.items, 1, table)
-        facts[task, outcome], lacking = write_forms(forms, folder, args.include_path)
+        form = form_of(bank, args.items, table)
+        facts[task, outcome], lacking = write_form(form, folder, args.include_path)
         if lacking:
             warn(f"no task for lm_eval: {lacking}; run the doc_ids by other means")
         if prints_json(args.json):
             continue
-        for n, one in enumerate(forms.forms, start=1):
-            error = forms.scale.restore_error(one.error)
-            print(
-                f"form {n}: {len(one.items)} of {bank.n_items} items; root mean squared error "
-                f"{error:.3g} over models left out ({one.models} models)\n"
-                f"  doc_ids {','.join(map(str, one.items))}"
-            )
+        error = form.scale.restore_error(form.error)
+        print(
+            f"form 1: {len(form.items)} of {bank.n_items} items; root mean squared error "
+            f"{error:.3g} over models left out ({form.models} models)\n"
+            f"  doc_ids {','.join(map(str, form.items))}"
+        )
         if not lacking:
-            names = ",".join(forms.name(n + 1) for n in range(len(forms.forms)))
             print(
-                f"{folder}: run with lm_eval --tasks {names} --include_path {folder} "
+                f"{folder}: run with lm_eval --tasks {form.name} --include_path {folder} "
                 f"--log_samples, then lm-eval-ccat bank form {folder} --score LOGS"
             )
     _emit_facts(args, args.output, facts)
@@ -249,7 +246,7 @@ def form(args: argparse.Namespace) -> int:
 
 def _score_form(args: argparse.Namespace) -> int:
     """Estimate full scores from a form's logs, and print them."""
-    from ..upkeep.form_files import load_forms, score_forms
+    from ..upkeep.forms import load_forms, score_form
 
     if not Path(args.score).exists():
         raise UsageError(f"{args.score}: no such file or directory of scores")
@@ -258,7 +255,7 @@ def _score_form(args: argparse.Namespace) -> int:
     why = None
     for f in load_forms(args.bank):
         try:
-            models = score_forms(f, args.score, CONFIDENCE)
+            models = score_form(f, args.score, CONFIDENCE)
         except UsageError as error:  # of a suite the logs may be of some banks' forms
             why = error
             continue

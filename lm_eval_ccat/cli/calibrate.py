@@ -55,7 +55,7 @@ OPTIONS: Options = {
 def run(args: argparse.Namespace) -> int:
     """Calibrate, save, report."""
     from ..integrations.hub import logs_of
-    from ..upkeep.tasks import names_one_task
+    from ..upkeep.tables import names_one_task
 
     if not (args.scores or args.borrow):
         raise UsageError("no scores: name logs or a table, or tasks to --borrow from")

@@ -101,7 +101,7 @@ def read_scores(path: str, args: argparse.Namespace) -> ScoreTable:
 
 def scores_for(bank: ItemBank, path: str, partial: bool = False) -> ScoreTable:
     """Read scores of a bank's metric, task and filter, on its scale."""
-    from ..upkeep.union import scores_for
+    from ..upkeep.tables import scores_for
 
     if not Path(path).exists():
         raise UsageError(f"{path}: no such file or directory of scores")

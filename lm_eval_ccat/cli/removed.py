@@ -17,7 +17,7 @@ REMOVED: dict[str, str] = {
     "bank card": "bank push, which prints the page before it asks",
     "bank diff": "bank check OLD NEW",
     "bank show --count": "board, whose ledger records every test",
-    "bank form --parallel": "forms_of(..., parallel=) of lm_eval_ccat.upkeep.form_files in Python",
+    "bank form --parallel": "bank form, which makes one form",
     "bank simulate": "simulate",
     "bank update --exclude": "bank update --scores LOGS, without the logs of these models",
     "board add --link": "add(..., link=) of lm_eval_ccat.board in Python",

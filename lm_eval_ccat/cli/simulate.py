@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _tables(args: argparse.Namespace) -> dict[str, ScoreTable]:
     """The scores of each task, without the models to leave out."""
-    from ..upkeep.tasks import names_one_task, tables_of
+    from ..upkeep.tables import names_one_task, tables_of
 
     if names_one_task(args.scores, args.task):
         table = read_scores(args.scores, args)

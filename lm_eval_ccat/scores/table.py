@@ -478,6 +478,22 @@ class ScoreTable:
         out = {models} if isinstance(models, str) else set(models)
         return self.select(m for m in self.models if m not in out)
 
+    def take(self, items: NDArray[np.intp]) -> ScoreTable:
+        """The table of some items, by their positions.
+
+        Examples
+        --------
+        >>> ScoreTable.from_arrays([[0.2, 0.9, 0.1]], ["a"]).take(np.array([0, 2])).doc_ids
+        (0, 2)
+        """
+        at = items.tolist()
+        return replace(
+            self,
+            raw=np.ascontiguousarray(self.raw[:, items]),
+            doc_ids=tuple(self.doc_ids[i] for i in at),
+            doc_hashes=self.doc_hashes and tuple(self.doc_hashes[i] for i in at),
+        )
+
     def write(self, path: str | Path) -> None:
         """Write the long form, Parquet or CSV by the ending of `path`.
 

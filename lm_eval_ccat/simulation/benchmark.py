@@ -128,20 +128,9 @@ class Benchmark:
 
     def calibration(self, models: Sequence[str]) -> dict[str, ScoreTable]:
         """Scores of some models, without items on which none of them has a score."""
-        return {task: _seen(table.select(models)) for task, table in self.tables.items()}
-
-
-def _seen(table: ScoreTable) -> ScoreTable:
-    seen = np.isfinite(table.raw).any(axis=0)
-    if seen.all():
-        return table
-    kept, hashes = np.flatnonzero(seen), table.doc_hashes
-    return replace(
-        table,
-        raw=table.raw[:, kept],
-        doc_ids=tuple(table.doc_ids[i] for i in kept),
-        doc_hashes=None if hashes is None else tuple(hashes[i] for i in kept),
-    )
+        of_models = {task: table.select(models) for task, table in self.tables.items()}
+        seen = {task: np.isfinite(table.raw).any(axis=0) for task, table in of_models.items()}
+        return {task: table.take(np.flatnonzero(seen[task])) for task, table in of_models.items()}
 
 
 def _shares(

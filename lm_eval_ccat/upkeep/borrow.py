@@ -35,8 +35,7 @@ from ..scores import ScoreTable
 from ..scores.wanted import ANY, Wanted
 from ..wording import plural
 from .calibrate import make_bank, trust
-from .tasks import tables_of
-from .union import table_of
+from .tables import table_of, tables_of
 from .words import Facts
 
 Floats = NDArray[np.float64]
@@ -140,18 +139,35 @@ def calibrated_on(
     dropped = [] if mine is None else _misleading(rows, mine)
     rows = {name: scores for name, scores in rows.items() if name not in dropped}
     _require_enough(list(rows), dropped)
-    moved, weights = _moved(rows, mine)
-    of = [(f"{name}: {m}", c, name) for name in rows for m, c in _names(donors[name])]
-    if own is not None:
-        of += [(m, c, own.task or "own") for m, c in _names(own)]
+    scores, weights = _moved(rows, mine)
+    warnings = [
+        f"donor {name} was dropped: its hard documents are not those of the task's own runs"
+        for name in dropped
+    ]
+    lenders = {f"{name}: {m}": name for name in rows for m in donors[name].models}
+    models = [f"{name}: {m}" for name in rows for m in donors[name].row_model]
+    configs = [config for name in rows for config in donors[name].row_config]
+    if own is None:
+        warnings.append(
+            f"borrowed from {len(rows)} other tasks, with no run of its own: rankings draw all "
+            "documents at random, and the estimates alone use what was borrowed, in so far as the "
+            "draws bear it out; one or two full runs are worth most"
+        )
+    else:
+        scores.append(own.scores)
+        models, configs = [*models, *own.row_model], [*configs, *own.row_config]
+        lenders |= dict.fromkeys(own.models, own.task or "own")
+    unseen = int((~np.isfinite(np.vstack(list(rows.values()))).any(axis=0)).sum())
+    if unseen:
+        warnings.append(f"no donor has {unseen} of the documents: they are treated as average")
     table = replace(
         pattern,
-        raw=pattern.scale.restore(np.vstack(moved if mine is None else [*moved, mine])),
-        row_model=tuple(model for model, _, _ in of),
-        row_config=tuple(config for _, config, _ in of),
+        raw=pattern.scale.restore(np.vstack(scores)),
+        row_model=tuple(models),
+        row_config=tuple(configs),
         chosen=(),
         task=pattern.task or task,
-        warnings=(*pattern.warnings, *_warnings(rows, dropped, mine)),
+        warnings=(*pattern.warnings, *warnings),
     )
     facts = {
         "donors": list(rows),
@@ -160,7 +176,7 @@ def calibrated_on(
         "weight_of_donors": round(float(weights[0]), 3),
         "weight_of_own": round(float(weights[-1]), 3) if own is not None else 0.0,
     }
-    return table, tuple({model: name for model, _, name in of}.values()), facts
+    return table, tuple(lenders.values()), facts
 
 
 def donors_of(
@@ -274,10 +290,6 @@ def _tables(path: Path, wanted: Wanted) -> Iterator[tuple[str, ScoreTable]]:
         yield name, table_of(bank, bank.observations)
 
 
-def _names(table: ScoreTable) -> list[tuple[str, str]]:
-    return list(zip(table.row_model, table.row_config))
-
-
 def _require_enough(names: list[str], dropped: list[str] | None = None) -> None:
     if len(names) >= LEAST_DONORS:
         return
@@ -304,24 +316,13 @@ def _shared(donors: Mapping[str, ScoreTable]) -> ScoreTable:
             "match across data sets; give one full run of the new task"
         )
     common = set(first.doc_ids).intersection(*(t.doc_ids for t in tables))
-    at = [i for i, doc in enumerate(first.doc_ids) if doc in common]
+    at = np.array([i for i, doc in enumerate(first.doc_ids) if doc in common], dtype=np.intp)
     if len(at) < _LEAST_SHARE * max(t.n_items for t in tables):
         raise ScoreTableError(
             f"the donors share {len(at)} documents by doc_id: too few to borrow from"
         )
-    return replace(
-        first,
-        raw=first.raw[:0, at],
-        row_model=(),
-        row_config=(),
-        doc_ids=tuple(first.doc_ids[i] for i in at),
-        doc_hashes=None,
-        task=None,
-        settings={},
-        sources=(),
-        warnings=(),
-        chosen=(),
-    )
+    none = first.select([]).take(at)
+    return replace(none, doc_hashes=None, task=None, settings={}, sources=(), warnings=())
 
 
 def _on(pattern: ScoreTable, name: str, donor: ScoreTable) -> Floats:
@@ -347,6 +348,11 @@ def _on(pattern: ScoreTable, name: str, donor: ScoreTable) -> Floats:
 
 def _logits(scores: Floats) -> Floats:
     return np.asarray(logit(np.clip(scores, _EDGE, 1.0 - _EDGE)))
+
+
+def _mean_logits(scores: Floats) -> Floats:
+    count = np.isfinite(scores).sum(axis=0)
+    return _logits(np.nansum(scores, axis=0) / np.where(count, count, np.nan))
 
 
 def _profile(scores: Floats) -> Floats:
@@ -391,11 +397,6 @@ def _moved(rows: Mapping[str, Floats], target: Floats | None) -> tuple[list[Floa
     return moved, weights
 
 
-def _mean_logits(scores: Floats) -> Floats:
-    count = np.isfinite(scores).sum(axis=0)
-    return _logits(np.nansum(scores, axis=0) / np.where(count, count, np.nan))
-
-
 def _misleading(rows: Mapping[str, Floats], target: Floats) -> list[str]:
     """Donors whose profile has little to do with the own runs, or far less than with other donors'.
 
@@ -422,22 +423,3 @@ def _misleading(rows: Mapping[str, Floats], target: Floats) -> list[str]:
         if agreement(name, target) < max(least, _SHARE_OF_USUAL * float(usual)):
             out.append(name)
     return out
-
-
-def _warnings(
-    rows: Mapping[str, Floats], dropped: list[str], target: Floats | None
-) -> tuple[str, ...]:
-    warnings = [
-        f"donor {name} was dropped: its hard documents are not those of the task's own runs"
-        for name in dropped
-    ]
-    if target is None:
-        warnings.append(
-            f"borrowed from {len(rows)} other tasks, with no run of its own: rankings draw all "
-            "documents at random, and the estimates alone use what was borrowed, in so far as the "
-            "draws bear it out; one or two full runs are worth most"
-        )
-    lacking = int((np.stack([np.isfinite(s).any(axis=0) for s in rows.values()]).sum(0) < 1).sum())
-    if lacking:
-        warnings.append(f"no donor has {lacking} of the documents: they are treated as average")
-    return tuple(warnings)

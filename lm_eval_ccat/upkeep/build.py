@@ -15,7 +15,7 @@ from ..scores.table import reader_of
 from ..scores.wanted import ANY, Logged, Wanted
 from .borrow import lent
 from .calibrate import make_bank, report
-from .tasks import outcomes_meant
+from .tables import outcomes_meant
 from .words import Facts
 
 

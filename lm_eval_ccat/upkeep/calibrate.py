@@ -63,6 +63,14 @@ def report(table: ScoreTable, bank: ItemBank) -> Facts:
         [np.nanmean(table.model_scores(unit=False, models=np.array([j])))
          for j in range(len(table.models))]
     )  # fmt: skip
+    noise, method = {}, method_of(bank)
+    if method.has_curves:  # of the median item where items differ in them
+        curves = method.tested_curves(bank)
+        discrimination = curves.coefficients[:, 1] / np.sqrt(curves.noise)
+        noise = {
+            "k": float(np.nanmedian(curves.noise)),
+            "discrimination": float(np.nanmedian(discrimination)),
+        }
     order = np.argsort(-means if table.scale.higher_is_better else means, kind="stable")
     removed = (bank.provenance.get("report") or {}).get("removed", {})
     return {
@@ -71,21 +79,8 @@ def report(table: ScoreTable, bank: ItemBank) -> Facts:
         "configs": len(table.row_model),
         "removed": {str(doc_id): why for doc_id, why in removed.items()},
         "missing_scores": int(np.isnan(table.raw).sum()),
-        **_noise(bank),
+        **noise,
         "trust": trust(bank),
-    }
-
-
-def _noise(bank: ItemBank) -> dict[str, float]:
-    """Noise ``k`` and discrimination of a bank, of the median item where items differ in them."""
-    method = method_of(bank)
-    if not method.has_curves:
-        return {}
-    curves = method.tested_curves(bank)
-    discrimination = curves.coefficients[:, 1] / np.sqrt(curves.noise)
-    return {
-        "k": float(np.nanmedian(curves.noise)),
-        "discrimination": float(np.nanmedian(discrimination)),
     }
 
 

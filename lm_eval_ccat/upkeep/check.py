@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import betainc, ndtr
 
 from ..bank.bank import ItemBank
 from ..errors import BankError
@@ -32,10 +32,10 @@ from ..methods.curves import Curves, fit_abilities, fit_intercepts
 from ..methods.registry import method_of
 from ..scores.table import ScoreTable
 from ..wording import plural, some
-from .screening import discoveries, robust_line, upper_tail
 
 Floats = NDArray[np.float64]
 
+FALSE_DISCOVERIES = 0.01
 FALSE_ALARMS = 0.001  # for single scores, whose tails are only as good as the response model
 DRIFT_LOGITS = 0.5  # a smaller shift moves no score by more than an eighth
 EXCESS = 0.3  # score above expectation (of 1) that counts as contamination-like
@@ -201,9 +201,14 @@ def _drift(
     bank: ItemBank, c: Curves, theta: Floats, scores: Floats
 ) -> tuple[Curves, list[Finding]]:
     """Items whose difficulty moved, and the curves with the common trend applied."""
-    c = replace(c, noise=c.noise * _overdispersion(c, theta, scores))
+    mu, seen = c.expected(theta), np.isfinite(scores)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = (scores - mu) ** 2 / (c.noise * mu * (1.0 - mu))
+    per_item = np.nanmean(squares[:, np.isfinite(squares).any(axis=0)], axis=0)
+    if len(per_item):  # how much larger they are than the curves say
+        c = replace(c, noise=c.noise * max(1.0, float(np.median(per_item))))
     refit, information = fit_intercepts(c, theta, scores)
-    use = np.isfinite(scores).any(axis=0)
+    use = seen.any(axis=0)
     if use.sum() < 10:
         return c, []
     old, new = c.intercept[use], refit[use]
@@ -214,7 +219,6 @@ def _drift(
     # test would see nothing. The bank's own intercept has an error, too, from its models.
     own_error = 1.0 + len(scores) / max(len(bank.models), 1)
     mu = trend.expected(theta)
-    seen = np.isfinite(scores)
     surprise = np.where(seen, scores - mu, 0.0).sum(axis=0)[use]
     expected = np.where(seen, c.noise * mu * (1.0 - mu), 0.0).sum(axis=0)[use]
     z = surprise / np.sqrt(expected * own_error)
@@ -223,11 +227,9 @@ def _drift(
     flagged = discoveries(2.0 * ndtr(-np.abs(z))) & (np.abs(rest) > DRIFT_LOGITS)
     if not flagged.any():
         return trend, []
-    positions = np.flatnonzero(use)[flagged]
-    by_size = positions[np.argsort(-np.abs(rest[flagged]))]
-    shift = dict(zip(np.flatnonzero(use).tolist(), rest.tolist()))
-    ids = tuple(bank.doc_ids[i] for i in by_size)
-    easier = sum(shift[i] > 0 for i in by_size.tolist())
+    far = np.flatnonzero(flagged)[np.argsort(-np.abs(rest[flagged]))]
+    ids = tuple(bank.doc_ids[i] for i in np.flatnonzero(use)[far])
+    easier = int((rest[far] > 0).sum())
     return trend, [
         Finding(
             "drifted_items",
@@ -236,7 +238,7 @@ def _drift(
             f"harder than the other items suggest (doc_id {some(ids)}); calibrate on models of "
             "today",
             ids,
-            {"shift_in_logits": {str(bank.doc_ids[i]): shift[i] for i in by_size.tolist()}},
+            {"shift_in_logits": dict(zip(map(str, ids), rest[far].tolist()))},
         )
     ]
 
@@ -267,7 +269,7 @@ def _negative(bank: ItemBank, theta: Floats, scores: Floats) -> Iterator[Finding
         f"{plural(len(ids), 'item')} now discriminate negatively: better models score lower "
         f"(doc_id {some(ids)}); look at them, their reference may be wrong",
         ids,
-        {"correlation": {str(bank.doc_ids[i]): float(r[i]) for i in flagged}},
+        {"correlation": dict(zip(map(str, ids), r[flagged].tolist()))},
     )
 
 
@@ -351,10 +353,67 @@ def _targeting(
             )
 
 
-def _overdispersion(c: Curves, theta: Floats, scores: Floats) -> float:
-    """How much larger the squared residuals are than the curves say, at least 1."""
-    mu = c.expected(theta)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        squares = (scores - mu) ** 2 / (c.noise * mu * (1.0 - mu))
-    per_item = np.nanmean(squares[:, np.isfinite(squares).any(axis=0)], axis=0)
-    return max(1.0, float(np.median(per_item))) if len(per_item) else 1.0
+# -- tests on many items at once ------------------------------------------------------------------
+
+
+def robust_line(x: Floats, y: Floats, weight: Floats) -> tuple[float, float]:
+    """Slope and offset by iteratively reweighted least squares (Tukey's biweight).
+
+    Parameters
+    ----------
+    x, y, weight : ndarray of shape (n,)
+        Weights are inverse variances, up to a factor.
+
+    Examples
+    --------
+    >>> slope, offset = robust_line(np.arange(9.0), np.array([*np.arange(8.0) + 1, 90]), np.ones(9))
+    >>> round(slope, 6), round(offset, 6)
+    (1.0, 1.0)
+    """
+    w = weight / weight.max()
+    slope, offset = 1.0, float(np.median(y - x))
+    for _ in range(20):
+        rest = y - offset - slope * x
+        scale = 1.4826 * float(np.median(np.abs(rest))) or 1e-12
+        robust = w * np.maximum(0.0, 1.0 - (rest / (4.685 * scale)) ** 2) ** 2
+        total = robust.sum()
+        if total <= 0.0:
+            break
+        mx, my = (robust * x).sum() / total, (robust * y).sum() / total
+        sxx = (robust * (x - mx) ** 2).sum()
+        slope = float((robust * (x - mx) * (y - my)).sum() / sxx) if sxx > 0 else 1.0
+        offset = float(my - slope * mx)
+    return slope, offset
+
+
+def upper_tail(y: Floats, mu: Floats, k: Floats) -> Floats:
+    """P(score at least y) for mean mu and variance k mu (1 - mu): Beta, or Bernoulli at k = 1.
+
+    Examples
+    --------
+    >>> upper_tail(np.array([1.0]), np.array([0.02]), np.array([1.0])).tolist()
+    [0.02]
+    """
+    precision = 1.0 / k - 1.0
+    beta = precision > 1e-3
+    out = np.where(y > 0.0, mu, 1.0)
+    a, b = mu * precision, (1.0 - mu) * precision
+    # The integral from y to 1, so that a small tail keeps its digits; a rounded full score is
+    # one of 0.99 or more.
+    out[beta] = betainc(b[beta], a[beta], 1.0 - np.minimum(y[beta], 0.99))
+    return out
+
+
+def discoveries(p: Floats, rate: float = FALSE_DISCOVERIES) -> NDArray[np.bool_]:
+    """Benjamini and Hochberg: which of many p-values to reject at this false discovery rate.
+
+    Examples
+    --------
+    >>> discoveries(np.array([1e-6, 0.4, 0.9])).tolist()
+    [True, False, False]
+    """
+    if not p.size:
+        return np.zeros(p.shape, dtype=bool)
+    ranked = np.sort(p)
+    below = np.flatnonzero(ranked <= rate * np.arange(1, p.size + 1) / p.size)
+    return np.asarray(p <= ranked[below[-1]]) if len(below) else np.zeros(p.shape, dtype=bool)

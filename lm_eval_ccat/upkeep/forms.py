@@ -1,4 +1,4 @@
-"""Fixed forms: the few items that best predict the score of the whole benchmark.
+"""A fixed form: the few items that best predict the score of the whole benchmark.
 
 An adaptive test asks each model its own items. Who can only run a fixed list takes a *form*: items
 chosen once for all models, with the linear regression of the benchmark's mean on their scores (not
@@ -9,22 +9,38 @@ drawn towards that of one common factor, by a share that is found by leaving mod
 is what makes forms possible with fewer models than items. Items are taken one after the other,
 each time the one that leaves the least variance of the mean (forward selection, a pivoted Cholesky
 decomposition, so that no matrix of all pairs of items is needed).
+
+In its folder stand ``form.json`` and a task (YAML) that includes the original one, with a module
+that picks its documents. The harness numbers the documents of such a task anew, so they are found
+again by their place in the form, and by their hashes where both have them.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from .. import __version__
+from ..bank import ItemBank
+from ..bank.reading import bounded_text, parsed
 from ..bank.text import plain
-from ..errors import BankError, UsageError
+from ..errors import BankError, BankMismatchError, CcatError, UsageError
+from ..files import replace_text
+from ..metrics.scale import Scale
+from ..scores import ScoreTable
+from ..scores.table import reader_of
+from .check import aligned_scores
 
 Floats = NDArray[np.float64]
+FORMAT, VERSION, NAME = "lm-eval-ccat/form", 1, "form.json"
 #: Shares of the common factor that are tried.
 SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0)
 FOLDS = 10
@@ -32,6 +48,8 @@ MIN_MODELS = 8
 _LEAST_VARIANCE = 1e-9
 #: Axes of a form's figures, each of the length of its items.
 _SHAPES = {"mean": 1, "covariance": 2, "with_mean": 1, "centre": 0, "variance": 0, "error": 0}
+#: What the file says beside the form itself.
+_OF_BANK = ("task", "metric", "filter", "n_items", "bank_sha256")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +71,15 @@ class Form:
         Root of the mean squared error over models left out, items chosen without them.
     models : int
         How many models it is made of.
+    task, metric, filter, scale, n_items, bank_sha256
+        Of the bank that it was made with.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> skill = rng.normal(size=(60, 1))
     >>> scores = 1 / (1 + np.exp(-skill - rng.normal(size=80) + 0.5 * rng.normal(size=(60, 80))))
-    >>> form = make_forms(scores[:50], range(80), 8)[0]
+    >>> form = make_form(scores[:50], range(80), 8)
     >>> estimate, error = form.estimate({i: scores[55, i] for i in form.items})
     >>> bool(abs(estimate - scores[55].mean()) < 4 * error)
     True
@@ -74,6 +94,18 @@ class Form:
     variance: float
     error: float
     models: int
+    task: str | None = None
+    metric: str = "score"
+    filter: str | None = None
+    scale: Scale = field(default_factory=Scale)
+    n_items: int = 0
+    bank_sha256: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its task under the plain harness."""
+        stem = re.sub(r"\W+", "_", self.task or "task")
+        return f"{stem}_form1_{len(self.items)}"
 
     def estimate(self, scores: Mapping[Any, float]) -> tuple[float, float]:
         """Mean score over the whole benchmark and its standard error, on [0, 1].
@@ -92,63 +124,133 @@ class Form:
         if not at:
             raise UsageError("no item of the form has a score")
         seen = np.array([float(scores[self.items[i]]) for i in at])
-        weights, explained = self._regression(at)
+        weights = np.linalg.solve(self.covariance[np.ix_(at, at)], self.with_mean[at])
+        of_all = np.linalg.solve(self.covariance, self.with_mean)
         value = self.centre + float(weights @ (seen - self.mean[at]))
-        left, all_left = (
-            self.variance - explained,
-            self.variance - self._regression(range(len(self.items)))[1],
-        )
-        widened = max(left, all_left, _LEAST_VARIANCE) / max(all_left, _LEAST_VARIANCE)
-        return min(max(value, 0.0), 1.0), self.error * float(np.sqrt(widened))
+        left = self.variance - float(self.with_mean[at] @ weights)
+        least = max(self.variance - float(self.with_mean @ of_all), _LEAST_VARIANCE)
+        return min(max(value, 0.0), 1.0), self.error * float(np.sqrt(max(left, least) / least))
 
     def interval(self, estimate: float, error: float, confidence: float) -> tuple[float, float]:
         """Interval of the mean score, cut to [0, 1]."""
         reach = float(stdtrit(max(self.models - 1, 1), 0.5 + 0.5 * confidence)) * error
         return max(0.0, estimate - reach), min(1.0, estimate + reach)
 
-    def _regression(self, at: Sequence[int]) -> tuple[Floats, float]:
-        """Weights of some items, and the variance of the mean that they explain."""
-        covariance = self.with_mean[at]
-        weights = np.linalg.solve(self.covariance[np.ix_(at, at)], covariance)
-        return np.asarray(weights), float(covariance @ weights)
-
-    def to_dict(self) -> dict[str, object]:
-        """JSON values."""
-        return {name: plain(value) for name, value in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls, d: Mapping[str, Any]) -> Form:
-        """Rebuild from `to_dict`.
+    def save(self, folder: str | Path) -> Path:
+        """Write ``form.json``.
 
         Raises
         ------
-        KeyError, TypeError, ValueError
-            A part is missing or makes no sense.
+        BankError
+            It cannot be written.
         """
-        n = len(d["items"])
-        arrays = {name: np.array(d[name], dtype=np.float64) for name in _SHAPES}
-        for name, shape in _SHAPES.items():
-            if arrays[name].shape != (n,) * shape or not np.isfinite(arrays[name]).all():
-                raise ValueError(f"{name} does not fit {n} items")
-        np.linalg.cholesky(arrays["covariance"])  # LinAlgError is a ValueError
-        hashes = tuple(d["doc_hashes"])
-        if not n or len(hashes) != n:
-            raise ValueError("items and hashes do not fit one another")
-        parts: dict[str, Any] = {n: a if a.ndim else float(a) for n, a in arrays.items()}
-        return cls(items=tuple(d["items"]), doc_hashes=hashes, models=int(d["models"]), **parts)
+        path = Path(folder) / NAME
+        numbers = {k: plain(v) for k, v in vars(self).items() if k not in (*_OF_BANK, "scale")}
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "made_by": f"lm-eval-ccat {__version__}",
+            **{k: getattr(self, k) for k in _OF_BANK},
+            "scale": self.scale.to_dict(),
+            "forms": [numbers],
+        }
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(path, json.dumps(content) + "\n")
+        except OSError as e:
+            raise BankError(f"{path}: cannot be written ({e.strerror or e})") from e
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Form:
+        """Read the folder of a form, or its ``form.json``.
+
+        Raises
+        ------
+        BankError
+            There is none, or it is damaged.
+        """
+        file = Path(path) / NAME if Path(path).is_dir() else Path(path)
+        try:
+            d = parsed(bounded_text(file))
+            if d["format"] != FORMAT or d["version"] != VERSION:
+                raise ValueError(f"not of format {FORMAT}, version {VERSION}")
+            [one] = d["forms"]
+            n, hashes = len(one["items"]), tuple(one["doc_hashes"])
+            arrays = {name: np.array(one[name], dtype=np.float64) for name in _SHAPES}
+            for name, shape in _SHAPES.items():
+                if arrays[name].shape != (n,) * shape or not np.isfinite(arrays[name]).all():
+                    raise ValueError(f"{name} does not fit {n} items")
+            np.linalg.cholesky(arrays["covariance"])  # LinAlgError is a ValueError
+            if not n or len(hashes) != n:
+                raise ValueError("items and hashes do not fit one another")
+            numbers: dict[str, Any] = {k: a if a.ndim else float(a) for k, a in arrays.items()}
+            of_bank = {**{k: d[k] for k in _OF_BANK}, "n_items": int(d["n_items"])}
+            items, models, scale = tuple(one["items"]), one["models"], Scale.from_dict(d["scale"])
+            return cls(items, hashes, models=int(models), scale=scale, **numbers, **of_bank)
+        except FileNotFoundError:
+            raise BankError(f"{file}: no such file; `bank form` makes it") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+            raise BankError(f"{file}: not a readable form ({e})") from None
 
 
-def make_forms(
+def load_forms(folder: str | Path) -> list[Form]:
+    """The form of a folder, or those of the folders in it, one for each bank of a suite.
+
+    Raises
+    ------
+    BankError
+        There is none, or one is damaged.
+    """
+    inner = sorted(file.parent for file in Path(folder).glob(f"*/{NAME}"))
+    return [Form.load(one) for one in inner or [Path(folder)]]
+
+
+def form_of(bank: ItemBank, n_items: int, table: ScoreTable | None = None) -> Form:
+    """Make a form of a bank's items.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    n_items : int
+    table : ScoreTable, optional
+        Full results of many models; default the scores that the bank keeps.
+
+    Raises
+    ------
+    BankError
+        There are no scores, or of too few models.
+    UsageError
+        Too few items.
+    """
+    if table is not None:
+        scores = aligned_scores(bank, table)
+    else:
+        scores = np.full((len(bank.observations), bank.n_items), np.nan)
+        for row, seen in zip(scores, bank.observations):
+            if seen.chosen != "adaptive":
+                row[seen.items] = seen.scores
+        scores = scores[np.isfinite(scores).mean(axis=1) > 0.5]
+        if not len(scores):
+            raise BankError(
+                "the bank keeps no scores: give those it was calibrated on (--scores), or "
+                "calibrate it with --keep_scores"
+            )
+    form = make_form(scores, bank.doc_ids, n_items, doc_hashes=bank.doc_hashes, offered=bank.kept)
+    sha256 = bank.sha256
+    known = {k: getattr(bank, k) for k in ("task", "metric", "filter", "scale", "n_items")}
+    return replace(form, bank_sha256=sha256, **known)
+
+
+def make_form(
     scores: Any,
-    doc_ids: Any,
+    doc_ids: Sequence[Any],
     n_items: int,
-    parallel: int = 1,
     *,
-    doc_hashes: Any = None,
+    doc_hashes: Sequence[str | None] | None = None,
     offered: Any = None,
-    seed: int = 0,
-) -> list[Form]:
-    """Choose the items of one form, or of several without an item in common.
+) -> Form:
+    """Choose the items of a form.
 
     Parameters
     ----------
@@ -156,18 +258,9 @@ def make_forms(
         Of all models on the whole benchmark, on [0, 1]; NaN where missing.
     doc_ids : sequence
     n_items : int
-        Of each form.
-    parallel : int, optional
-        How many forms.
     doc_hashes : sequence of (str or None), optional
     offered : array_like of bool, optional
         Items that may be chosen.
-    seed : int, optional
-        Of the folds by which the share of the common factor is chosen.
-
-    Returns
-    -------
-    list of Form
 
     Raises
     ------
@@ -176,39 +269,47 @@ def make_forms(
     UsageError
         There are too few items that tell models apart.
     """
-    x = _filled(np.asarray(scores, dtype=np.float64))
-    ids = list(doc_ids)
-    n_models = len(x)
+    x = np.asarray(scores, dtype=np.float64)
+    seen = np.isfinite(x)
+    if not seen.all():  # missing scores by what model and item have elsewhere
+        rows, columns = (
+            np.where(seen, x, 0.0).sum(axis=k, keepdims=True)
+            / np.maximum(seen.sum(axis=k, keepdims=True), 1)
+            for k in (1, 0)
+        )
+        x = np.where(seen, x, np.clip(rows + columns - float(x[seen].mean()), 0.0, 1.0))
+    n_models, truth = len(x), x.mean(axis=1)
     if n_models < MIN_MODELS:
         raise BankError(f"a form needs the scores of at least {MIN_MODELS} models, not {n_models}")
-    may = np.ones(len(ids), dtype=bool) if offered is None else np.asarray(offered, dtype=bool)
+    may = np.ones(x.shape[1], dtype=bool) if offered is None else np.asarray(offered, dtype=bool)
     usable = int((may & (x.var(axis=0) > _LEAST_VARIANCE)).sum())
-    if n_items < 1 or parallel < 1 or n_items * parallel > usable:
-        raise UsageError(f"{parallel} form(s) of {n_items} items: {usable} items separate models")
-    rng = np.random.default_rng(seed)
-    fold = rng.permutation(np.arange(n_models) % min(FOLDS, n_models))
-    errors = [_left_out(x, may, n_items, 1, share, fold) for share in SHARES]
-    share = SHARES[int(np.argmin([e.mean() for e in errors]))]
-    squares = _left_out(x, may, n_items, parallel, share, fold)
-    model = _Covariance(x, share)
-    hashes = [None] * len(ids) if doc_hashes is None else list(doc_hashes)
-    forms = []
-    for k, chosen in enumerate(_chosen(model, may, n_items, parallel)):
-        chosen = sorted(chosen)
-        forms.append(
-            Form(
-                items=tuple(ids[i] for i in chosen),
-                doc_hashes=tuple(hashes[i] for i in chosen),
-                mean=model.mean[chosen],
-                covariance=model.block(chosen),
-                with_mean=model.with_mean[chosen],
-                centre=float(model.mean.mean()),
-                variance=model.variance,
-                error=float(np.sqrt(squares[k].mean())),
-                models=n_models,
-            )
-        )
-    return forms
+    if not 1 <= n_items <= usable:
+        raise UsageError(f"a form of {n_items} items: {usable} items separate models")
+    fold = np.random.default_rng(0).permutation(np.arange(n_models) % min(FOLDS, n_models))
+    best, share = np.inf, 1.0
+    for tried in SHARES:  # squared errors of models that had no part in choosing
+        squares = np.zeros(n_models)
+        for test in (fold == f for f in np.unique(fold)):
+            part = _Covariance(x[~test], tried)
+            items = part.chosen(may, n_items)
+            weights = np.linalg.solve(part.block(items), part.with_mean[items])
+            predicted = part.mean.mean() + (x[test][:, items] - part.mean[items]) @ weights
+            squares[test] = (np.clip(predicted, 0.0, 1.0) - truth[test]) ** 2
+        if squares.mean() < best:
+            best, share = float(squares.mean()), tried
+    whole = _Covariance(x, share)
+    chosen = sorted(whole.chosen(may, n_items))
+    return Form(
+        items=tuple(doc_ids[i] for i in chosen),
+        doc_hashes=tuple(doc_hashes[i] if doc_hashes else None for i in chosen),
+        mean=whole.mean[chosen],
+        covariance=whole.block(chosen),
+        with_mean=whole.with_mean[chosen],
+        centre=float(whole.mean.mean()),
+        variance=whole.variance,
+        error=float(np.sqrt(best)),
+        models=n_models,
+    )
 
 
 class _Covariance:
@@ -219,12 +320,10 @@ class _Covariance:
         self._z = (x - self.mean) / np.sqrt(len(x) - 1)
         self._share = share
         level = self._z.mean(axis=1)
-        size = float(np.linalg.norm(level))
         self.diagonal = np.maximum((self._z**2).sum(axis=0), _LEAST_VARIANCE)
-        self._loading = self._z.T @ level / max(size, 1e-12)
+        self._loading = self._z.T @ level / max(float(np.linalg.norm(level)), 1e-12)
         unique = np.maximum(self.diagonal - self._loading**2, 0.0)
-        n = x.shape[1]
-        factor = self._loading * self._loading.mean() + unique / n
+        factor = self._loading * self._loading.mean() + unique / x.shape[1]
         self.with_mean = (1.0 - share) * (self._z.T @ level) + share * factor
         self.variance = float(self.with_mean.mean())
 
@@ -239,68 +338,190 @@ class _Covariance:
         """Covariance of some items."""
         return np.array([self.column(i)[items] for i in items])
 
-
-def _chosen(
-    model: _Covariance, may: NDArray[np.bool_], n_items: int, parallel: int
-) -> list[list[int]]:
-    """Forward selection for several forms in turn; the order of turns is reversed each time."""
-    free = may & (model.diagonal > 2 * _LEAST_VARIANCE)
-    states = [_State(model) for _ in range(parallel)]
-    for step in range(n_items):
-        for state in states if step % 2 == 0 else states[::-1]:
-            free[state.take(model, free)] = False
-    return [state.items for state in states]
-
-
-class _State:
-    """The state of one form: covariances with the mean and variances, given its items."""
-
-    def __init__(self, model: _Covariance) -> None:
-        self.items: list[int] = []
-        self._with_mean = model.with_mean.copy()
-        self._variance = model.diagonal.copy()
-        self._rows: list[Floats] = []
-
-    def take(self, model: _Covariance, free: NDArray[np.bool_]) -> int:
-        """The free item that explains most of what is left."""
-        gain = self._with_mean**2 / np.maximum(self._variance, _LEAST_VARIANCE)
-        i = int(np.argmax(np.where(free, gain, -np.inf)))
-        q = model.column(i)
-        for row in self._rows:
-            q = q - row[i] * row
-        q = q / np.sqrt(max(float(q[i]), _LEAST_VARIANCE))
-        self._with_mean -= (
-            q * float(self._with_mean[i]) / np.sqrt(max(float(self._variance[i]), _LEAST_VARIANCE))
-        )
-        self._variance = np.maximum(self._variance - q**2, 0.0)
-        self._rows.append(q)
-        self.items.append(i)
-        return i
+    def chosen(self, may: NDArray[np.bool_], n_items: int) -> list[int]:
+        """Forward selection: each time the item that explains most of what is left."""
+        free = may & (self.diagonal > 2 * _LEAST_VARIANCE)
+        with_mean, variance = self.with_mean.copy(), self.diagonal.copy()
+        items: list[int] = []
+        rows: list[Floats] = []
+        for _ in range(n_items):
+            gain = with_mean**2 / np.maximum(variance, _LEAST_VARIANCE)
+            i = int(np.argmax(np.where(free, gain, -np.inf)))
+            q = self.column(i)
+            for row in rows:
+                q = q - row[i] * row
+            q = q / np.sqrt(max(float(q[i]), _LEAST_VARIANCE))
+            root = np.sqrt(max(float(variance[i]), _LEAST_VARIANCE))
+            with_mean -= q * float(with_mean[i]) / root
+            variance = np.maximum(variance - q**2, 0.0)
+            rows.append(q)
+            items.append(i)
+            free[i] = False
+        return items
 
 
-def _left_out(
-    x: Floats, may: NDArray[np.bool_], n_items: int, parallel: int, share: float, fold: Any
-) -> Floats:
-    """Squared errors of models that had no part in choosing; shape (parallel, n_models)."""
-    truth = x.mean(axis=1)
-    out = np.zeros((parallel, len(x)))
-    for f in np.unique(fold):
-        test = fold == f
-        model = _Covariance(x[~test], share)
-        for k, items in enumerate(_chosen(model, may, n_items, parallel)):
-            weights = np.linalg.solve(model.block(items), model.with_mean[items])
-            predicted = model.mean.mean() + (x[test][:, items] - model.mean[items]) @ weights
-            out[k, test] = (np.clip(predicted, 0.0, 1.0) - truth[test]) ** 2
-    return out
+def write_form(
+    form: Form, folder: str | Path, include_path: str | Path | None = None
+) -> tuple[dict[str, object], str]:
+    """Write a form, and where that can be done a task of the plain harness for it.
+
+    Parameters
+    ----------
+    form : Form
+    folder : path
+    include_path : path, optional
+        Folder with further task files.
+
+    Returns
+    -------
+    facts : dict
+        The form as JSON values, its error on the metric's own scale.
+    lacking : str
+        Why there is no task; empty where there is one.
+    """
+    from ..harness.opening import task_file
+
+    form.save(folder)
+    lacking = "" if form.task else "the bank does not name its task"
+    try:
+        if form.task:
+            _write_task(form, Path(folder), *task_file(form.task, include_path))
+    except CcatError as error:
+        lacking = str(error)
+    fact = {
+        "task": None if lacking else form.name,
+        "doc_ids": list(form.items),
+        "error": float(form.scale.restore_error(form.error)),
+        "models": form.models,
+    }
+    return {"folder": str(folder), "forms": [fact]}, lacking
 
 
-def _filled(x: Floats) -> Floats:
-    """Missing scores by what model and item have elsewhere."""
-    seen = np.isfinite(x)
-    if seen.all():
-        return x
-    total = float(x[seen].mean())
-    rows = np.where(seen, x, 0.0).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
-    columns = np.where(seen, x, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-    guess = np.clip(rows[:, None] + columns[None, :] - total, 0.0, 1.0)
-    return np.where(seen, x, guess)
+def _write_task(form: Form, folder: Path, config: Mapping[str, Any], base: Path) -> None:
+    """Write the task; `config` is the original one's, functions as text, `base` its YAML file."""
+    split = config.get("test_split") or config.get("validation_split")
+    if "class" in config or not split:
+        raise UsageError(f"task {form.task} keeps its documents in code; run the list of doc_ids")
+    if any(not isinstance(d, int) for d in form.items):
+        raise UsageError("the bank's doc_ids are not document numbers of the harness")
+    name, module, before, process = form.name, f"{form.name}_docs", "", "dataset"
+    if config.get("process_docs"):  # as /folder/module.function
+        file, _, function = str(config["process_docs"]).removeprefix("!function ").rpartition(".")
+        before, process = _BEFORE.format(file=f"{file}.py", name=function), "_before(dataset)"
+    yaml = _YAML.format(name=name, base=base.resolve(), module=module, task=form.task)
+    replace_text(folder / f"{name}.yaml", yaml)
+    code = _MODULE.format(
+        task=form.task, items=list(form.items), split=str(split), before=before, process=process
+    )
+    replace_text(folder / f"{module}.py", code)
+
+
+class FormEstimate(TypedDict):
+    """A model's estimate of the whole from a form, on the metric's own scale."""
+
+    form: int
+    estimate: float
+    standard_error: float
+    interval: list[float]
+    items: int
+
+
+def score_form(
+    form: Form, logs: str | Path, confidence: float = 0.95
+) -> dict[str, list[FormEstimate]]:
+    """Estimate the whole benchmark's score from the logs of a form.
+
+    Parameters
+    ----------
+    form : Form
+    logs : path
+        Of the form's task, or of the original one, by any number of models.
+    confidence : float, optional
+        Of the intervals, two-sided.
+
+    Returns
+    -------
+    dict of str to list of FormEstimate
+        By model, one each.
+
+    Raises
+    ------
+    BankMismatchError
+        The documents are not those of the form.
+    UsageError
+        The logs hold neither the form nor the task.
+    """
+    path = Path(logs)
+    tasks = {o.task for o in reader_of(path).outcomes(path)}
+    task = next((t for t in (form.name, form.task) if t in tasks), None)
+    estimates: dict[str, list[FormEstimate]] = {}
+    if task is not None or tasks == {None}:
+        table = ScoreTable.read(path, form.metric, task, form.filter, scale=form.scale)
+        ids = _doc_ids(form, table) if task == form.name else table.doc_ids
+        for model, row in zip(table.models, table.model_scores()):
+            scores = dict(zip(ids, row.tolist()))
+            n = int(np.isfinite([scores.get(d, np.nan) for d in form.items]).sum())
+            if not n:
+                continue
+            estimate, error = form.estimate(scores)
+            ends = form.interval(estimate, error, confidence)
+            one: FormEstimate = {
+                "form": 1,
+                "estimate": float(form.scale.restore(estimate)),
+                "standard_error": float(form.scale.restore_error(error)),
+                "interval": sorted(float(form.scale.restore(end)) for end in ends),
+                "items": n,
+            }
+            estimates[model] = [one]
+    if not estimates:
+        raise UsageError(f"{path}: no scores of {form.name} nor of {form.task}")
+    return estimates
+
+
+def _doc_ids(form: Form, table: ScoreTable) -> list[Any]:
+    """Items of a form's own task: the harness numbers its documents from 0."""
+    for n, doc_id in enumerate(table.doc_ids):
+        if not isinstance(doc_id, int) or not 0 <= doc_id < len(form.items):
+            raise BankMismatchError(
+                f"task {form.name} has a document {doc_id!r}, which its form lacks"
+            )
+        seen = table.doc_hashes[n] if table.doc_hashes else None
+        if None not in (seen, form.doc_hashes[doc_id]) and seen != form.doc_hashes[doc_id]:
+            raise BankMismatchError(
+                f"document {doc_id} of task {form.name} is not doc_id {form.items[doc_id]!r} of "
+                "the bank (doc_hash differs)"
+            )
+    return [form.items[doc_id] for doc_id in table.doc_ids]
+
+
+_YAML = """\
+# A fixed form of {task}. lm_eval prints the score of these documents alone;
+# `lm-eval-ccat bank form FORM --score LOGS` estimates the score of the whole task.
+include: {base}
+task: {name}
+process_docs: !function {module}.process_docs
+"""
+_MODULE = '''\
+"""The documents of a fixed form of {task}."""
+
+ITEMS = {items}
+SPLIT = "{split}"
+{before}
+
+def process_docs(dataset):
+    """These documents of the split that is scored; few-shot examples come from all of theirs."""
+    scored = str(getattr(dataset, "split", SPLIT)) == SPLIT
+    dataset = {process}
+    return dataset.select(ITEMS) if scored else dataset
+'''
+_BEFORE = '''
+
+def _before(dataset):
+    """What the task does with its documents before they are numbered."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("_before_docs", {file!r})
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.{name}(dataset)
+'''

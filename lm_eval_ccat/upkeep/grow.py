@@ -20,7 +20,7 @@ from ..bank.observations import Observation
 from ..errors import BankError, CcatError
 from ..methods.calibration import calibrate
 from ..wording import some
-from .union import table_of
+from .tables import table_of
 
 #: From so many models on a response model is made of what was observed,
 MODELS = 8
@@ -79,26 +79,24 @@ def merged(old: Iterable[Observation], new: Iterable[Observation]) -> list[Obser
     """Observations by model and configuration, one each; later scores replace earlier ones."""
     by_model: dict[tuple[str, str], Observation] = {}
     for one in [*old, *new]:
-        key = one.model, one.config
-        if key not in by_model:
-            by_model[key] = one
-            continue
-        before = by_model[key]
-        kept = ~np.isin(before.items, one.items)
-        known = [o.probabilities for o in (before, one)]
-        p = [
-            np.full(len(o.items), np.nan) if q is None else q for o, q in zip((before, one), known)
-        ]
-        chosen = one.chosen if one.chosen == before.chosen or not kept.any() else "adaptive"
-        by_model[key] = Observation(
-            one.model,
-            chosen,
-            np.concatenate([before.items[kept], one.items]),
-            np.concatenate([before.scores[kept], one.scores]),
-            None if all(q is None for q in known) else np.concatenate([p[0][kept], p[1]]),
-            one.config,
-            one.date or before.date,
-        )
+        before = by_model.get((one.model, one.config))
+        if before is not None:
+            kept = ~np.isin(before.items, one.items)
+            either = before.probabilities is not None or one.probabilities is not None
+            earlier, later = (
+                np.full(len(o.items), np.nan) if o.probabilities is None else o.probabilities
+                for o in (before, one)
+            )
+            one = Observation(
+                one.model,
+                one.chosen if one.chosen == before.chosen or not kept.any() else "adaptive",
+                np.concatenate([before.items[kept], one.items]),
+                np.concatenate([before.scores[kept], one.scores]),
+                np.concatenate([earlier[kept], later]) if either else None,
+                one.config,
+                one.date or before.date,
+            )
+        by_model[one.model, one.config] = one
     return list(by_model.values())
 
 
@@ -124,15 +122,8 @@ def _counts(bank: ItemBank, observations: Sequence[Observation]) -> tuple[int, i
 def _made(
     bank: ItemBank, observations: Sequence[Observation], date: str | None, join: bool
 ) -> ItemBank:
-    blank = ItemBank.blank(
-        bank.doc_ids,
-        task=bank.task,
-        metric=bank.metric,
-        filter=bank.filter,
-        scale=bank.scale,
-        doc_hashes=bank.doc_hashes,
-        settings=bank.settings,
-    )
+    parts = ("task", "metric", "filter", "scale", "doc_hashes", "settings")
+    blank = ItemBank.blank(bank.doc_ids, **{part: getattr(bank, part) for part in parts})
     grown = blank
     models, least = _counts(bank, observations)
     if join and models >= MODELS and least >= ANSWERS:
@@ -179,23 +170,18 @@ def of_others(bank: ItemBank, models: Collection[str]) -> tuple[ItemBank, str]:
     shown = some([names[m] for m in ranked], 3)
     what = f"the bank{f' of {bank.task}' if bank.task else ''} was calibrated on {shown} too"
     if bank.observations:
+        rest = [o for o in bank.observations if o.model not in ranked]
+        options = bank.provenance.get("options") or {}
         try:
-            return _recalibrated(
-                bank, ranked
-            ), f"{what}: its scores of them are left out of this ranking"
+            if bank.provenance.get("grown"):  # goes on as it grows
+                others = _made(bank, rest, bank.made, True)
+            else:
+                others = calibrate(table_of(bank, rest), bank.method, keep_scores=True, **options)
+                others = replace(others, settings=dict(bank.settings), made=bank.made)
+            return others, f"{what}: its scores of them are left out of this ranking"
         except CcatError as error:
             what = f"{what}, and cannot do without them ({error})"
     return bank, (
         f"{what}: its estimates of them are too certain; calibrate with --exclude, or with "
         "--keep_scores, which lets rankings leave them out"
     )
-
-
-def _recalibrated(bank: ItemBank, models: Collection[str]) -> ItemBank:
-    """The same calibration without some models; a bank that grew goes on as it grows."""
-    rest = [o for o in bank.observations if o.model not in models]
-    if bank.provenance.get("grown"):
-        return _made(bank, rest, bank.made, True)
-    options = bank.provenance.get("options") or {}
-    bank_without = calibrate(table_of(bank, rest), bank.method, keep_scores=True, **options)
-    return replace(bank_without, settings=dict(bank.settings), made=bank.made)

@@ -84,8 +84,14 @@ def rescore(
         scores = comet_scores(sources, texts, targets, python=python, model=model,
                               batch_size=batch_size)  # fmt: skip
         scorer = {"checkpoint": model} if model else None
+    elif metric == "bertscore":
+        from ..metrics.bertscore import bertscore_f1
+
+        scores = bertscore_f1(texts, targets)
+    elif metric in KINDS:
+        scores = [rouge(a, b, kinds=(metric,))[metric] for a, b in zip(texts, targets)]
     else:
-        scores = _of_texts(metric, texts, targets)
+        scores = list(map(sentence_scorer(metric), texts, ([target] for target in targets)))
     from ..harness.scorers import scorer_of
 
     table = answers.table(scores, name, known_scale(name) or Scale())
@@ -94,17 +100,6 @@ def rescore(
     note(f"{len(scores) - missing} answers by {len(answers.models)} models are scored"
          + (f"; {missing} have no score" if missing else ""))  # fmt: skip
     return replace(table, settings=settings)
-
-
-def _of_texts(metric: str, texts: Sequence[str], targets: Sequence[str]) -> list[float]:
-    if metric == "bertscore":
-        from ..metrics.bertscore import bertscore_f1
-
-        return bertscore_f1(texts, targets)
-    if metric in KINDS:
-        return [rouge(a, b, kinds=(metric,))[metric] for a, b in zip(texts, targets)]
-    score = sentence_scorer(metric)
-    return [score(a, [b]) for a, b in zip(texts, targets)]
 
 
 def _source(answer: Answer, field: str | None) -> str:
@@ -133,20 +128,18 @@ def _rated(
     scores: list[float] = []
     step = 16 * judge.settings.concurrency
     for start in range(0, len(answers), step):
-        asked = [_fields(answer) for answer in answers[start : start + step]]
+        asked = []
+        for answer in answers[start : start + step]:
+            fields = {
+                name: "\n".join(f"- {one}" for one in v) if isinstance(v, list) else str(v)
+                for name, v in answer.doc.items()
+            }
+            # As the judges' prompts of TruthfulQA call them.
+            for short in ("correct", "incorrect"):
+                if f"{short}_answers" in fields:
+                    fields[short] = fields[f"{short}_answers"]
+            asked.append({**fields, "target": answer.target, "answer": answer.text})
         scores += [rating.score for rating in judge.rate_all(asked)]
         note(f"rated {len(scores)} of {len(answers)}")
     note(f"judge {judge.settings.model}: {judge.describe()}")
     return scores, settings.identity()
-
-
-def _fields(answer: Answer) -> dict[str, str]:
-    """Return the fields of a prompt: those of the document, the target and the answer."""
-    fields = {
-        name: "\n".join(f"- {part}" for part in value) if isinstance(value, list) else str(value)
-        for name, value in answer.doc.items()
-    }
-    for short in ("correct", "incorrect"):
-        if f"{short}_answers" in answer.doc:
-            fields[short] = fields[f"{short}_answers"]
-    return {**fields, "target": answer.target, "answer": answer.text}

@@ -1,28 +1,36 @@
-"""Take new calibration models into a bank: calibrate again on all scores, old and new.
+"""New calibration models in a bank, items that leave it, and new versions of its task.
 
-The old scores are those that the bank keeps, or are stated. Items can be retired; documents that
-changed, and items the bank does not know, are taken in with a new version of the task only
-(`renew`).
+A bank is updated by a calibration on all scores, old and new; the old ones are those that it keeps,
+or are stated. Items can be retired; documents that changed, and items that the bank does not know,
+are taken in with a new version of the task only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .. import __version__
-from ..bank.bank import ItemBank
+from ..bank import ItemBank, SuiteBank
 from ..bank.names import hashed_name
 from ..bank.settings import compare_settings
-from ..errors import BankError, BankMismatchError
+from ..errors import BankError, BankMismatchError, ScoreTableError, UsageError
 from ..methods.calibration import calibrate
 from ..methods.registry import method_of
 from ..scores.item_scaling import CONSTANT
-from ..scores.table import ScoreTable
+from ..scores.table import ScoreTable, sorted_ids
+from ..wording import plural, some
 from .check import aligned_scores
-from .renew import BY_HAND, new_documents, next_version, retire
-from .union import table_of, union
+from .tables import table_of
+
+#: Models with a score on a new document from which on the bank takes it in.
+FEWEST = 5
+#: Why an item was retired that a person named.
+BY_HAND = "by hand"
 
 
 def update(
@@ -73,9 +81,7 @@ def update(
     >>> update(calibrate(old, "paper", keep_scores=True), table.select(["c"])).models
     ('a', 'b', 'c')
     """
-    notes: list[str] = []
-    if new_version:
-        bank, notes = next_version(bank, new)
+    bank, notes = _next_version(bank, new) if new_version else (bank, [])
     bank = retire(bank, retired, BY_HAND)
     refusals, doubts = compare_settings(bank.settings, new.settings) if new.settings else ([], [])
     if refusals:
@@ -101,28 +107,22 @@ def update(
     aligned_scores(bank, new)  # same metric, filter and scale
     if calibrated_on is None:
         calibrated_on = table_of(bank, bank.observations)
-    elif set(calibrated_on.models) != set(bank.models):
-        lacking = sorted(set(bank.models) ^ set(calibrated_on.models))[0]
+    elif lacking := sorted(set(bank.models) ^ set(calibrated_on.models)):
         raise BankError(
             f"the scores given as those calibrated on have other models than the bank "
-            f"({lacking!r} is in one of them only)"
+            f"({lacking[0]!r} is in one of them only)"
         )
-    taken, learned = new_documents(bank, new)
+    taken, learned = _new_documents(bank, new)
     if not new_version:
         learned = ["documents that the bank does not know were skipped"] if len(taken) else []
         taken = taken[:0]
-    known = [n for n, d in enumerate(new.doc_ids) if d in bank.index]
-    updated = calibrate(
-        union(
-            _columns(
-                calibrated_on, [n for n, d in enumerate(calibrated_on.doc_ids) if d in bank.index]
-            ),
-            _columns(new, sorted([*known, *taken.tolist()])),
-        ),
-        bank.method,
-        keep_scores=bool(bank.observations),
-        **bank.provenance.get("options", {}),
+    known_old, known_new = (
+        np.array([n for n, d in enumerate(t.doc_ids) if d in bank.index], dtype=np.intp)
+        for t in (calibrated_on, new)
     )
+    whole = union(calibrated_on.take(known_old), new.take(np.union1d(known_new, taken)))
+    options = bank.provenance.get("options", {})
+    updated = calibrate(whole, bank.method, keep_scores=bool(bank.observations), **options)
     this = {
         "previous": bank.sha256,
         "models": [m for m in updated.models if m not in set(bank.models)],
@@ -147,12 +147,191 @@ def _hidden(table: ScoreTable) -> ScoreTable:
     )
 
 
-def _columns(table: ScoreTable, at: Sequence[int]) -> ScoreTable:
-    """The table of some items, by their positions."""
-    hashes = table.doc_hashes
+def union(old: ScoreTable, new: ScoreTable) -> ScoreTable:
+    """All models of both tables on all items of both.
+
+    Of a model in both the new rows count; what one of them lacks is taken from the old row of the
+    same configuration.
+
+    Raises
+    ------
+    ScoreTableError
+        The tables are of different metrics or scales, name items by different types, or a document
+        changed between them.
+
+    Examples
+    --------
+    >>> a = ScoreTable.from_arrays([[0.1, 0.2]], models=["a"], doc_ids=[0, 1])
+    >>> b = ScoreTable.from_arrays([[0.3, 0.4]], models=["b"], doc_ids=[1, 2])
+    >>> union(a, b).raw.tolist()
+    [[0.1, 0.2, nan], [nan, 0.3, 0.4]]
+    """
+    if old.metric != new.metric or old.scale != new.scale:
+        raise ScoreTableError(
+            f"scores of {old.metric} ({old.scale.describe()}) and of {new.metric} "
+            f"({new.scale.describe()}) are not of one benchmark"
+        )
+    hashes = dict(zip(old.doc_ids, old.doc_hashes or [None] * old.n_items))
+    for d, h in zip(new.doc_ids, new.doc_hashes or [None] * new.n_items):
+        if None not in (h, hashes.get(d)) and h != hashes[d]:
+            raise ScoreTableError(f"doc_id {d!r} is a different document in the new scores")
+        hashes[d] = h if h is not None else hashes.get(d)
+    ids, _ = sorted_ids(list(hashes))
+    column = {d: i for i, d in enumerate(ids)}
+    rows: dict[tuple[str, str], tuple[str, NDArray[np.float64]]] = {}
+    for table in (old, new):
+        at, ways = [column[d] for d in table.doc_ids], table.chosen or ("",) * len(table.raw)
+        for *key, how, scores in zip(table.row_model, table.row_config, ways, table.raw):
+            _, row = rows.pop((key[0], key[1]), ("", np.full(len(ids), np.nan)))
+            row[at] = np.where(np.isnan(scores), row[at], scores)
+            rows[key[0], key[1]] = how, row
+    again, current = set(new.models), set(zip(new.row_model, new.row_config))
+    rows = {key: row for key, row in rows.items() if key[0] not in again or key in current}
+    chosen = tuple(how for how, _ in rows.values())
     return replace(
-        table,
-        raw=table.raw[:, at],
-        doc_ids=tuple(table.doc_ids[i] for i in at),
-        doc_hashes=None if hashes is None else tuple(hashes[i] for i in at),
+        old,
+        raw=np.array([row for _, row in rows.values()]).reshape(len(rows), len(ids)),
+        chosen=chosen if any(chosen) else (),
+        row_model=tuple(model for model, _ in rows),
+        row_config=tuple(config for _, config in rows),
+        doc_ids=ids,
+        doc_hashes=tuple(hashes[d] for d in ids) if any(hashes.values()) else None,
+        warnings=(*old.warnings, *(w for w in new.warnings if w not in old.warnings)),
+        sources=(*old.sources, *new.sources),
     )
+
+
+def to_retire(suite: SuiteBank, texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Which items leave each task's banks, as ``--retire [TASK=]IDS`` names them.
+
+    Parameters
+    ----------
+    suite : SuiteBank
+    texts : sequence of str
+        Such as ``"17,23"``, or ``"mmlu_law=17,23"`` where there are several tasks.
+
+    Raises
+    ------
+    UsageError
+        No such task, none is named where there are several, or a doc_id is not of the bank's type.
+
+    Examples
+    --------
+    >>> to_retire(SuiteBank({"t": ItemBank.blank(range(4))}), ["1,2"])
+    {'t': [1, 2]}
+    """
+    retired: dict[str, list[Any]] = {task: [] for task in suite}
+    for text in texts:
+        task, equals, ids = text.rpartition("=")
+        if not equals and len(suite) > 1:
+            raise UsageError(f"--retire {text}: say of which task, as TASK={text}")
+        task = task if equals else next(iter(suite))
+        if task not in suite:
+            raise UsageError(f"--retire {text}: the suite has no task {task!r}; "
+                             f"it has {', '.join(suite)}")  # fmt: skip
+        kind = type(next(iter(suite[task].values())).doc_ids[0])
+        try:
+            retired[task] += [kind(d.strip()) for d in ids.split(",") if d.strip()]
+        except ValueError:
+            raise UsageError(f"--retire {text}: the bank's doc_ids are numbers") from None
+    return retired
+
+
+def retire(bank: ItemBank, doc_ids: Iterable[Any], why: str) -> ItemBank:
+    """A bank without some of its items: its estimates are of the mean over the others.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    doc_ids : iterable
+    why : str
+        For its provenance.
+
+    Raises
+    ------
+    UsageError
+        The bank has no such item.
+    BankError
+        Nothing would be left.
+
+    Examples
+    --------
+    >>> retire(ItemBank.blank(range(4)), [1, 2], "leaked").doc_ids
+    (0, 3)
+    """
+    gone = dict.fromkeys(doc_ids)
+    unknown = [d for d in gone if d not in bank.index]
+    if unknown:
+        raise UsageError(f"the bank has no item with doc_id {unknown[0]!r} to retire")
+    if not gone:
+        return bank
+    stay = np.array([d not in gone for d in bank.doc_ids], dtype=bool)
+    if not (stay & bank.kept).any():
+        raise BankError("no item of the bank would be left; calibrate a new one")
+    left, at = np.flatnonzero(stay), np.cumsum(stay) - 1
+    observations = []
+    for o in bank.observations:
+        seen = stay[o.items]
+        observations.append(
+            replace(
+                o,
+                items=np.arange(len(left)) if o.chosen == "all" else at[o.items[seen]],
+                scores=o.scores[seen],
+                probabilities=None if o.probabilities is None else o.probabilities[seen],
+            )
+        )
+    record = {"items": list(gone), "why": why, "previous": bank.sha256}
+    before = bank.provenance.get("retired", [])
+    return replace(
+        bank,
+        doc_ids=tuple(bank.doc_ids[i] for i in left),
+        kept=bank.kept[stay],
+        parameters={name: values[stay] for name, values in bank.parameters.items()},
+        doc_hashes=bank.doc_hashes and tuple(bank.doc_hashes[i] for i in left),
+        observations=tuple(observations),
+        provenance={**bank.provenance, "retired": [*before, record]},
+    )
+
+
+def _next_version(bank: ItemBank, table: ScoreTable) -> tuple[ItemBank, list[str]]:
+    """The bank for a new version of its task, as new results show its documents, and notes.
+
+    Documents that are gone or changed are retired. What else differs in settings is none of this.
+    """
+    if bank.doc_hashes is None or table.doc_hashes is None:
+        raise BankMismatchError(
+            "a new version of the task needs document hashes in the bank and in the new scores, to "
+            "tell which documents are the same; calibrate a new bank"
+        )
+    differing = bank.compare(table.doc_ids, table.doc_hashes)
+    # Runs of chosen items say nothing of documents that they did not ask.
+    gone = () if set(table.chosen) == {"adaptive"} else differing.missing
+    notes = [
+        f"{plural(len(items), 'document')} {what} (doc_id {some(items)}), retired"
+        for what, items in (("gone", gone), ("changed", differing.changed))
+        if items
+    ]
+    renewed = retire(bank, (*gone, *differing.changed), "a new version of the task")
+    version = {k: v for k, v in table.settings.items() if k == "task_version"}
+    return replace(renewed, settings={**renewed.settings, **version}), notes
+
+
+def _new_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:
+    """Where the table has documents that the bank lacks and enough models scored, and notes.
+
+    What was retired by hand (because it leaked, say) is none of them.
+    """
+    gone = {
+        d for r in bank.provenance.get("retired", []) if r["why"] == BY_HAND for d in r["items"]
+    }
+    new = np.array([d not in bank.index and d not in gone for d in table.doc_ids], dtype=bool)
+    enough = new & (np.isfinite(table.model_scores()).sum(axis=0) >= FEWEST)
+    left, taken = int((new & ~enough).sum()), np.flatnonzero(enough)
+    notes = []
+    if left:
+        notes.append(f"{plural(left, 'new document')} left out: fewer than {FEWEST} models have a "
+                     "score on them")  # fmt: skip
+    if len(taken):
+        notes.append(f"{plural(len(taken), 'new document')} learned from "
+                     f"{plural(len(table.models), 'model')}")  # fmt: skip
+    return taken, notes

@@ -1,8 +1,9 @@
-"""A bank in words and figures: its origin, the scores to trust it for, what it reveals."""
+"""Banks in words and figures: what one is, what it reveals, and what differs between two."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -12,7 +13,7 @@ from scipy.special import expit
 
 from ..bank import ItemBank, SuiteBank
 from ..methods.registry import method_of
-from ..wording import plural, short
+from ..wording import plural, short, some
 
 _NAMES, _PAGE_NAMES = 6, 40
 #: Settings that a person chooses; the others are found in ``--json``.
@@ -22,6 +23,11 @@ _CHOSEN = (
 _QUANTILES = {"min": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "max": 1.0}
 #: Days after which models have changed so much that a bank should be checked on new ones.
 RENEW_AFTER = 365
+
+_BLOCKS = ("settings", "constants", "provenance", "self_check")
+#: Facts that no person compares, but for some.
+_INSIDE = ("constants.", "provenance.", "self_check.")
+_TELLING = ("self_check.rms_error", "self_check.coverage_95")
 
 Facts = dict[str, Any]  # JSON values
 
@@ -151,14 +157,12 @@ def _settings(settings: Any) -> str:
     stated = {k: v for k in _CHOSEN if (v := settings.get(k)) not in (None, False, "", {}, [])}
     if not stated:
         return ""
-    parts = [f"{k.replace('_', ' ')} {_short(v)}" for k, v in stated.items()]
+    words = {
+        k: " and ".join(f"{n}={x!r}" for n, x in v.items()) if isinstance(v, dict) else short(v)
+        for k, v in stated.items()
+    }
+    parts = [f"{k.replace('_', ' ')} {v}" for k, v in words.items()]
     return f"It holds for runs with {', '.join(parts)}; other runs are refused, or warned about."
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return " and ".join(f"{k}={v!r}" for k, v in value.items())
-    return short(value)
 
 
 def _named(models: Sequence[str], most: int) -> str:
@@ -258,3 +262,137 @@ def age_in_words(bank: ItemBank, today: date | None = None) -> str:
         f"{text}: `bank check` on models of today says whether it still holds; renew it with "
         "`bank update` or a new calibration"
     )
+
+
+# -- two banks -------------------------------------------------------------------------------------
+
+
+def diff_suites(old: SuiteBank, new: SuiteBank) -> Facts:
+    """Compare two suites bank by bank.
+
+    Examples
+    --------
+    >>> one = SuiteBank({"t": ItemBank.blank(range(3)), "u": ItemBank.blank(range(2))})
+    >>> two = SuiteBank({"t": ItemBank.blank(range(4))})
+    >>> diff = diff_suites(one, two)
+    >>> diff["banks_removed"], diff["tasks"]["t"]["score"]["items_added"]
+    ([['u', 'score']], [3])
+    """
+    before, after = ({(t, o): bank for t, o, bank in suite.banks()} for suite in (old, new))
+    tasks: dict[str, dict[str, Facts]] = {}
+    for (task, outcome), bank in before.items():
+        if (task, outcome) in after:
+            tasks.setdefault(task, {})[outcome] = diff_banks(bank, after[task, outcome])
+    alike = all(one["same"] for of in tasks.values() for one in of.values())
+    return {
+        "same": set(before) == set(after) and alike,
+        "banks_added": [list(name) for name in after if name not in before],
+        "banks_removed": [list(name) for name in before if name not in after],
+        "tasks": tasks,
+    }
+
+
+def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
+    """Compare two banks, the second against the first, as JSON values.
+
+    ``fields`` goes by dotted name (``settings.num_fewshot``); None where one bank has none.
+    ``kept_now`` and ``removed_now`` are items that only the new bank asks, and that only the old
+    one does; ``parameters`` says how far each moved over the items that both banks have.
+
+    Examples
+    --------
+    >>> diff = diff_banks(ItemBank.blank(range(3)), ItemBank.blank(range(2)))
+    >>> diff["same"], diff["items_removed"]
+    (False, [2])
+    """
+    a, b = _fields(old), _fields(new)
+    documents = old.compare(new.doc_ids, new.doc_hashes)
+    moved = [
+        (d, bool(old.kept[old.index[d]]), bool(new.kept[new.index[d]]))
+        for d in old.doc_ids
+        if d in new.index
+    ]
+    diff: Facts = {
+        "same": True,
+        "fields": {
+            name: {"old": a.get(name), "new": b.get(name)}
+            for name in dict.fromkeys([*a, *b])
+            if a.get(name) != b.get(name)
+        },
+        "items_added": list(documents.new),
+        "items_removed": list(documents.missing),
+        "documents_changed": list(documents.changed),
+        "kept_now": [d for d, before, now in moved if now and not before],
+        "removed_now": [d for d, before, now in moved if before and not now],
+        "models_added": [m for m in new.models if m not in set(old.models)],
+        "models_removed": [m for m in old.models if m not in set(new.models)],
+        "parameters": _parameters(old, new, [d for d, _, _ in moved]),
+    }
+    return {**diff, "same": not diff_in_words(diff)}
+
+
+def diff_in_words(diff: Facts) -> list[str]:
+    """One difference a line; what is inside of the method is counted.
+
+    Examples
+    --------
+    >>> diff_in_words(diff_banks(ItemBank.blank(range(3)), ItemBank.blank(range(2))))
+    ['items removed: 1 (2)']
+    """
+    lines = [
+        f"{name.replace('_', ' ')}: {len(values)} ({some(values, 8)})"
+        for name, values in diff.items()
+        if isinstance(values, list) and values
+    ]
+    for name, p in diff["parameters"].items():
+        if p["largest_change"]:
+            r = p["correlation"]
+            lines.append(
+                f"{name}: changed by at most {p['largest_change']:.4g}, "
+                f"rms {p['rms_change']:.4g}" + ("" if r is None else f", correlation {r:.4f}")
+            )
+    shown = [k for k in diff["fields"] if k in _TELLING or not k.startswith(_INSIDE)]
+    pairs = {name: diff["fields"][name] for name in shown}
+    lines += [f"{name}: {_plain(p['old'])} -> {_plain(p['new'])}" for name, p in pairs.items()]
+    if inside := len(diff["fields"]) - len(shown):
+        lines.append(f"constants, provenance, self-check: {inside} more differ (--json)")
+    return lines
+
+
+def _parameters(old: ItemBank, new: ItemBank, common: list[Any]) -> Facts:
+    moves: Facts = {}
+    at_old, at_new = ([bank.index[d] for d in common] for bank in (old, new))
+    for name in sorted(set(old.parameters) & set(new.parameters)):
+        a, b = old.parameters[name][at_old], new.parameters[name][at_new]
+        if a.shape != b.shape:
+            continue
+        both = np.isfinite(a) & np.isfinite(b)
+        change = np.abs(b - a)[both]
+        varies = both.any() and a[both].std() > 0 and b[both].std() > 0
+        moves[name] = {
+            "largest_change": float(change.max(initial=0.0)),
+            "rms_change": float(np.sqrt(np.mean(change**2))) if change.size else 0.0,
+            "correlation": float(np.corrcoef(a[both], b[both])[0, 1]) if varies else None,
+        }
+    return moves
+
+
+def _fields(bank: ItemBank) -> dict[str, object]:
+    """Return the facts of the whole bank by dotted name."""
+    facts = {name: getattr(bank, name) for name in ("method", "task", "metric", "filter")}
+    facts |= {"scale": bank.scale.describe(), "warnings": list(bank.warnings) or None}
+    return facts | _flat({name: getattr(bank, name) for name in _BLOCKS}, "")
+
+
+def _flat(value: Mapping[str, Any], prefix: str) -> dict[str, object]:
+    out: dict[str, object] = {}
+    for key, item in value.items():
+        if isinstance(item, Mapping) and item:
+            out |= _flat(item, f"{prefix}{key}.")
+        else:
+            out[f"{prefix}{key}"] = item
+    return out
+
+
+def _plain(value: object) -> str:
+    return short(f"{value:.6g}" if isinstance(value, float) else json.dumps(value, default=str))

@@ -12,8 +12,7 @@ from local_bench import N_DOCS, Copyist
 
 from lm_eval_ccat import ScoreTable, simple_evaluate
 from lm_eval_ccat.errors import BankMismatchError
-from lm_eval_ccat.harness.opening import task_file
-from lm_eval_ccat.upkeep.form_files import forms_of, score_forms, write_tasks
+from lm_eval_ccat.upkeep.forms import form_of, score_form, write_form
 
 
 @pytest.fixture
@@ -22,10 +21,9 @@ def form(bench, tmp_path):
     bank = bench.bank("choices", "acc")
     scores = np.random.default_rng(0).integers(0, 2, (14, N_DOCS))
     table = ScoreTable.from_arrays(scores, [f"k{j}" for j in range(14)], bank.doc_ids, metric="acc")
-    forms = forms_of(bank, 12, table=table)
-    forms.save(tmp_path / "form")
-    write_tasks(forms, tmp_path / "form", *task_file("choices", str(bench.tasks)))
-    return forms, tmp_path
+    made = form_of(bank, 12, table)
+    assert write_form(made, tmp_path / "form", bench.tasks)[1] == ""
+    return made, tmp_path
 
 
 def stock(folder, name):
@@ -45,27 +43,26 @@ def stock(folder, name):
 
 
 def test_the_plain_harness_runs_a_form_and_its_logs_give_the_whole_score(bench, form):
-    forms, folder = form
-    name = forms.name(1)
+    one, folder = form
+    name = one.name
     rows = stock(folder, name)
     assert len(rows) == 12
     whole = {r["doc_hash"]: r["acc"] for r in bench.stock(["choices"])["samples"]["choices"]}
-    one = forms.forms[0]
     by_hash = dict(zip(one.doc_hashes, one.items))
     # The documents are those of the form, in its order, whatever number the harness gives them.
     assert [by_hash[r["doc_hash"]] for r in rows] == list(one.items)
     assert {r["doc_hash"] for r in rows} <= set(whole)
-    [[found]] = score_forms(forms, folder / "out").values()
+    [[found]] = score_form(one, folder / "out").values()
     scores = {by_hash[r["doc_hash"]]: float(r["acc"]) for r in rows}
     assert found["items"] == 12 and found["estimate"] == pytest.approx(one.estimate(scores)[0])
 
 
 def test_other_documents_than_the_form_s_are_refused(form):
-    forms, folder = form
-    stock(folder, forms.name(1))
+    one, folder = form
+    stock(folder, one.name)
     [samples] = (folder / "out").rglob("samples_*.jsonl")
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
     rows[3]["doc_hash"] = "0" * 64
     samples.write_text("".join(json.dumps(r) + "\n" for r in rows))
     with pytest.raises(BankMismatchError, match="document 3 of task"):
-        score_forms(forms, folder / "out")
+        score_form(one, folder / "out")

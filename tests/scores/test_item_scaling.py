@@ -10,7 +10,7 @@ from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import ScoreTableError
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores.item_scaling import ItemScaling
-from lm_eval_ccat.upkeep.union import scores_for
+from lm_eval_ccat.upkeep.tables import scores_for
 
 RAW = np.array([[8.0, 12.0, 10.0], [12.0, 16.0, 10.0], [10.0, np.nan, 10.0], [2.0, 30.0, 10.0]])
 FKGL = Scale(0, 30, False)

@@ -14,7 +14,7 @@ from local_data import CONFIGS, SKILLS, TASKS, N
 from lm_eval_ccat import ItemBank, ScoreTable
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.upkeep.union import scores_for
+from lm_eval_ccat.upkeep.tables import scores_for
 
 LOWER_IS_BETTER = {"fkgl"}
 SCALED = "ccat_biolaysumm_plos_scaled"  # needs the ends of the others' scores

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError
 from lm_eval_ccat.metrics.scale import Scale
-from lm_eval_ccat.upkeep.check import check_documents, check_scores
-from lm_eval_ccat.upkeep.screening import discoveries
+from lm_eval_ccat.upkeep.check import check_documents, check_scores, discoveries
 
 METHODS = ["paper", "default"]
 N_ITEMS = 200

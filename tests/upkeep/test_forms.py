@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankError, UsageError
-from lm_eval_ccat.upkeep.form_files import Forms, forms_of, score_forms
-from lm_eval_ccat.upkeep.forms import make_forms
+from lm_eval_ccat.upkeep.forms import Form, form_of, make_form, score_form
 
 
 def world(seed: int, n_models: int, n_items: int) -> np.ndarray:
@@ -27,7 +26,7 @@ def world(seed: int, n_models: int, n_items: int) -> np.ndarray:
 @given(st.integers(0, 10**6), st.integers(8, 30))
 def test_a_form_of_all_items_gives_the_mean_itself(seed, n_models):
     x = np.random.default_rng(seed).random((n_models, 12))
-    [form] = make_forms(x, range(12), 12)
+    form = make_form(x, range(12), 12)
     new = np.random.default_rng(seed + 1).random(12)
     assert form.estimate(dict(enumerate(new)))[0] == pytest.approx(new.mean(), abs=1e-6)
 
@@ -35,7 +34,7 @@ def test_a_form_of_all_items_gives_the_mean_itself(seed, n_models):
 def test_a_form_beats_random_items_and_states_its_error():
     x = world(3, 260, 120)
     known, new = x[:60], x[60:]
-    [form] = make_forms(known, range(120), 12)
+    form = make_form(known, range(120), 12)
     found = np.array([form.estimate(dict(enumerate(row))) for row in new])
     wrong = found[:, 0] - new.mean(axis=1)
     at_random = new[:, :12].mean(axis=1) - new.mean(axis=1)
@@ -48,16 +47,8 @@ def test_a_form_beats_random_items_and_states_its_error():
     assert np.mean(inside) > 0.88
 
 
-def test_forms_beside_each_other_share_no_item_and_are_alike():
-    x = world(5, 80, 100)
-    forms = make_forms(x, range(100), 8, parallel=4)
-    assert len({i for form in forms for i in form.items}) == 32
-    errors = [form.error for form in forms]
-    assert max(errors) < 1.6 * min(errors)
-
-
 def test_an_answer_that_failed_widens_the_error():
-    [form] = make_forms(world(1, 40, 60), range(60), 10)
+    form = make_form(world(1, 40, 60), range(60), 10)
     answers = dict.fromkeys(form.items, 1.0)
     whole = form.estimate(answers)[1]
     answers.pop(form.items[0])
@@ -70,7 +61,7 @@ def test_missing_scores_of_a_few_models_do_no_harm():
     x = world(2, 60, 80)
     holes = x.copy()
     holes[:6, 40:] = np.nan
-    whole, part = (make_forms(v, range(80), 10)[0] for v in (x, holes))
+    whole, part = (make_form(v, range(80), 10) for v in (x, holes))
     answers = dict(enumerate(x[-1]))
     assert part.estimate(answers)[0] == pytest.approx(whole.estimate(answers)[0], abs=0.1)
 
@@ -85,7 +76,7 @@ def test_missing_scores_of_a_few_models_do_no_harm():
 )
 def test_what_cannot_be_a_form_is_refused(shape, n, error, says):
     with pytest.raises(error, match=says):
-        make_forms(np.random.default_rng(0).random(shape), range(shape[1]), n)
+        make_form(np.random.default_rng(0).random(shape), range(shape[1]), n)
 
 
 @pytest.fixture
@@ -117,13 +108,13 @@ def test_from_a_bank_to_scores_by_commands(table, tmp_path, capsys):
 
 def test_a_bank_that_keeps_its_scores_needs_no_others(table, tmp_path):
     kept = calibrate(table, "paper", keep_scores=True)
-    forms = forms_of(kept, 6)
-    assert forms.forms[0].items == forms_of(kept, 6, table=table).forms[0].items
-    forms.save(tmp_path)
-    again = Forms.load(tmp_path)
-    assert again.forms[0].to_dict() == forms.forms[0].to_dict()
+    form = form_of(kept, 6)
+    assert form.items == form_of(kept, 6, table=table).items
+    form.save(tmp_path)
+    again = Form.load(tmp_path)
+    assert str(vars(again)) == str(vars(form))
     table.write(tmp_path / "s.csv")
-    assert score_forms(again, tmp_path / "s.csv")["m03"][0]["items"] == 6
+    assert score_form(again, tmp_path / "s.csv")["m03"][0]["items"] == 6
 
 
 @pytest.mark.parametrize(
@@ -137,9 +128,9 @@ def test_a_bank_that_keeps_its_scores_needs_no_others(table, tmp_path):
     ],
 )
 def test_a_damaged_form_is_refused(table, tmp_path, damage):
-    file = forms_of(calibrate(table, "paper", keep_scores=True), 6).save(tmp_path)
+    file = form_of(calibrate(table, "paper", keep_scores=True), 6).save(tmp_path)
     content = json.loads(file.read_text())
     damage(content)
     file.write_text(json.dumps(content))
     with pytest.raises(BankError, match="not a readable form"):
-        Forms.load(tmp_path)
+        Form.load(tmp_path)

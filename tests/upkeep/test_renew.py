@@ -11,8 +11,7 @@ import pytest
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.errors import BankError, BankMismatchError, UsageError
-from lm_eval_ccat.upkeep.renew import retire
-from lm_eval_ccat.upkeep.update import update
+from lm_eval_ccat.upkeep.update import retire, update
 
 N = 60
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lm_eval_ccat import ScoreTable
-from lm_eval_ccat.upkeep.union import union
+from lm_eval_ccat.upkeep.update import union
 
 
 def test_new_scores_of_a_model_replace_its_old_ones_and_old_ones_fill_the_rest():

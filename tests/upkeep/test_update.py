@@ -7,8 +7,8 @@ import pytest
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, BankMismatchError
-from lm_eval_ccat.upkeep.diff import diff_banks, diff_in_words
 from lm_eval_ccat.upkeep.update import update
+from lm_eval_ccat.upkeep.words import diff_banks, diff_in_words
 
 METHODS = ["paper", "default"]
 

@@ -1,15 +1,21 @@
-"""Which tasks of some logs are meant: by name, by pattern, or as a group; and their scores."""
+"""Scores as upkeep needs them: of the tasks that names mean, of what a bank keeps, on its scale."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from ..bank import ItemBank
+from ..bank.observations import Observation
 from ..errors import CcatError, UsageError
 from ..scores import ScoreTable
+from ..scores.item_scaling import ItemScaling
 from ..scores.table import reader_of
 from ..scores.wanted import ANY, Logged, Wanted
 from ..wording import some
@@ -38,23 +44,73 @@ def tasks_meant(path: str | Path, names: Sequence[str]) -> list[str]:
     """
     path = Path(path)
     reader = reader_of(path)
-    recorded_tasks = dict.fromkeys(o.task or "" for o in reader.outcomes(path))
-    recorded = reader.groups(path)
-    tasks: dict[str, None] = {}
+    recorded, groups = [o.task or "" for o in reader.outcomes(path)], reader.groups(path)
+    # Files bear names without what file systems dislike.
+    written = {re.sub(r"\W", "_", task): task for task in recorded}
+    tasks: list[str] = []
     for name in names:
-        if name in recorded_tasks:
-            members = [name]
-        elif matching := [t for t in recorded_tasks if fnmatchcase(t, name)]:
-            members = matching
-        elif name in recorded:
-            members = _present(path, name, _leaves(name, recorded), recorded_tasks)
-        elif of_harness := _harness_group(name):
-            members = _present(path, name, of_harness, recorded_tasks)
-        else:
-            shown = some(list(recorded_tasks))
+        matching = [name] if name in recorded else [t for t in recorded if fnmatchcase(t, name)]
+        if not matching:
+            members = _leaves(name, groups) if name in groups else _harness_group(name)
+            matching = [written.get(re.sub(r"\W", "_", m), "") for m in members]
+            if missing := [m for m, task in zip(members, matching) if not task]:
+                raise UsageError(
+                    f"{path}: no scores of {len(missing)} of the {len(members)} tasks of {name}, "
+                    f"{missing[0]} among them; run them, or list the tasks that there are"
+                )
+        if not matching:
+            shown = some(list(dict.fromkeys(recorded)))
             raise UsageError(f"{path}: no task, pattern or group {name!r} in it; there are {shown}")
-        tasks |= dict.fromkeys(members)
-    return list(tasks)
+        tasks += matching
+    return list(dict.fromkeys(tasks))
+
+
+def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
+    """Observations of a bank's items as scores, what was not asked missing."""
+    unit = np.full((len(observations), bank.n_items), np.nan)
+    for row, one in zip(unit, observations):
+        row[one.items] = one.scores
+    table = ScoreTable.from_arrays(
+        bank.scale.restore(unit),
+        [o.model for o in observations],
+        bank.doc_ids,
+        configs=[o.config for o in observations],
+        scale=bank.scale,
+        metric=bank.metric,
+        task=bank.task,
+        filter=bank.filter,
+        doc_hashes=bank.doc_hashes,
+        settings=dict(bank.settings),
+    )
+    return replace(table, chosen=tuple("" if o.chosen == "all" else o.chosen for o in observations))
+
+
+def scores_for(bank: ItemBank, path: str | Path, **how: Any) -> ScoreTable:
+    """Read a score table or logs as a bank needs them.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    path : path-like
+    **how
+        Further arguments of `ScoreTable.read`.
+
+    Returns
+    -------
+    ScoreTable
+        Scaled item by item where the bank's scores were.
+
+    Raises
+    ------
+    ScoreTableError
+        There are no such scores.
+    ScaleError
+        A score lies outside the bank's scale.
+    """
+    scaling = ItemScaling.of_bank(bank.constants)
+    name, scale = (bank.metric, bank.scale) if scaling is None else (scaling.metric, scaling.scale)
+    table = ScoreTable.read(path, name, bank.task, bank.filter, scale=scale, **how)
+    return table if scaling is None else scaling.apply(table)
 
 
 def tables_of(
@@ -71,14 +127,12 @@ def tables_of(
         A task reports none or several of the metrics.
     """
     meant = outcomes_meant(Path(path), tasks, metrics, wanted.filter)
-    names = [outcome.task or "task" for outcome in meant]
-    twice = [name for name, n in Counter(names).items() if n > 1]
-    if twice:
-        raise UsageError(f"{path}: task {twice[0]} reports several of the metrics; name one")
     tables: dict[str, ScoreTable] = {}
-    for name, table in zip(names, ScoreTable.read_many(path, meant, wanted)):
+    for outcome, table in zip(meant, ScoreTable.read_many(path, meant, wanted)):
         if isinstance(table, CcatError):
             raise table
+        if (name := outcome.task or "task") in tables:
+            raise UsageError(f"{path}: task {name} reports several of the metrics; name one")
         tables[name] = table
     return tables
 
@@ -140,19 +194,6 @@ def _leaves(name: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
         inner = _leaves(member, groups) if member in groups and member != name else [member]
         out |= dict.fromkeys(inner)
     return list(out)
-
-
-def _present(path: Path, name: str, members: Iterable[str], tasks: Iterable[str]) -> list[str]:
-    # Files bear names without what file systems dislike.
-    written = {re.sub(r"\W", "_", t): t for t in tasks}
-    wanted = list(members)
-    missing = [m for m in wanted if re.sub(r"\W", "_", m) not in written]
-    if missing:
-        raise UsageError(
-            f"{path}: no scores of {len(missing)} of the {len(wanted)} tasks of {name}, "
-            f"{missing[0]} among them; run them, or list the tasks that there are"
-        )
-    return [written[re.sub(r"\W", "_", m)] for m in wanted]
 
 
 def _harness_group(name: str) -> list[str]:
