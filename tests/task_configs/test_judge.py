@@ -13,8 +13,7 @@ from judge_server import JudgeServer
 
 from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness.judge import Judge, JudgeSettings, agreement, parse_rating
-from lm_eval_ccat.harness.judge.asking import HarnessJudge
-from lm_eval_ccat.harness.judge.judge import relatives, same_models
+from lm_eval_ccat.harness.judge.rating import relatives, same_models
 from lm_eval_ccat.harness.prices import Price
 
 FIELDS = {"question": "Q?", "correct": "- yes", "incorrect": "- no", "answer": "yes"}
@@ -22,7 +21,7 @@ FIELDS = {"question": "Q?", "correct": "- yes", "incorrect": "- no", "answer": "
 
 def _judge(server, **changes):
     settings = JudgeSettings(**{"model": "judge-1", "base_url": server.base_url, **changes})
-    return Judge(settings, HarnessJudge(settings, sleep=lambda seconds: None))
+    return Judge(settings, sleep=lambda seconds: None)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +148,7 @@ def test_a_key_is_sent_and_a_missing_one_is_named(monkeypatch):
         assert server.headers[0]["Authorization"] == "Bearer secret"
         monkeypatch.delenv("SOME_KEY")
         with pytest.raises(UsageError, match="SOME_KEY"):
-            _judge(server, api_key_env="SOME_KEY")
+            _judge(server, api_key_env="SOME_KEY").rate(**FIELDS)
 
 
 def test_a_judge_does_not_judge_itself_unless_told(caplog):

@@ -1,9 +1,8 @@
 """Language models as judges: ratings from 1 to 10, cached, their cost counted."""
 
 from ..served import unscored
-from .judge import Agreement, Judge, Rating, active_judge, agreement, announce, watch_judged_models
-from .member import Usage
-from .rating import parse_rating
+from .judge import Judge, Rating, Usage, active_judge, announce, watch_judged_models
+from .rating import Agreement, agreement, parse_rating
 from .settings import JudgeSettings
 
 __all__ = [

@@ -1,29 +1,91 @@
-"""`Judge`: rates answers from 1 to 10 by asking one or several language models."""
+"""`Judge`: rates answers from 1 to 10 by asking one or several language models.
+
+A judge is any model of the harness; an OpenAI-compatible endpoint is the harness's model of one.
+"""
 
 from __future__ import annotations
 
 import atexit
+import hashlib
+import json
 import logging
 import math
 import os
-import re
-import statistics
+import random
+import secrets
+import string
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import HarnessError, UsageError
 from .. import internals
-from ..served import unscored
-from .asking import JudgeModel, Refusal
-from .member import PanelMember, Usage, Vote
+from ..prices import Tokens, estimate_tokens
+from ..served import spend, unscored
+from ..transport import ServerError, Transport, pooled
+from .rating import Agreement, agreement, grade, reduced, relatives, same_models
 from .settings import JudgeSettings
 
+#: The environment variable that names the judge's file.
+VARIABLE = "CCAT_JUDGE"
+#: Answers of a server that a later try may not repeat.
+_PASSING = {None, 408, 409, 425, 429, 500, 502, 503, 504, 529}
+#: Answers that are about this one question.
+_REFUSED = {400, 413, 422, 451}
+_LONGEST_PAUSE = 30.0
+_LONGEST_REPLY = 2048
+_REMINDER = (
+    "Your reply held no rating that could be read. Reply with nothing but the rating, a number "
+    "from 1 to 10, in the form Rating: [[N]]"
+)
+_OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form you were asked for."
+
 log = logging.getLogger("lm_eval.ccat")
+
+Messages = list[dict[str, str]]
+
+
+@dataclass
+class Usage:
+    """Requests to judges, and their cost.
+
+    Attributes
+    ----------
+    calls : int
+        Requests that brought a reply, repeated ones included.
+    cached : int
+        Ratings known before.
+    unrated : int
+        Ratings that never came.
+    refused : int
+        Questions that a judge's server refused.
+    tokens : Tokens
+    usd : float or None
+        As the server says, else by the judge's price; None where some reply has neither.
+    """
+
+    calls: int = 0
+    cached: int = 0
+    unrated: int = 0
+    refused: int = 0
+    tokens: Tokens = field(default_factory=lambda: Tokens(0, 0, "usage"))
+    usd: float | None = 0.0
+
+    def describe(self) -> str:
+        """One line for people."""
+        about = "" if self.tokens.source == "usage" else "about "
+        cost = "cost unknown (no price stated)" if self.usd is None else f"{about}${self.usd:.4f}"
+        refused = f"; {self.refused} answers refused" if self.refused else ""
+        return (
+            f"{self.calls} requests, {self.cached} answers from the cache, "
+            f"{about}{self.tokens.input:.0f} + {self.tokens.output:.0f} tokens, {cost}; "
+            f"{self.unrated} answers without a rating{refused}"
+        )
 
 
 @dataclass(frozen=True)
@@ -58,8 +120,8 @@ class Judge:
     ----------
     settings : JudgeSettings
         One judge or several, asked once or repeatedly.
-    *asked : JudgeModel, optional
-        What is asked, one for each judge; by default what the settings name.
+    sleep : callable, optional
+        Waits between tries.
 
     Raises
     ------
@@ -67,20 +129,15 @@ class Judge:
         If the judge is one of ``settings.judged`` and may not be, or its prompt cannot be read.
     """
 
-    def __init__(self, settings: JudgeSettings, *asked: JudgeModel) -> None:
+    def __init__(
+        self, settings: JudgeSettings, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
         self.settings = settings
-        self.members = [
-            PanelMember(member, asked[i] if i < len(asked) else None)
-            for i, member in enumerate(settings.members)
-        ]
+        self.usage = Usage()
+        self._members = [_Member(member, self.usage, sleep) for member in settings.members]
         self._rated: list[tuple[float, ...]] = []
         self._known: set[str] = set()
         self.judges(settings.judged)
-
-    @property
-    def usage(self) -> Usage:
-        """Requests to all judges, and their cost."""
-        return Usage.total(member.usage for member in self.members)
 
     def judges(self, models: Iterable[str]) -> None:
         """Say which models are under test.
@@ -92,19 +149,17 @@ class Judge:
         """
         new = [name for name in dict.fromkeys(models) if name not in self._known]
         for member in self.settings.members:
-            judge = member.model
-            itself = same_models(judge, new)
+            itself = same_models(member.model, new)
             if itself and not member.allow_self:
                 raise UsageError(
-                    f"judge {judge} is one of the judged models ({itself[0]}): a model that rates "
-                    "itself is no judge; take another, or set `allow_self: true` in its file"
+                    f"judge {member.model} is one of the judged models ({itself[0]}): a model that "
+                    "rates itself is no judge; take another, or set `allow_self: true` in its file"
                 )
-            related = relatives(judge, new)
-            if related:
+            if related := relatives(member.model, new):
                 log.warning(
                     "judge %s is of the same family as %s, and judges tend to prefer their own "
                     "family",
-                    judge,
+                    member.model,
                     ", ".join(related),
                 )
         self._known.update(new)
@@ -147,18 +202,19 @@ class Judge:
             If a judge does not answer; ratings that came in are in the cache, and cost nothing
             when they are asked for again.
         """
-        columns: list[list[Vote]] = []
-        failures: list[HarnessError] = []
-        for member in self.members:
-            for repeat in range(self.settings.repeats):
-                column = member.rate(answers, repeat)
-                columns.append(column)
-                failures += [
-                    v.error for v in column if v.error and not isinstance(v.error, Refusal)
-                ]
-        if failures:
-            raise failures[0]
-        return [self._rating(votes) for votes in zip(*columns)]
+        repeats = range(self.settings.repeats)
+        columns = [member.rate(answers, n) for member in self._members for n in repeats]
+        for vote in (vote for column in columns for vote in column):
+            if vote.error is not None and not isinstance(vote.error, _Refusal):
+                raise vote.error
+        ratings = []
+        for votes in zip(*columns):
+            scores = tuple(vote.score for vote in votes)
+            self._rated.append(scores)
+            score, cached = reduced(scores, self.settings.reducer), all(v.cached for v in votes)
+            error = str(votes[0].error) if all(vote.error for vote in votes) else ""
+            ratings.append(Rating(score, votes[0].reply, cached, scores, error))
+        return ratings
 
     def agreement(self) -> Agreement | None:
         """Return the agreement of judges and repeats so far; None with one rating per answer."""
@@ -169,171 +225,298 @@ class Judge:
         agreed = self.agreement()
         return self.usage.describe() + (f"; {agreed.describe()}" if agreed else "")
 
-    def _rating(self, votes: Sequence[Vote]) -> Rating:
-        scores = tuple(vote.score for vote in votes)
-        self._rated.append(scores)
-        errors = [str(vote.error) for vote in votes if vote.error]
-        return Rating(
-            reduced(scores, self.settings.reducer),
-            votes[0].reply,
-            all(vote.cached for vote in votes),
-            scores,
-            errors[0] if len(errors) == len(votes) else "",
-        )
+
+class _Refusal(HarnessError):
+    """The judge's server refuses one question (too long, filtered); others may do."""
 
 
-def reduced(scores: Sequence[float], how: str) -> float:
-    """One rating of several; NaN where there is none.
+class _Vote(NamedTuple):
+    """What one judge said of one answer: NaN without a rating, an error where it gave no reply."""
 
-    A judge without a rating withholds its vote from a majority, and is left out of the others.
+    score: float
+    reply: str
+    cached: bool = False
+    error: HarnessError | None = None
 
-    >>> reduced([8, 8, 3], "majority"), reduced([8, 8, 3], "median")
-    (8, 8.0)
-    >>> reduced([8, float("nan"), 3], "majority")
-    nan
+
+class _Reply(NamedTuple):
+    """A judge's reply, the tokens it took, and its cost where the server says it."""
+
+    text: str
+    tokens: Tokens
+    usd: float | None = None
+
+
+class _Member:
+    """One judge of a panel: its prompt filled in, its model asked, its replies read and kept."""
+
+    def __init__(
+        self, settings: JudgeSettings, usage: Usage, sleep: Callable[[float], None]
+    ) -> None:
+        self._settings, self._usage, self._sleep = settings, usage, sleep
+        try:
+            self._prompt = string.Template(settings.prompt.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(
+                f"cannot read the judge's prompt {settings.prompt}: {error.strerror}"
+            ) from error
+        self._cache = _Cache(settings.cache)
+        self._lock = Lock()  # several sessions may ask at once; a local model takes one call
+        self._lm: Any = None
+        self._transport: Transport | None = None
+        self._untaken: set[str] = set()  # settings that the server does not take
+
+    def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[_Vote]:
+        """Rate answers for the (repeat + 1)-th time, as many at once as the judge takes."""
+        settings, usage = self._settings, self._usage
+        keys = [self._key(fields, repeat) for fields in answers]
+        # The same question twice in one call is put once.
+        asked = {key: self._messages(fields) for key, fields in zip(keys, answers)}
+        votes: dict[str, _Vote] = {}
+        for key in asked:
+            past = self._cache.replies.get(key)
+            if past is not None and (score := self._grade(past)) is not None:
+                votes[key] = _Vote(score, past, True)
+        for left in reversed(range(settings.attempts)):
+            unrated = [key for key in asked if key not in votes]
+            for key, reply in zip(unrated, self._ask([asked[key] for key in unrated])):
+                if not isinstance(reply, _Reply):
+                    votes[key] = _Vote(math.nan, "", error=reply)
+                    continue
+                self._count(reply)
+                if (score := self._grade(reply.text)) is not None:
+                    self._cache.put(key, reply.text, settings.model)
+                    votes[key] = _Vote(score, reply.text)
+                elif not left:
+                    votes[key] = _Vote(math.nan, reply.text)
+                else:
+                    reminder = _REMINDER if settings.grade_pattern is None else _OWN_REMINDER
+                    asked[key] = [
+                        *asked[key],
+                        {"role": "assistant", "content": reply.text},
+                        {"role": "user", "content": reminder},
+                    ]
+        found = [votes[key] for key in keys]
+        with self._lock:
+            usage.cached += sum(vote.cached for vote in found)
+            usage.refused += sum(isinstance(vote.error, _Refusal) for vote in found)
+            usage.unrated += sum(math.isnan(v.score) and v.error is None for v in found)
+        return found
+
+    def _grade(self, reply: str) -> float | None:
+        return grade(reply, self._settings.grade_pattern, self._settings.grades)
+
+    def _count(self, reply: _Reply) -> None:
+        usage, price, usd = self._usage, self._settings.price, reply.usd
+        if usd is None and price.known:
+            usd = price.cost(reply.tokens, 0.0)
+        with self._lock:
+            usage.calls += 1
+            usage.tokens = usage.tokens + reply.tokens
+            if usd is None or usage.usd is None:
+                usage.usd = None  # a sum with gaps is no sum
+            else:
+                usage.usd += usd
+                spend(usd)
+
+    # -- the question ----------------------------------------------------------------------
+
+    def _key(self, fields: Mapping[str, str], repeat: int) -> str:
+        """Hash of what a reply depends on; the random mark is left out."""
+        settings = self._settings
+        asked_of = [settings.base_url, settings.lm, settings.lm_args, settings.model]
+        asked_as = [settings.temperature, settings.max_tokens, settings.extra]
+        parts = (asked_of, asked_as, self._prompt.template, dict(fields), repeat)
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def _messages(self, fields: Mapping[str, str]) -> Messages:
+        # A mark that the answer cannot know, so that no answer can close what it stands in.
+        mark, filled = secrets.token_hex(8), dict(fields)
+        names = self._prompt.pattern.findall(self._prompt.template)
+        if "answer" in filled and not any("mark" in found for found in names):
+            filled["answer"] = f"[begin {mark}]\n{filled['answer']}\n[end {mark}]"
+        try:
+            content = self._prompt.substitute(filled, mark=mark)
+        except (KeyError, ValueError) as error:
+            raise UsageError(
+                f"the prompt {self._settings.prompt} asks for {error}, which the task does not "
+                f"give; it gives {', '.join(fields)} (a dollar sign is written $$)"
+            ) from error
+        return [{"role": "user", "content": content}]
+
+    # -- the model -------------------------------------------------------------------------
+
+    def _ask(self, conversations: Sequence[Messages]) -> list[_Reply | HarnessError]:
+        """Answer each conversation, in order: a server's several at a time, a local model's in one
+        call. An error stands where a reply would."""
+        if not conversations:
+            return []
+        with self._lock:
+            if self._lm is None:
+                self._lm = internals.make_lm(*_model_of(self._settings))
+                if pooled(self._lm):
+                    self._transport = Transport(self._lm, self._settings.concurrency)
+            if self._transport is None:
+                return self._generate(conversations)
+        with ThreadPoolExecutor(self._settings.concurrency) as pool:
+            return list(pool.map(self._over_http, conversations))
+
+    def _requests(self, conversations: Sequence[Messages]) -> list[Any]:
+        settings = self._settings
+        if settings.base_url is not None or settings.apply_chat_template:
+            prompts = [self._lm.apply_chat_template(messages) for messages in conversations]
+        else:
+            prompts = ["\n\n".join(m["content"] for m in messages) for messages in conversations]
+        sampling = {
+            "until": [],
+            "max_gen_toks": settings.max_tokens or _LONGEST_REPLY,
+            "do_sample": bool(settings.temperature),
+            "temperature": settings.temperature or 0.0,
+        }
+        return internals.requests_for(prompts, sampling)
+
+    def _generate(self, conversations: Sequence[Messages]) -> list[_Reply | HarnessError]:
+        requests = self._requests(conversations)
+        internals.send(self._lm, requests)
+        count = internals.token_counter(self._lm) or estimate_tokens
+        source = "estimate" if count is estimate_tokens else "tokenizer"
+        return [
+            _Reply(text, Tokens(count(internals.prompt(request)), count(text), source))
+            for request in requests
+            for text in internals.answers(request)
+        ]
+
+    def _over_http(self, messages: Messages) -> _Reply | HarnessError:
+        assert self._transport is not None
+        settings = self._settings
+        [call] = internals.server_calls(self._lm, self._requests([messages]))
+        where = f"judge {settings.model} at {settings.base_url or settings.lm}"
+        attempt = 0
+        while True:
+            body = self._body(call.payload)
+            try:
+                [(answer, served)] = self._transport.submit([replace(call, payload=body)])
+                text = _content(answer)
+                if text is None:
+                    [text] = self._transport.read(call, answer)
+                read = sum(estimate_tokens(message["content"]) for message in messages)
+                guessed = Tokens(read, estimate_tokens(text), "estimate")
+                return _Reply(text, served.usage or guessed, served.usd)
+            except ServerError as error:
+                if error.status == 400 and self._adapt(error.words, body):
+                    continue
+                if error.status in _REFUSED:
+                    return _Refusal(f"{where} refused: {error}")
+                if error.final or error.status not in _PASSING:
+                    return HarnessError(f"{where} refused: {error}")
+                if attempt == settings.retries:
+                    return HarnessError(
+                        f"{where} gave no answer in {attempt + 1} tries ({error}); see that it "
+                        "runs, or raise `retries`"
+                    )
+                # Doubling pauses, spread so that several callers do not come back together.
+                pause = min(2.0**attempt, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+                self._sleep(max(pause, min(error.retry_after or 0.0, _LONGEST_PAUSE)))
+                attempt += 1
+
+    def _body(self, payload: Mapping[str, Any]) -> dict[str, object]:
+        settings, body = self._settings, dict(payload)
+        if settings.temperature is None or "temperature" in self._untaken:
+            body.pop("temperature", None)
+        if settings.max_tokens is None:
+            body.pop("max_tokens", None)
+        elif "max_tokens" in self._untaken:
+            body["max_completion_tokens"] = body.pop("max_tokens")
+        body.pop("seed", None)  # repeated ratings would all be the first
+        if not body.get("stop"):
+            body.pop("stop", None)
+        return {**body, **settings.extra}
+
+    def _adapt(self, detail: str, sent: Mapping[str, Any]) -> bool:
+        """Leave out what the server says it does not take; whether anything is left to try."""
+        instead = {"max_tokens": "asked for max_completion_tokens instead",
+                   "temperature": "left to the server"}  # fmt: skip
+        for name, how in instead.items():
+            if name in detail and name in sent and name not in self._settings.extra:
+                with self._lock:
+                    if name not in self._untaken:
+                        self._untaken.add(name)
+                        log.warning("judge %s takes no %s: %s", self._settings.model, name, how)
+                return True
+        return False
+
+
+def _model_of(settings: JudgeSettings) -> tuple[str, dict[str, object]]:
+    """Type and arguments of the harness's model that a judge's settings ask for."""
+    if settings.base_url is None:
+        return str(settings.lm), dict(settings.lm_args)
+    headers = {"Accept": "application/json"}  # without any the harness sends a key
+    if settings.api_key_env:
+        key = os.environ.get(settings.api_key_env)
+        if not key:
+            raise UsageError(
+                f"judge {settings.model}: the environment variable {settings.api_key_env} with "
+                "its key is not set"
+            )
+        headers = {"Authorization": f"Bearer {key}"}
+    return "local-chat-completions", {
+        "model": settings.model,
+        "base_url": f"{settings.base_url.rstrip('/')}/chat/completions",
+        "header": headers,
+        "timeout": max(1, round(settings.timeout)),
+        "num_concurrent": 2,  # one alone would send the end-of-text string as a stop
+    }
+
+
+def _content(answer: Any) -> str | None:
+    """A chat's reply, without parts such as reasoning; None where the answer is no chat's.
+
+    The harness's own reading takes a choice without an index for an empty one.
     """
-    rated = [score for score in scores if not math.isnan(score)]
-    if not rated:
-        return math.nan
-    if how in ("majority", "mode"):
-        score, votes = Counter(rated).most_common(1)[0]  # of equally many the one met first
-        return score if how == "mode" or 2 * votes > len(scores) else math.nan
-    return float(statistics.median(rated) if how == "median" else statistics.fmean(rated))
-
-
-# -- how far ratings agree ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Agreement of the raters over the answers that at least two of them rated.
-
-    Attributes
-    ----------
-    answers : int
-        How many those are.
-    alpha : float
-        Krippendorff's alpha for interval data (Hayes and Krippendorff 2007): 1 is perfect, 0 what
-        chance gives; NaN where all ratings are the same.
-    spread : float
-        Mean absolute difference of two ratings of one answer, on the scale of 1 to 10.
-    same : float
-        Share of pairs of ratings of one answer that are equal.
-    """
-
-    answers: int
-    alpha: float
-    spread: float
-    same: float
-
-    def describe(self) -> str:
-        """One line for people."""
-        alpha = "not defined" if math.isnan(self.alpha) else f"{self.alpha:.2f}"
-        return (
-            f"agreement over {self.answers} answers: Krippendorff's alpha {alpha}, "
-            f"{self.same:.0%} equal, mean difference {self.spread:.2f}"
-        )
-
-
-def agreement(ratings: Sequence[Sequence[float]]) -> Agreement | None:
-    """Agreement of ratings, one row for each answer, NaN where a rater gave none.
-
-    Returns
-    -------
-    Agreement or None
-        None where no answer has two ratings.
-
-    Examples
-    --------
-    >>> agreement([[1, 1], [10, 10], [5, 6]]).alpha
-    0.9897750511247444
-    """
-    rows = [[value for value in row if not math.isnan(value)] for row in ratings]
-    rows = [row for row in rows if len(row) > 1]
-    if not rows:
+    try:
+        content = answer["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError):
         return None
-    pairs = [(a, b) for row in rows for a, b in combinations(row, 2)]
-    values = [value for row in rows for value in row]
-    n, mean = len(values), math.fsum(values) / len(values)
-    # Mean squared difference within answers (each pair of a row of m counts 2/(m - 1)), and of all.
-    within = math.fsum(
-        2 * math.fsum((a - b) ** 2 for a, b in combinations(row, 2)) / (len(row) - 1)
-        for row in rows
-    ) / n  # fmt: skip
-    between = 2 * math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-    return Agreement(
-        len(rows),
-        1 - within / between if between > 0 else math.nan,
-        math.fsum(abs(a - b) for a, b in pairs) / len(pairs),
-        sum(a == b for a, b in pairs) / len(pairs),
-    )
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict)]
+        texts = [p.get("text") for p in parts if p.get("type") in ("text", "output_text", None)]
+        return "".join(str(text or "") for text in texts)
+    return "" if content is None else content if isinstance(content, str) else None
 
 
-# -- is a judge one of the models it judges, or of their family? -----------------------------------
+class _Cache:
+    """Replies by the hash of their question, in an append-only file of JSON lines.
 
-#: Words of model names -> the family. A judge tends to prefer texts like its own.
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "OpenAI": ("gpt", "chatgpt", "davinci", "o1", "o3", "o4"),
-    "Anthropic": ("claude",),
-    "Google": ("gemini", "gemma", "palm", "bard"),
-    "Llama": ("llama", "vicuna", "alpaca", "tulu"),
-    "Qwen": ("qwen", "qwq", "qvq"),
-    "Mistral": ("mistral", "mixtral", "ministral", "magistral", "codestral"),
-    "DeepSeek": ("deepseek",),
-    "Phi": ("phi",),
-    "Cohere": ("command", "aya", "c4ai"),
-    "Grok": ("grok",),
-    "Nova": ("nova",),
-    "Yi": ("yi",),
-    "OLMo": ("olmo",),
-    "Falcon": ("falcon",),
-    "Granite": ("granite",),
-    "GLM": ("glm", "chatglm"),
-    "Kimi": ("kimi", "moonshot"),
-    "Nemotron": ("nemotron",),
-    "EleutherAI": ("pythia", "gptneo", "gptj", "neox"),
-}
-
-_DATE = re.compile(r"[-@:](?:20\d{2}-?\d{2}-?\d{2}|\d{4}|latest|preview)$")
-
-
-def plain_name(name: str) -> str:
-    """A model's name without its provider, release date and case.
-
-    >>> plain_name("openai/GPT-4o-2024-08-06")
-    'gpt-4o'
+    Parameters
+    ----------
+    path : Path or None
+        None keeps them for this process only.
     """
-    short = name.strip().rstrip("/").rsplit("/", 1)[-1].lower()
-    while (cut := _DATE.sub("", short)) != short:
-        short = cut
-    return short
 
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock = Lock()
+        self.replies: dict[str, str] = {}
+        if path is not None and path.exists():
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                try:
+                    entry = json.loads(line)
+                    self.replies[entry["key"]] = entry["reply"]
+                except (json.JSONDecodeError, KeyError, TypeError):
+                    # The last line of a run that was killed; a new one is asked for.
+                    if number == 1:
+                        raise UsageError(f"{path} is not a judge's cache; name another") from None
 
-def families(name: str) -> set[str]:
-    """The families of a model by its name; a distilled model may have two, an unknown one none.
+    def put(self, key: str, reply: str, model: str) -> None:
+        """Remember a reply."""
+        with self._lock:
+            self.replies[key] = reply
+            if self._path is not None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                line = json.dumps({"key": key, "model": model, "reply": reply}, ensure_ascii=False)
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(line + "\n")
 
-    >>> families("meta-llama/Llama-3.1-8B-Instruct")
-    {'Llama'}
-    """
-    words = re.findall(r"[a-z]+\d?", re.sub(r"gpt-(neo|j)", r"gpt\1", plain_name(name)))
-    stems = {*words, *(word.rstrip("0123456789") for word in words)}
-    return {label for label, members in FAMILIES.items() if stems & set(members)}
-
-
-def same_models(judge: str, judged: Iterable[str]) -> list[str]:
-    """Return the judged models that are the judge itself."""
-    return [name for name in judged if plain_name(name) == plain_name(judge)]
-
-
-def relatives(judge: str, judged: Iterable[str]) -> list[str]:
-    """Return the judged models of the judge's family, except for the judge itself."""
-    family = families(judge)
-    return [
-        name for name in judged if families(name) & family and plain_name(name) != plain_name(judge)
-    ]
-
-
-VARIABLE = "CCAT_JUDGE"
 
 _LOCK = Lock()
 _JUDGES: dict[str, Judge] = {}

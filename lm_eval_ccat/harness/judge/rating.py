@@ -1,10 +1,15 @@
-"""Read the rating out of a judge's reply."""
+"""Read ratings out of replies, reduce and compare them; find judges of a model's own family."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 LOWEST, HIGHEST = 1.0, 10.0
 
@@ -109,3 +114,154 @@ def _from_json(text: str) -> float | None:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value)
     return None
+
+
+def reduced(scores: Sequence[float], how: str) -> float:
+    """One rating of several; NaN where there is none.
+
+    A judge without a rating withholds its vote from a majority, and is left out of the others.
+
+    >>> reduced([8, 8, 3], "majority"), reduced([8, 8, 3], "median")
+    (8, 8.0)
+    >>> reduced([8, float("nan"), 3], "majority")
+    nan
+    """
+    rated = [score for score in scores if not math.isnan(score)]
+    if not rated:
+        return math.nan
+    if how in ("majority", "mode"):
+        score, votes = Counter(rated).most_common(1)[0]  # of equally many the one met first
+        return score if how == "mode" or 2 * votes > len(scores) else math.nan
+    return float(statistics.median(rated) if how == "median" else statistics.fmean(rated))
+
+
+# -- how far ratings agree ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of the raters over the answers that at least two of them rated.
+
+    Attributes
+    ----------
+    answers : int
+        How many those are.
+    alpha : float
+        Krippendorff's alpha for interval data (Hayes and Krippendorff 2007): 1 is perfect, 0 what
+        chance gives; NaN where all ratings are the same.
+    spread : float
+        Mean absolute difference of two ratings of one answer, on the scale of 1 to 10.
+    same : float
+        Share of pairs of ratings of one answer that are equal.
+    """
+
+    answers: int
+    alpha: float
+    spread: float
+    same: float
+
+    def describe(self) -> str:
+        """One line for people."""
+        alpha = "not defined" if math.isnan(self.alpha) else f"{self.alpha:.2f}"
+        return (
+            f"agreement over {self.answers} answers: Krippendorff's alpha {alpha}, "
+            f"{self.same:.0%} equal, mean difference {self.spread:.2f}"
+        )
+
+
+def agreement(ratings: Sequence[Sequence[float]]) -> Agreement | None:
+    """Agreement of ratings, one row for each answer, NaN where a rater gave none.
+
+    Returns
+    -------
+    Agreement or None
+        None where no answer has two ratings.
+
+    Examples
+    --------
+    >>> agreement([[1, 1], [10, 10], [5, 6]]).alpha
+    0.9897750511247444
+    """
+    rows = [[value for value in row if not math.isnan(value)] for row in ratings]
+    rows = [row for row in rows if len(row) > 1]
+    if not rows:
+        return None
+    pairs = [(a, b) for row in rows for a, b in combinations(row, 2)]
+    values = [value for row in rows for value in row]
+    n, mean = len(values), math.fsum(values) / len(values)
+    # Mean squared difference within answers (each pair of a row of m counts 2/(m - 1)), and of all.
+    within = math.fsum(
+        2 * math.fsum((a - b) ** 2 for a, b in combinations(row, 2)) / (len(row) - 1)
+        for row in rows
+    ) / n  # fmt: skip
+    between = 2 * math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+    return Agreement(
+        len(rows),
+        1 - within / between if between > 0 else math.nan,
+        math.fsum(abs(a - b) for a, b in pairs) / len(pairs),
+        sum(a == b for a, b in pairs) / len(pairs),
+    )
+
+
+# -- is a judge one of the models it judges, or of their family? -----------------------------------
+
+#: Words of model names -> the family. A judge tends to prefer texts like its own.
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "OpenAI": ("gpt", "chatgpt", "davinci", "o1", "o3", "o4"),
+    "Anthropic": ("claude",),
+    "Google": ("gemini", "gemma", "palm", "bard"),
+    "Llama": ("llama", "vicuna", "alpaca", "tulu"),
+    "Qwen": ("qwen", "qwq", "qvq"),
+    "Mistral": ("mistral", "mixtral", "ministral", "magistral", "codestral"),
+    "DeepSeek": ("deepseek",),
+    "Phi": ("phi",),
+    "Cohere": ("command", "aya", "c4ai"),
+    "Grok": ("grok",),
+    "Nova": ("nova",),
+    "Yi": ("yi",),
+    "OLMo": ("olmo",),
+    "Falcon": ("falcon",),
+    "Granite": ("granite",),
+    "GLM": ("glm", "chatglm"),
+    "Kimi": ("kimi", "moonshot"),
+    "Nemotron": ("nemotron",),
+    "EleutherAI": ("pythia", "gptneo", "gptj", "neox"),
+}
+
+_DATE = re.compile(r"[-@:](?:20\d{2}-?\d{2}-?\d{2}|\d{4}|latest|preview)$")
+
+
+def plain_name(name: str) -> str:
+    """A model's name without its provider, release date and case.
+
+    >>> plain_name("openai/GPT-4o-2024-08-06")
+    'gpt-4o'
+    """
+    short = name.strip().rstrip("/").rsplit("/", 1)[-1].lower()
+    while (cut := _DATE.sub("", short)) != short:
+        short = cut
+    return short
+
+
+def families(name: str) -> set[str]:
+    """The families of a model by its name; a distilled model may have two, an unknown one none.
+
+    >>> families("meta-llama/Llama-3.1-8B-Instruct")
+    {'Llama'}
+    """
+    words = re.findall(r"[a-z]+\d?", re.sub(r"gpt-(neo|j)", r"gpt\1", plain_name(name)))
+    stems = {*words, *(word.rstrip("0123456789") for word in words)}
+    return {label for label, members in FAMILIES.items() if stems & set(members)}
+
+
+def same_models(judge: str, judged: Iterable[str]) -> list[str]:
+    """Return the judged models that are the judge itself."""
+    return [name for name in judged if plain_name(name) == plain_name(judge)]
+
+
+def relatives(judge: str, judged: Iterable[str]) -> list[str]:
+    """Return the judged models of the judge's family, except for the judge itself."""
+    family = families(judge)
+    return [
+        name for name in judged if families(name) & family and plain_name(name) != plain_name(judge)
+    ]

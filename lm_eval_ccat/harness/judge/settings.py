@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,9 @@ SHIPPED_PROMPTS: dict[str, dict[str, object]] = {
 }
 
 
-def _shipped(name: str) -> Path:
-    return Path(__file__).parent / "prompts" / f"{name}.txt"
-
-
-SHIPPED_PROMPT = _shipped("truthfulness")
+_PROMPTS = Path(__file__).parent / "prompts"
+#: The least that a whole number may be.
+_LEAST = {"retries": 0, "max_tokens": 1, "attempts": 1, "concurrency": 1, "repeats": 1}
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ class JudgeSettings:
     lm: str | None = None
     lm_args: dict[str, object] = field(default_factory=dict)
     apply_chat_template: bool = False
-    prompt: Path = SHIPPED_PROMPT
+    prompt: Path = _PROMPTS / "truthfulness.txt"
     temperature: float | None = 0.0
     max_tokens: int | None = 512
     extra: dict[str, object] = field(default_factory=dict)
@@ -119,52 +117,41 @@ class JudgeSettings:
     def __post_init__(self) -> None:
         if not isinstance(self.model, str) or not self.model:
             raise UsageError("a judge needs `model:`, its name (or `judges:`, a list of several)")
-        if not self.judges and (self.base_url is None) == (self.lm is None):
-            raise UsageError(
-                f"judge {self.model}: state either `base_url:` (an OpenAI-compatible endpoint) or "
-                "`lm:` (an lm-eval model type)"
-            )
-        for name in ("retries", "max_tokens", "attempts", "concurrency", "repeats"):
-            value, least = getattr(self, name), 0 if name == "retries" else 1
-            if name == "max_tokens" and value is None:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UsageError(
-                    f"judge {self.model}: `{name}` must be a whole number of at least {least}, "
-                    f"not {value!r}"
-                )
-        if self.reducer not in REDUCERS:
-            raise UsageError(
-                f"judge {self.model}: `reducer` must be one of {', '.join(REDUCERS)}, "
-                f"not {self.reducer!r}"
-            )
-        if self.repeats > 1 and self.temperature == 0:
-            raise UsageError(
-                f"judge {self.model}: {self.repeats} repeats at temperature 0 would be the same "
-                "rating again; set `temperature:`, or `repeats: 1`"
-            )
-        self._check_grades()
+        for trouble in self._troubles():
+            raise UsageError(f"judge {self.model}: {trouble}")
 
-    def _check_grades(self) -> None:
-        if self.grade_pattern is not None:
-            try:
-                groups = re.compile(self.grade_pattern).groups
-            except re.error as error:
-                raise UsageError(f"judge {self.model}: `grade_pattern`: {error}") from error
-            if groups != 1:
-                raise UsageError(
-                    f"judge {self.model}: `grade_pattern` must have one group, which holds the "
-                    f"grade; it has {groups}"
-                )
+    def _troubles(self) -> Iterator[str]:
+        if not self.judges and (self.base_url is None) == (self.lm is None):
+            yield (
+                "state either `base_url:` (an OpenAI-compatible endpoint) or `lm:` (an lm-eval "
+                "model type)"
+            )
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+            if not whole and not (name == "max_tokens" and value is None):
+                yield f"`{name}` must be a whole number of at least {least}, not {value!r}"
+        if self.reducer not in REDUCERS:
+            yield f"`reducer` must be one of {', '.join(REDUCERS)}, not {self.reducer!r}"
+        if self.repeats > 1 and self.temperature == 0:
+            yield (
+                f"{self.repeats} repeats at temperature 0 would be the same rating again; set "
+                "`temperature:`, or `repeats: 1`"
+            )
         for grade, value in self.grades.items():
             if not isinstance(value, int | float) or not LOWEST <= value <= HIGHEST:
-                raise UsageError(
-                    f"judge {self.model}: `grades.{grade}` must be from 1 to 10, not {value!r}"
-                )
-        if self.grades and self.grade_pattern is None:
-            raise UsageError(
-                f"judge {self.model}: `grades` needs `grade_pattern`, which finds them"
-            )
+                yield f"`grades.{grade}` must be from 1 to 10, not {value!r}"
+        if self.grade_pattern is None:
+            if self.grades:
+                yield "`grades` needs `grade_pattern`, which finds them"
+            return
+        try:
+            groups = re.compile(self.grade_pattern).groups
+        except re.error as error:
+            yield f"`grade_pattern`: {error}"
+        else:
+            if groups != 1:
+                yield f"`grade_pattern` must have one group, which holds the grade; it has {groups}"
 
     @classmethod
     def read(cls, path: str | Path) -> JudgeSettings:
@@ -206,7 +193,7 @@ class JudgeSettings:
         content.setdefault("model", " + ".join(member.model for member in members))
         rubric = content.get("prompt")
         if rubric in SHIPPED_PROMPTS and not (path.parent / rubric).exists():
-            content = {**SHIPPED_PROMPTS[rubric], **content, "prompt": _shipped(rubric)}
+            content = {**SHIPPED_PROMPTS[rubric], **content, "prompt": _PROMPTS / f"{rubric}.txt"}
         for name in ("prompt", "cache"):
             if content.get(name):
                 content[name] = path.parent / content[name]
@@ -227,15 +214,10 @@ class JudgeSettings:
 
     def identity(self) -> dict[str, object]:
         """What a rating depends on: judges, rubric, sampling, reading; not where they run."""
-        sampling = [
-            {
-                "model": member.model,
-                "temperature": member.temperature,
-                "max_tokens": member.max_tokens,
-                **({"extra": member.extra} if member.extra else {}),
-            }
-            for member in self.members
-        ]
+        sampling = []
+        for member in self.members:
+            about = {k: getattr(member, k) for k in ("model", "temperature", "max_tokens")}
+            sampling.append({**about, **({"extra": member.extra} if member.extra else {})})
         rubric = "\n".join(member.prompt.read_text(encoding="utf-8") for member in self.members)
         return {
             "judges": sampling,
