@@ -12,7 +12,7 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +21,8 @@ from . import internals
 from .judge.judge import announce
 from .prices import Tokens, estimate_tokens
 from .scorers import scorers
-from .served import Served, note_served, noting
-from .transport import Transport
+from .served import Served, noting
+from .transport import Transport, server_calls
 
 #: A row of the harness's sample log.
 Row = dict[str, Any]
@@ -184,9 +184,10 @@ class TaskSession:
     def settings(self) -> dict[str, object]:
         """The evaluation settings that a bank records and a run is compared by."""
         options = self.options
-        template = internals.chat_template_text(self.lm, options.get("apply_chat_template", False))
+        chat = options.get("apply_chat_template", False)
+        template = self.lm.chat_template(chat) if chat else None
         return {
-            "task_version": internals.task_version(self.task),
+            "task_version": self.task.VERSION,
             "num_fewshot": int(self.config.get("num_fewshot") or 0),
             "fewshot_seed": self.fewshot_seed if internals.draws_fewshot(self.task) else None,
             # The harness's logs have a text for every run with a template, an empty one too.
@@ -214,11 +215,11 @@ class TaskSession:
 
     def prompt_hash(self, doc_id: int) -> str:
         """Return the hash of a document's first prompt, as the harness logs it."""
-        return internals.prompt_hash(self._instances[doc_id][0])
+        return internals.hash_text(self._instances[doc_id][0].arguments[0])
 
     def n_requests(self, doc_id: int) -> int:
         """How many answers of the model one document takes (choices, repeats)."""
-        return sum(map(internals.repeats, self._instances[doc_id]))
+        return sum(request.repeats for request in self._instances[doc_id])
 
     def settle_batch(self) -> None:
         """Find the batch size, once, of a model that detects its own (``auto``).
@@ -234,7 +235,7 @@ class TaskSession:
             settings = self.config.get("generation_kwargs") or {}
             answer = int(settings.get("max_gen_toks") or _ANSWER) if self._generates else 1
             self._batch = internals.find_batch_size(self.lm, prompts, answer)
-        internals.keep_batch_size(self.lm, self._batch)
+        internals.unwrapped(self.lm).batch_size_per_gpu = self._batch
 
     # -- running documents --------------------------------------------------------------------
 
@@ -265,7 +266,7 @@ class TaskSession:
             return []
         if lm is None:
             self.settle_batch()
-            internals.hear_answers(self.lm, _note_bodies)
+            internals.hear_answers(self.lm)
         started = time.perf_counter()
         with noting() as call:
             internals.send(self.lm if lm is None else lm, requests)
@@ -277,9 +278,9 @@ class TaskSession:
 
         The harness's cache answers by itself, and some tokenizers are behind a server.
         """
-        texts = self._generates and not internals.is_multimodal(self.task)
-        waits = internals.encodes_remotely(self.lm)
-        return texts and not waits and internals.unwrapped(self.lm) is self.lm
+        inner = internals.unwrapped(self.lm)
+        waits = inner is not self.lm or getattr(inner, "tokenizer_backend", None) == "remote"
+        return self._generates and not internals.is_multimodal(self.task) and not waits
 
     async def put(
         self, doc_ids: Sequence[int], transport: Transport
@@ -292,8 +293,8 @@ class TaskSession:
             Reads and scores the answers; what it does may take long.
         """
         groups, requests = self._unasked(doc_ids)
-        repeated = [one for one in requests for _ in range(internals.repeats(one))]
-        calls = internals.server_calls(self.lm, repeated)
+        repeated = [one for one in requests for _ in range(one.repeats)]
+        calls = server_calls(self.lm, repeated)
         started = time.perf_counter()
         answers = await transport.put(calls)
         seconds = time.perf_counter() - started
@@ -305,7 +306,11 @@ class TaskSession:
         return read
 
     def _unasked(self, doc_ids: Sequence[int]) -> tuple[list[list[Any]], list[Any]]:
-        groups = [list(map(internals.unasked, self._instances[doc_id])) for doc_id in doc_ids]
+        """Requests of documents without answers: they are asked at several models, or twice."""
+        groups = [
+            [replace(one, resps=[], filtered_resps={}) for one in self._instances[doc_id]]
+            for doc_id in doc_ids
+        ]
         return groups, [instance for group in groups for instance in group]
 
     def _read(
@@ -317,15 +322,21 @@ class TaskSession:
     ) -> list[Administered]:
         """Score documents whose requests have their answers."""
         requests = [instance for group in groups for instance in group]
-        share = seconds / sum(map(internals.repeats, requests))
+        share = seconds / sum(one.repeats for one in requests)
         tokens = self._tokens_of(groups, served) if self.count_tokens else [None] * len(groups)
         withheld = any(s.null and "content_filter" in s.finish for s in served)
         answered = []
         with self._scoring:  # metric objects of HF `evaluate` are not for several threads
-            internals.apply_filters(self.task, requests)
+            for pipeline in internals.pipelines(self.task):
+                internals.attribute(pipeline, "apply|apply_filter")(requests)
             for doc_id, group, counted in zip(doc_ids, groups, tokens):
+                samples: dict[str, Row] = {}
+                values: dict[tuple[str, str], Any] = {}
                 with noting() as notes:
-                    values, samples = self._scored(doc_id, group)
+                    for pipeline in internals.pipelines(self.task):
+                        row, metrics = self._scored(doc_id, group, pipeline)
+                        samples[pipeline.name] = row
+                        values.update({(name, pipeline.name): v for name, v in metrics.items()})
                 answers = tuple(text for one in group for text in internals.answers(one))
                 if withheld and not all(answers):
                     values = {}
@@ -338,7 +349,7 @@ class TaskSession:
                         tuple(map(internals.prompt, group)),
                         answers,
                         counted,
-                        share * sum(map(internals.repeats, group)),
+                        share * sum(one.repeats for one in group),
                         tuple(dict.fromkeys(notes.unscored)),
                         tuple(served),
                         notes.judge_usd,
@@ -347,17 +358,39 @@ class TaskSession:
         return answered
 
     def _scored(
-        self, doc_id: int, group: list[Any]
-    ) -> tuple[dict[tuple[str, str], Any], dict[str, Row]]:
-        values: dict[tuple[str, str], Any] = {}
-        samples: dict[str, Row] = {}
-        for name in self.filters:
-            # A fresh row for each pipeline, as the harness reads it: tasks may write into it.
-            doc, doc_hash = self._instances.document(doc_id), self._instances.hashes[doc_id]
-            row, metrics = internals.sample_row(self.task, doc_id, doc, group, name, doc_hash)
-            samples[name] = row
-            values.update({(metric, name): value for metric, value in metrics.items()})
-        return values, samples
+        self, doc_id: int, group: list[Any], pipeline: Any
+    ) -> tuple[Row, Mapping[str, Any]]:
+        """The row that the harness logs for a document, and what the task reports of it."""
+        task, filter = self.task, pipeline.name
+        document = self._instances.document(doc_id)  # a fresh one: tasks may write into it
+        filtered = [instance.filtered_resps[filter] for instance in group]
+        repeated: dict[str, object] = {}
+        if hasattr(pipeline, "score_instances"):
+            documents = {doc_id: list(group)}
+            scored = task._try_process_results(documents, filter)
+            scored = scored or pipeline.score_instances(documents)
+            metrics = dict(pipeline.reduce(scored)[doc_id])
+            of_each = {name: v for name, v in scored[doc_id].scores.items() if len(v) > 1}
+            repeated = {"scores_per_repeat": of_each} if of_each else {}
+        else:
+            metrics = dict(task.process_results(document, filtered))
+        target = internals.target(task, document)
+        row = {
+            "doc_id": doc_id,
+            "doc": document,
+            "target": target,
+            "arguments": [instance.args for instance in group],
+            "resps": [instance.resps for instance in group],
+            "filtered_resps": filtered,
+            "filter": filter,
+            "metrics": list(metrics),
+            "doc_hash": self._instances.hashes[doc_id],
+            "prompt_hash": internals.hash_text(group[0].arguments[0]),
+            "target_hash": internals.hash_text(str(target)),
+            **metrics,
+            **repeated,
+        }
+        return row, metrics
 
     def _tokens_of(self, groups: Sequence[list[Any]], served: Sequence[Served]) -> list[Tokens]:
         """Return the tokens of each document of one call, from the best source there is."""
@@ -365,27 +398,29 @@ class TaskSession:
         source = "estimate" if self._tokens is None else "tokenizer"
         texts = []
         for group in groups:
-            parts = [internals.count_tokens(request, count) for request in group]
-            texts.append(Tokens(sum(r for r, _ in parts), sum(w for _, w in parts), source))
+            read: float = 0
+            written: float = 0
+            for one in group:
+                if one.request_type == "generate_until":
+                    read += one.repeats * count(internals.prompt(one))
+                    written += sum(map(count, internals.answers(one)))
+                else:  # a likelihood reads the continuation and writes nothing
+                    read += one.repeats * count(internals.prompt(one) + str(one.args[1]))
+            texts.append(Tokens(read, written, source))
         bills = [one.usage for one in served if one.usage is not None]
         if not bills or len(bills) < len(served):  # a sum with gaps is no sum
             return texts
         bill = sum(bills[1:], bills[0])
         # The server bills the call; a document's share follows the length of its texts.
-        read, written = (sum(getattr(t, k) for t in texts) for k in ("input", "output"))
+        whole = sum(texts[1:], texts[0])
         return [
             Tokens(
-                bill.input * (t.input / read if read else 1 / len(texts)),
-                bill.output * (t.output / written if written else 1 / len(texts)),
+                bill.input * (t.input / whole.input if whole.input else 1 / len(texts)),
+                bill.output * (t.output / whole.output if whole.output else 1 / len(texts)),
                 "usage",
             )
             for t in texts
         ]
-
-
-def _note_bodies(outputs: Any) -> None:
-    """Note the answers of a model that sends its requests itself: their bodies are all there is."""
-    note_served([Served.of(one) for one in (outputs if isinstance(outputs, list) else [outputs])])
 
 
 def refuse_unsupported(task: Any, lm: Any) -> None:
@@ -397,9 +432,10 @@ def refuse_unsupported(task: Any, lm: Any) -> None:
         Naming the task or model, and the remedy.
     """
     name = internals.task_name(task)
-    if internals.world_size(lm) > 1:
+    processes = int(getattr(lm, "world_size", 1) or 1)
+    if processes > 1:
         raise HarnessError(
-            f"the model runs as {internals.world_size(lm)} data-parallel processes, which an "
+            f"the model runs as {processes} data-parallel processes, which an "
             "adaptive run cannot steer; start one process (a model too large for one device can "
             "be split with model_args such as parallelize=True)"
         )

@@ -1,35 +1,37 @@
 """Requests to models behind servers: one event loop, and for each model one pool of connections.
 
-A connection (and its TLS handshake) is made once and used again, requests of several threads share
-it, and all that is in flight can be cancelled at once. Nothing is repeated here: whoever asks
-decides, and learns from `ServerError` what the server said and whether the request was sent.
+The harness's own loop (`generate_until`, `_loglikelihood_tokens` of its `TemplateAPI`) makes an
+event loop, a session and a handshake for every call. Here its parts are taken apart: what is sent
+and how it is read stays the model's own, a connection is made once and used again, requests of
+several threads share it, and all that is in flight can be cancelled at once. Nothing is repeated
+here: whoever asks decides, and learns from `ServerError` what the server said and whether the
+request was sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import copy
 import json
 import os
 import ssl
 import threading
 import urllib.request
 import weakref
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 from contextlib import suppress
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from ..wording import short
 from . import internals
-from .internals.api import ServerCall
 from .served import Served, note_served, pause_of, seconds_to_wait
 
-__all__ = ["ServerError", "Transport", "pooled", "seconds_to_wait"]
+__all__ = ["ServerError", "Transport", "pooled", "seconds_to_wait", "server_calls"]
 
 #: What the loop runs: makes its coroutine there.
 Work = Callable[[], Coroutine[Any, Any, object]]
@@ -39,12 +41,12 @@ Answers = list[tuple[Any, Served]]
 WORDS = 500
 #: Bytes of an answer that are read; likelihoods of a large batch take some ten million.
 LARGEST_BODY = 128 * 1024 * 1024
-#: Times that one request is passed on within its origin.
-_REDIRECTS = 5
 #: Codes of errors after which no request of this account is answered, however long one waits.
 _FINAL = frozenset(
     "insufficient_quota billing_hard_limit_reached billing_not_active account_deactivated".split()
 )
+# Tokenizers that are set up anew at each call are not for several threads.
+_ENCODING = threading.Lock()
 
 
 class ServerError(ConnectionError):
@@ -102,6 +104,30 @@ class ServerError(ConnectionError):
         return self.code in _FINAL
 
 
+@dataclass(frozen=True)
+class ServerCall:
+    """One request to the server: what is sent, how its answer is read, which requests it is for.
+
+    Attributes
+    ----------
+    payload : dict
+        The body, as the model makes it.
+    positions : tuple of int
+        Positions of the requests that it answers.
+    read : callable
+        Turns the answer's JSON into one response for each position.
+    """
+
+    payload: dict[str, object]
+    positions: tuple[int, ...]
+    read: Callable[[Any], list[Any]]
+
+
+def pooled(lm: Any) -> bool:
+    """Whether a model's requests can go through a `Transport`."""
+    return internals.talks_to_a_server(lm)
+
+
 class Transport:
     """A model's requests through the common loop and a pool of its own.
 
@@ -124,18 +150,30 @@ class Transport:
     """
 
     def __init__(self, lm: Any, in_flight: int | None = None) -> None:
-        self._lm = lm
-        self._url, _ = internals.address(lm)
-        self._limit = in_flight or internals.requests_in_flight(lm)
+        self._lm = lm = internals.unwrapped(lm)
+        self._limit = in_flight or max(1, int(lm._concurrent))
         self._waiting: set[asyncio.Task[Any]] = set()
         self._session: Any = None
         self._slots: asyncio.Semaphore | None = None
         self._cancelled = False
-        internals.route(lm, self.ask)
+        stock = lm.generate_until
+
+        def generate_until(requests: Sequence[Any], disable_tqdm: bool = False) -> list[Any]:
+            if any(len(request.args) > 2 for request in requests):  # pictures go the harness's way
+                return list(stock(requests, disable_tqdm=disable_tqdm))
+            return self._asked(server_calls(lm, requests), len(requests))
+
+        def loglikelihood_tokens(requests: Sequence[Any], **_: Any) -> list[Any]:
+            return self._asked(list(_likelihoods(lm, requests)), len(requests))
+
+        for name in ("parse_generations", "parse_logprobs"):  # nobody hears the answers twice
+            vars(lm).pop(name, None)
+        lm.generate_until = generate_until
+        lm._loglikelihood_tokens = loglikelihood_tokens
 
     def start(self, work: Work) -> None:
         """Run a coroutine on the loop, which may `put` requests there."""
-        _loop().soon(work)
+        asyncio.run_coroutine_threadsafe(work(), _loop())
 
     async def put(self, calls: Sequence[ServerCall]) -> Answers:
         """Send some requests, from the loop: (the JSON of an answer, what came with it) of each.
@@ -146,34 +184,34 @@ class Transport:
             The first error of the requests, or that the transport was cancelled.
         """
         if self._cancelled:
-            raise ServerError(
-                "cancelled", "the run has ended; no more requests are sent", sent=False
-            )
+            why = "the run has ended; no more requests are sent"
+            raise ServerError("cancelled", why, sent=False)
+        if self._session is None:
+            self._open()
         flags = [SimpleNamespace(sent=False) for _ in calls]
         task = asyncio.current_task()
         assert task is not None
         self._waiting.add(task)
+        parts = [asyncio.ensure_future(self._one(c.payload, f)) for c, f in zip(calls, flags)]
         try:
-            return await self._all(calls, flags)
+            return list(await asyncio.gather(*parts))
+        except ServerError as error:
+            done = [t for t in parts if t.done() and not t.cancelled() and t.exception() is None]
+            error.served = tuple(part.result()[1] for part in done)
+            raise
         except asyncio.CancelledError:
             sent = any(flag.sent for flag in flags)
             raise ServerError("cancelled", "the request was cancelled", sent=sent) from None
         finally:
+            for part in parts:  # one that failed leaves the others no one to wait for them
+                part.cancel()
             self._waiting.discard(task)
 
     def submit(self, calls: Sequence[ServerCall]) -> Answers:
         """As `put`, from any other thread, which waits."""
-        answers: Answers = _loop().done(lambda: self.put(calls))
-        return answers
+        return asyncio.run_coroutine_threadsafe(self.put(calls), _loop()).result()
 
-    def ask(self, calls: Sequence[ServerCall], n: int) -> list[Any]:
-        """Send requests, wait, and read their answers: `n` responses by position.
-
-        Raises
-        ------
-        ServerError
-            With the server's own words.
-        """
+    def _asked(self, calls: Sequence[ServerCall], n: int) -> list[Any]:
         answers = self.submit(calls)
         note_served([served for _, served in answers])
         return self.read_all(calls, answers, n)
@@ -185,32 +223,6 @@ class Transport:
             for position, response in zip(call.positions, self.read(call, answer)):
                 responses[position] = response
         return responses
-
-    def cancel(self) -> None:
-        """Abandon every request in flight, at once, and refuse further ones."""
-        self._cancelled = True
-        _loop().soon(self._cancel_all)
-
-    async def _cancel_all(self) -> None:
-        for task in list(self._waiting):
-            task.cancel()
-
-    def widen(self) -> None:
-        """Allow one more request in flight, to replace one that is held up."""
-        self._limit += 1
-        _loop().soon(self._let_in)
-
-    async def _let_in(self) -> None:
-        if self._slots is not None:
-            self._slots.release()
-
-    def close(self) -> None:
-        """Cancel what is in flight, close the connections, and leave the model as it was."""
-        self.cancel()
-        internals.unroute(self._lm)
-        if self._session is not None:
-            self._session = None
-            self._finalizer()
 
     def read(self, call: ServerCall, answer: Any) -> list[Any]:
         """One response for each request of a call.
@@ -232,23 +244,27 @@ class Transport:
             raise ServerError("answer", f"{trouble}: {words}", words=words)
         return read
 
-    # -- on the loop -----------------------------------------------------------------------
+    def cancel(self) -> None:
+        """Abandon every request in flight, at once, and refuse further ones."""
+        self._cancelled = True
+        _loop().call_soon_threadsafe(lambda: [task.cancel() for task in [*self._waiting]])
 
-    async def _all(self, calls: Sequence[ServerCall], flags: Sequence[Any]) -> list[Any]:
-        if self._session is None:
-            self._open()
-        if len(calls) == 1:
-            return [await self._one(calls[0].payload, flags[0])]
-        tasks = [asyncio.ensure_future(self._one(c.payload, flag)) for c, flag in zip(calls, flags)]
-        try:
-            return list(await asyncio.gather(*tasks))
-        except ServerError as error:
-            done = [t for t in tasks if t.done() and not t.cancelled() and t.exception() is None]
-            error.served = tuple(task.result()[1] for task in done)
-            raise
-        finally:
-            for task in tasks:  # one that failed leaves the others no one to wait for them
-                task.cancel()
+    def widen(self) -> None:
+        """Allow one more request in flight, to replace one that is held up."""
+        self._limit += 1
+        if self._slots is not None:
+            _loop().call_soon_threadsafe(self._slots.release)
+
+    def close(self) -> None:
+        """Cancel what is in flight, close the connections, and leave the model as it was."""
+        self.cancel()
+        for name in ("generate_until", "_loglikelihood_tokens"):
+            vars(self._lm).pop(name, None)
+        if self._session is not None:
+            self._session = None
+            self._finalizer()
+
+    # -- on the loop -----------------------------------------------------------------------
 
     def _open(self) -> None:
         import aiohttp
@@ -258,91 +274,78 @@ class Transport:
 
         trace = aiohttp.TraceConfig()
         trace.on_request_headers_sent.append(note)
-        verify, file = internals.certificates(self._lm)
-        trust: Any = verify
-        if verify and file:
+        trust: Any = bool(self._lm.verify_certificate)
+        if trust and (file := getattr(self._lm, "ca_cert_path", None)):
             trust = ssl.create_default_context(cafile=file)
         connector = aiohttp.TCPConnector(limit=0, ssl=trust, ttl_dns_cache=300)
         self._session = aiohttp.ClientSession(connector=connector, trace_configs=[trace])
         self._finalizer = weakref.finalize(self, _close, self._session)
         self._slots = asyncio.Semaphore(self._limit)
-        self._proxy = _proxy_of(self._url)
+        parts = urlsplit(str(self._lm.base_url))
+        self._proxy = None  # the one that the environment names for the address
+        if parts.hostname and not urllib.request.proxy_bypass(parts.hostname):
+            self._proxy = urllib.request.getproxies().get(parts.scheme)
 
     async def _one(self, payload: Mapping[str, Any], flag: Any) -> tuple[Any, Served]:
         import aiohttp
 
         assert self._slots is not None
-        limit = internals.time_limit(self._lm)
+        limit = float(self._lm.timeout)
+        kind, message = "connection", ""
         try:
-            url, headers = _authorized(*internals.address(self._lm))
+            url, headers = _authorized(str(self._lm.base_url), dict(self._lm.header or {}))
             data = json.dumps(payload).encode()
         except (ValueError, TypeError) as error:
-            raise ServerError(
-                "request", f"the request cannot be sent: {_said(error)}", sent=False
-            ) from error
-        headers = {"Content-Type": "application/json", **headers}
-        kind, message = "connection", ""
+            why = f"the request cannot be sent: {_reason(error)}"
+            raise ServerError("request", why, sent=False) from error
         async with self._slots:
             try:
-                status, answer_headers, body = await self._post(url, data, headers, limit, flag)
+                status, heads, body = await self._post(url, data, headers, limit, flag)
             except ServerError:
                 raise
             except asyncio.TimeoutError:
                 kind, message = "timeout", f"no answer within {limit:g} s"
             except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-                kind, message = "request", f"the request cannot be sent: {_said(error)}"
+                kind, message = "request", f"the request cannot be sent: {_reason(error)}"
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                message = f"the connection failed: {_said(error)}"
+                message = f"the connection failed: {_reason(error)}"
         # Not from the error: aiohttp gives one that is no HTTP at all a status of its own.
         if message:
             raise ServerError(kind, message, sent=flag.sent)
-        answer = _checked(status, answer_headers, body)
-        return answer, Served.of(answer, answer_headers, payload)
+        answer = _checked(status, heads, body)
+        return answer, Served.of(answer, heads, payload)
 
     async def _post(
         self, url: str, data: bytes, headers: Mapping[str, str], limit: float, flag: Any
     ) -> tuple[int, dict[str, str], bytes]:
-        """(status, headers, body) of an answer; passed on only within the server's own origin."""
+        """(status, headers, body) of an answer; a request is not passed on to another address."""
         import aiohttp
 
-        for _ in range(_REDIRECTS + 1):
-            async with self._session.post(
-                url,
-                data=data,
-                headers=headers,
-                proxy=self._proxy,
-                timeout=aiohttp.ClientTimeout(total=limit),
-                allow_redirects=False,
-                trace_request_ctx=flag,
-            ) as response:
-                status, answer_headers = response.status, dict(response.headers)
-                location = response.headers.get("Location")
-                body = bytearray()
-                async for piece in response.content.iter_any():
-                    body += piece
-                    if len(body) > LARGEST_BODY:
-                        raise ServerError(
-                            "answer", f"the answer is larger than {LARGEST_BODY >> 20} MiB"
-                        )
-            if not 300 <= status < 400 or not location:
-                break
-            target = urljoin(url, location)
-            # Others of these would be asked again by GET, without the question.
-            if status not in (307, 308) or _origin(target) != _origin(url):
-                to = urlsplit(target)
-                place = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
-                raise ServerError(
-                    "request",
-                    f"the server passes requests on to {place.geturl()}; neither prompts nor key "
-                    "are sent there (if it is meant, name it as base_url)",
-                )
-            url = target
-        return status, answer_headers, bytes(body)
-
-
-def pooled(lm: Any) -> bool:
-    """Whether a model's requests can go through a `Transport`."""
-    return internals.talks_to_a_server(lm)
+        async with self._session.post(
+            url,
+            data=data,
+            headers={"Content-Type": "application/json", **headers},
+            proxy=self._proxy,
+            timeout=aiohttp.ClientTimeout(total=limit),
+            allow_redirects=False,
+            trace_request_ctx=flag,
+        ) as response:
+            body = bytearray()
+            async for piece in response.content.iter_any():
+                body += piece
+                if len(body) > LARGEST_BODY:
+                    why = f"the answer is larger than {LARGEST_BODY >> 20} MiB"
+                    raise ServerError("answer", why)
+        location = response.headers.get("Location")
+        if 300 <= response.status < 400 and location:
+            to = urlsplit(urljoin(url, location))
+            place = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
+            raise ServerError(
+                "request",
+                f"the server passes requests on to {place.geturl()}; neither prompts nor key are "
+                "sent there (if it is meant, name it as base_url)",
+            )
+        return response.status, dict(response.headers), bytes(body)
 
 
 def _checked(status: int, headers: Mapping[str, str], body: bytes) -> Any:
@@ -389,14 +392,8 @@ def _words(answer: Any, body: bytes) -> str:
     return short(str(words) if words else body[: 4 * WORDS].decode(errors="replace"), WORDS)
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return short(str(error), WORDS) or type(error).__name__
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    return parts.scheme, parts.hostname, port
 
 
 def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -416,76 +413,96 @@ def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, st
     return parts._replace(netloc=host).geturl(), {**kept, "Authorization": f"Basic {code}"}
 
 
-def _proxy_of(url: str) -> str | None:
-    """The proxy that the environment names for an address."""
-    parts = urlsplit(url)
-    if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
-        return None
-    return urllib.request.getproxies().get(parts.scheme)
+_THREAD = "ccat-transport"
+_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
+_STARTING = threading.Lock()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop of this process, in a thread of its own (a fork has none yet)."""
+    with _STARTING:
+        if (loop := _LOOPS.get(os.getpid())) is None:
+            loop = _LOOPS[os.getpid()] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
+    return loop
 
 
 def _close(session: Any) -> None:
     """Close a pool of connections, also of a model that nobody closed."""
-    if threading.current_thread().name == _THREAD:
-        _loop().soon(session.close)
-    else:
+    closing = asyncio.run_coroutine_threadsafe(session.close(), _loop())
+    if threading.current_thread().name != _THREAD:
         with suppress(TooLate):  # its connections are closed when the loop comes to it
-            _loop().done(session.close, 5.0)
+            closing.result(5.0)
 
 
-_THREAD = "ccat-transport"
+# -- what is sent, and how it is read -----------------------------------------------------------
 
 
-class _Loop:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.work: deque[Work] = deque()
-        self.woken = False
-        self.running: set[asyncio.Task[Any]] = set()  # the loop itself keeps none alive
-        threading.Thread(target=self.loop.run_forever, name=_THREAD, daemon=True).start()
-
-    def soon(self, work: Work) -> None:
-        """Run a coroutine, from any thread; the loop is woken up once for all that came."""
-        self.work.append(work)
-        if self.woken:
-            return
-        try:
-            self.woken = True
-            self.loop.call_soon_threadsafe(self._begin)
-        except BaseException:  # Ctrl-C: whoever comes next wakes it
-            self.woken = False
-            raise
-
-    def _begin(self) -> None:
-        self.woken = False
-        while self.work:
-            task = self.loop.create_task(self.work.popleft()())
-            self.running.add(task)
-            task.add_done_callback(self.running.discard)
-
-    def done(self, work: Work, timeout: float | None = None) -> Any:
-        """Run a coroutine and wait for what it returns."""
-        future: Future[Any] = Future()
-
-        async def run() -> None:
-            try:
-                future.set_result(await work())
-            except BaseException as error:
-                future.set_exception(error)
-
-        self.soon(run)
-        return future.result(timeout)
+def server_calls(lm: Any, requests: Sequence[Any]) -> list[ServerCall]:
+    """The calls that texts are generated by, for a model for which `pooled` is true."""
+    lm = internals.unwrapped(lm)
+    by_settings: dict[str, list[int]] = {}
+    for position, request in enumerate(requests):
+        by_settings.setdefault(repr(request.args[1]), []).append(position)
+    size = max(1, int(lm._batch_size))
+    calls = []
+    for positions in by_settings.values():
+        for start in range(0, len(positions), size):
+            chunk = tuple(positions[start : start + size])
+            prompts = [requests[p].args[0] for p in chunk]
+            calls.append(_generation(lm, chunk, prompts, dict(requests[chunk[0]].args[1])))
+    return calls
 
 
-_LOOPS: dict[int, _Loop] = {}
-_STARTING = threading.Lock()
+def _generation(
+    lm: Any, positions: tuple[int, ...], prompts: list[Any], settings: dict[str, object]
+) -> ServerCall:
+    messages: Any = prompts
+    if lm.tokenized_requests:
+        longest = lm.max_length - settings.get("max_gen_toks", lm._max_gen_toks)
+        with _ENCODING:
+            encoded = lm.tok_encode(prompts, add_special_tokens=lm.add_bos_token)
+        messages = [tokens[-longest:] for tokens in encoded]
+
+    def read(answer: Any) -> list[Any]:
+        texts = list(lm.parse_generations(outputs=answer, contexts=prompts))
+        for prompt, text in zip(prompts, texts):
+            if not isinstance(text, str | None):
+                raise TypeError(f"its text is no text but {type(text).__name__}")
+            if text is not None:
+                lm.cache_hook.add_partial("generate_until", (prompt, settings), text)
+        nothing = internals.text_of_nothing()
+        return [nothing if text is None else text for text in texts]
+
+    return ServerCall(_payload(lm, messages, copy.deepcopy(settings)), positions, read)
 
 
-def _loop() -> _Loop:
-    """The event loop of this process (a fork has none yet)."""
-    with _STARTING:
-        if (loop := _LOOPS.get(os.getpid())) is None:
-            loop = _LOOPS[os.getpid()] = _Loop()
-    return loop
+def _likelihoods(lm: Any, requests: Sequence[Any]) -> Iterator[ServerCall]:
+    assert lm.tokenizer is not None, (
+        "Tokenizer is required for loglikelihood tasks to compute context lengths."
+    )
+    size = max(1, int(lm._batch_size))
+    for start in range(0, len(requests), size):
+        chunk = requests[start : start + size]
+        inputs, contexts, keys = lm.batch_loglikelihood_requests([chunk])
+
+        def read(
+            answer: Any, inputs: Any = inputs, contexts: Any = contexts, keys: Any = keys
+        ) -> list[Any]:
+            pairs = list(lm.parse_logprobs(outputs=answer, tokens=inputs, ctxlens=contexts))
+            for key, pair in zip(keys, pairs):
+                if key is not None and pair is not None:
+                    lm.cache_hook.add_partial("loglikelihood", key, pair)
+            return pairs
+
+        yield ServerCall(_payload(lm, inputs), tuple(range(start, start + len(chunk))), read)
+
+
+def _payload(
+    lm: Any, messages: Any, settings: dict[str, object] | None = None
+) -> dict[str, object]:
+    """The body of a request, to generate with these settings or for the prompt's likelihood."""
+    # The harness adds the end-of-text string where requests go out one by one, and only there.
+    end = {"eos": lm.eos_string} if lm._concurrent <= 1 else {}
+    about = {"generate": settings is not None, "gen_kwargs": settings, "seed": lm._seed, **end}
+    return dict(lm._create_payload(lm.create_message(messages), **about))

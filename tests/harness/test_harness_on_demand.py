@@ -6,7 +6,8 @@ import pytest
 from local_bench import Copyist
 
 from lm_eval_ccat.harness import TaskSession, internals
-from lm_eval_ccat.harness.internals import Requests, building
+from lm_eval_ccat.harness.internals import Requests
+from lm_eval_ccat.harness.internals import task as building
 
 
 class Chatty(Copyist):

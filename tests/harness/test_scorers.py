@@ -127,7 +127,7 @@ def test_the_seed_of_drawn_examples_is_a_setting(bench):
     assert seed("texts") == 1234 and seed("texts", fewshot_seed=7) == 7
     assert seed("sums") is None  # no examples
     [task] = bench.manager().load(["texts"])["tasks"].values()
-    internals.set_fewshot_seed(task, 99)
+    task.set_fewshot_seed(seed=99)
     assert internals.fewshot_seed(task) is None
-    internals.set_fewshot_seed(task, 1234)
+    task.set_fewshot_seed(seed=1234)
     assert internals.fewshot_seed(task) == 1234

@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ...errors import HarnessError
+from ..served import Served, note_served
 from .names import STOCK, is_stock, resolve
 
 log = logging.getLogger("lm_eval.ccat")
@@ -207,11 +208,6 @@ def model_name(lm: Any) -> str:
     return next(named, type(inner).__name__)
 
 
-def world_size(lm: Any) -> int:
-    """Number of processes the model is spread over by data parallelism."""
-    return int(getattr(lm, "world_size", 1) or 1)
-
-
 def token_counter(lm: Any) -> Callable[[str], int] | None:
     """A function that counts a text's tokens by the model's own tokenizer, or None."""
     inner = unwrapped(lm)
@@ -246,16 +242,18 @@ def talks_to_a_server(lm: Any) -> bool:
     return _is_api(type(inner)) and not changed and is_stock(type(inner), sending, _API)
 
 
-def hear_answers(lm: Any, listen: Callable[[Any], None]) -> None:
-    """Call a function with each answer of a server before the model reads it.
+def hear_answers(lm: Any) -> None:
+    """Note what a server says with each answer, of a model that sends its requests itself.
 
-    A model whose requests are routed (see `route`) is left alone.
+    A model whose requests go through a `Transport` is left alone.
     """
 
     def listening(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def heard(*args: Any, **kwargs: Any) -> Any:
-            listen(kwargs.get("outputs", args[0] if args else None))
+            outputs = kwargs.get("outputs", args[0] if args else None)
+            bodies = outputs if isinstance(outputs, list) else [outputs]
+            note_served([Served.of(body) for body in bodies])  # they are all there is
             return function(*args, **kwargs)
 
         return heard
@@ -267,6 +265,11 @@ def hear_answers(lm: Any, listen: Callable[[Any], None]) -> None:
         function = getattr(inner, name, None)
         if callable(function) and name not in vars(inner):
             setattr(inner, name, listening(function))
+
+
+def text_of_nothing() -> str:
+    """What stands for the text of an answer without content."""
+    return str(resolve("lm_eval.models.api_models:LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER?") or "")
 
 
 # -- answers --------------------------------------------------------------------------------------
@@ -370,16 +373,11 @@ def find_batch_size(lm: Any, prompts: Iterable[str], answer: int) -> int:
     return size
 
 
-def keep_batch_size(lm: Any, size: int) -> None:
-    """Fix a model's batch size, whatever it was."""
-    unwrapped(lm).batch_size_per_gpu = size
-
-
 def halve_batch_size(lm: Any) -> bool:
     """Halve a local model's batch size after it ran out of memory; False where it cannot be."""
     size = getattr(unwrapped(lm), "batch_size_per_gpu", 1)
     if not isinstance(size, int) or size < 2:
         return False
     log.warning("out of memory with a batch of %d; continuing with %d", size, size // 2)
-    keep_batch_size(lm, size // 2)
+    unwrapped(lm).batch_size_per_gpu = size // 2
     return True

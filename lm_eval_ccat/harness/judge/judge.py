@@ -27,7 +27,7 @@ from ...errors import HarnessError, UsageError
 from .. import internals
 from ..prices import Tokens, estimate_tokens
 from ..served import spend, unscored
-from ..transport import ServerError, Transport, pooled
+from ..transport import ServerError, Transport, pooled, server_calls
 from .rating import Agreement, agreement, grade, reduced, relatives, same_models
 from .settings import JudgeSettings
 
@@ -389,7 +389,7 @@ class _Member:
     def _over_http(self, messages: Messages) -> _Reply | HarnessError:
         assert self._transport is not None
         settings = self._settings
-        [call] = internals.server_calls(self._lm, self._requests([messages]))
+        [call] = server_calls(self._lm, self._requests([messages]))
         where = f"judge {settings.model} at {settings.base_url or settings.lm}"
         attempt = 0
         while True:
