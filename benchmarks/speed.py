@@ -94,7 +94,7 @@ def main() -> None:
                 ):
                     config = bench.config(
                         url, MODELS, name=f"{k}-{n}", model_args={"num_concurrent": int(slots)},
-                        stop_when_decided=False, max_items=args.items,
+                        stop="limits", max_items=args.items,
                     )  # fmt: skip
                     one = child(RANKING, tree, str(config))
                     taken.setdefault((tree.name, slots), []).append(one)

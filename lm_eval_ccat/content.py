@@ -23,7 +23,14 @@ class PairContent(TypedDict, total=False):
 
 
 class OpenPairContent(TypedDict):
-    """What would decide an open pair of neighbours."""
+    """Two neighbours of the order that are not decided, `a` before `b`, and what would decide them.
+
+    `p` is P(a better than b), as if looked at once. `items` are the further items of each tested
+    model if the difference stays what it is now, all that are left where no number within reach
+    would do, and `cost` is theirs at what each model's items cost so far. `all_items` says that
+    nothing short of nine tenths of the benchmark would do, `one_look` that the pair would be
+    decided now if this were the only look.
+    """
 
     a: str
     b: str

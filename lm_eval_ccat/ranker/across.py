@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from ..methods.belief import BENCHMARK, Belief, Floats
-from .parts import Parts
+from .outcomes import Outcomes
 
 #: Models that all banks must know before one task says anything of another.
 FEWEST_MODELS = 10
@@ -76,7 +77,7 @@ class Across:
 
     Parameters
     ----------
-    parts : Parts
+    outcomes : Outcomes
     tasks : sequence of int
         Tasks that take part, each of one outcome.
     correlation : ndarray of shape (n_tasks, n_tasks)
@@ -88,32 +89,37 @@ class Across:
         What the other tasks add to a task's own estimate.
     """
 
-    def __init__(self, parts: Parts, tasks: Sequence[int], correlation: Floats) -> None:
+    def __init__(self, outcomes: Outcomes, tasks: Sequence[int], correlation: Floats) -> None:
         self.tasks = tuple(tasks)
-        self._parts = parts
+        self._outcomes = outcomes
         self._correlation = correlation
         self._clear()
 
     @classmethod
-    def of(cls, parts: Parts) -> Across | None:
+    def of(cls, outcomes: Outcomes) -> Across | None:
         """The tasks of a ranking that take part; None where there are fewer than two."""
         tasks, known = [], []
-        for t, (part, *more) in enumerate(parts.of_task):
-            abilities = {} if more else _abilities(part.outcome.bank)
-            if abilities and part.policy.levers(part.belief(BENCHMARK, 0)) is not None:
+        for t, (first, *more) in enumerate(outcomes.of_task):
+            stated = {} if more else _report(first.outcome.bank, "abilities")
+            abilities = {
+                str(m): float(a)
+                for m, a in stated.items()
+                if isinstance(a, (int, float)) and np.isfinite(a)
+            }
+            if abilities and first.policy.levers(first.belief(BENCHMARK)) is not None:
                 tasks.append(t)
                 known.append(abilities)
         found = correlation(known) if len(tasks) > 1 else None
-        return None if found is None else cls(parts, tasks, found)
+        return None if found is None else cls(outcomes, tasks, found)
 
     @property
     def _n_models(self) -> int:
-        return len(self._parts.of_task[0][0].scores)
+        return len(self._outcomes.of_task[0][0].scores)
 
     def _clear(self) -> None:
         n, m = len(self.tasks), self._n_models
         self._at = [-1] * n
-        self._version = -1
+        self._changes = -1
         self._ability = np.full((n, m), np.nan)
         self._variance, self._slope, self._loose, self._hangs = np.zeros((4, n, m))
         self.shift = np.zeros((n, m))
@@ -124,38 +130,31 @@ class Across:
 
     def refresh(self) -> None:
         """Bring up to date what depends on tasks that learned something."""
-        # Changes are only ever added to: their sum says whether there is any.
-        version = sum(self._parts.changes)
-        if version == self._version:
+        if self._outcomes.changes == self._changes:
             return
         if self._ability.shape[1] != self._n_models:
             self._clear()
-        self._version = version
-        now = [self._parts.changes[t] for t in self.tasks]
+        self._changes = self._outcomes.changes
         ability, variance = self._ability.copy(), self._variance.copy()
-        for n in range(len(self.tasks)):
-            if now[n] != self._at[n]:
-                self._take(n)
-        self._at = now
+        for n, t in enumerate(self.tasks):
+            first = self._outcomes.of_task[t][0]
+            if first.changes == self._at[n]:
+                continue
+            self._at[n] = first.changes
+            levers = first.policy.levers(first.belief(BENCHMARK))
+            assert levers is not None
+            self._ability[n], self._variance[n] = levers.ability, levers.variance
+            self._slope[n], self._prior[n] = levers.slope, levers.prior_variance
+            self._loose[n] = levers.share * levers.error
+            # The part of the error that hangs on the ability, as a slope of it.
+            self._hangs[n] = np.sqrt(self._loose[n] / levers.variance)
         changed = (ability != self._ability) | (variance != self._variance)
-        self._solve(np.flatnonzero(changed.any(axis=0)))
+        moved = np.flatnonzero(changed.any(axis=0))
+        self._joint[moved], more = self.together(
+            self._ability[:, moved].T, self._variance[:, moved].T
+        )
+        self._moved[:, moved] = more.T
         self.shift = self._slope * self._moved
-
-    def _take(self, n: int) -> None:
-        part = self._parts.of_task[self.tasks[n]][0]
-        found = part.policy.levers(part.belief(BENCHMARK, self._parts.changes[self.tasks[n]]))
-        assert found is not None
-        self._ability[n], self._variance[n] = found.ability, found.variance
-        self._slope[n], self._prior[n] = found.slope, found.prior_variance
-        self._loose[n] = found.share * found.error
-        # The part of the error that hangs on the ability, as a slope of it.
-        self._hangs[n] = np.sqrt(self._loose[n] / found.variance)
-
-    def _solve(self, models: NDArray[np.intp]) -> None:
-        """Abilities of these models by the answers in all tasks."""
-        joint, moved = self.together(self._ability[:, models].T, self._variance[:, models].T)
-        self._joint[models] = joint
-        self._moved[:, models] = moved.T
 
     def together(self, x: Floats, s: Floats) -> tuple[Floats, Floats]:
         """Covariances of abilities by all answers, and what they add to each ability.
@@ -169,8 +168,8 @@ class Across:
             sd = np.sqrt(self._prior)
             self._apart = np.asarray(np.linalg.inv(sd[:, None] * self._correlation * sd))
         precision = np.repeat(self._apart[None], len(x), axis=0)
-        own = np.arange(len(self._prior))
-        precision[:, own, own] += np.maximum(1.0 / s - 1.0 / self._prior, 0.0)
+        on = np.arange(len(self._prior))
+        precision[:, on, on] += np.maximum(1.0 / s - 1.0 / self._prior, 0.0)
         joint: Floats = np.asarray(np.linalg.inv(precision), dtype=np.float64)
         return joint, np.asarray(np.einsum("mst,mt->ms", joint, x / s) - x)
 
@@ -202,15 +201,11 @@ class Across:
         )
 
 
-def _abilities(bank: ItemBank) -> dict[str, float]:
-    """Abilities of the calibration models, as far as the bank states them."""
+def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
+    """What the report of a bank's calibration says of each model, as far as it is there."""
     report = bank.provenance.get("report")
-    given = report.get("abilities") if isinstance(report, Mapping) else None
-    if not isinstance(given, Mapping):
-        return {}
-    return {
-        str(m): float(a) for m, a in given.items() if isinstance(a, (int, float)) and np.isfinite(a)
-    }
+    each = report.get(what) if isinstance(report, Mapping) else None
+    return each if isinstance(each, Mapping) else {}
 
 
 #: Models that all banks must have left out, those that what is usual counts as, and what is usual
@@ -248,7 +243,7 @@ class Replays:
     @classmethod
     def of(cls, banks: Sequence[ItemBank]) -> Replays | None:
         """What the banks hold; None where fewer than `FEWEST` models were left out of all."""
-        each = [_left_out(b) for b in banks]
+        each = [_report(b, "left_out") for b in banks]
         shared = [m for m in each[0] if all(m in of for of in each)]
         if len(banks) < 2 or len(shared) < FEWEST:
             return None
@@ -295,20 +290,14 @@ class Replays:
         is below 1: luck in a few replays is no reason to be surer.
         """
         ratios, late = self.judged(weights, across)[1], self.n > EARLY
-        found = [ratios[at].mean(axis=0) for at in (self._early, late if late.any() else ~late)]
-        shown = [(x.sum() + PRIOR * USUAL) / (len(x) + PRIOR) for x in found]
+        means = [ratios[at].mean(axis=0) for at in (self._early, late if late.any() else ~late)]
+        shown = [(x.sum() + PRIOR * USUAL) / (len(x) + PRIOR) for x in means]
         return np.maximum(shown, 1.0)
 
     def judge(self, belief: Belief, factors: Floats, n_tasks: int) -> Belief:
         """Scale the errors of a belief by what the replays show."""
         each = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
-        own = np.interp(np.log(each), np.log([EARLY, LATE]), factors)
-        scale = 0.5 * (own[:, None] + own)
+        scale = np.interp(np.log(each), np.log([EARLY, LATE]), factors)
+        scale = 0.5 * (scale[:, None] + scale)
         most = min(self.rows.shape[3], GROUPS) + PRIOR - 2.0
         return replace(belief, variance=belief.variance * scale, df=np.minimum(belief.df, most))
-
-
-def _left_out(bank: ItemBank) -> Mapping[str, Mapping[str, Sequence[float]]]:
-    report = bank.provenance.get("report")
-    found = report.get("left_out") if isinstance(report, Mapping) else None
-    return found if isinstance(found, Mapping) else {}

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..methods.belief import Floats
 from ..methods.policy import Choice
 from . import audit
 from .ledger import Account
-from .standing import Judge
+from .standing import Standing
 from .stopping import StoppingRule
+from .verdicts import Mask
 
 #: How much more an item of another model must be worth before a model that is asked for by itself
 #: leaves its turn. The worth falls with the square of the items, so 4 lets a quick model run ahead
@@ -22,8 +23,7 @@ from .stopping import StoppingRule
 _PATIENCE = 4.0
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """The model that may get an item, and the task it is of while the warm-up says so."""
 
     model: int
@@ -36,7 +36,7 @@ class Turns:
 
     Parameters
     ----------
-    judge : Judge
+    standing : Standing
     rule : StoppingRule
         Who still needs items after the warm-up.
     warmup : int
@@ -50,7 +50,7 @@ class Turns:
         Items among which each one is drawn.
     """
 
-    judge: Judge
+    standing: Standing
     rule: StoppingRule
     warmup: int
     cap: int
@@ -58,12 +58,11 @@ class Turns:
     audit_share: float
     exposure: int
     stopped: str | None = None
-    _found: tuple[int, list[Turn]] | None = None
+    _kept: tuple[int, list[Turn]] | None = None
     _answers: int = 0  # since the last look
-    _made: list[list[Turn]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.ledger, self._policy = self.judge.ledger, self.judge.score.leader
+        self.ledger, self._policy = self.standing.ledger, self.standing.score.leader
 
     def learned(self) -> None:
         """An answer has come in, or will not come: the ranker looks, once its warm-up is over.
@@ -71,78 +70,50 @@ class Turns:
         Where a look at all models together is expensive, turns are decided on one that is some
         answers old. When it is taken depends on what was told, not on who reads a result.
         """
-        every = 1 if self.judge.score.alone is None else self._policy.answers_per_look
+        standing = self.standing
+        every = 1 if standing.score.alone is None else self._policy.answers_per_look
         self._answers += 1
-        if (every == 1 and self.judge.looks.once) or self._warming().any():
-            self.judge.look_anew()
-        elif every == 1 or not self.judge.has_looked or self._answers >= every:
-            self.judge.look()
+        if (every == 1 and standing.looks.once) or self.warming().any():
+            standing.looked = None
+        elif every == 1 or standing.looked is None or self._answers >= every:
+            standing.look()
             self._answers = 0
+
+    # -- who is next --------------------------------------------------------------------------
+
+    def warming(self) -> Mask:
+        """Which models still have warm-up items ahead of them; shape (n_models, n_tasks)."""
+        ledger = self.ledger
+        ahead = (ledger.loads < self.warmup) & (ledger.remaining > 0)
+        return np.asarray(ahead & ledger.active_mask[:, None])
+
+    def wanted(self) -> Mask:
+        """Models that the stopping rule would give more items; shape (n_models,)."""
+        out = self.ledger.active_mask.copy()
+        if out.any():
+            out[out] = self.rule.wants(self.standing)
+        return out
 
     def candidates(self) -> list[Turn]:
         """Who may get the next item; depends on the state alone, so it is kept."""
+        ledger = self.ledger
         if self.stopped is not None:
             return []
-        if self._found is None or self._found[0] != self.ledger.changes:
-            self._found = (self.ledger.changes, self._find())
-        return self._found[1]
-
-    def forget(self) -> None:
-        """Drop what was kept: a rule, or which pairs are barred, has changed."""
-        self._found = None
-
-    def _find(self) -> list[Turn]:
-        ledger = self.ledger
-        warming = self._warming()
-        if warming.any():
-            able = warming & ledger.affordable(self._free())
+        if self._kept is None or self._kept[0] != ledger.changes:
+            warming = self.warming()
+            able = warming & ledger.affordable(self._free) if warming.any() else warming
             if able.any():
-                return self._listed(able & (ledger.loads == ledger.loads[able].min()))
-        wanted = self._wanted() & (ledger.n < self.cap) & ledger.able(ledger.left())
-        made = self._turns()[-1]
-        return [made[j] for j in wanted.nonzero()[0].tolist()]
+                turns = _by_task(able & (ledger.loads == ledger.loads[able].min()))
+            else:
+                able = self.wanted() & (ledger.n < self.cap) & ledger.able(ledger.left())
+                turns = [Turn(j) for j in able.nonzero()[0].tolist()]
+            self._kept = ledger.changes, turns
+        return self._kept[1]
 
-    def _wanted(self) -> NDArray[np.bool_]:
-        """Models that the stopping rule would give more items; shape (n_models,)."""
-        out = self.ledger.there.copy()
-        if out.any():
-            out[out] = self.rule.wants(self.judge.standing())
-        return out
-
+    @property
     def _free(self) -> float:
         """The most that an item of the warm-up may cost."""
         return math.inf if self._policy.warmup_ignores_budget else self.ledger.left()
-
-    def _warming(self) -> NDArray[np.bool_]:
-        """Which models still have warm-up items ahead of them; shape (n_models, n_tasks)."""
-        ledger = self.ledger
-        found = (ledger.loads < self.warmup) & (ledger.remaining > 0)
-        found &= ledger.there[:, None]
-        return np.asarray(found)
-
-    def _listed(self, where: NDArray[np.bool_]) -> list[Turn]:
-        """Turns of the warm-up, task by task."""
-        made = self._turns()
-        return [made[t][j] for t, j in np.argwhere(where.T).tolist()]
-
-    def _turns(self) -> list[list[Turn]]:
-        """Turns by task and model, the last row for no task; made once and used again."""
-        ledger = self.ledger
-        if not self._made or len(self._made[0]) < len(ledger.accounts):
-            models, tasks = range(len(ledger.accounts)), range(len(ledger.contents.tasks))
-            self._made = [[Turn(j, t) for j in models] for t in (*tasks, None)]
-        return self._made
-
-    def warming(self) -> list[Turn]:
-        """Models with their first items of some task ahead of them."""
-        return self._listed(self._warming())
-
-    def unsettled(self) -> list[int]:
-        """Models that the stopping rule would give more items."""
-        return np.flatnonzero(self._wanted()).tolist()
-
-    def _load(self, turn: Turn) -> int:
-        return int(self.ledger.accounts[turn.model].load[turn.task or 0])
 
     def alone(self, account: Account) -> Turn | None:
         """The turn of one model if it may get an item now.
@@ -152,41 +123,29 @@ class Turns:
         where the budget is too small for all does it leave the turn to a model whose next item is
         worth much more for its price.
         """
-        j = account.at
+        ledger, j = self.ledger, account.at
         if self.stopped is not None or account.dropped is not None:
             return None
-        warming, left, free = self.warming(), self.ledger.left(), self._free()
-        own = [t for t in warming if t.model == j]
-        if own:
-            able = [t for t in own if self.ledger.affords(account, free, t.task)]
-            return min(able, key=self._load, default=None)
-        if not math.isinf(left):
-            for t in warming:
-                other = self.ledger.accounts[t.model]
-                now = math.inf if self._policy.warmup_ignores_budget else left
-                if t.task is not None and self.ledger.affords(other, now, t.task):
-                    missing = self.warmup - self._load(t)
-                    left -= self.ledger.mean_price(other, t.task) * missing
-        open_ = account.n < self.cap and bool(self._wanted()[j])
-        if not (open_ and self.ledger.affords(account, left)):
+        warming, left = _by_task(self.warming()), ledger.left()
+        if first := [t.task or 0 for t in warming if t.model == j]:
+            able = [t for t in first if ledger.affords(account, self._free, t)]
+            return Turn(j, min(able, key=account.load.__getitem__)) if able else None
+        for model, task in warming if math.isfinite(left) else ():
+            other = ledger.accounts[model]
+            now = math.inf if self._policy.warmup_ignores_budget else left
+            if task is not None and ledger.affords(other, now, task):
+                left -= ledger.mean_price(other, task) * (self.warmup - int(other.load[task]))
+        if not (account.n < self.cap and self.wanted()[j] and ledger.affords(account, left)):
             return None
-        return None if self._others_are_worth_more(j, warming, left) else Turn(j)
-
-    def _others_are_worth_more(self, j: int, warming: Sequence[Turn], left: float) -> bool:
-        if math.isinf(left):
-            return False
-        ledger = self.ledger
-        rivals = sorted({t.model for t in (*self.candidates(), *warming)} | {j})
-        needed = sum(
-            ledger.mean_price(a) * (self.cap - a.n) for a in (ledger.accounts[k] for k in rivals)
-        )
-        if needed <= left:
-            return False
-        paid = {k: p for k in rivals if (p := ledger.price(ledger.accounts[k])) > 0.0}
-        if j not in paid:
-            return False
-        worth = dict(zip(paid, self._worth(list(paid), list(paid.values())).tolist()))
-        return bool(worth[j] * _PATIENCE < max(worth.values()))
+        if math.isfinite(left):
+            models = sorted({t.model for t in (*self.candidates(), *warming)} | {j})
+            rivals = [ledger.accounts[k] for k in models]
+            if sum(ledger.mean_price(a) * (self.cap - a.n) for a in rivals) > left:
+                paid = {a.at: p for a in rivals if (p := ledger.price(a)) > 0.0}
+                worth = self._worth([*paid], [*paid.values()]) if j in paid else {}
+                if worth and worth[j] * _PATIENCE < max(worth.values()):
+                    return None
+        return Turn(j)
 
     def best(self, room: Collection[int] | None = None, least: float = 0.0) -> Turn | None:
         """The turn to take next among models with room (None: all models), or None.
@@ -206,16 +165,18 @@ class Turns:
             every, of = able, [price or 1.0 for price in of]
             if not able:
                 return None
-        models = [t.model for t in every]
-        worth = dict(zip(models, self._worth(models, [of[j] for j in models]).tolist()))
+        worth = self._worth([t.model for t in every], [of[t.model] for t in every])
         turn = max(able, key=lambda t: worth[t.model])
         return None if worth[turn.model] < least * max(worth.values()) else turn
 
-    def _worth(self, models: Sequence[int], prices: Sequence[float]) -> Floats:
+    def _worth(self, models: Sequence[int], prices: Sequence[float]) -> dict[int, float]:
+        """How much the next item of each model is worth for its price."""
         pending: list[tuple[int, ...]] = [()] * len(models)
         if self.ledger.n_in_flight:
             pending = [tuple(self.ledger.accounts[j].pending) for j in models]
-        return self.judge.score.priorities(self.judge.seen, models, pending, prices)
+        standing = self.standing
+        worth: Floats = standing.score.priorities(standing.seen, models, pending, prices)
+        return dict(zip(models, worth.tolist()))
 
     # -- which item ---------------------------------------------------------------------------
 
@@ -224,7 +185,6 @@ class Turns:
         drawn = None if self._policy.draws else self.audited(turn)
         if drawn is not None:
             return drawn
-        account = self.ledger.accounts[turn.model]
         best = self._next(turn, self.exposure)
         if len(best) == 1 or best[0].probability is not None:
             return best[0]  # what is drawn at random is not drawn again
@@ -232,25 +192,21 @@ class Turns:
         # informative spreads use, for a test that asks the most informative asks the same first
         # items of everyone, and who learns those gains rank.
         task = self.ledger.contents.task_at(best[0].item)
-        n_asked = int(account.asked[task])
+        n_asked = int(self.ledger.accounts[turn.model].asked[task])
         rng = np.random.default_rng([self.seed, 0xE4905, turn.model, n_asked])
         return best[int(rng.integers(len(best)))]
 
     def _next(self, turn: Turn, k: int = 1) -> list[Choice]:
         """The items that the policy would ask next."""
         ledger, account = self.ledger, self.ledger.accounts[turn.model]
-        choosable = ledger.choosable(account, self._limit(turn))
+        free = ledger.by_mean and turn.task is not None  # a warm-up whose single items may be dear
+        choosable = ledger.choosable(account, math.inf if free else ledger.left())
         if turn.task is not None and len(ledger.contents.tasks) > 1:
             where = ledger.contents.tasks[turn.task].where
             here, choosable = choosable, np.zeros_like(choosable)
             choosable[where] = here[where]
         price = ledger.price(account) * ledger.units
-        return self.judge.score.next(turn.model, choosable, tuple(account.pending), price, k)
-
-    def _limit(self, turn: Turn) -> float:
-        """The most that the item may cost: what is left; no limit in a warm-up without one."""
-        by_mean = self.ledger.by_mean and turn.task is not None
-        return math.inf if by_mean else self.ledger.left()
+        return self.standing.score.next(turn.model, choosable, tuple(account.pending), price, k)
 
     def audited(self, turn: Turn) -> Choice | None:
         """The item that the audit draws now, if one is due in the task that the model is in.
@@ -272,3 +228,8 @@ class Turns:
             return None
         item = where.start + audit.draw(left, self.seed, turn.model, n_asked)
         return Choice(item, 1.0 / int(left.sum()))
+
+
+def _by_task(where: Mask) -> list[Turn]:
+    """Turns of the warm-up, task by task."""
+    return [Turn(j, t) for t, j in np.argwhere(where.T).tolist()]

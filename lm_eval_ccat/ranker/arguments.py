@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,32 +11,34 @@ import numpy as np
 
 from ..errors import UsageError
 from ..methods.method import Method
-from .stopping import OLD_GOALS, AllDecided, Budget, MaxItems, StoppingRule, rule_of, words_of
+from .stopping import AllDecided, Budget, MaxItems, StoppingRule, rule_of
 
 _NUMBER = (int, float, np.integer, np.floating)
 _WHOLE = (int, np.integer)
 
 
 def checked_options(method: Method, options: Mapping[str, Any]) -> dict[str, object]:
-    """The options of a method that are given; what it does not take is an error."""
-    given = {k: v for k, v in options.items() if v is not None}
-    method.check_options(given, method.policy_options)
+    """The options of a method that are stated, each of the type of its default.
+
+    Raises
+    ------
+    UsageError
+        The method does not take an option, or it is of another type.
+    """
+    stated = {k: v for k, v in options.items() if v is not None}
+    method.check_options(stated, method.policy_options)
     parameters = inspect.signature(method.policy).parameters
-    for name, value in given.items():
-        _same_kind(name, value, parameters[name].default)
-    return given
-
-
-def _same_kind(name: str, value: Any, default: Any) -> None:
-    """Refuse an option that is of another type than its default."""
-    if isinstance(default, bool):
-        flag(value, name)
-    elif isinstance(default, int):
-        whole(value, name)
-    elif isinstance(default, float):
-        number(value, name)
-    elif isinstance(default, str) and not isinstance(value, str):
-        raise UsageError(f"{name} {value!r} is not a text")
+    for name, value in stated.items():
+        default = parameters[name].default
+        if isinstance(default, bool):
+            flag(value, name)
+        elif isinstance(default, int):
+            whole(value, name)
+        elif isinstance(default, float):
+            number(value, name)
+        elif isinstance(default, str) and not isinstance(value, str):
+            raise UsageError(f"{name} {value!r} is not a text")
+    return stated
 
 
 def number(
@@ -54,16 +55,13 @@ def number(
     if isinstance(value, bool) or not isinstance(value, _NUMBER) or math.isnan(value):
         raise UsageError(f"{name} {value!r} is not a number")
     if not (low < value if above else low <= value) or not value < high:
-        raise UsageError(f"{name} {value!r} is not {_range(low, high, above)}")
+        wanted = "a finite number"
+        if math.isfinite(high):
+            wanted = f"in {'(' if above else '['}{low:g}, {high:g})"
+        elif math.isfinite(low):
+            wanted = f"a number {'above' if above else 'of at least'} {low:g}"
+        raise UsageError(f"{name} {value!r} is not {wanted}")
     return float(value)
-
-
-def _range(low: float, high: float, above: bool) -> str:
-    if math.isfinite(high):
-        return f"in {'(' if above else '['}{low:g}, {high:g})"
-    if math.isfinite(low):
-        return f"a number {'above' if above else 'of at least'} {low:g}"
-    return "a finite number"
 
 
 def whole(value: Any, name: str, low: int | None = None) -> int:
@@ -125,23 +123,6 @@ def stopping_rule(stop: StoppingRule | str | None) -> StoppingRule:
     if not isinstance(stop, StoppingRule):
         raise UsageError(f"stop {stop!r} is not a stopping rule")
     return stop
-
-
-def read_older(stop: Any, given: dict[str, Any]) -> Any:
-    """Take arguments of older versions out of `given`: the stopping rule that they mean."""
-    older = {k: v for k in OLD_GOALS if (v := given.pop(k, None)) is not None}
-    if not older:
-        return stop
-    names = ", ".join(f"{k}=" for k in older)
-    warnings.warn(f"{names} of Ranker: say stop='...'", DeprecationWarning, stacklevel=3)
-    flag(older.get("stop_when_decided", True), "stop_when_decided")
-    words = words_of(**older)
-    if words == "decided":
-        return stop
-    if stop is not None:
-        name = next((k for k in older if k != "stop_when_decided"), "stop_when_decided")
-        raise UsageError(f"give stop= alone, or {name}= without it")
-    return words
 
 
 def limits(

@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, stdtrit
 
 from ..content import AuditContent
-from ..methods.policy import Choice, Drawn
+from ..methods.policy import Choice
 from ..metrics.scale import Scale
 from .ledger import Account
-from .parts import Part, Parts
+from .outcomes import Outcomes, OutcomeState
 
 MIN_DRAWS = 3  # fewer draws have no usable spread
 MISFIT_P = 0.001  # a fitting model is wrongly reported about once in a thousand runs
@@ -73,6 +73,11 @@ class AuditResult:
     interval: tuple[float, float]
     agrees: bool | None
     misfit_p: float
+
+    @classmethod
+    def unknown(cls, n: int, misfit_p: float) -> AuditResult:
+        """What fewer than three draws say."""
+        return cls(n, float("nan"), float("nan"), (0.0, 1.0), None, misfit_p)
 
     @property
     def fits(self) -> bool:
@@ -126,15 +131,15 @@ class Audits:
 
     def __init__(self, share: float) -> None:
         self.share = share
-        self._draws: dict[tuple[str, str, int], list[Draw]] = {}
+        self._draws: dict[tuple[str, str, int], list[Draw]] = {}  # by task, outcome and model
 
-    def note(self, j: int, account: Account, choice: Choice, parts: Parts) -> None:
+    def note(self, j: int, account: Account, choice: Choice, outcomes: Outcomes) -> None:
         """An item is about to be asked of model `j`; keep what an audit needs of the moment."""
         if not self.share or choice.probability is None:
             return
-        t = parts.contents.task_at(choice.item)
-        task = parts.contents.tasks[t]
-        if parts.of_task[t][0].policy.draws:
+        t = outcomes.contents.task_at(choice.item)
+        task = outcomes.contents.tasks[t]
+        if outcomes.of_task[t][0].policy.draws:
             return
         n_left = int(account.left[t])
         uniform = round(n_left * choice.probability, 9) == 1.0
@@ -143,9 +148,9 @@ class Audits:
         left = account.available[task.where]
         had = (*account.told, *account.pending, *account.failed)
         asked = tuple(i - task.start for i in had if task.where.start <= i < task.where.stop)
-        for part in parts.of_task[t]:
-            mu = part.policy.expected(j)
-            self._draws.setdefault((*part.outcome.key, j), []).append(
+        for one in outcomes.of_task[t]:
+            mu = one.policy.expected(j)
+            self._draws.setdefault((task.name, one.outcome.name, j), []).append(
                 Draw(
                     item=choice.item - task.start,
                     asked=asked,
@@ -161,27 +166,20 @@ class Audits:
             if (name, model) == (task, j):
                 draws[:] = [d for d in draws if d.item != item]
 
-    def of(self, part: Part, j: int, estimate: float, confidence: float) -> AuditResult:
+    def of(self, state: OutcomeState, j: int, estimate: float, confidence: float) -> AuditResult:
         """What the audit of model `j` says of one outcome, beside the method's estimate."""
-        policy = part.policy
+        policy = state.policy
         if policy.draws:
-            return _of_own(policy.describe(j).drawn, estimate, confidence)
-        draws = self._draws.get((*part.outcome.key, j), [])
+            drawn = policy.describe(j).drawn
+            if drawn is None or drawn.n < MIN_DRAWS:
+                return AuditResult.unknown(0 if drawn is None else drawn.n, 1.0)
+            low, high = drawn.interval(confidence)
+            se, agrees = drawn.standard_error, low <= estimate <= high
+            return AuditResult(drawn.n, drawn.estimate, se, (low, high), agrees, drawn.misfit_p)
+        draws = self._draws.get((state.outcome.task, state.outcome.name, j), [])
         return audit(
-            draws, part.scores[j], policy.expected(j), policy.noise(j), estimate, confidence
+            draws, state.scores[j], policy.expected(j), policy.noise(j), estimate, confidence
         )
-
-
-def _of_own(drawn: Drawn | None, estimate: float, confidence: float) -> AuditResult:
-    """The audit of a model whose items the method itself drew."""
-    if drawn is None or drawn.n < MIN_DRAWS:
-        nan = float("nan")
-        return AuditResult(0 if drawn is None else drawn.n, nan, nan, (0.0, 1.0), None, 1.0)
-    low, high = drawn.interval(confidence)
-    agrees = low <= estimate <= high
-    return AuditResult(
-        drawn.n, drawn.estimate, drawn.standard_error, (low, high), agrees, drawn.misfit_p
-    )
 
 
 def audit(
@@ -229,8 +227,7 @@ def audit(
     )
     misfit = _misfit([scores[d.item] - expected[d.item] for d in done], variance[items])
     if n < MIN_DRAWS:
-        nan = float("nan")
-        return AuditResult(n, nan, nan, (0.0, 1.0), None, misfit)
+        return AuditResult.unknown(n, misfit)
     mean, se = float(value.mean()), float(value.std(ddof=1) / np.sqrt(n))
     half = float(stdtrit(n - 1, (1.0 + confidence) / 2.0)) * se
     low, high = max(0.0, mean - half), min(1.0, mean + half)

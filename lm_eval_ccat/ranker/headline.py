@@ -1,12 +1,11 @@
-"""A ranking in words and as a table: its headline, its order in one line, a model's place."""
+"""A ranking in words and as a table: its headline, its order in one line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..content import PlaceContent, RankingContent
+from ..content import RankingContent
 from ..shown import Grid
 from ..visible import visible_name
 
@@ -34,25 +33,22 @@ def headline(content: RankingContent) -> str:
     >>> headline(content)
     'a is probably the best (92%); 2 of 3 may be, using 10% of the items'
     """
-    if said := _no_ranking(content):
-        return said
-    if not any(block["n_items"] for block in content["models"].values()):
+    models = content["models"].values()
+    aside = [one["set_aside"] for one in models if one.get("set_aside")]
+    unseen = [one for one in models if not (one.get("known") or one["n_items"])]
+    if aside and len(models) > 1 and len(models) - len(unseen) <= 1:
+        loaded = all(str(why).startswith("cannot be loaded") for why in aside)
+        return (
+            f"No ranking: {len(aside)} of {len(models)} models could not be "
+            f"{'loaded' if loaded else 'asked'}"
+        )
+    if not any(one["n_items"] for one in models):
         return "nothing is ranked: no model has answered"
-    return f"{_finding(content)}, using {_share(content)} of the items"
-
-
-def _no_ranking(content: RankingContent) -> str:
-    """The sentence for several models of which at most one was asked."""
-    models = content["models"]
-    aside = [one["set_aside"] for one in models.values() if one.get("set_aside")]
-    unseen = [one for one in models.values() if not (one.get("known") or one["n_items"])]
-    if not aside or len(models) - len(unseen) > 1 or len(models) < 2:
-        return ""
-    loaded = all(str(why).startswith("cannot be loaded") for why in aside)
-    return (
-        f"No ranking: {len(aside)} of {len(models)} models could not be "
-        f"{'loaded' if loaded else 'asked'}"
-    )
+    asked = [one for one in models if not one.get("known")]
+    every = content["items_of_benchmark"] * len(asked)
+    share = 100.0 * sum(one["n_items"] for one in asked) / every if every else 0.0
+    percent = f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
+    return f"{_finding(content)}, using {percent} of the items"
 
 
 def question(content: RankingContent) -> str:
@@ -98,10 +94,8 @@ def _finding(content: RankingContent) -> str:
             + f"; {more} more below" * bool(more)
         )
     if len(order) == 1:
-        (low, high), only = (
-            models[order[0]]["interval"],
-            ", the only model left" * (len(models) > 1),
-        )
+        low, high = models[order[0]]["interval"]
+        only = ", the only model left" * (len(models) > 1)
         return f"{visible_name(order[0])}{only} scores {low:.4g} to {high:.4g}"
     level = f"at {100 * content['confidence']:g}%"
     may = [m for m in order if (models[m].get("rank_range") or [1])[0] == 1]
@@ -109,14 +103,12 @@ def _finding(content: RankingContent) -> str:
         if len(line) <= LINE:
             return f"{line}, each {level}"
         return f"{visible_name(may[0])} is the best of {len(order):,} models {level}"
-    if _equivalent(content, may):
+    among = [p.get("decision") for p in content.get("pairwise", ()) if {p["a"], p["b"]} <= {*may}]
+    if among and set(among) == {"equivalent"}:
         names = " and ".join(map(visible_name, may)) if len(may) == 2 else f"{len(may)} models"
         return f"{names} are equivalent {level}" + (", the best" * (len(may) < len(order)))
-    leader = max(may, key=lambda m: models[m].get("p_best") or 0.0)
-    return _lead(visible_name(leader), models[leader].get("p_best"), may, order)
-
-
-def _lead(leader: str, chance: float | None, may: Sequence[str], order: Sequence[str]) -> str:
+    likely = max(may, key=lambda m: models[m].get("p_best") or 0.0)
+    leader, chance = visible_name(likely), models[likely].get("p_best")
     sure = "" if chance is None else f" ({min(max(100 * chance, 1), 99):.0f}%)"
     if chance is None or chance <= 0.5:
         return f"{leader} leads{sure}; {len(may)} of {len(order)} may be the best"
@@ -124,24 +116,6 @@ def _lead(leader: str, chance: float | None, may: Sequence[str], order: Sequence
         other = next(visible_name(m) for m in order if visible_name(m) != leader)
         return f"{leader} is probably better than {other}{sure}"
     return f"{leader} is probably the best{sure}; {len(may)} of {len(order)} may be"
-
-
-def _equivalent(content: RankingContent, names: Sequence[str]) -> bool:
-    """Whether these models surely differ by less than the smallest difference that matters."""
-    among = set(names)
-    found = [
-        pair.get("decision")
-        for pair in content.get("pairwise", ())
-        if pair["a"] in among and pair["b"] in among
-    ]
-    return bool(found) and all(decision == "equivalent" for decision in found)
-
-
-def _share(content: RankingContent) -> str:
-    asked = [block for block in content["models"].values() if not block.get("known")]
-    every = content["items_of_benchmark"] * len(asked)
-    share = 100.0 * sum(block["n_items"] for block in asked) / every if every else 0.0
-    return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
 
 
 def order_in_words(
@@ -183,7 +157,7 @@ def order_in_words(
     return line
 
 
-class Part(NamedTuple):
+class OrderPart(NamedTuple):
     """A part of the order: models that share a place, and what joins them to the part before."""
 
     joint: str
@@ -195,7 +169,7 @@ def order_parts(
     order: Sequence[str],
     ties: Iterable[Sequence[str]],
     separated: Iterable[Sequence[str]] = (),
-) -> Iterator[Part]:
+) -> Iterator[OrderPart]:
     """The parts of the order; parameters as above. A chain has a part for each of its models."""
     group_of = {m: tuple(g) for g in ties for m in g}
     chained = {group_of[a] for a, _ in separated if a in group_of}
@@ -203,78 +177,10 @@ def order_parts(
     for group in dict.fromkeys(group_of.get(m, (m,)) for m in order):
         if group in chained:
             for n, model in enumerate(group):
-                yield Part(" >~ " if n else joint, (model,), True)
+                yield OrderPart(" >~ " if n else joint, (model,), True)
         else:
-            yield Part(joint, group)
+            yield OrderPart(joint, group)
         joint = " > "
-
-
-_SHOWN = 6  # models of a long tie that are named in words
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a new model stands among all models, known and new.
-
-    Attributes
-    ----------
-    rank : int
-        By the point estimates, 1 is best.
-    best, worst : int
-        Rank interval: one more than the number of models decidedly better, and the number of
-        models less those decidedly worse.
-    n_models : int
-    above, below : str or None
-        The nearest model that is decidedly better, and the nearest decidedly worse.
-    tied_with : tuple of str
-        Models from which it could not be separated, best first.
-    """
-
-    rank: int
-    best: int
-    worst: int
-    n_models: int
-    above: str | None
-    below: str | None
-    tied_with: tuple[str, ...]
-
-    def in_words(self) -> str:
-        """One line.
-
-        Examples
-        --------
-        >>> Place(4, 3, 4, 9, "X", "Y", ("Z",)).in_words()
-        'rank 4 of 9 (3 to 4), between X and Y, tied with Z'
-        """
-        ranks = f"{self.best} to {self.worst}" if self.best < self.worst else "decided"
-        words = [f"rank {self.rank} of {self.n_models} ({ranks})"]
-        if self.above and self.below:
-            words.append(f"between {self.above} and {self.below}")
-        elif self.above:
-            words.append(f"below {self.above}")
-        elif self.below:
-            words.append(f"above {self.below}")
-        if self.tied_with:
-            # The nearest ones: they stand around the model's own place among those tied with it.
-            start = min(
-                max(self.rank - self.best - _SHOWN // 2, 0), max(len(self.tied_with) - _SHOWN, 0)
-            )
-            near = self.tied_with[start : start + _SHOWN]
-            more = len(self.tied_with) - len(near)
-            words.append(f"tied with {', '.join(near)}" + (f" and {more:,} more" if more else ""))
-        return ", ".join(words)
-
-    def to_dict(self) -> PlaceContent:
-        """JSON values."""
-        return {
-            "rank": self.rank,
-            "rank_interval": [self.best, self.worst],
-            "models": self.n_models,
-            "above": self.above,
-            "below": self.below,
-            "tied_with": list(self.tied_with),
-            "in_words": self.in_words(),
-        }
 
 
 COLUMNS = (

@@ -27,7 +27,6 @@ from .arguments import (
     one_of,
     price_of,
     prices_of,
-    read_older,
     stopping_rule,
     whole,
 )
@@ -35,14 +34,14 @@ from .audit import Audits
 from .contents import Banks, Contents, Weights
 from .ledger import Ledger
 from .looks import Looks
-from .parts import Parts
+from .outcomes import Outcomes
 from .references import Known, references_of, refuse_known
 from .result import Brief, Ranking
-from .standing import Judge
+from .standing import Standing
 from .stopping import StoppingRule, has_goal
 from .summary import Summary
 from .verdicts import Verdicts
-from .weighted import Weighted
+from .weighted import WeightedSum
 
 
 class Ranker:
@@ -166,7 +165,7 @@ class Ranker:
         prices = prices_of(models)
         self.confidence = number(confidence, "confidence", 0.5, 1.0)
         self.seed = whole(seed, "seed")
-        rule = stopping_rule(read_older(stop, options))
+        rule = stopping_rule(stop)
         limit, self._max_items = limits(rule, budget, max_items)
         number(min_difference, "min_difference", 0.0)
         flag(familywise, "familywise")
@@ -176,37 +175,36 @@ class Ranker:
         usual = 10 if len(contents.tasks) == 1 else 5
         ahead = usual if warmup is None else whole(warmup, "warmup", 0)
         near = float(min_difference) / contents.scale.span
-        given: dict[str, dict[str, object]] = {}
+        of_method: dict[str, dict[str, object]] = {}
 
         def policy_of(outcome: Outcome, leader: Outcome, n_models: int) -> Policy:
             chosen = method_of(outcome.bank)
             if outcome.bank.method != leader.bank.method:
                 return BesidePolicy(outcome.bank, n_models)
-            if chosen.name not in given:
-                given[chosen.name] = checked_options(chosen, options)
-            of = given[chosen.name]
-            placing = known is not None
-            return chosen.rank(outcome.bank, n_models, self.seed, near, placing, looks, **of)
+            if chosen.name not in of_method:
+                of_method[chosen.name] = checked_options(chosen, options)
+            more, placing = of_method[chosen.name], known is not None
+            return chosen.rank(outcome.bank, n_models, self.seed, near, placing, looks, **more)
 
-        self._parts = Parts(contents, len(prices), policy_of)
+        self._outcomes = Outcomes(contents, len(prices), policy_of)
         units = contents.units(units)
-        prior = Across.of(self._parts) if flag(across, "across") else None
+        prior = Across.of(self._outcomes) if flag(across, "across") else None
         every = dict.fromkeys(range(len(contents.tasks)), 1.0)
-        replays = Replays.of([p.outcome.bank for p, *_ in self._parts.of_task])
-        score = Weighted(self._parts, units, every, prior, replays=replays)
+        replays = Replays.of([o.outcome.bank for o, *_ in self._outcomes.of_task])
+        score = WeightedSum(self._outcomes, units, every, prior, replays=replays)
         if prior is not None and replays is not None:
             if not replays.gains(np.array(score.weights), prior):
-                score = Weighted(self._parts, units, every, replays=replays)
+                score = WeightedSum(self._outcomes, units, every, replays=replays)
         self._ledger = Ledger(contents, prices, units, limit, score.leader.affords_mean)
         references = None
         if known is not None:
             sampled = question == POPULATION
             references = references_of(known, score.alone, prices, sampled)
-        self._judge = Judge(
+        self._standing = Standing(
             score, self._ledger, references, self.confidence, near, familywise, question
         )
         self._turns = Turns(
-            self._judge,
+            self._standing,
             rule,
             min(ahead, int(contents.n_kept.max())),
             self._cap(),
@@ -218,7 +216,7 @@ class Ranker:
         self._audits = Audits(self._turns.audit_share)
         self._summary = Summary(
             self._turns,
-            self._parts,
+            self._outcomes,
             self._audits,
             groups or {},
             {"min_difference": min_difference or None, "familywise": familywise or None, **options},
@@ -235,26 +233,24 @@ class Ranker:
         n_kept = int(self._contents.n_kept.sum())
         if self._max_items is not None:
             return min(self._max_items, n_kept)
-        return min(self._judge.score.item_cap(), n_kept)
+        return min(self._standing.score.item_cap(), n_kept)
 
     def _set_looks(self) -> None:
         """Choose the looks by what stops the ranking and how many items a pair can get."""
-        judge, parts = self._judge, self._turns.rule.parts()
-        lonely = len(self._ledger.accounts) == 1 and judge.references is None
+        standing, parts = self._standing, self._turns.rule.parts()
+        lonely = len(self._ledger.accounts) == 1 and standing.references is None
         once = self._one_look or lonely or not any(r.looks for r in parts)
-        judge.horizon = self._horizon()
-        # Who has looked before cannot have a single look, nor another boundary.
-        if judge.looks.seen is None or (judge.looks.once and not once):
-            judge.looks = Looks(once, () if once or not judge.horizon else (judge.horizon,))
-
-    def _horizon(self) -> int | None:
-        """Items of a pair that are possible at most, by limits that were given; None without."""
+        # Items of a pair that are possible at most, by limits that the user states.
         most = [] if self._max_items is None else [self._turns.cap]
         if math.isfinite(self._ledger.budget):
-            alone = self._judge.references is not None
-            most.append(self._ledger.most_items(self._turns.warmup, 1 if alone else 2))
-        n_kept = int(self._contents.n_kept.sum())
-        return min(most) if most and min(most) < n_kept else None
+            tested = 2 if standing.references is None else 1
+            most.append(self._ledger.most_items(self._turns.warmup, tested))
+        horizon = min(most, default=0)
+        standing.horizon = horizon if most and horizon < self._contents.n_kept.sum() else None
+        # Who has looked before cannot have a single look, nor another boundary.
+        if standing.looks.seen is None or (standing.looks.once and not once):
+            horizons = () if once or not standing.horizon else (standing.horizon,)
+            standing.looks = Looks(once, horizons)
 
     # -- the loop -----------------------------------------------------------------------------
 
@@ -275,9 +271,9 @@ class Ranker:
         A ranking without a goal (a budget alone, say) is never decided: it ends when it is `done`.
         """
         rule = self._turns.rule
-        if not has_goal(rule) or self._turns.warming():
+        if not has_goal(rule) or self._turns.warming().any():
             return False
-        return rule.met(self._judge.standing())
+        return rule.met(self._standing)
 
     def ask(
         self,
@@ -317,10 +313,8 @@ class Ranker:
         room = None if among is None else {self._ledger.account(name).at for name in among}
         asked: list[tuple[str, Any]] = []
         while len(asked) < n:
-            if only is not None:
-                turn = self._turns.alone(only)
-            else:
-                turn = self._turns.best(room, least)
+            turns = self._turns
+            turn = turns.best(room, least) if only is None else turns.alone(only)
             if turn is None:
                 break
             choice = self._turns.item(turn)
@@ -355,9 +349,9 @@ class Ranker:
 
     def _place(self, j: int, choice: Choice) -> None:
         account = self._ledger.accounts[j]
-        self._audits.note(j, account, choice, self._parts)
+        self._audits.note(j, account, choice, self._outcomes)
         self._ledger.place(account, choice.item, choice.probability)
-        self._parts.placed(j, choice.item, choice.probability)
+        self._outcomes.placed(j, choice.item, choice.probability)
 
     def audit_draw(self, model: str, item: Any) -> float | None:
         """`probability` of what the audit would draw now; for journals that did not record it.
@@ -402,9 +396,9 @@ class Ranker:
         2.0
         """
         account, i = self._ledger.account(model), self._contents.position(item)
-        scores = self._parts.read(model, i, score)
-        self._ledger.tell(account, i, cost)
-        self._parts.told(account.at, i, scores)
+        scores = self._outcomes.read(model, i, score)
+        self._ledger.end(account, i, cost)
+        self._outcomes.told(account.at, i, scores)
         self._turns.learned()
 
     def fail(self, model: str, item: Any, reason: str, cost: float | None = None) -> None:
@@ -421,8 +415,8 @@ class Ranker:
         True
         """
         account, i = self._ledger.account(model), self._contents.position(item)
-        self._ledger.fail(account, i, cost, str(reason))
-        self._parts.failed(account.at, i)
+        self._ledger.end(account, i, cost, str(reason))
+        self._outcomes.failed(account.at, i)
         self._turns.learned()
 
     def release(self, model: str, item: Any) -> None:
@@ -442,7 +436,7 @@ class Ranker:
         self._ledger.release(account, i)
         task = self._contents.tasks[self._contents.task_at(i)]
         self._audits.forget(account.at, task.name, i - task.start)
-        self._parts.unplaced(account.at, i)
+        self._outcomes.unplaced(account.at, i)
 
     def drop(self, model: str, reason: str = "set aside") -> None:
         """Set a model aside: nothing more is asked of it and no pair waits for it.
@@ -496,10 +490,10 @@ class Ranker:
         >>> ranker.decided
         False
         """
-        self._judge.barred = {
+        self._standing.barred = {
             frozenset(self._ledger.account(name).name for name in pair) for pair in pairs
         }
-        self._turns.forget()
+        self._ledger.touch()
 
     def change(
         self,
@@ -542,12 +536,12 @@ class Ranker:
         for name in add:
             if name in self._ledger.position:
                 raise UsageError(f"model {name!r} is in this ranking already")
-        if self._judge.references is not None:
-            refuse_known(self._judge.references.names, add)
+        if self._standing.references is not None:
+            refuse_known(self._standing.references.names, add)
         for name in prices:
             self._ledger.account(name)
         if elapsed is not None:
-            self._judge.elapsed = number(elapsed, "elapsed", 0.0)
+            self._standing.elapsed = number(elapsed, "elapsed", 0.0)
         if budget is not None or max_items is not None or prices or add or stop is not None:
             self._turns.stopped = None
         if budget is not None or stop is not None:
@@ -556,10 +550,10 @@ class Ranker:
             self._max_items = new_items
         self._turns.rule = rule
         if add:
-            self._judge.look_anew()
+            self._standing.looked = None
         for name, price in add.items():
             self._ledger.add(name, price)
-            self._parts.add_model()
+            self._outcomes.add_model()
         self._ledger.reprice(prices)
         self._turns.cap = self._cap()
         self._set_looks()
@@ -606,7 +600,7 @@ class Ranker:
     @property
     def verdicts(self) -> Verdicts:
         """What is decided of the models that take part."""
-        return self._judge.verdicts(latest=True)
+        return self._standing.latest
 
     def belief(self, question: str | None = None) -> Belief:
         """Where all models stand, in the order given; for another question than the ranking's.
@@ -617,7 +611,7 @@ class Ranker:
         >>> ranker.belief().location.shape, ranker.belief().variance.shape
         ((2,), (2, 2))
         """
-        return self._judge.belief(question or "")
+        return self._standing.belief(question or "")
 
     def estimate(self, model: str) -> tuple[float, float]:
         """Estimated full-benchmark mean of one model and its standard error, on [0, 1].
@@ -646,7 +640,7 @@ class Ranker:
         {}
         """
         at = self._ledger.account(model).at
-        return self._summary.groups.get(group, self._judge.score).shared_errors(at)
+        return self._summary.groups.get(group, self._standing.score).shared_errors(at)
 
     def expected(self, model: str) -> NDArray[np.float64]:
         """Expected score of one model on every item, on [0, 1]; shape (n_items,), bank order.
@@ -659,7 +653,7 @@ class Ranker:
         >>> ranker.expected("a").shape
         (100,)
         """
-        return self._parts.expected(self._ledger.account(model).at)
+        return self._outcomes.expected(self._ledger.account(model).at)
 
     def result(self) -> Ranking:
         """The current ranking; may be called at any time.

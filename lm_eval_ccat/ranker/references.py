@@ -17,14 +17,16 @@ from ..bank import ItemBank
 from ..errors import UsageError
 from ..methods.belief import Floats, References
 from ..scores.table import ScoreTable
-from .parts import Part
+from .outcomes import OutcomeState
 
 #: Mean score of a known model on [0, 1], its standard error, its mean over the items kept.
 KnownMean = tuple[float, float, float]
 Known = Mapping[str, float | Sequence[float]] | ScoreTable
 
 
-def references_of(known: Known, part: Part | None, new: Iterable[str], sampled: bool) -> References:
+def references_of(
+    known: Known, state: OutcomeState | None, new: Iterable[str], sampled: bool
+) -> References:
     """Reference models where they stand on the scale of a ranking.
 
     Parameters
@@ -32,7 +34,7 @@ def references_of(known: Known, part: Part | None, new: Iterable[str], sampled: 
     known : mapping of str to float, or ScoreTable
         Full-benchmark mean of each model (or its mean, standard error, and mean over the items
         that may be asked), on [0, 1]; or its scores.
-    part : Part or None
+    state : OutcomeState or None
         The outcome that is ranked by: its bank knows the items that the scores are of, its policy
         where a mean stands on its own scale. None for several, where only means can be given.
     new : iterable of str
@@ -47,11 +49,24 @@ def references_of(known: Known, part: Part | None, new: Iterable[str], sampled: 
         No model, a mean outside [0, 1], a name twice, or scores of another benchmark.
     """
     if isinstance(known, ScoreTable):
-        if part is None:
+        if state is None:
             raise UsageError("known models of several tasks are given by their means: {name: m}")
-        known = means_of_known(known, part.outcome.bank, sampled)
+        known = means_of_known(known, state.outcome.bank, sampled)
     if isinstance(known, Mapping):
-        names, mean, kept_mean, error = _of_means(known)
+        rows: list[list[float]] = []
+        stated: Mapping[str, Any] = known
+        for name, value in stated.items():
+            row = [value, 0.0, value] if np.ndim(value) == 0 else list(value)
+            try:
+                rows.append([float(v) for v in row])
+            except (TypeError, ValueError):
+                raise UsageError(
+                    f"known mean {value!r} of model {name!r} is not a number"
+                ) from None
+            if len(row) != 3 or not (0.0 <= rows[-1][1] < math.inf):
+                raise UsageError(f"known {value!r} of model {name!r} is not (mean, error, mean)")
+        names = tuple(known)
+        mean, error, kept_mean = np.array(rows).reshape(-1, 3).T
         if sampled and not error.any():
             raise UsageError(
                 "question 'population' needs the known models' scores, or (mean, standard error, "
@@ -68,9 +83,9 @@ def references_of(known: Known, part: Part | None, new: Iterable[str], sampled: 
             "[0, 1]; normalise it with the scale of the metric first"
         )
     refuse_known(names, new)
-    if part is None:
+    if state is None:
         return References(names, kept_mean, error**2, mean, error)
-    return part.policy.references(names, mean, kept_mean, error)
+    return state.policy.references(names, mean, kept_mean, error)
 
 
 def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:
@@ -80,21 +95,6 @@ def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:
         raise UsageError(
             f"model {twice[0]!r} is known and is to be ranked; leave it out of one of them"
         )
-
-
-def _of_means(known: Mapping[str, Any]) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
-    """Names, means over all items and over the kept ones, and standard errors."""
-    rows = []
-    for name, value in known.items():
-        row = [value, 0.0, value] if np.ndim(value) == 0 else list(value)
-        try:
-            rows.append([float(v) for v in row])
-        except (TypeError, ValueError):
-            raise UsageError(f"known mean {value!r} of model {name!r} is not a number") from None
-        if len(row) != 3 or not (0.0 <= rows[-1][1] < math.inf):
-            raise UsageError(f"known {value!r} of model {name!r} is not (mean, error, mean)")
-    mean, error, kept_mean = np.array(rows).reshape(-1, 3).T
-    return tuple(known), mean, kept_mean, error
 
 
 def scores_of_known(table: ScoreTable, bank: ItemBank) -> Floats:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-from ..content import RankingContent
+from ..content import OpenPairContent, RankingContent
 from ..methods.policy import Drawn
 from ..metrics.scale import Scale
 from ..shown import Grid, Shown
 from .audit import AuditResult
-from .headline import Place, order_in_words, ranking_grid
-from .rows import ModelRow, OpenPair, PairRow
+from .headline import order_in_words, ranking_grid
+from .rows import ModelRow, PairRow, Place
 from .verdicts import Verdicts
 
 _ALL_PAIRS = 100  # models up to which every pair is written down
@@ -48,7 +48,7 @@ class Ranking(Shown):
         The coarse view: runs of models whose neighbours are not decided.
     separated_within_ties : list of (str, str)
         Pairs inside a tie group that are decided nevertheless.
-    open_pairs : list of OpenPair
+    open_pairs : list of OpenPairContent
         Open neighbours of the order, and what would decide them; the cheapest first.
     withdrawn : list of (str, str)
         Pairs that were decided the other way round, and are open again.
@@ -98,7 +98,7 @@ class Ranking(Shown):
     order: list[str]
     ties: list[tuple[str, ...]]
     separated_within_ties: list[Pair]
-    open_pairs: list[OpenPair]
+    open_pairs: list[OpenPairContent]
     withdrawn: list[Pair]
     expected_wrong: float
     question: str
@@ -345,15 +345,26 @@ class Ranking(Shown):
         >>> ranking.to_dict()["order"]
         ['a', 'b']
         """
+        rows = self.pairs
+        if len(self.order) > _ALL_PAIRS:
+            # A leaderboard has thousands of reference models, nearly all of them far from a new
+            # one: only pairs that are open, or neighbours, are written down.
+            known, place = set(self.known), {m: i for i, m in enumerate(self.order)}
+            rows = tuple(
+                r
+                for r in rows
+                if not {r.a, r.b} & known or r.decision != "decided" or place[r.b] - place[r.a] == 1
+            )
+        turned = (r._replace(a=r.b, b=r.a, p=1.0 - r.p, needed=1.0 - r.needed) for r in rows)
         content: RankingContent = {
             "order": self.order,
             "ranking": self.in_words(),
             "question": self.question,
             "models": {m.name: m.to_dict(self.scale, self.confidence) for m in self.models},
-            "pairwise": [row.to_dict() for row in self._telling_pairs()],
+            "pairwise": [row.to_dict() for both in zip(rows, turned) for row in both],
             "ties": [list(g) for g in self.ties],
             "separated_within_ties": [list(p) for p in self.separated_within_ties],
-            "open_pairs": [pair.to_dict() for pair in self.open_pairs],
+            "open_pairs": [pair.copy() for pair in self.open_pairs],
             "withdrawn": [list(p) for p in self.withdrawn],
             "expected_wrong_pairs": self.expected_wrong,
             "confidence": self.confidence,
@@ -376,22 +387,6 @@ class Ranking(Shown):
             content["groups"] = {name: r.to_dict() for name, r in self.groups.items()}
         return content
 
-    def _telling_pairs(self) -> list[PairRow]:
-        """All pairs, either way; of many reference models only those that are open, or neighbours.
-
-        A leaderboard has thousands of reference models, nearly all of them far from a new one.
-        """
-        rows = self.pairs
-        if len(self.order) > _ALL_PAIRS:
-            known, place = set(self.known), {m: i for i, m in enumerate(self.order)}
-            rows = tuple(
-                r
-                for r in rows
-                if not {r.a, r.b} & known or r.decision != "decided" or place[r.b] - place[r.a] == 1
-            )
-        turned = (r._replace(a=r.b, b=r.a, p=1.0 - r.p, needed=1.0 - r.needed) for r in rows)
-        return [row for both in zip(rows, turned) for row in both]
-
 
 class Brief(NamedTuple):
     """Order, ties and estimates of a ranking, each as `Ranking` has them; scores on [0, 1]."""
@@ -400,9 +395,3 @@ class Brief(NamedTuple):
     ties: list[tuple[str, ...]]
     estimates: dict[str, float]
     intervals: dict[str, tuple[float, float]]
-
-    @classmethod
-    def of(cls, ranking: Ranking) -> Brief:
-        """Take these columns from a whole ranking."""
-        intervals = {m: ranking.interval(m) for m in ranking.estimates}
-        return cls(ranking.order, ranking.ties, ranking.estimates, intervals)

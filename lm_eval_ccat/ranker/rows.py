@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..content import ModelContent, OpenPairContent, PairContent, SampleContent
+from ..content import ModelContent, PairContent, PlaceContent, SampleContent
 from ..methods.policy import Drawn
 from ..metrics.scale import Scale
 from .audit import AuditResult
-from .headline import Place
 from .looks import Looks
+from .verdicts import Verdicts
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,14 @@ class ModelRow:
         def ends(interval: tuple[float, float]) -> list[float]:
             return sorted(float(scale.restore(v)) for v in interval)
 
+        sample: SampleContent | None = None
+        if (s := self.sample) is not None:
+            sample = {
+                "n": s.n,
+                "estimate": float(scale.restore(s.estimate)),
+                "standard_error": float(scale.restore_error(s.standard_error)),
+                "interval": ends(s.interval(confidence)),
+            }
         return {
             "rank": self.rank,
             "rank_range": self.rank_range and list(self.rank_range),
@@ -145,18 +153,88 @@ class ModelRow:
             "cost": self.cost,
             "set_aside": self.set_aside,
             "findings": self.findings,
-            "sample": self._sample_dict(scale, confidence),
+            "sample": sample,
             "audit": None if self.audit is None else self.audit.to_dict(scale),
         }
 
-    def _sample_dict(self, scale: Scale, confidence: float) -> SampleContent | None:
-        if (s := self.sample) is None:
-            return None
+
+_SHOWN = 6  # models of a long tie that are named in words
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a new model stands among all models, known and new.
+
+    Attributes
+    ----------
+    rank : int
+        By the point estimates, 1 is best.
+    best, worst : int
+        Rank interval: one more than the number of models decidedly better, and the number of
+        models less those decidedly worse.
+    n_models : int
+    above, below : str or None
+        The nearest model that is decidedly better, and the nearest decidedly worse.
+    tied_with : tuple of str
+        Models from which it could not be separated, best first.
+    """
+
+    rank: int
+    best: int
+    worst: int
+    n_models: int
+    above: str | None
+    below: str | None
+    tied_with: tuple[str, ...]
+
+    @classmethod
+    def of(cls, v: Verdicts, name: str) -> Place:
+        """The place that verdicts leave to a tested model."""
+        i, order = v.names.index(name), v.rows.tolist()
+        signs = [0 if j == i else v.pair(i, j)[0] for j in order]  # best first
+        best, worst = (int(x[i]) for x in v.ranges)
+        better = [v.names[j] for j, sign in zip(order, signs) if sign < 0]
+        worse = [v.names[j] for j, sign in zip(order, signs) if sign > 0]
+        tied = [v.names[j] for j, sign in zip(order, signs) if not sign and j != i]
+        above, below = better[-1] if better else None, worse[0] if worse else None
+        return cls(order.index(i) + 1, best, worst, len(order), above, below, tuple(tied))
+
+    def in_words(self) -> str:
+        """One line.
+
+        Examples
+        --------
+        >>> Place(4, 3, 4, 9, "X", "Y", ("Z",)).in_words()
+        'rank 4 of 9 (3 to 4), between X and Y, tied with Z'
+        """
+        ranks = f"{self.best} to {self.worst}" if self.best < self.worst else "decided"
+        words = [f"rank {self.rank} of {self.n_models} ({ranks})"]
+        if self.above and self.below:
+            words.append(f"between {self.above} and {self.below}")
+        elif self.above:
+            words.append(f"below {self.above}")
+        elif self.below:
+            words.append(f"above {self.below}")
+        if self.tied_with:
+            # The nearest ones: they stand around the model's own place among those tied with it.
+            start = min(
+                max(self.rank - self.best - _SHOWN // 2, 0), max(len(self.tied_with) - _SHOWN, 0)
+            )
+            near = self.tied_with[start : start + _SHOWN]
+            more = len(self.tied_with) - len(near)
+            words.append(f"tied with {', '.join(near)}" + (f" and {more:,} more" if more else ""))
+        return ", ".join(words)
+
+    def to_dict(self) -> PlaceContent:
+        """JSON values."""
         return {
-            "n": s.n,
-            "estimate": float(scale.restore(s.estimate)),
-            "standard_error": float(scale.restore_error(s.standard_error)),
-            "interval": sorted(float(scale.restore(v)) for v in s.interval(confidence)),
+            "rank": self.rank,
+            "rank_interval": [self.best, self.worst],
+            "models": self.n_models,
+            "above": self.above,
+            "below": self.below,
+            "tied_with": list(self.tied_with),
+            "in_words": self.in_words(),
         }
 
 
@@ -197,37 +275,3 @@ class PairRow(NamedTuple):
         if self.barred:
             content["barred"] = True
         return content
-
-
-@dataclass(frozen=True)
-class OpenPair:
-    """Two neighbours of the order that are not decided, and what would decide them.
-
-    Attributes
-    ----------
-    a, b : str
-        `a` stands before `b`.
-    p : float
-        P(a better than b), as if looked at once.
-    items : dict of str to int
-        Further items of each tested one, if the difference stays what it is now; all that are left
-        where no number within reach would do.
-    cost : float
-        Of these items, at what each model's items cost so far.
-    all_items : bool
-        Whether nothing short of nine tenths of the benchmark would do.
-    one_look : bool
-        Whether the pair would be decided now if this were the only look.
-    """
-
-    a: str
-    b: str
-    p: float
-    items: dict[str, int]
-    cost: float
-    all_items: bool
-    one_look: bool = False
-
-    def to_dict(self) -> OpenPairContent:
-        """JSON values."""
-        return cast(OpenPairContent, dict(vars(self)))

@@ -14,17 +14,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from ..content import OpenPairContent
 from ..methods.belief import Belief, Floats, tail
-from .families import family, family_size
 from .looks import ROUNDING, Looks
-from .rows import OpenPair
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -381,7 +380,7 @@ class Verdicts:
         wrong = np.where(self.state == DECIDED, np.minimum(self.better, 1.0 - self.better), 0.0)
         return float(0.5 * wrong[:, :m].sum() + wrong[:, m:].sum())
 
-    def missing(self, n_items: int, cost: Mapping[str, float]) -> list[OpenPair]:
+    def missing(self, n_items: int, cost: Mapping[str, float]) -> list[OpenPairContent]:
         """Open neighbours that may be decided, and what would decide them; the cheapest first.
 
         Parameters
@@ -391,7 +390,8 @@ class Verdicts:
         cost : mapping of str to float
             Of one item, by tested model.
         """
-        b, m, out = self.belief, len(self.belief.location), []
+        b, m = self.belief, len(self.belief.location)
+        out: list[OpenPairContent] = []
         _, variance, df, n = b.pairs
         # Evidence of a method's own grows about as the mixture's does.
         own = b.evidence is not None and not self.looks.once
@@ -415,5 +415,91 @@ class Verdicts:
             a, c = self.rows[at : at + 2].tolist()
             p = float(self.better[a, c] if a < m else 1.0 - self.better[c, a])
             once = bool(b.tails[i, j] < 0.5 * (1.0 - self.confidence))
-            out.append(OpenPair(self.names[a], self.names[c], p, more, price, every, once))
-        return sorted(out, key=lambda o: (o.all_items, o.cost, sum(o.items.values())))
+            out.append(
+                OpenPairContent(
+                    a=self.names[a],
+                    b=self.names[c],
+                    p=p,
+                    items=more,
+                    cost=price,
+                    all_items=every,
+                    one_look=once,
+                )
+            )
+        return sorted(out, key=lambda o: (o["all_items"], o["cost"], sum(o["items"].values())))
+
+
+# -- families of pairs: a confidence that holds of all of them together --------------------------
+
+
+@lru_cache(maxsize=16)
+def still_true(n_models: int, with_references: bool) -> Floats:
+    """For 0, 1, .. distinct hypotheses rejected: the most of the rest that can be true together.
+
+    J. P. Shaffer, "Modified Sequentially Rejective Multiple Test Procedures", Journal of the
+    American Statistical Association 81 (1986). A model can equal at most one of several known
+    values, so a board of thousands costs a family no more than one further model does.
+
+    Examples
+    --------
+    >>> still_true(3, False).tolist(), float(still_true(1, True)[0])
+    ([3.0, 1.0, 1.0], 1.0)
+    """
+    sets = [1]  # bit s: s hypotheses can be the true ones
+    for k in range(1, n_models + 1):
+        sets.append(0)
+        for j in range(1, k + 1):
+            sets[k] |= sets[k - j] << (j * (j - 1) // 2)
+            if with_references:
+                sets[k] |= sets[k - j] << (j * (j + 1) // 2)
+    can = np.flatnonzero([c == "1" for c in bin(sets[-1])[:1:-1]])
+    left = np.arange(int(can[-1]), 0, -1)
+    return np.asarray(can[np.searchsorted(can, left, side="right") - 1], dtype=np.float64)
+
+
+def _left(belief: Belief, n: int) -> Floats:
+    """How many of `n` distinct hypotheses may be true once 0, 1, .. of them are rejected."""
+    r, m = belief.references, len(belief.location)
+    left = np.arange(n, 0, -1.0)
+    if r is None or r.exact:
+        most = still_true(m, r is not None)
+        left = np.minimum(left, np.r_[np.full(max(n - len(most), 0), most[:1]), most][-n:])
+    return left
+
+
+def family_size(belief: Belief) -> float:
+    """Hypotheses that can be true together when none is rejected."""
+    m, r = len(belief.location), belief.references
+    distinct = 0 if r is None else len(np.unique(r.location)) if r.exact else len(r.names)
+    n = m * (m - 1) // 2 + m * distinct
+    return float(_left(belief, n)[0]) if n else 1.0
+
+
+def family(p: Floats, belief: Belief, level: float) -> tuple[Floats, float]:
+    """p as the step-down leaves it, and by what the level of those that stay open is divided.
+
+    Equal exact reference models are one hypothesis, and the rule is Shaffer's; against reference
+    models with errors it is Holm's, for these may be equal to each other.
+    """
+    m, r = len(p), belief.references
+    upper, index = np.triu_indices(m, 1), np.arange(m, p.shape[1])
+    exact = r is not None and r.exact
+    if exact and r is not None:
+        index = m + np.unique(r.location, return_index=True)[1]
+    flat = np.concatenate([p[:, :m][upper], p[:, index].ravel()])
+    if not len(flat):
+        return p, 1.0
+    left = _left(belief, len(flat))
+    ascending = np.argsort(flat, kind="stable")
+    stepped = np.minimum(np.maximum.accumulate(flat[ascending] * left), 1.0)
+    open_ = int((stepped <= level).sum())
+    adjusted = np.empty(len(flat))
+    adjusted[ascending] = stepped
+    out, n = np.ones(p.shape), len(upper[0])
+    out[:, :m][upper] = adjusted[:n]
+    out[:, :m] = np.minimum(out[:, :m], out[:, :m].T)
+    if r is not None:
+        block = adjusted[n:].reshape(m, len(index))
+        of = np.searchsorted(r.location[index - m], r.location) if exact else slice(None)
+        out[:, m:] = block[:, of]
+    return out, float(left[min(open_, len(left) - 1)])

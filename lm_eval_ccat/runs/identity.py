@@ -98,7 +98,7 @@ def differences(
     return Differences(refused, changes, arguments)
 
 
-def _in_todays_words(arguments: Mapping[str, Any]) -> Record:
+def in_todays_words(arguments: Mapping[str, Any]) -> Record:
     """Return a recorded Ranker's arguments of any version, with one stopping rule."""
     words = {key: value for key, value in arguments.items() if key not in OLD_GOALS}
     if "stop" not in words:
@@ -115,7 +115,7 @@ def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
     if not old or not new:
         return {}
     limits: Record = {}
-    old, new = _in_todays_words(old), _in_todays_words(new)
+    old, new = in_todays_words(old), in_todays_words(new)
     changed = [name for name in _LIMITS if old.get(name) != new.get(name)]
     if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):
         # A new rule takes its limits with it, so they are told together.

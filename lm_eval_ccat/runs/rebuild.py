@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .book import Book
 from .directory import RunDirectory
+from .identity import in_todays_words
 from .journal import JournalFile, Record
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def make_ranker(
     """
     from ..ranker import Ranker
 
+    arguments = in_todays_words(arguments)
     rest = {k: v for k, v in arguments.items() if k not in ("models", "options")}
     return Ranker(bank, arguments["models"], **rest, **arguments["options"])
 

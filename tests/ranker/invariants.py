@@ -91,8 +91,8 @@ def what_is_in_flight_is_neither_told_nor_failed(ranker: Ranker, ranking: Rankin
 
 def open_pairs_are_open_neighbours(ranking: Ranking) -> None:
     for pair in ranking.open_pairs:
-        assert ranking.decisions[pair.a, pair.b] == "open"
-        assert all(n >= 0 for n in pair.items.values()) and pair.cost >= 0.0
+        assert ranking.decisions[pair["a"], pair["b"]] == "open"
+        assert all(n >= 0 for n in pair["items"].values()) and pair["cost"] >= 0.0
 
 
 def decided_agrees_with_order_and_probability(ranking: Ranking) -> None:
@@ -120,7 +120,7 @@ def intervals_widen_with_confidence(ranking: Ranking) -> None:
 def open_pairs_are_neighbours_among_all_models(ranking: Ranking) -> None:
     place = {m: i for i, m in enumerate(ranking.order)}
     for pair in ranking.open_pairs:
-        assert place[pair.b] == place[pair.a] + 1, (pair.a, pair.b)
+        assert place[pair["b"]] == place[pair["a"]] + 1, (pair["a"], pair["b"])
 
 
 ALWAYS: tuple[Any, ...] = (

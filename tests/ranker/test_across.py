@@ -53,10 +53,11 @@ def test_models_that_all_tasks_know_are_needed():
 def across(levers: list[Levers], r: np.ndarray) -> Across:
     def part(x: Levers) -> Any:
         policy = SimpleNamespace(levers=lambda belief: x)
-        return SimpleNamespace(policy=policy, belief=lambda *at: None, scores=[{}] * len(x.ability))
+        scores = [{}] * len(x.ability)
+        return SimpleNamespace(policy=policy, belief=lambda *at: None, scores=scores, changes=0)
 
-    parts: Any = SimpleNamespace(changes=[0] * len(levers), of_task=[[part(x)] for x in levers])
-    return Across(parts, range(len(levers)), r)
+    outcomes: Any = SimpleNamespace(changes=0, of_task=[[part(x)] for x in levers])
+    return Across(outcomes, range(len(levers)), r)
 
 
 def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
@@ -182,7 +183,7 @@ def test_the_prior_may_be_left_out_and_needs_banks_that_know_the_same_models(wor
     )
     strangers = {**banks, "b": calibrate(renamed), "apart": banks["apart"]}
     ranker = Ranker(strangers, {"strong": 1.0})
-    assert Across.of(ranker._parts) is None
+    assert Across.of(ranker._outcomes) is None
 
 
 def test_a_model_that_joins_is_lent_to_as_well(world):
@@ -197,9 +198,9 @@ def test_a_model_that_joins_is_lent_to_as_well(world):
 
 def test_a_task_of_several_metrics_takes_no_part(world):
     banks, _ = world
-    parts = Ranker(
+    outcomes = Ranker(
         {"a": {"x": banks["a"], "y": banks["a"]}, "b": banks["b"], "apart": banks["apart"]},
         {"strong": 1.0},
-    )._parts
-    found = Across.of(parts)
+    )._outcomes
+    found = Across.of(outcomes)
     assert found is not None and found.tasks == (1, 2)

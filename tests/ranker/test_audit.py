@@ -64,7 +64,7 @@ def test_every_task_is_audited_by_itself():
     bank, usual, _ = world()
     other = world(3, 90)
     banks, tells = {"x": bank, "y": other[0]}, {"x": usual, "y": other[2]}
-    ranker = Ranker(banks, {"m": 1.0}, max_items=60, audit=0.4, stop_when_decided=False)
+    ranker = Ranker(banks, {"m": 1.0}, max_items=60, audit=0.4, stop="limits")
     start = {"x": 0, "y": bank.n_items}
     had: dict[str, list[int]] = {"x": [], "y": []}
     lost: dict[str, list[int]] = {"x": [], "y": []}

@@ -10,7 +10,7 @@ import pytest
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.methods.belief import Belief, References
 from lm_eval_ccat.ranker.looks import Looks
-from lm_eval_ccat.ranker.parts import lean
+from lm_eval_ccat.ranker.outcomes import lean
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
 

@@ -20,7 +20,7 @@ def world(n_items: int = 200) -> ScoreTable:
 def test_a_model_beyond_the_bank_is_named_and_one_within_is_not():
     table = world()
     bank = calibrate(table.without(["far", "usual"]))
-    ranker = Ranker(bank, {"far": 1.0, "usual": 1.0}, budget=80, stop_when_decided=False)
+    ranker = Ranker(bank, {"far": 1.0, "usual": 1.0}, budget=80, stop="limits")
     while not ranker.done:
         for model, item in ranker.ask(2):
             ranker.tell(model, item, float(table.select([model]).scores[0, item]))

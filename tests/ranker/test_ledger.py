@@ -128,13 +128,13 @@ def test_the_books_agree_with_what_happened(seed, by_mean):
                 expected = mine.price * units[item]
             if what == "fail":
                 mine.state[item], mine.paid[item] = "failed", cost or 0.0
-                ledger.fail(account, item, cost, "no")
+                ledger.end(account, item, cost, "no")
             else:
                 mine.state[item] = "told"
                 mine.paid[item] = expected if cost is None else cost
                 if cost is not None:
                     mine.costs[item] = cost
-                ledger.tell(account, item, cost)
+                ledger.end(account, item, cost)
         spent = sum(sum(s.paid.values()) for s in slow.values())
         committed = spent + sum(sum(s.reserved.values()) for s in slow.values())
         assert ledger.spent == pytest.approx(spent)
@@ -187,6 +187,6 @@ def test_a_cost_that_is_none_is_refused(cost):
     contents = Contents(bank_of("default", 30))
     ledger = Ledger(contents, PRICES, np.ones(30), math.inf, by_mean=False)
     with pytest.raises(UsageError, match="is not a number of at least 0"):
-        ledger.tell(ledger.account("a"), 3, cost)
-    ledger.tell(ledger.account("a"), 3, 0.0)
+        ledger.end(ledger.account("a"), 3, cost)
+    ledger.end(ledger.account("a"), 3, 0.0)
     assert ledger.spent == 0.0

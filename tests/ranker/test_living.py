@@ -48,13 +48,13 @@ def test_what_cannot_have_been_asked_is_refused():
 @pytest.mark.parametrize("method", METHODS)
 def test_more_money_goes_on_where_the_old_budget_ended(method):
     models = dict.fromkeys("abcd", 1.0)
-    ranker = Ranker(bank_of(method), models, budget=60, stop_when_decided=False)
+    ranker = Ranker(bank_of(method), models, budget=60, stop="limits")
     drive(ranker, TELL)
     assert ranker.spent == 60
     ranker.change(budget=90)
     assert not ranker.done
     result = drive(ranker, TELL)
-    at_once = drive(Ranker(bank_of(method), models, budget=90, stop_when_decided=False), TELL)
+    at_once = drive(Ranker(bank_of(method), models, budget=90, stop="limits"), TELL)
     assert result == at_once
 
 
@@ -112,7 +112,6 @@ def test_a_change_lifts_a_stop():
         ({"seed": "1"}, "seed '1'"),
         ({"familywise": "yes"}, "familywise 'yes'"),
         ({"min_difference": -0.1}, "min_difference -0.1"),
-        ({"stop_when_decided": 1}, "stop_when_decided 1"),
         ({"allocation": 3}, "allocation 3"),
         ({"units": "many"}, "units must be numbers"),
         ({"known": 0.5}, "known 0.5"),
@@ -125,7 +124,7 @@ def test_a_change_lifts_a_stop():
         ({"budget": 0.0}, "budget 0.0"),
         ({"max_items": 0}, "max_items 0"),
         ({"exposure": 0}, "exposure 0"),
-        ({"target_se": -1.0}, "target_se -1.0"),
+        ({"stop": "se -1"}, "target_se -1.0"),
         ({"units": [1.0, 2.0]}, "units has shape"),
         ({"units": np.zeros(80)}, "units must be numbers above 0"),
         ({"nonsense": 3}, "nonsense"),

@@ -36,7 +36,7 @@ def look_at(made: Ranker) -> None:
 
 
 def test_a_look_is_taken_after_so_many_answers(monkeypatch):
-    made, answers = ranker(stop_when_decided=False, budget=80), 0
+    made, answers = ranker(stop="limits", budget=80), 0
     taken, result = [], Look.result
     monkeypatch.setattr(Look, "result", lambda *given: taken.append(1) or result(*given))
     while not made.done:
@@ -78,13 +78,13 @@ def test_turns_are_the_same_whoever_looks_and_in_a_ranking_rebuilt(n):
 
 
 def test_what_is_reported_is_never_old(monkeypatch):
-    made, history = ranker(stop_when_decided=False, budget=75), []
+    made, history = ranker(stop="limits", budget=75), []
     while not made.done:
         for model, item in made.ask():
             history.append((model, item, made.probability(model, item)))
             told(made, model, item)
     monkeypatch.setattr(policy, "FEW", 50)
-    anew = ranker(stop_when_decided=False, budget=75)
+    anew = ranker(stop="limits", budget=75)
     for asked in history:
         anew.impose([asked])
         told(anew, *asked[:2])

@@ -37,9 +37,7 @@ def test_the_budget_is_spent_down_to_the_cheapest_item_that_is_left(seed):
     bank, rng = bank_of("default"), np.random.default_rng(seed)
     units = rng.uniform(0.2, 6.0, bank.n_items)
     prices = {"a": 1.0, "b": 0.7}
-    ranker = Ranker(
-        bank, prices, units=units, budget=60.0, warmup=3, stop_when_decided=False, max_items=80
-    )
+    ranker = Ranker(bank, prices, units=units, budget=60.0, warmup=3, stop="limits", max_items=80)
     result = drive(ranker, of(SCORES))
     left = 60.0 - ranker.spent
     for model, items in result.items.items():
@@ -52,7 +50,7 @@ def test_paper_stops_by_the_mean_price_of_what_is_left():
     bank = bank_of("paper")
     units = np.where(np.arange(bank.n_items) % 2, 9.0, 1.0)
     ranker = Ranker(
-        bank, {"a": 1.0}, units=units, budget=40.0, warmup=0, stop_when_decided=False, max_items=80
+        bank, {"a": 1.0}, units=units, budget=40.0, warmup=0, stop="limits", max_items=80
     )
     result = drive(ranker, of(SCORES))
     rest = np.delete(

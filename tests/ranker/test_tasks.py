@@ -73,7 +73,7 @@ def test_the_aggregate_is_the_weighted_mean_of_its_tasks(method):
 def test_a_task_that_weighs_little_gets_little(method):
     weights = {"small": 0.02, "middle": 0.02, "large": 0.96}
     models = {"b": 1.0, "c": 1.0}
-    suite = Ranker(banks_of(method), models, weights=weights, budget=70, stop_when_decided=False)
+    suite = Ranker(banks_of(method), models, weights=weights, budget=70, stop="limits")
     result = drive(suite)
     counts = {t: len(r.items["b"]) + len(r.items["c"]) for t, r in result.tasks.items()}
     assert counts["small"] == counts["middle"] == 10 and counts["large"] == 50
@@ -83,7 +83,7 @@ def test_a_task_that_weighs_little_gets_little(method):
 def test_all_items_of_all_tasks_leave_no_error(method):
     if method == "paper":
         pytest.skip("its estimate is the response model's, whatever was seen")
-    suite = Ranker(banks_of(method), {"a": 1.0}, target_se=1e-9, weights="equal")
+    suite = Ranker(banks_of(method), {"a": 1.0}, stop="decided and se 1e-9", weights="equal")
     result = drive(suite)
     value = float(truth(dict.fromkeys(SIZES, 1 / 3))[0])
     assert result.estimates["a"] == pytest.approx(value) and result.standard_errors["a"] < 1e-8
@@ -119,7 +119,7 @@ def test_items_go_to_tasks_in_proportion_to_their_weights():
         weights={"heavy": 0.8, "light": 0.2},
         warmup=2,
         budget=80,
-        stop_when_decided=False,
+        stop="limits",
         max_items=80,
     )
     result = drive_any(ranker, lambda model, item: float(SCORES["large"][1, item[1]]))

@@ -30,9 +30,7 @@ def test_the_warm_up_goes_round_and_limits_hold(seed, warmup, cap, at_once, meth
     banks = {"x": bank_of(method, 30, 1), "y": bank_of(method, 20, 2)}
     prices = {m: float(p) for m, p in zip("abc", rng.uniform(0.5, 2.0, 3))}
     budget = float(rng.uniform(15.0, 60.0))
-    ranker = Ranker(
-        banks, prices, budget=budget, warmup=warmup, max_items=cap, stop_when_decided=False
-    )
+    ranker = Ranker(banks, prices, budget=budget, warmup=warmup, max_items=cap, stop="limits")
     load: Counter[tuple[str, str]] = Counter()
     while not ranker.done:
         for model, (task, item) in ranker.ask(at_once):
@@ -68,7 +66,7 @@ def test_a_dear_model_leaves_its_turn_where_the_budget_is_too_small_for_all():
     for budget, n in ((400.0, 0), (1e5, 1)):
         ranker = Ranker(
             bank_of("default"), {"a": 1.0, "b": 50.0}, budget=budget, warmup=2,
-            stop_when_decided=False,
+            stop="limits",
         )  # fmt: skip
         for pair in ranker.ask(4):
             ranker.tell(*pair, TELL(*pair))
@@ -79,14 +77,14 @@ def test_a_dear_model_leaves_its_turn_where_the_budget_is_too_small_for_all():
 @pytest.mark.parametrize(("price", "n"), [(4.0, 1), (4.01, 0)])
 def test_four_times_the_worth_takes_a_turn_away(price, n):
     models = {"a": 1.0, "b": price}
-    ranker = Ranker(bank_of("paper"), models, budget=20.0, warmup=0, stop_when_decided=False)
+    ranker = Ranker(bank_of("paper"), models, budget=20.0, warmup=0, stop="limits")
     assert len(ranker.ask(1, model="b")) == n
 
 
 def test_free_models_come_first():
     ranker = Ranker(
         bank_of("default"), {"a": 1.0, "b": 0.0, "c": 0.0}, warmup=2, max_items=10,
-        stop_when_decided=False,
+        stop="limits",
     )  # fmt: skip
     for pair in ranker.ask(6):
         ranker.tell(*pair, TELL(*pair))
@@ -109,7 +107,7 @@ def test_nothing_is_drawn_at_random_that_the_budget_could_forbid():
     units = np.where(np.arange(80) == 7, 30.0, 1.0)  # the last that a random draw may not take
     ranker = Ranker(
         bank_of("paper"), {"a": 1.0}, units=units, budget=33.0, audit=0.5, warmup=0,
-        stop_when_decided=False,
+        stop="limits",
     )  # fmt: skip
     seen = []
     while not ranker.done:
@@ -160,7 +158,7 @@ def test_decided_is_said_while_items_are_in_flight():
     for pair in pairs[:25]:
         ranker.tell(*pair, told(*pair))
     assert ranker.decided and not ranker.done
-    endless = Ranker(bank_of("default"), {"a": 1.0}, stop_when_decided=False, max_items=12)
+    endless = Ranker(bank_of("default"), {"a": 1.0}, stop="limits", max_items=12)
     for pair in endless.ask(12):
         endless.tell(*pair, told(*pair))
     assert endless.done and not endless.decided

@@ -79,7 +79,7 @@ def test_the_next_ranking_starts_better():
         squares = []
         for seed in range(12):
             ranker = Ranker(bank, {"m4": 1.0, "m7": 1.0}, max_items=24, seed=seed,
-                            stop_when_decided=False)  # fmt: skip
+                            stop="limits")  # fmt: skip
             while not ranker.done:
                 for model, item in ranker.ask(2):
                     ranker.tell(model, item, float(SCORES[int(model[1:]), item]))

@@ -49,7 +49,7 @@ def test_a_retired_item_is_never_asked_and_never_counted(method):
     assert made.provenance["retired"][0]["items"] == [0, 9]
     assert all(len(o.scores) == N - 2 for o in made.observations)
     row = table.select(["m30"]).scores[0]
-    ranker = Ranker(made, {"m30": 1.0}, max_items=N, stop_when_decided=False)
+    ranker = Ranker(made, {"m30": 1.0}, max_items=N, stop="limits")
     while not ranker.done:
         for model, item in ranker.ask():
             ranker.tell(model, item, row[item])

@@ -81,7 +81,7 @@ def adaptive_scores(bank, whole, models, n=15) -> ScoreTable:
     raw = np.full((len(models), whole.n_items), np.nan)
     for j, model in enumerate(models):
         full = whole.select([model]).scores[0]
-        ranker = Ranker(bank, {model: 1.0}, max_items=n, target_se=1e-9)
+        ranker = Ranker(bank, {model: 1.0}, max_items=n, stop="decided and se 1e-9")
         while not ranker.done:
             for _, item in ranker.ask():
                 ranker.tell(model, item, float(full[item]))

@@ -41,7 +41,7 @@ def test_two_models_that_answer_alike_are_a_tie_even_at_the_end(bank):
 
 def test_a_dear_model_gets_fewer_items(bank):
     prices = dict(zip(NAMES, (0.1, 0.1, 3.0, 3.0)))
-    result = drive(Ranker(bank, prices, budget=120, stop_when_decided=False, warmup=4))
+    result = drive(Ranker(bank, prices, budget=120, stop="limits", warmup=4))
     spent = [len(result.items[m]) for m in NAMES]
     assert min(spent[:2]) > max(spent[2:])
 

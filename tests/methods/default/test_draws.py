@@ -127,7 +127,7 @@ def test_no_score_drawn_counts_more_than_twice_that_of_a_simple_random_one(n_mod
     skill = rng.normal(0, 1, 14)[:, None]
     scores = rng.binomial(1, 1 / (1 + np.exp(difficulty - skill))).astype(float)
     bank = calibrate(ScoreTable.from_arrays(scores, [f"m{i}" for i in range(14)]))
-    ranker = Ranker(bank, dict.fromkeys("abc"[:n_models], 1.0), stop_when_decided=False, seed=3)
+    ranker = Ranker(bank, dict.fromkeys("abc"[:n_models], 1.0), stop="limits", seed=3)
     for _ in range(40 * n_models):
         [(model, item)] = ranker.ask()
         ranker.tell(model, item, float(rng.integers(2)))
@@ -239,7 +239,7 @@ def test_the_sample_of_a_model_outlives_what_was_given_back():
     """An item given back, and one asked again later, count where they were asked."""
     table = world(7)
     bank, y = calibrate(table.without(["m3"])), table.select(["m3"]).scores[0]
-    ranker = Ranker(bank, {"m3": 1.0}, max_items=40, stop_when_decided=False)
+    ranker = Ranker(bank, {"m3": 1.0}, max_items=40, stop="limits")
     n = 0
     while not ranker.done:
         for model, item in ranker.ask(3):

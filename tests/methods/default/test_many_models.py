@@ -25,7 +25,7 @@ def many_bank():
 
 
 def asked(bank: ItemBank, model: str, n: int) -> tuple[Ranker, int]:
-    ranker = Ranker(bank, {model: 1.0}, max_items=n, stop_when_decided=False)
+    ranker = Ranker(bank, {model: 1.0}, max_items=n, stop="limits")
     row = TABLE.select([model]).scores[0]
     while not ranker.done:
         for _, item in ranker.ask():
@@ -60,7 +60,7 @@ def test_their_bank_says_so_and_keeps_it(tmp_path):
 def test_the_share_of_draws_is_an_option():
     """Of all draws, if it is 1: what no model left out has confirmed chooses no item."""
     for bank in (calibrate(world(20, 60), draws=1.0), calibrate(world(3, 60))):
-        ranker = Ranker(bank, {"m": 1.0, "n": 1.0}, max_items=12, stop_when_decided=False)
+        ranker = Ranker(bank, {"m": 1.0, "n": 1.0}, max_items=12, stop="limits")
         while not ranker.done:
             for model, item in ranker.ask():
                 ranker.tell(model, item, 0.5)

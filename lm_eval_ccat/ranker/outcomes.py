@@ -1,4 +1,4 @@
-"""The policies of all outcomes, told together of what happens to one answer."""
+"""The outcomes of a ranking: what the method of each knows of the models."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..methods.belief import Belief, Floats
 from ..methods.policy import Policy
 from .contents import Contents
 
-#: Answers that the prior of a correlation of outcomes counts for; see `Parts.correlation`.
+#: Answers that the prior of a correlation of outcomes counts for; see `Outcomes.correlation`.
 _PRIOR_ANSWERS = 5.0
 
 
-class Part:
+class OutcomeState:
     """One outcome in a ranking: what its method knows of the models by it.
 
     Attributes
@@ -26,9 +26,11 @@ class Part:
     outcome : Outcome
     policy : Policy
     scores : list of dict of int to float
-        What each model was scored, by position in the bank, in the order told.
+        What each model was scored, by position in the bank, in the order of the answers.
     failed : list of list of int
         What each model failed on.
+    changes : int
+        Of what is known of its task.
     """
 
     def __init__(self, outcome: Outcome, policy: Policy, n_models: int) -> None:
@@ -36,6 +38,7 @@ class Part:
         self.policy = policy
         self.scores: list[dict[int, float]] = [{} for _ in range(n_models)]
         self.failed: list[list[int]] = [[] for _ in range(n_models)]
+        self.changes = 0
         self._beliefs: dict[str, tuple[int, Belief]] = {}
 
     @property
@@ -43,11 +46,11 @@ class Part:
         """Scores of every model; shape (n_models,)."""
         return np.array([len(s) for s in self.scores], dtype=np.intp)
 
-    def belief(self, question: str, version: int) -> Belief:
-        """The policy's belief, computed once for each version of its state."""
+    def belief(self, question: str) -> Belief:
+        """The policy's belief, computed once for each of its states."""
         kept = self._beliefs.get(question)
-        if kept is None or kept[0] != version:
-            kept = self._beliefs[question] = version, self.policy.belief(question)
+        if kept is None or kept[0] != self.changes:
+            kept = self._beliefs[question] = self.changes, self.policy.belief(question)
         return kept[1]
 
     def fail(self, model: int, item: int) -> None:
@@ -64,12 +67,12 @@ class Part:
         return left * lean(expected, scores, self.failed[model])
 
 
-class Parts:
-    """All outcomes of a ranking.
+class Outcomes:
+    """All outcomes of a ranking, which hear together of what happens to one answer.
 
     An answer counts for every outcome of its task. The errors of outcomes of the same answers are
     not independent; their correlation is that of the residuals (score less what was expected just
-    before it was told) of the answers that both have.
+    before it came) of the answers that both have.
 
     Parameters
     ----------
@@ -80,9 +83,9 @@ class Parts:
 
     Attributes
     ----------
-    of_task : list of list of Part
-    changes : list of int
-        Of what is known, by task.
+    of_task : list of list of OutcomeState
+    changes : int
+        Of what is known.
     """
 
     def __init__(
@@ -93,71 +96,82 @@ class Parts:
     ) -> None:
         self.contents = contents
         self.of_task = [
-            [Part(o, make(o, task.leader, n_models), n_models) for o in task.outcomes]
+            [OutcomeState(o, make(o, task.leader, n_models), n_models) for o in task.outcomes]
             for task in contents.tasks
         ]
-        self.changes = [0] * len(self.of_task)
+        self.changes = 0
         self._products = [np.zeros((len(p), len(p))) for p in self.of_task]
         self._both = [np.zeros((len(p), len(p))) for p in self.of_task]
 
-    @property
-    def leader(self) -> Part:
-        """The outcome that counts most of the first task: its method's ways are the ranking's."""
-        return max(self.of_task[0], key=lambda p: p.outcome.weight)
+    def leader(self, t: int = 0) -> OutcomeState:
+        """The outcome that counts most, of a task; that of the first sets the ranking's ways."""
+        return max(self.of_task[t], key=lambda o: o.outcome.weight)
 
-    def _kept(self, item: int) -> tuple[list[Part], int]:
-        """The outcomes whose banks have kept an item, and its position in them."""
-        _, parts, i = self._at(item)
-        return [part for part in parts if part.outcome.bank.kept[i]], i
-
-    def _at(self, item: int) -> tuple[int, list[Part], int]:
+    def _at(self, item: int) -> tuple[int, int, list[OutcomeState]]:
+        """Task of an item, its position there, and the outcomes whose banks have kept it."""
         t = self.contents.task_at(item)
-        return t, self.of_task[t], item - self.contents.starts[t]
+        i = item - self.contents.tasks[t].start
+        return t, i, [o for o in self.of_task[t] if o.outcome.bank.kept[i]]
 
     # -- what happened ------------------------------------------------------------------------
 
     def add_model(self) -> None:
         """One more model joins."""
-        for t, parts in enumerate(self.of_task):
-            self.changes[t] += 1
-            for part in parts:
-                part.policy.add_model()
-                part.scores.append({})
-                part.failed.append([])
+        for t, outcomes in enumerate(self.of_task):
+            self._changed(t)
+            for one in outcomes:
+                one.policy.add_model()
+                one.scores.append({})
+                one.failed.append([])
 
     def placed(self, model: int, item: int, probability: float | None = None) -> None:
         """`item` was asked."""
-        parts, i = self._kept(item)
-        for part in parts:
-            part.policy.placed(model, i, probability)
+        _, i, kept = self._at(item)
+        for one in kept:
+            one.policy.placed(model, i, probability)
 
     def unplaced(self, model: int, item: int) -> None:
         """`item` was given back."""
-        parts, i = self._kept(item)
-        for part in parts:
-            part.policy.unplaced(model, i)
+        _, i, kept = self._at(item)
+        for one in kept:
+            one.policy.unplaced(model, i)
 
     def failed(self, model: int, item: int) -> None:
         """`item` will have no score."""
-        self.changes[self.contents.task_at(item)] += 1
-        parts, i = self._kept(item)
-        for part in parts:
-            part.fail(model, i)
+        t, i, kept = self._at(item)
+        self._changed(t)
+        for one in kept:
+            one.fail(model, i)
 
-    def told(self, model: int, item: int, scores: list[float | None]) -> None:
-        """Take in one answer's scores, as `read` gives them."""
-        t, parts, i = self._at(item)
-        self.changes[t] += 1
-        if len(parts) > 1:
-            self._correlate(t, model, i, scores)
-        for part, score in zip(parts, scores):
-            if score is not None and part.outcome.bank.kept[i]:
-                part.policy.told(model, i, score)
-                part.scores[model][i] = score
-            elif part.outcome.bank.kept[i]:
-                part.fail(model, i)
+    def told(self, model: int, item: int, scores: Sequence[float | None]) -> None:
+        """Take in one answer's scores, as `read` returns them."""
+        t, i, kept = self._at(item)
+        self._changed(t)
+        outcomes = self.of_task[t]
+        if len(outcomes) > 1:
+            residual = np.array(
+                [
+                    np.nan if s is None else s - float(o.policy.expected(model)[i])
+                    for o, s in zip(outcomes, scores)
+                ]
+            )
+            seen = np.isfinite(residual)
+            residual = np.where(seen, residual, 0.0)
+            self._products[t] += np.outer(residual, residual)
+            self._both[t] += np.outer(seen, seen)
+        for one, score in zip(outcomes, scores):
+            if one in kept and score is None:
+                one.fail(model, i)
+            elif one in kept and score is not None:
+                one.policy.told(model, i, score)
+                one.scores[model][i] = score
 
-    def read(self, model: str, item: int, given: Any) -> list[float | None]:
+    def _changed(self, t: int) -> None:
+        self.changes += 1
+        for one in self.of_task[t]:
+            one.changes += 1
+
+    def read(self, model: str, item: int, score: Any) -> list[float | None]:
         """Scores of one answer by outcome, checked; None for an outcome that it lacks.
 
         Raises
@@ -168,46 +182,32 @@ class Parts:
             An outcome is unknown, none that counts has a score, or a score alone is given for
             several outcomes.
         """
-        t, parts, i = self._at(item)
+        t, i, _ = self._at(item)
         task, named = self.contents.tasks[t], self.contents.item(item)
         if not task.kept[i]:
             raise UsageError(f"doc_id {named!r} was removed from the bank by its calibration")
-        if isinstance(given, Mapping):
-            names = [p.outcome.name for p in parts]
-            unknown = [k for k in given if k not in names]
+        names = [o.name for o in task.outcomes]
+        if isinstance(score, Mapping):
+            unknown = [k for k in score if k not in names]
             if unknown:
                 raise UsageError(
                     f"unknown outcome {unknown[0]!r}; this task has {', '.join(names)}"
                 )
-            values = [given.get(name) for name in names]
-        elif len(parts) == 1:
-            values = [given]
+            values = [score.get(name) for name in names]
+        elif len(names) == 1:
+            values = [score]
         else:
             raise UsageError(
                 f"task {task.name!r} has several outcomes; tell a score of each: {{outcome: score}}"
             )
-        if not any(s is not None and p.outcome.weight > 0.0 for p, s in zip(parts, values)):
+        if not any(s is not None and o.weight > 0.0 for o, s in zip(task.outcomes, values)):
             raise UsageError(f"no outcome that counts has a score on doc_id {named!r}")
         return [None if s is None else _score(s, model, named) for s in values]
 
     def expected(self, model: int) -> Floats:
         """Expected scores on all items, of the outcome of each task that counts most."""
-        leaders = (max(parts, key=lambda p: p.outcome.weight) for parts in self.of_task)
-        return np.concatenate([p.policy.expected(model) for p in leaders])
-
-    # -- what outcomes share ------------------------------------------------------------------
-
-    def _correlate(self, t: int, model: int, i: int, scores: list[float | None]) -> None:
-        residual = np.array(
-            [
-                np.nan if s is None else s - float(p.policy.expected(model)[i])
-                for p, s in zip(self.of_task[t], scores)
-            ]
-        )
-        seen = np.isfinite(residual)
-        residual = np.where(seen, residual, 0.0)
-        self._products[t] += np.outer(residual, residual)
-        self._both[t] += np.outer(seen, seen)
+        tasks = range(len(self.of_task))
+        return np.concatenate([self.leader(t).policy.expected(model) for t in tasks])
 
     def correlation(self, t: int) -> Floats:
         """Correlation of the outcomes' errors in task `t`; shape (n_outcomes, n_outcomes).
@@ -274,8 +274,7 @@ def lean(expected: Floats, scores: Mapping[int, float], failed: Sequence[int]) -
     """
     if min(len(scores), len(failed)) < FEWEST:
         return 0.0
-    told = np.fromiter(scores, dtype=np.intp)
-    seen, missed = expected[told], expected[list(failed)]
+    seen, missed = expected[[*scores]], expected[list(failed)]
     share = len(missed) / (len(seen) + len(missed))
     both = np.concatenate([seen, missed])
     spread = float(both.var())
