@@ -18,9 +18,20 @@ from ..metrics.registry import known_scale
 from ..metrics.scale import Scale
 from ..scores.table import DocId, sorted_ids
 from ..wording import short
+from .file import (
+    FORMAT,
+    HEAD,
+    PARTS,
+    VERSION,
+    checksum,
+    fields_of,
+    file_text,
+    located,
+    plain,
+    read_json,
+    require_sound,
+)
 from .observations import Observation
-from .reading import bounded_text, located, parsed
-from .text import FORMAT, HEAD, PARTS, VERSION, checksum, fields_of, file_text, plain, require_sound
 
 
 @dataclass(frozen=True)
@@ -263,7 +274,7 @@ class ItemBank:
         """
         path = located(path)
         try:
-            document = parsed(bounded_text(path))
+            document = read_json(path)
         except FileNotFoundError:
             raise BankError(
                 f"{path}: no such item bank; make one with `lm-eval-ccat calibrate`"

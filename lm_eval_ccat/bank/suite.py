@@ -11,8 +11,8 @@ from typing import Any
 from ..errors import BankError
 from ..files import replace_text
 from .bank import ItemBank
-from .reading import bounded_text, located, parsed
-from .text import FORMAT as BANK_FORMAT
+from .file import FORMAT as BANK_FORMAT
+from .file import located, read_json
 
 FORMAT, VERSION, NAME = "lm-eval-ccat/suite", 1, "suite.json"
 _MAX_BYTES = 16 << 20
@@ -171,7 +171,7 @@ def _entries(folder: Path) -> list[tuple[str, str, Path, Any]]:
     """(task, outcome, file, checksum) of what ``suite.json`` names."""
     path = folder / NAME
     try:
-        content = parsed(bounded_text(path, _MAX_BYTES))
+        content = read_json(path, _MAX_BYTES)
         if content["format"] != FORMAT or content["version"] != VERSION:
             raise ValueError(f"not of format {FORMAT}, version {VERSION}")
         checksums = content["checksums"]

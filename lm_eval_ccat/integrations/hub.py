@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..bank import SuiteBank, is_suite
-from ..bank.reading import Place
+from ..bank.file import Place
 from ..bank.suite import NAME as SUITE
 from ..errors import BankError, UsageError
 from ..upkeep.words import page_of

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
+from ..bank.file import located
 from ..bank.outcome import Outcome
-from ..bank.reading import located
 from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..harness import TaskSession, internals

@@ -1,4 +1,4 @@
-"""BERTScore and differential BERTScore, by the bert-score library.
+"""BERTScore, by the bert-score library.
 
 The model is loaded once per process and settings. Which one is set by the environment, because the
 harness hands a task's ``process_results`` nothing but the document and the answer:
@@ -178,33 +178,3 @@ def bertscore_f1(
         for i, value in zip(filled, f1.tolist()):
             scores[i] = min(max(float(value), 0.0), 1.0)
     return scores
-
-
-def differential_bertscore(
-    prediction: str,
-    correct: Sequence[str],
-    incorrect: Sequence[str],
-    settings: BertScoreSettings | None = None,
-) -> float:
-    """How much nearer an answer is to a correct than to an incorrect one.
-
-    ``(max F1 to a correct answer - max F1 to an incorrect answer + 1) / 2``, as the paper scores
-    TruthfulQA.
-
-    Parameters
-    ----------
-    prediction : str
-    correct, incorrect : sequence of str
-        Reference answers; without any of a kind, its maximum is 0.
-    settings : BertScoreSettings, optional
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; 0.5 for an empty answer.
-    """
-    references = [*correct, *incorrect]
-    scores = bertscore_f1([prediction] * len(references), references, settings)
-    best = max(scores[: len(correct)], default=0.0)
-    worst = max(scores[len(correct) :], default=0.0)
-    return (best - worst + 1.0) / 2.0

@@ -30,8 +30,7 @@ from scipy.special import stdtrit
 
 from .. import __version__
 from ..bank import ItemBank
-from ..bank.reading import bounded_text, parsed
-from ..bank.text import plain
+from ..bank.file import plain, read_json
 from ..errors import BankError, BankMismatchError, CcatError, UsageError
 from ..files import replace_text
 from ..metrics.scale import Scale
@@ -172,7 +171,7 @@ class Form:
         """
         file = Path(path) / NAME if Path(path).is_dir() else Path(path)
         try:
-            d = parsed(bounded_text(file))
+            d = read_json(file)
             if d["format"] != FORMAT or d["version"] != VERSION:
                 raise ValueError(f"not of format {FORMAT}, version {VERSION}")
             [one] = d["forms"]

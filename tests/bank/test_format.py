@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
-from lm_eval_ccat.bank import reading, text
+from lm_eval_ccat.bank import file
 from lm_eval_ccat.bank.observations import Observation
 from lm_eval_ccat.errors import BankError, CcatError
 from lm_eval_ccat.metrics.scale import Scale
@@ -45,7 +45,7 @@ def documents(tmp_path_factory) -> dict[str, dict]:
 
 def sealed(document: dict) -> dict:
     """The document with a checksum that fits, as an attacker would make it."""
-    return {**document, "sha256": text.checksum(document)}
+    return {**document, "sha256": file.checksum(document)}
 
 
 @pytest.fixture(scope="module")
@@ -254,13 +254,13 @@ def test_a_large_file_made_to_fill_memory_is_refused_before_it_is_parsed(tmp_pat
 
 
 def test_a_file_that_grows_for_ever_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "MAX_BYTES", 3 << 20)
+    monkeypatch.setattr(file, "MAX_BYTES", 3 << 20)
     path = tmp_path / "x.json"
     path.write_bytes(b" " * (4 << 20))
     with pytest.raises(BankError, match="too large"):
         ItemBank.load(path)
     path.write_bytes(b'"' + b"x" * (2 << 20))
-    monkeypatch.setattr(reading, "_MOST_STRING", 1 << 20)
+    monkeypatch.setattr(file, "_MOST_STRING", 1 << 20)
     with pytest.raises(BankError, match="never ends"):
         ItemBank.load(path)
 
@@ -315,7 +315,7 @@ def test_a_bank_is_named_by_what_it_keeps_of_its_file(tmp_path):
     path = tmp_path / "a.bank.json"
     ItemBank.blank(range(4), task="t").save(path)
     content = json.loads(path.read_text()) | {"outcomes": {"f1": {}}}
-    bank = ItemBank.from_dict(content | {"sha256": text.checksum(content)})
+    bank = ItemBank.from_dict(content | {"sha256": file.checksum(content)})
     name = bank.sha256
     bank.save(path)
     assert ItemBank.load(path).sha256 == name
