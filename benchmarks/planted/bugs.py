@@ -347,14 +347,14 @@ BUGS: tuple[Bug, ...] = (
         "lm_eval_ccat/bank/observations",
         "if items.size and not (0 <= items.min() and items.max() < n_items):",
         "if False:",
-        ("tests/bank/test_format.py", "tests/bank/test_bank.py"),
+        ("tests/bank/test_format.py",),
     ),
     Bug(
         "scores of an observation may leave [0, 1]",
         "lm_eval_ccat/bank/observations",
         "if not ((self.scores >= 0.0) & (self.scores <= 1.0)).all():",
         "if False:",
-        ("tests/bank/test_format.py", "tests/bank/test_bank.py"),
+        ("tests/bank/test_format.py",),
     ),
     Bug(
         "of a board an estimate counts before full results",
