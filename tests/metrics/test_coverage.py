@@ -35,14 +35,14 @@ def test_the_page_shows_what_the_script_counted():
 
 
 def test_reasons_are_told_apart():
-    made = script()
-    why = made.why
-    with pytest.raises(MetricError) as raised:
-        find_metric("mcc")
-    assert why(str(raised.value)) == "one statistic of the whole corpus"
-    with pytest.raises(MetricError) as raised:
-        find_metric("bits_per_byte")
-    assert why(str(raised.value)) == "ratio or exponential of corpus sums"
+    why = script().why
+    for metric, reason in (
+        ("mcc", "one statistic of the whole corpus"),
+        ("bits_per_byte", "ratio or exponential of corpus sums"),
+    ):
+        with pytest.raises(MetricError) as raised:
+            find_metric(metric)
+        assert why(str(raised.value)) == reason
     assert why("something else") == "other"
 
 
@@ -54,11 +54,7 @@ CONFIG = {
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.tuples(*[st.text("aT. ,xe'h", max_size=14)] * 2), min_size=1, max_size=5
-    )
-)  # fmt: skip
+@given(st.lists(st.tuples(*[st.text("aT. ,xe'h", max_size=14)] * 2), min_size=1, max_size=5))
 def test_word_f1_is_the_one_that_the_harness_averages(pairs):
     utils = pytest.importorskip("lm_eval.tasks.afrobench.afriqa.prompt_1.utils")
     metric = find_metric("f1", task="afriqa_bem_prompt_1", config=CONFIG)

@@ -66,15 +66,6 @@ def test_the_last_score_counts_and_the_rarer_version_of_a_document_does_not(ones
         grid.finish(Path("x"), Wanted(), "acc", unique=True)
 
 
-@given(st.permutations(list(range(40))), st.integers(1, 7))
-def test_growth_by_rows_and_columns_loses_nothing(order, models):
-    grid, expected = Grid(), np.full((models, 40), np.nan)
-    for n, item in enumerate(order):
-        grid.add(f"m{n % models}", "", [item, order[0]], [item / 40, 0.5])
-        expected[n % models, [item, order[0]]] = item / 40, 0.5
-    np.testing.assert_array_equal(grid.finish(Path("x"), Wanted(), "acc").raw, expected)
-
-
 def test_what_is_missing_is_said_and_what_cannot_be_is_refused():
     grid = Grid()
     grid.add("a", "", [1, 0], [0.5, 1.0])

@@ -138,30 +138,27 @@ def test_the_kth_nameless_row_of_a_document_is_of_the_kth_filter(tmp_path, as_li
         ScoreTable.read(tmp_path, metric="exact_match")
 
 
-@pytest.mark.parametrize(
-    "wreck",
-    [
-        lambda text: text[: len(text) // 2],
-        lambda text: "{",
-        lambda text: "[1, 2]",
-        lambda text: text[:60] + text,  # a write cut off and later continued by a whole row
-        lambda text: text[:40] + "\0" * 8 + text[48:],
-        lambda text: text.replace('"doc_id": 1', '"id": 1'),
-    ],
+WRECKS = (
+    lambda text: text[: len(text) // 2],
+    lambda text: "[1, 2]",
+    lambda text: text[:60] + text,  # a write cut off and later continued by a whole row
+    lambda text: text[:40] + "\0" * 8 + text[48:],
+    lambda text: text.replace('"doc_id": 1', '"id": 1'),
 )
-def test_a_broken_line_is_named_and_the_rest_is_used(tmp_path, wreck):
+
+
+def test_a_broken_line_or_file_is_named_and_the_rest_is_used(tmp_path):
     rows = rows_of([1, 0, 1])
-    file = write_run(tmp_path, "a", [rows[0], wreck(json.dumps(rows[1])), rows[2]])
-    table = ScoreTable.read(tmp_path)
-    assert table.doc_ids == (0, 2) and table.raw.tolist() == [[1, 1]]
-    assert any(f"{file}, line 2: not readable" in w for w in table.warnings)
-
-
-def test_a_damaged_gz_is_named_and_what_was_read_is_used(tmp_path):
-    file = write_run(tmp_path, "a", rows_of(np.arange(5000) % 2), compress=True)
-    file.write_bytes(file.read_bytes()[:-2000])
-    table = ScoreTable.read(tmp_path)
-    assert 0 < table.n_items < 5000
+    for n, wreck in enumerate(WRECKS):
+        folder = tmp_path / str(n)
+        file = write_run(folder, "a", [rows[0], wreck(json.dumps(rows[1])), rows[2]])
+        table = ScoreTable.read(folder)
+        assert table.doc_ids == (0, 2) and table.raw.tolist() == [[1, 1]]
+        assert any(f"{file}, line 2: not readable" in w for w in table.warnings)
+    file = write_run(tmp_path / "gz", "a", rows_of(np.arange(500) % 2), compress=True)
+    file.write_bytes(file.read_bytes()[:-200])
+    table = ScoreTable.read(tmp_path / "gz")
+    assert 0 < table.n_items < 500
     assert any(str(file) in w and "not readable" in w for w in table.warnings)
 
 
@@ -171,18 +168,6 @@ def test_files_are_read_alike_by_several_processes(tmp_path, monkeypatch):
     alone = ScoreTable.read(tmp_path)
     monkeypatch.setattr("lm_eval_ccat.scores.readers.lm_eval.rows._WORTH_PROCESSES", 1)
     np.testing.assert_array_equal(ScoreTable.read(tmp_path).raw, alone.raw)
-
-
-def test_documents_that_changed_are_said_and_the_rarer_version_is_missing(tmp_path):
-    for model in "abc":
-        write_run(tmp_path, model, rows_of([1, 0, 1]))
-    changed = rows_of([1, 1, 1])
-    changed[1] = sample_row(1, {"exact_match": 1.0}, doc={"question": "another"})
-    write_run(tmp_path, "d", changed)
-    table = ScoreTable.read(tmp_path)
-    assert any("1 of 3 documents differs" in w and "d (1)" in w for w in table.warnings)
-    assert table.doc_hashes[1] == sample_row(1, {})["doc_hash"]
-    assert np.isnan(table.raw[3, 1]) and np.isfinite(table.raw).sum() == 11
 
 
 def test_pairs_of_texts_get_the_sentence_score_and_a_tokenizer_another(tmp_path):
@@ -272,16 +257,18 @@ def test_models_are_named_as_their_runs_name_them(tmp_path, folders, changes, mo
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory(tmp_path, packed):
+def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory(
+    tmp_path, packed, monkeypatch
+):
+    monkeypatch.setattr("lm_eval_ccat.scores.readers.bounded.MAX_LINE", 4 << 20)
     write_run(tmp_path, "a", rows_of([1, 0]))
     (samples,) = tmp_path.rglob("samples_*.jsonl")
     with gzip.open(f"{samples}.gz", "wb") if packed else samples.open("ab") as stream:
-        for _ in range(300):
-            stream.write(bytes(1 << 20))
+        stream.write(bytes(50 << 20))
     if packed:
         samples.unlink()
     tracemalloc.start()
-    with pytest.raises(ScoreTableError, match=rf"{samples.name}.*a line of more than 134,217,728"):
+    with pytest.raises(ScoreTableError, match=rf"{samples.name}.*a line of more than 4,194,304"):
         ScoreTable.read(tmp_path)
-    assert tracemalloc.get_traced_memory()[1] < 300 << 20
+    assert tracemalloc.get_traced_memory()[1] < 12 << 20
     tracemalloc.stop()

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import sacrebleu
 
 from lm_eval_ccat.scores import ScoreTable
 
@@ -85,31 +86,20 @@ def logs(tmp_path_factory):
     return folder / "out", found
 
 
-@pytest.mark.parametrize("filter", ["whole", "last_word"])
-def test_means_equal_the_harness_results(logs, filter):
+def test_scores_and_settings_are_those_of_the_harness(logs):
     folder, found = logs
-    table = ScoreTable.read(folder, metric="exact_match", filter=filter)
-    assert sorted(table.models) == ["atlas/chatty", "atlas/plain"]
-    for model, row in zip(table.models, table.raw):
-        assert row.mean() == pytest.approx(found[model][f"exact_match,{filter}"], abs=1e-12)
-
-
-def test_settings_and_documents_of_a_real_run(logs):
-    table = ScoreTable.read(logs[0], metric="exact_match", filter="whole")
-    assert table.settings["task_version"] == 2.0
-    assert table.settings["generation_kwargs"]["temperature"] == 0.0
-    assert table.settings["chat_template"] is False
+    for filter in ("whole", "last_word"):
+        table = ScoreTable.read(folder, metric="exact_match", filter=filter)
+        assert sorted(table.models) == ["atlas/chatty", "atlas/plain"]
+        for model, row in zip(table.models, table.raw):
+            assert row.mean() == pytest.approx(found[model][f"exact_match,{filter}"], abs=1e-12)
+    assert table.settings["task_version"] == 2.0 and table.settings["chat_template"] is False
+    assert table.settings["generation_kwargs"]["temperature"] == 0.0 and not table.warnings
     assert table.doc_ids == (0, 1, 2, 3, 4) and all(len(h) == 64 for h in table.doc_hashes)
-    assert not table.warnings
-
-
-def test_pairs_of_a_real_run_score_as_sacrebleu_scores_them(logs):
-    import sacrebleu
-
-    table = ScoreTable.read(logs[0], metric="chrf", filter="whole")
-    plain = table.raw[table.models.index("atlas/plain")]
+    pairs = ScoreTable.read(folder, metric="chrf", filter="whole")
     wanted = [
         sacrebleu.sentence_chrf(c if n < 4 else "nowhere", [c]).score
         for n, c in enumerate(CAPITALS.values())
     ]
+    plain = pairs.raw[pairs.models.index("atlas/plain")]
     np.testing.assert_allclose(plain, wanted, atol=1e-12)

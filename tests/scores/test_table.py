@@ -126,15 +126,6 @@ def test_ids_and_scores_alone_are_of_the_model_that_the_file_names(tmp_path, nam
     assert table.raw.tolist() == [[0.5, 1.0]] and table.doc_ids == ("q0", "q1")
 
 
-def test_configs_of_a_model_are_observations_of_it(tmp_path):
-    rows = [("a", 0, "f1", 0.2, "t0"), ("a", 0, "f1", 0.6, "t1"), ("a", 1, "f1", 0.5, "t1"),
-            ("b", 0, "f1", 0.1, "t0")]  # fmt: skip
-    t = ScoreTable.read(write(tmp_path / "t.csv", rows, f"{HEADER},config"))
-    assert t.raw.shape == (3, 2) and t.models == ("a", "b")
-    # The mean is over the configs that have a score.
-    np.testing.assert_allclose(t.model_scores(), [[0.4, 0.5], [0.1, np.nan]])
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 40))
 def test_parts_and_overview_are_those_of_the_whole_table(seed, configs, cells):
     rng = np.random.default_rng(seed)
@@ -253,13 +244,6 @@ def test_a_scale_that_is_not_known_or_left_is_refused(tmp_path, metric, values, 
     rows = [("a", i, metric, v) for i, v in enumerate(values)]
     with pytest.raises(ScaleError, match=says):
         ScoreTable.read(write(tmp_path / "t.csv", rows), **how)
-
-
-def test_real_tables(shared):
-    t = ScoreTable.read(shared / "data" / "scores" / "wmt24_en-de.parquet", metric="bleu")
-    assert (len(t.models), t.n_items) == (26, 997) and np.isfinite(t.raw).all()
-    with pytest.raises(ScaleError, match="bert_f_score"):
-        ScoreTable.read(shared / "data" / "scores" / "realsumm_abs.parquet", metric="bert_f_score")
 
 
 @pytest.mark.parametrize(
