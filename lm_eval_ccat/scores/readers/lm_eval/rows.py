@@ -23,6 +23,7 @@ from ....parallel import in_processes
 from ..bounded import json_value, lines, open_log
 from .files import Run
 
+_SHOWN_LINES = 3
 # Below this starting processes costs more than it gains.
 _WORTH_PROCESSES = 48 << 20
 # Compressed text is about a quarter of its size, and takes as long to unpack as to parse.
@@ -52,21 +53,18 @@ class Rows:
         One entry per usable row, in the file's order; scores are raw.
     filters : dict
         Those of the usable rows.
-    broken : list of (line, reason)
-        Lines that are no rows, counted from 1.
-    unusable : list of (line, reason)
-        Rows whose score the metric refuses.
-    without : int
-        Rows of the wanted filter that do not report the metric.
+    notes : list of str
+        Which lines, counted from 1, could not be used, and why.
+    unusable : str
+        Why the metric refuses the first of the scores that it refuses; empty where it takes all.
     """
 
     doc_ids: list[Any] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     hashes: list[str | None] = field(default_factory=list)
     filters: dict[str, None] = field(default_factory=dict)
-    broken: list[tuple[int, str]] = field(default_factory=list)
-    unusable: list[tuple[int, str]] = field(default_factory=list)
-    without: int = 0
+    notes: list[str] = field(default_factory=list)
+    unusable: str = ""
 
 
 def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, Row | str]]:
@@ -149,18 +147,22 @@ def read_file(file: File, asked: Asked) -> Rows:
     ScaleError
         When a score lies outside the metric's scale: then all of them are in doubt.
     """
-    found, earlier, key = Rows(), Counter[Any](), asked.metric.source
+    read, earlier, key = Rows(), Counter[Any](), asked.metric.source
+    path = file[0]
     known: dict[float, float] = {}  # a metric has few different scores
+    broken = unusable = without = 0
     # Pairs of texts are told apart by the answer, which stands before the end of a row.
-    for number, row in rows_of(file[0], None if asked.metric.pairs else key):
+    for number, row in rows_of(path, None if asked.metric.pairs else key):
         if isinstance(row, str):
-            found.broken.append((number, row))
+            broken += 1
+            if broken <= _SHOWN_LINES:
+                read.notes.append(f"{path}, line {number}: not readable, left out ({row})")
             continue
         name = filter_of(row, file, earlier)
         if asked.filter not in (None, name):
             continue
         if key not in row:
-            found.without += 1
+            without += 1
             continue
         value, doc_id, answers = row[key], row["doc_id"], row.get("filtered_resps")
         answer = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
@@ -174,15 +176,23 @@ def read_file(file: File, asked: Asked) -> Rows:
                 if plain:
                     known[value] = score
         except ScaleError as error:
-            raise ScaleError(f"{file[0]}, doc_id {doc_id}: {error}") from None
+            raise ScaleError(f"{path}, doc_id {doc_id}: {error}") from None
         except MetricError as error:
-            found.unusable.append((number, str(error)))
+            unusable += 1
+            read.unusable = read.unusable or f"line {number}: {error}"
             continue
-        found.doc_ids.append(doc_id)
-        found.scores.append(score)
-        found.hashes.append(row.get("doc_hash"))
-        found.filters[name] = None
-    return found
+        read.doc_ids.append(doc_id)
+        read.scores.append(score)
+        read.hashes.append(row.get("doc_hash"))
+        read.filters[name] = None
+    for n, what in (
+        (broken - _SHOWN_LINES, "more unreadable lines left out"),
+        (unusable, f"scores unusable, counted as missing ({read.unusable})"),
+        (without, f"rows do not report {asked.metric.name}"),
+    ):
+        if n > 0:
+            read.notes.append(f"{path}: {n} {what}")
+    return read
 
 
 def read_files(
