@@ -36,7 +36,7 @@ from lm_eval_ccat.errors import CcatError
 from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.field import Field
 from lm_eval_ccat.methods.default.selfcheck import advance
-from lm_eval_ccat.methods.sample.policy import SamplePolicy
+from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.upkeep.borrow import borrow
 
 Floats = NDArray[np.float64]

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
-from lm_eval_ccat.methods.default import policy
+from lm_eval_ccat.methods.default import method as policy
 
 TABLES = ("scores/metabench_gsm8k_v1", "suite/openllm_mmlu", "suite/openllm_truthfulqa")
 

@@ -33,7 +33,7 @@ from quality_data import DATASETS, load
 from scipy.stats import t as student
 
 from lm_eval_ccat import ItemBank, ScoreTable, simulate
-from lm_eval_ccat.methods.sample.policy import SamplePolicy
+from lm_eval_ccat.methods.sample.method import SamplePolicy
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import Verdicts
 from lm_eval_ccat.simulation.methods import Method

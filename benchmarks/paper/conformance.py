@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
-from lm_eval_ccat.methods.registry import method, method_of
+from lm_eval_ccat.methods.default.calibration import model_of
+from lm_eval_ccat.methods.paper.calibration import CLIP, expected_score
+from lm_eval_ccat.methods.registry import method
 from lm_eval_ccat.scores.item_scaling import ItemScaling
 
 from .design import Design
@@ -57,7 +60,19 @@ def observations(table: ScoreTable, bank: ItemBank) -> tuple[Floats, Floats, Flo
     Abilities are those of the calibration; a method compares on the scale that it was fitted on.
     """
     use = np.isfinite(table.scores) & bank.kept
-    y, mu, noise = method_of(bank).fitted_scores(bank, table)
+    row = [table.models.index(m) for m in table.row_model]
+    if bank.method == "paper":
+        abilities = bank.provenance["report"]["abilities"]
+        theta = np.array([abilities[m] for m in table.models])[row]
+        low, high = np.nanmin(table.scores), np.nanmax(table.scores)
+        y = np.clip((table.scores - low) / (high - low), CLIP, 1.0 - CLIP)
+        mu = expected_score(theta[:, None], bank.parameters["difficulty"][None, :])
+        noise = np.full(mu.shape, float(bank.constants["k"]))
+    else:
+        items = model_of(bank).items
+        y, mu = table.scores, expit(items.basis.at(items.abilities) @ items.coefficients.T)[row]
+        level = np.array([items.model_noise(float(x)) for x in items.abilities])[row]
+        noise = level[:, None] * items.noise[None, :]
     return mu[use], y[use], noise[use]
 
 

@@ -227,7 +227,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the sample of a benchmark is taken for one of a population",
-        "lm_eval_ccat/methods/sample/sums",
+        "lm_eval_ccat/methods/sample/pairs",
         "if whole else np.ones_like(n)",
         "if not whole else np.ones_like(n)",
         ("tests/methods/sample/test_sample.py",),
@@ -290,7 +290,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "the middle item of a variance is counted twice",
-        "lm_eval_ccat/methods/sample/sums",
+        "lm_eval_ccat/methods/sample/pairs",
         "self.square[:, series] - self.total[:, series] ** 2 / least",
         "self.square[:, series]",
         ("tests/methods/sample/test_sample.py",),

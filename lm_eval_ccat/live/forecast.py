@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from ..methods.sample.planning import (
+from ..methods.sample.pairs import (
     GRADED,
     GRADED_SCORE,
     RIGHT_OR_WRONG,

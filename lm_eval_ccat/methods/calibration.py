@@ -116,12 +116,12 @@ def calibrate(
 
 def observations_of(table: ScoreTable) -> tuple[Observation, ...]:
     """The scores of a table as a bank of its items keeps them."""
-    found, chosen = [], table.chosen or ("",) * len(table.row_model)
+    out, chosen = [], table.chosen or ("",) * len(table.row_model)
     for model, config, how, row in zip(table.row_model, table.row_config, chosen, table.scores):
         items = np.flatnonzero(np.isfinite(row))
         whole = "all" if len(items) == table.n_items else "first"
-        found.append(Observation(model, how or whole, items, row[items], config=config))
-    return tuple(found)
+        out.append(Observation(model, how or whole, items, row[items], config=config))
+    return tuple(out)
 
 
 def _anonymous(bank: ItemBank, of_scores: int) -> ItemBank:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +15,10 @@ from ..bank.bank import ItemBank
 from ..errors import BankError, UsageError
 from ..plugins import did_you_mean
 from ..scores.table import ScoreTable
-from .curves import Curves, Floats
+from .curves import Curves
 from .policy import Policy
+
+LARGEST = 1e6  # that a number of a bank may be
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,39 @@ def require_scores(table: ScoreTable) -> None:
         raise BankError(f"model {name!r} has no score at all: leave it out")
 
 
+def require_parts(
+    bank: ItemBank, parameters: Iterable[str], numbers: Iterable[str], positive: Iterable[str] = ()
+) -> None:
+    """Check parameters with one number per item, and constants.
+
+    Parameters
+    ----------
+    bank : ItemBank
+    parameters, numbers : iterable of str
+        Names that `bank.parameters` and `bank.constants` must have.
+    positive : iterable of str
+        Those of `numbers` that must be above 0.
+
+    Raises
+    ------
+    BankError
+        Naming the part that is missing, not a number, or absurdly large.
+    """
+    for name in parameters:
+        if name not in bank.parameters:
+            raise BankError(f"damaged item bank: method {bank.method!r} needs parameter {name!r}")
+        if bank.parameters[name].ndim != 1:
+            raise BankError(f"damaged item bank: parameter {name!r} is not one number per item")
+    for name in numbers:
+        value = bank.constants.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise BankError(f"damaged item bank: constant {name!r} is not a number")
+        if not math.isfinite(value) or abs(value) > LARGEST:
+            raise BankError(f"damaged item bank: constant {name!r} is absurdly large")
+        if name in positive and not value > 0:
+            raise BankError(f"damaged item bank: constant {name!r} is not above 0")
+
+
 def _needs_no_calibration(table: ScoreTable) -> Fitted:
     raise UsageError("this method needs no calibration; make a bank with ItemBank.blank(doc_ids)")
 
@@ -77,10 +113,6 @@ def _requires_nothing(bank: ItemBank) -> None:
 
 def _no_curves(bank: ItemBank) -> Curves:
     raise BankError(f"a bank of method {bank.method!r} has no item curves")
-
-
-def _fits_nothing(bank: ItemBank, table: ScoreTable) -> tuple[Floats, Floats, Floats]:
-    raise BankError(f"a bank of method {bank.method!r} fits no scores")
 
 
 _OF_RANKER = ("min_difference", "placing", "looks")
@@ -113,10 +145,6 @@ class Method:
         ``(bank) -> Curves``: item curves, for scores as they are.
     test_curves : callable, optional
         The same for the scale on which tests state abilities, where that is another one.
-    fitted_scores : callable
-        ``(bank, table) -> (score, expected, noise)``: of every single score of the table that the
-        bank was calibrated on, shapes (n_rows, n_items), on the scale that was fitted; a score's
-        variance is noise x expected x (1 - expected).
     learns_from_chosen : bool
         Whether `calibrate` is right for models whose items were chosen by what they had scored.
 
@@ -134,7 +162,6 @@ class Method:
     requires: Callable[[ItemBank], None] = _requires_nothing
     curves: Callable[[ItemBank], Curves] = _no_curves
     test_curves: Callable[[ItemBank], Curves] | None = None
-    fitted_scores: Callable[[ItemBank, ScoreTable], tuple[Floats, Floats, Floats]] = _fits_nothing
     learns_from_chosen: bool = False
 
     @property
@@ -172,9 +199,10 @@ class Method:
         **options: Any,
     ) -> Policy:
         """The policy of a ranking; `placing` says that it is one among reference models."""
-        own = dict(zip(_OF_RANKER, (min_difference, placing, looks)))
-        taken = {k: v for k, v in own.items() if k in _keywords(self.policy)}
-        return self.policy(bank, n_models, seed=seed, **taken, **options)
+        known = _keywords(self.policy)
+        of_ranker = zip(_OF_RANKER, (min_difference, placing, looks))
+        options |= {name: value for name, value in of_ranker if name in known}
+        return self.policy(bank, n_models, seed=seed, **options)
 
     def check_options(self, given: Iterable[str], known: Sequence[str]) -> None:
         """Refuse an option that the method does not have.

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from .belief import BENCHMARK, Belief, References
+from .belief import BENCHMARK, Belief, Floats, References
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Items = Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Policy(ABC):
 
     @abstractmethod
     def next(
-        self, model: int, available: Mask, pending: Sequence[int], price: Floats, k: int = 1
+        self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
         """The items of which `model` gets one next, best first; the state stays as it is.
 
@@ -237,11 +237,7 @@ class Policy(ABC):
 
     @abstractmethod
     def priorities(
-        self,
-        belief: Belief,
-        models: Sequence[int],
-        pending: Sequence[Sequence[int]],
-        prices: Sequence[float],
+        self, belief: Belief, models: Items, pending: Sequence[Items], prices: Sequence[float]
     ) -> Floats:
         """How much the next item is worth if each of `models` gets it; the largest is asked.
 
@@ -268,6 +264,19 @@ def largest(values: Floats, k: int) -> list[int]:
     if k == 1:
         return [int(values.argmax())]
     k = min(k, int(np.isfinite(values).sum()))
-    floor = np.partition(values, len(values) - k)[len(values) - k]
-    near = np.flatnonzero(values >= floor)
+    near = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
     return [int(i) for i in near[np.argsort(-values[near], kind="stable")][:k]]
+
+
+def check_score(score: float, item: int, *, seen: bool) -> None:
+    """Refuse what a policy cannot be told: a score off the scale, or a second one of an item.
+
+    Raises
+    ------
+    ValueError
+        Naming the item.
+    """
+    if not 0.0 <= score <= 1.0:
+        raise ValueError(f"score {score!r} of item {item} is not in [0, 1]")
+    if seen:
+        raise ValueError(f"item {item} was administered before")

@@ -73,12 +73,11 @@ def method_of(bank: ItemBank) -> Method:
         The method is not installed here, or the bank lacks something.
     """
     try:
-        found = method(bank.method)
+        chosen = method(bank.method)
     except UsageError as e:
         raise BankError(f"the bank cannot be used: {e}") from None
-    if (
-        bank.__dict__.get("_checked_for") is not found
-    ):  # once per bank: rankings are made by thousands
-        found.requires(bank)
-        bank.__dict__["_checked_for"] = found
-    return found
+    # Once per bank: rankings are made by thousands.
+    if bank.__dict__.get("_checked_for") is not chosen:
+        chosen.requires(bank)
+        bank.__dict__["_checked_for"] = chosen
+    return chosen

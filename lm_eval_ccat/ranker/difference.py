@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..methods.belief import POPULATION, Belief, Floats
-from ..methods.sample.sums import IMAGINED
+from ..methods.sample.pairs import IMAGINED
 from ..metrics.scale import Scale
 from .looks import ROUNDING, Looks
 from .verdicts import EQUIVALENT as NO_DIFFERENCE

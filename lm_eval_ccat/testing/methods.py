@@ -14,10 +14,10 @@ from scipy.special import expit, logit
 from ..bank import ItemBank
 from ..errors import BankError, UsageError
 from ..methods import calibrate, registry
-from ..methods.belief import BENCHMARK, POPULATION, Belief
+from ..methods.belief import BENCHMARK, POPULATION, Belief, Floats
 from ..methods.curves import fit_abilities
 from ..methods.method import Method
-from ..methods.policy import Floats, Policy
+from ..methods.policy import Policy
 from ..ranker import Ranker
 from ..scores import ScoreTable
 from ..simulation import simulate

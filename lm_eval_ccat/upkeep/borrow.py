@@ -29,7 +29,7 @@ from scipy.special import expit, logit
 from ..bank import ItemBank, SuiteBank
 from ..bank.suite import is_suite
 from ..errors import ScoreTableError, UsageError
-from ..methods.sample.ease import EASE
+from ..methods.sample.means import EASE
 from ..methods.trust import twins
 from ..scores import ScoreTable
 from ..scores.wanted import ANY, Wanted

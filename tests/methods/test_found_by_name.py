@@ -10,7 +10,7 @@ from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankError, UsageError
 from lm_eval_ccat.methods import registry
 from lm_eval_ccat.methods.method import Method
-from lm_eval_ccat.methods.paper.policy import PaperPolicy
+from lm_eval_ccat.methods.paper.method import PaperPolicy
 
 TABLE = ScoreTable.from_arrays(
     [[0.1, 0.5, 0.9], [0.2, 0.4, 0.8], [0.0, 0.3, 1.0]], models=["a", "b", "c"]
@@ -37,7 +37,7 @@ def test_a_misspelt_option_of_a_ranking_says_what_may_be_meant():
 def test_an_entry_point_of_another_package_is_found(tmp_path, monkeypatch):
     (tmp_path / "elsewhere.py").write_text(
         "from lm_eval_ccat.methods.method import Method\n"
-        "from lm_eval_ccat.methods.paper.policy import PaperPolicy\n"
+        "from lm_eval_ccat.methods.paper.method import PaperPolicy\n"
         "METHOD = Method('elsewhere', 'from another package', PaperPolicy)\n"
         "WRONG = 3\n"
     )

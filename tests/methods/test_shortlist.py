@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.methods.default.policy import DefaultPolicy
-from lm_eval_ccat.methods.paper.policy import PaperPolicy
+from lm_eval_ccat.methods.default.method import DefaultPolicy
+from lm_eval_ccat.methods.paper.method import PaperPolicy
 from lm_eval_ccat.methods.policy import largest
 
 

@@ -9,7 +9,7 @@ import pytest
 from boards import bank_of, draw
 
 from lm_eval_ccat import Ranker
-from lm_eval_ccat.methods.default import policy
+from lm_eval_ccat.methods.default import method as policy
 from lm_eval_ccat.methods.default.joint import Look
 
 NAMES = "abcdefgh"

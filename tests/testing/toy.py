@@ -6,10 +6,9 @@ import numpy as np
 from scipy.special import expit, logit
 
 from lm_eval_ccat.methods.belief import BENCHMARK, Belief
-from lm_eval_ccat.methods.curves import Curves, Straight
-from lm_eval_ccat.methods.method import Fitted, Method, require_scores
+from lm_eval_ccat.methods.curves import STRAIGHT, Curves
+from lm_eval_ccat.methods.method import Fitted, Method, require_parts, require_scores
 from lm_eval_ccat.methods.policy import Choice, Description, Policy, largest
-from lm_eval_ccat.methods.required import require_parts
 
 
 class ToyPolicy(Policy):
@@ -70,7 +69,7 @@ def curves(bank):
     noise = np.full(bank.n_items, 4 * float(bank.constants["sd"]) ** 2)
     both = np.column_stack([intercept, np.ones(bank.n_items)])
     assert np.isfinite(expit(intercept)).all()
-    return Curves(both, noise, Straight(), 0.0)
+    return Curves(both, noise, STRAIGHT, 0.0)
 
 
 METHOD = Method(

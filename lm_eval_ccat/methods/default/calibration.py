@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from ...bank.bank import ItemBank
 from ...bank.names import family_of
 from ...errors import BankError, UsageError
 from ...scores.table import ScoreTable
-from ..method import Fitted, require_scores
-from . import groups, selfcheck
-from .basis import AbilityBasis
-from .departures import VAGUE, Departures
+from ..belief import Floats
+from ..curves import AbilityBasis
+from ..method import LARGEST, Fitted, require_parts, require_scores
+from ..trust import FEW_MODELS
+from .departures import SHARE_OF_MANY, VAGUE, DefaultModel, Departures
 from .fractional import FractionalItems
-from .items import MANY, factors_for, fit_items
-from .model import SHARE_OF_MANY, DefaultModel
-from .words import summary
-
-Floats = NDArray[np.float64]
+from .items import MANY, factors_for, fit_table, places
+from .selfcheck import Judged, LeftOut, coverage, departures_of, replay, some_items
 
 MIN_MODELS_TO_CHECK = 4
 MOST_FACTORS = 8
 _DIGITS = 7  # parameters are rounded: more digits are noise, and banks are text files
+#: Share of items on which all calibration models score alike, from which a warning is due.
+_CONSTANT = 0.1
+_AT = 20  # items at which errors are quoted
 
 
 def fit(
@@ -69,36 +70,36 @@ def fit(
     UsageError
         An option out of range.
     """
+    n_models = len(table.models)
     if factors is None:
-        factors = factors_for(len(table.models))
+        factors = factors_for(n_models)
     if not 0 <= factors <= MOST_FACTORS:
         raise UsageError(f"factors {factors!r} is not in 0 to {MOST_FACTORS}")
-    _require_scores(table)
-    if draws is None and not MIN_MODELS_TO_CHECK <= len(table.models) < MANY:
-        draws = SHARE_OF_MANY if len(table.models) >= MANY else 1.0
+    require_scores(table)
+    highest = float(table.overview.item_high.max())
+    if not highest > float(table.overview.item_low.min()):
+        raise BankError(
+            f"every score of {table.metric!r} is {highest:.6g}: there is nothing to "
+            "calibrate; check the metric, or use more models"
+        )
+    if draws is None and not MIN_MODELS_TO_CHECK <= n_models < MANY:
+        draws = SHARE_OF_MANY if n_models >= MANY else 1.0
     if draws is not None and not 0.0 <= draws <= 1.0:
         raise UsageError(f"draws {draws!r} is not in 0 to 1")
     extra = _config_noise(table)
-    if groups.apply(len(table.models), table.n_items):
-        fitted = groups.fit_groups(table, factors, extra)
-        centre = float(table.overview.item_sum.sum() / table.overview.item_count.sum())
-    else:
-        scores = table.model_scores()
-        fitted, centre = fit_items(scores, factors, extra), float(np.nanmean(scores))
-        del scores
+    fitted = fit_table(table, factors, extra)
     items = fitted.items
-    departures, judged = replace(VAGUE, centre=centre), None
-    left_out: selfcheck.LeftOut = {}
-    if len(table.models) >= MIN_MODELS_TO_CHECK:
-        some = table.model_scores(items=selfcheck.some_items(table.n_items))
+    departures, judged = VAGUE, None
+    left_out: LeftOut = {}
+    if n_models >= MIN_MODELS_TO_CHECK:
+        some = table.model_scores(items=some_items(table.n_items))
         of = families or [family_of(m) for m in table.models]
-        stops, known = selfcheck.replay(
-            some, factors, extra, of, draws, bool(families), table.models
-        )
+        stops, known = replay(some, factors, extra, of, draws, bool(families), table.models)
         if stops:
-            departures, judged, left_out = selfcheck.departures_of(stops, known)
-            departures = replace(departures, centre=centre)
-    found, warnings = summary(table, judged, departures, fitted.report)
+            departures, judged, left_out = departures_of(stops, known, n_models >= MANY)
+    departures = replace(departures, centre=fitted.mean)
+    facts, warnings = summary(table, judged, departures, fitted.report)
+    abilities = (items.abilities + fitted.report["centre"]).tolist()
     parameters = {
         "intercept": items.coefficients[:, 0],
         "slope": items.coefficients[:, 1],
@@ -123,18 +124,84 @@ def fit(
             **({} if draws is None else {"draws": draws}),
         },
         report={
-            "abilities": dict(
-                zip(table.models, (items.abilities + fitted.report["centre"]).tolist())
-            ),
+            "abilities": dict(zip(table.models, abilities)),
             "removed": {},
             "left_out": {
                 table.models[i]: {str(n): row for n, row in rows.items()}
                 for i, rows in left_out.items()
             },
         },
-        self_check=found,
+        self_check=facts,
         warnings=warnings,
     )
+
+
+def summary(
+    table: ScoreTable, judged: Judged | None, departures: Departures, report: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The bank's ``self_check`` (scores on [0, 1]) and its warnings.
+
+    Parameters
+    ----------
+    table : ScoreTable
+    judged : Judged or None
+        None where there were too few models to leave any out.
+    departures : Departures
+        Of the bank.
+    report : dict
+        Of the fit.
+    """
+    o, means = table.overview, table.overview.model_mean
+    low, high = sorted(table.scale.restore([float(means.min()), float(means.max())]).tolist())
+    reach = (
+        f"trust it for scores from {low:.3g} to {high:.3g}, the range of its {len(means)} "
+        "calibration models"
+    )
+    warnings: tuple[str, ...] = ()
+    if (share := float((o.item_high - o.item_low < 1e-9).mean())) >= _CONSTANT:
+        warnings = (
+            f"{share:.0%} of the items have the same score for every model of the calibration; "
+            "only random draws can show what another model scores there",
+        )
+    if judged is None:
+        trust = (
+            f"no: {len(table.models)} models and {table.n_items} items are too few to leave "
+            f"models out, so its errors are conservative guesses; {reach}"
+        )
+        return {"trust": trust, "range": reach}, (trust, *warnings)
+    n = _AT if (judged.n == _AT).any() else int(judged.n.max())
+    at = judged.n == n
+    error, se = judged.error[at], judged.standard_error[at] * departures.inflation**0.5
+    n_models = len(np.unique(judged.model))
+    rms = float(np.sqrt(np.mean(error**2)))
+    shown = (
+        f"{n_models} models left out of the calibration were estimated to {rms:.3f} (root mean "
+        f"square, scores on 0 to 1) from {n} items"
+    )
+    if n_models < FEW_MODELS:
+        trust = f"with care: {shown}, but so few models say little about others; {reach}"
+    elif departures.inflation > 2.0:
+        trust = f"with care: {shown}; models differ in ways that the bank does not know; {reach}"
+    else:
+        trust = f"yes: {shown}; {reach}"
+    if not trust.startswith("yes"):
+        warnings = (trust, *warnings)
+    return {
+        "trust": trust,
+        "range": reach,
+        "models_left_out": n_models,
+        "items": n,
+        "rms_error": rms,
+        "mean_error": float(error.mean()),
+        "rms_standard_error": float(np.sqrt(np.mean(se**2))),
+        "z_rms": float(np.sqrt(np.mean((error / se) ** 2))),
+        "coverage_95": coverage(error, se, judged.df[at]),
+        "inflation": departures.inflation,
+        "inflation_of_pairs": departures.inflation_of_pairs,
+        "noise_of_residuals": departures.noise,
+        "least_variance_of_residuals": departures.floor,
+        **{f"fit_{k}": v for k, v in report.items() if k != "centre"},
+    }, warnings
 
 
 def model_of(bank: ItemBank) -> DefaultModel:
@@ -155,7 +222,6 @@ def model_of(bank: ItemBank) -> DefaultModel:
         basis = AbilityBasis.from_dict(c["basis"])
         columns = [p["intercept"], p["slope"]]
         coefficients = np.column_stack(columns + ([p["bend"]] if basis.size > 2 else []))
-        abilities = np.array(c["abilities"], dtype=np.float64)
         # Products round by the order in memory: a bank just made is to decide as one that was read.
         covariance, loadings = map(
             np.ascontiguousarray, (p["covariance"], p.get("loading", np.zeros((bank.n_items, 0))))
@@ -167,7 +233,7 @@ def model_of(bank: ItemBank) -> DefaultModel:
             loadings=loadings,
             basis=basis,
             prior_sd=float(c["prior_sd"]),
-            abilities=abilities,
+            abilities=np.array(c["abilities"], dtype=np.float64),
             log_noise=np.array(c["log_noise"], dtype=np.float64),
             spread=float(c["spread"]),
         )
@@ -184,14 +250,44 @@ def model_of(bank: ItemBank) -> DefaultModel:
         and items.covariance.shape == (bank.n_items, size * (size + 1) // 2)
         and items.noise.shape == (bank.n_items,)
         and items.loadings.ndim == 2
-        and np.ndim(abilities) == items.log_noise.ndim == 1
-        and len(abilities) == len(items.log_noise) > 0
+        and items.abilities.ndim == items.log_noise.ndim == 1
+        and len(items.abilities) == len(items.log_noise) > 0
     )
     if not (fits and (items.noise > 0.0).all() and items.prior_sd > 0.0 and items.spread > 0.0):
         raise BankError("the parts of the bank's response model do not fit one another")
     if share is not None and not 0.0 <= share <= 1.0:
         raise BankError(f"the bank's share of draws, {share!r}, is not in 0 to 1")
     return DefaultModel(items, departures, centre, share, bank.kept)
+
+
+def require(bank: ItemBank) -> None:
+    """Check that a bank holds what the method needs; see `Method.requires`."""
+    require_parts(
+        bank,
+        ("intercept", "slope", "noise"),
+        ("centre", "prior_sd", "spread"),
+        positive=("prior_sd", "spread"),
+    )
+    model = model_of(bank)
+    items = model.items
+    parts = {
+        "basis": items.basis.at(np.array([-3.0, 0.0, 3.0])),
+        "basis.turn": items.basis.turn,
+        "abilities": items.abilities,
+        "log_noise": items.log_noise,
+        "departures": np.hstack(list(model.departures.to_dict().values())),
+    }
+    for name, values in parts.items():
+        if not np.isfinite(values).all() or np.abs(values).max(initial=0.0) > LARGEST:
+            raise BankError(f"damaged item bank: {name} holds numbers that make no sense")
+    full = items.covariance[:, places(items.basis.size)]
+    least, largest = np.linalg.eigvalsh(full)[:, [0, -1]].T
+    bad = np.flatnonzero(least < -1e-6 * np.maximum(largest, 1e-12))
+    if len(bad):
+        raise BankError(
+            "damaged item bank: the covariance of doc_id "
+            f"{bank.doc_ids[bad[0]]!r} has a negative variance"
+        )
 
 
 def _config_noise(table: ScoreTable) -> float:
@@ -216,16 +312,6 @@ def _config_noise(table: ScoreTable) -> float:
         return 0.0
     spread = sum(float(np.nansum(y * (1.0 - y))) for _, y in table.parts())
     return within / freedom * (taken / usable) / max(spread / usable, 1e-3)
-
-
-def _require_scores(table: ScoreTable) -> None:
-    require_scores(table)
-    highest = float(table.overview.item_high.max())
-    if not highest > float(table.overview.item_low.min()):
-        raise BankError(
-            f"every score of {table.metric!r} is {highest:.6g}: there is nothing to "
-            "calibrate; check the metric, or use more models"
-        )
 
 
 def _rounded(values: Floats) -> Floats:

@@ -29,10 +29,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dsygvd
-from scipy.special import ndtr
 
-Floats = NDArray[np.float64]
+from ..belief import Floats
+from .fractional import FractionalItems
 
+#: Items before the first draw: with fewer the ability is too rough to choose by (replays).
+FIRST = 10
+#: Share of draws with a bank of many models, found by replays: what these draws are to find, models
+#: unlike all of the bank, is rare then.
+SHARE_OF_MANY = 0.2
 PRIOR_DF = 4.0  # models that what is usual of a variance counts as
 TAIL_DF = 5.0  # of the distribution of departures
 SCALES = 4.0 ** np.arange(-1.0, 5.0)
@@ -46,39 +51,6 @@ UNKNOWN = 1e6  # variance of a mean residual without draws
 _LEAST_EIGENVALUE = 1e-3  # of M, relative to its largest variance
 USUAL = (2.0, 0.0, 0.0)
 LEAST_SCALE = 1.4  # ``c`` with many models, of which replays show 0.6 to 1.1
-
-
-@dataclass(frozen=True)
-class Range:
-    """Abilities of the calibration models, to say where another ability stands among them."""
-
-    low: float
-    high: float
-    spread: float
-
-    def position(self, x: float) -> float:
-        """-1 at the weakest model, 1 at the best; beyond them, in standard deviations further.
-
-        Examples
-        --------
-        >>> [Range(-2.0, 2.0, 1.0).position(x) for x in (-2.0, 0.0, 2.0, 3.0)]
-        [-1.0, 0.0, 1.0, 2.0]
-        """
-        if x > self.high:
-            return 1.0 + (x - self.high) / self.spread
-        if x < self.low:
-            return -1.0 - (self.low - x) / self.spread
-        return 2.0 * (x - self.low) / max(self.high - self.low, 1e-12) - 1.0
-
-    def outside(self, x: float, sd: float) -> float:
-        """Probability that an ability known as `x` with the standard error `sd` is not among them.
-
-        Examples
-        --------
-        >>> round(Range(-2.0, 2.0, 1.0).outside(2.0, 0.5), 3)
-        0.5
-        """
-        return float(ndtr((x - self.high) / sd) + ndtr((self.low - x) / sd))
 
 
 @dataclass(frozen=True)
@@ -133,10 +105,8 @@ class Departures:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            k: v.tolist() if isinstance(v, np.ndarray) else float(v)
-            for k, v in self.__dict__.items()
-        }
+        values = self.__dict__.items()
+        return {k: v.tolist() if isinstance(v, np.ndarray) else float(v) for k, v in values}
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> Departures:
@@ -165,6 +135,35 @@ class Departures:
 VAGUE = Departures(
     single=np.array([4.0, 0.001, 0.04]), pair=np.array([4.0, 0.001, 0.04]), floor=0.02
 )
+
+
+@dataclass(frozen=True)
+class DefaultModel:
+    """All that the method needs of a bank: item curves, and departures from them.
+
+    Attributes
+    ----------
+    items : FractionalItems
+    departures : Departures
+    centre : float
+        Ability at the items' origin, in logits.
+    share : float, optional
+        Share of draws among the items that follow the first ones, or 1 where all items are drawn;
+        else at least half, and more where a draw tells more.
+    kept : ndarray of bool, shape (n_items,), optional
+        Items that may be asked (default: all); what is drawn among them stands for the others.
+    """
+
+    items: FractionalItems
+    departures: Departures
+    centre: float = 0.0
+    share: float | None = None
+    kept: NDArray[np.bool_] | None = None
+
+    @property
+    def first(self) -> int:
+        """Items before the first draw."""
+        return 0 if self.share == 1.0 else FIRST
 
 
 def positive(M: Floats, largest: float) -> Floats:
@@ -270,12 +269,12 @@ def fit_scale(records: Floats, n_models: int) -> Floats:
     return np.array([max(c, LEAST_SCALE), 0.0, 0.0])
 
 
-def fit_noise(said: Floats, found: Floats) -> tuple[float, float]:
-    """``a, b`` of ``found = a said + b`` by quasi-likelihood; arrays of shape (n_records,)."""
-    X = np.column_stack([said, np.ones(len(said))])
-    found = np.maximum(found, _LEAST)
-    theta = np.array([0.9, 0.1 * max(float(said.mean()), 1e-9)])
+def fit_noise(expected: Floats, observed: Floats) -> tuple[float, float]:
+    """``a, b`` of ``observed = a expected + b`` by quasi-likelihood; shapes (n_records,)."""
+    X = np.column_stack([expected, np.ones(len(expected))])
+    observed = np.maximum(observed, _LEAST)
+    theta = np.array([0.9, 0.1 * max(float(expected.mean()), 1e-9)])
     for _ in range(200):
         V = np.maximum(X @ theta, _LEAST)
-        theta = theta * np.sqrt((found / V**2) @ X / ((1.0 / V) @ X))
+        theta = theta * np.sqrt((observed / V**2) @ X / ((1.0 / V) @ X))
     return max(float(theta[0]), 1e-3), float(theta[1])

@@ -8,21 +8,16 @@ which item makes the sequence grow: a chosen one, or a draw.
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Several
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..policy import Mask, largest
-from .departures import Departures, spread
+from ..belief import Floats
+from ..policy import Items, Mask, largest
+from .departures import FIRST, DefaultModel, Departures, spread
 from .joint import Joint, Look, Result
 from .member import Member
-from .model import FIRST, DefaultModel
 from .posterior import solved
-from .sequence import Sequence
-
-Floats = NDArray[np.float64]
 
 #: Least share of draws after the first items, found by replays: long tests end as samples.
 SHARE = 0.5
@@ -33,6 +28,93 @@ EVEN = 0.5
 #: Mean distance from the middle of the bank's range, 1 at its edge, from which on draws take over.
 EDGE = 0.8
 _LEAST_WEIGHT = 0.05  # of a pair whose order is clear
+
+
+class Sequence:
+    """The items asked so far, in order: chosen ones, and draws of known probability.
+
+    Every model gets the items in this order; one that lags takes the next, one that is ahead
+    makes it grow. A draw takes an item that is not in the sequence yet, with a probability that
+    goes with the standard deviation expected of its residual; it is recorded, given all that
+    came before. For residuals ``r_i`` of any model from expectations that do not depend on the
+    draw (0 where the score was known),
+
+        E ( r_i / p_i | all before )  =  sum over items not in the sequence of r,
+
+    whatever rule chose items or decided to draw (Des Raj 1956). Each draw so gives an unbiased
+    estimate of a known part of the same total, and the estimates, a martingale less its mean,
+    are averaged with weights that are known before each draw: one over the variance expected.
+    With equal probabilities the average is as good as a simple random sample's mean.
+
+    Parameters
+    ----------
+    n_items : int
+    seed : int
+    kept : ndarray of bool, shape (n_items,), optional
+        Items that may be in the sequence; default all.
+
+    Attributes
+    ----------
+    items : list of int
+    probabilities : list of float or None
+        None for chosen items.
+    weights : list of float
+        Of the draws; 0 for chosen items.
+    where : dict of int to int
+        The place of each item.
+    left : ndarray of bool, shape (n_items,)
+        Items that may be in the sequence and are not.
+    n_drawn : int
+
+    References
+    ----------
+    D. Raj, "Some Estimators in Sampling with Varying Probabilities without Replacement",
+    Journal of the American Statistical Association 51 (1956).
+    """
+
+    def __init__(self, n_items: int, seed: int, kept: Mask | None = None) -> None:
+        self._seed = seed
+        self.left = np.ones(n_items, dtype=bool) if kept is None else kept.copy()
+        self.items: list[int] = []
+        self.probabilities: list[float | None] = []
+        self.weights: list[float] = []
+        self.where: dict[int, int] = {}
+        self.n_drawn = 0
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def draw(self, size: Floats) -> tuple[int, float]:
+        """The item that a draw takes now, and its probability; nothing changes.
+
+        Parameters
+        ----------
+        size : ndarray of shape (n_items,)
+            What probabilities go with, above 0.
+
+        Examples
+        --------
+        >>> Sequence(4, seed=0).draw(np.array([1.0, 1.0, 1.0, 1.0]))[1]
+        0.25
+        """
+        below = np.cumsum(np.where(self.left, size, 0.0))
+        x = np.random.default_rng([self._seed, len(self.items)]).random() * below[-1]
+        item = int(np.searchsorted(below, x, side="right"))
+        return item, float(size[item] / below[-1])
+
+    def weight(self, size: Floats) -> float:
+        """Of a draw that falls now: one over the variance expected of its estimate."""
+        left = size[self.left]
+        return 1.0 / max(float(left.sum() ** 2 - left @ left), 1e-12 * float(left @ left), 1e-300)
+
+    def append(self, item: int, probability: float | None, weight: float) -> None:
+        """Put an item at the end."""
+        self.where[item] = len(self.items)
+        self.items.append(item)
+        self.probabilities.append(probability)
+        self.weights.append(weight)
+        self.left[item] = False
+        self.n_drawn += probability is not None
 
 
 class Field:
@@ -63,7 +145,6 @@ class Field:
         self.sequence = Sequence(model.items.n_items, seed, model.kept)
         self.members: list[Member] = []
         self._item_price, self._draws = item_price, draws
-        self.n_told = np.zeros(0, dtype=np.intp)  # scores of each model
         self._joint = Joint(model.departures)
         # Models that it does not know as they are, in the order of their last scores.
         self._changed: dict[int, None] = {}
@@ -78,30 +159,24 @@ class Field:
         """One more model joins; it gets the sequence from its beginning."""
         self._changed[len(self.members)] = None
         self.members.append(Member(self.model))
-        self.n_told = np.append(self.n_told, 0)
         self._joint.add_model()
         self._forget()
 
     def place(self, a: int, item: int, probability: float | None) -> None:
         """Model `a` has been asked `item`; see `Policy.place`."""
         member, sequence = self.members[a], self.sequence
-        own = item not in sequence.where and self._next_shared(member) is not None
-        if probability is None:
-            weight = 0.0
-        elif item in sequence.where:
-            weight = sequence.weights[sequence.where[item]]
-        else:
-            weight = sequence.weight(self.sizes())
-        if not own and item not in sequence.where:
+        at, weight = sequence.where.get(item), 0.0
+        if probability is not None:
+            weight = sequence.weight(self.sizes()) if at is None else sequence.weights[at]
+        if at is None and self._next_shared(member) is None:
             sequence.append(item, probability, weight)
         if probability is not None:
-            self._joint.draws.fell(item)
+            self._joint.fell(item)
         member.place(item, probability, weight)
 
-    def learn(self, a: int, items: Several[int], scores: Several[float]) -> None:
+    def learn(self, a: int, items: Items, scores: list[float]) -> None:
         """Model `a` has scores on `items`, asked or known before."""
         self.members[a].learn(items, scores)
-        self.n_told[a] += len(items)
         self._changed.pop(a, None)
         self._changed[a] = None
         self._forget()
@@ -128,7 +203,7 @@ class Field:
         available: Mask,
         price: Floats | None = None,
         k: int = 1,
-        pending: Several[int] = (),
+        pending: Items = (),
     ) -> tuple[list[int], float | None]:
         """The items of which model `a` gets one next, best first, and the probability of a draw.
 
@@ -173,7 +248,7 @@ class Field:
                 return item
         return None
 
-    def _gains(self, a: int, price: Floats | None, pending: Several[int]) -> Floats:
+    def _gains(self, a: int, price: Floats | None, pending: Items) -> Floats:
         """What each item tells of all models; those that are far behind `a` count less."""
         far = len(self.members[a].asked) + 1
         gain = np.zeros(self.model.items.n_items)
@@ -200,11 +275,11 @@ class Field:
                 self.members[a].refresh()
             position = sum(abs(m.position) for m in self.members) / len(self.members)
             edge = min(max((position - EDGE) / (1.0 - EDGE), 0.0), 1.0)
-        own = self.model.share
-        share = SHARE if own is None else own
+        fixed = self.model.share
+        share = SHARE if fixed is None else fixed
         if self.sequence.n_drawn < (share + (1.0 - share) * edge) * n:
             return True
-        return None if own is None else False
+        return None if fixed is None else False
 
     def _draw_tells_more(self, chosen: int) -> bool:
         """Whether a draw leaves less open than a chosen item.
@@ -260,6 +335,12 @@ class Field:
         """Ability of each model, its variance, and the slope of the estimate; shape (3, n)."""
         of = [m.posterior for m in self.members]
         return np.array([(p.z[0], p.covariance[0, 0], p.slope) for p in of]).T
+
+    def levers(self, variance: Floats) -> Floats:
+        """Ability, its variance, slope, `variance` of the estimate and share; shape (5, n)."""
+        z, d = self.abilities(), self.model.departures
+        slope, share = self.look().levers(d, variance, z[2], self.model.items.n_items)
+        return np.array([z[0], z[1], slope, variance, share])
 
     def result(self) -> Result:
         """Estimates and their errors."""

@@ -10,6 +10,16 @@ where the calibration shows it, in bend. A score has the variance ``k_i s(x) mu_
 The quasi-likelihood ``(y eta - log(1 + e^eta)) / k`` has just this variance, is concave in ``eta``
 and takes any score in [0, 1]; for 0/1 scores with ``k = 1`` it is the likelihood of the ordinary
 logistic model (Papke and Wooldridge 1996 for fractions; Wedderburn 1974 for the principle).
+
+*Beyond the abilities that a bank knows.* An ability is the logit of a mean score, and within the
+bank's range the curves keep to that. Carried on as they end they do not: an item that is flat among
+weak models stays flat among strong ones, and the mean of the curves falls behind the ability. Past
+an edge ``e`` of the range items therefore keep a share of their slope there, and all are shifted
+alike,
+
+    eta_i(x) = eta_i(e) + OWN_SLOPE eta_i'(e) (x - e) + shift(x),
+
+such that the logit of the mean expected score grows by exactly what the ability does.
 """
 
 from __future__ import annotations
@@ -21,13 +31,10 @@ from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import entr, expit, log_expit, logit
+from scipy.special import entr, expit, log_expit, logit, ndtr
 
-from .basis import AbilityBasis
-from .beyond import Beyond
-
-Floats = NDArray[np.float64]
+from ..belief import Floats, Places
+from ..curves import AbilityBasis
 
 SMALLEST_WEIGHT = 2.5e-3  # mu (1 - mu) is not let below this: no item is ever free of noise
 _MANY = 300
@@ -35,6 +42,12 @@ _BANDWIDTH = 0.4  # of the noise of models at an ability, in standard deviations
 FAR_SHARE, FAR_WIDTH = 0.4, 4.0  # of new models that are of another league; how far
 _GRID = 41  # abilities of a `Profile`
 _PRIOR_MODELS = 0.5  # that many models of usual noise stand beside the near ones
+#: Share of an item's slope at the edge that it keeps beyond; the rest is the shift's.
+OWN_SLOPE = 0.4
+#: Logits beyond the edge up to which shifts are tabled, and how far apart; the last goes on.
+FARTHEST, STEP = 8.0, 0.2
+_MOST_ITEMS = 4000  # that the mean is taken over; an even part of more
+_STEPS, _TOLERANCE, _LONGEST = 60, 1e-9, 1.0
 
 
 def logistic(eta: Floats) -> Floats:
@@ -59,7 +72,7 @@ def weight_into(out: Floats, mu: Floats) -> Floats:
 
 
 @cache
-def packed(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+def packed(n: int) -> tuple[Places, Places, Floats]:
     """The stored entries of a symmetric matrix of size `n`: row, column, how often they count."""
     row, column = np.triu_indices(n)
     return row, column, np.where(row == column, 1.0, 2.0)
@@ -86,7 +99,7 @@ class Profile(NamedTuple):
     wrong: Floats
     between: Floats
 
-    def of(self, at: NDArray[np.intp], y: Floats) -> Floats:
+    def of(self, at: Places, y: Floats) -> Floats:
         """Log likelihood of scores `y` on the items `at`, at each ability.
 
         It is that of a double exponential family (B. Efron, Journal of the American Statistical
@@ -96,6 +109,47 @@ class Profile(NamedTuple):
         return np.asarray(
             y.dot(self.right[at]) + (1.0 - y).dot(self.wrong[at]) + saturated.dot(self.between[at])
         )
+
+
+class Beyond:
+    """Curves past one edge.
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (n_items, p)
+    basis : AbilityBasis
+    edge : float
+        Ability of the best, or the weakest, model of the bank.
+    sign : float
+        1 for what lies above the edge, -1 below.
+    """
+
+    def __init__(self, coefficients: Floats, basis: AbilityBasis, edge: float, sign: float) -> None:
+        self.edge, self._sign = edge, sign
+        value, slope = map(np.array, basis.value_and_slope(edge))
+        self._value, self._slope = value, OWN_SLOPE * slope
+        some = coefficients[:: -(-len(coefficients) // _MOST_ITEMS)]
+        eta, along = some @ value, sign * (some @ self._slope)
+        start, shifts = float(logit(expit(eta).mean())), [0.0]
+        for far in np.arange(1, round(FARTHEST / STEP) + 1) * STEP:
+            shift, wanted = shifts[-1], float(expit(start + sign * far))
+            for _ in range(_STEPS):
+                mu = expit(eta + far * along + shift)
+                step = (wanted - float(mu.mean())) / max(float((mu * (1.0 - mu)).mean()), 1e-9)
+                shift += min(max(step, -_LONGEST), _LONGEST)
+                if abs(step) < _TOLERANCE:
+                    break
+            shifts.append(shift)
+        self._shifts = shifts
+
+    def at(self, x: float) -> tuple[list[float], list[float], float, float]:
+        """Values and slopes that coefficients are multiplied by; shift, and its slope."""
+        far = abs(x - self.edge) / STEP
+        k = min(int(far), len(self._shifts) - 2)
+        tilt = self._shifts[k + 1] - self._shifts[k]
+        value = self._value + (x - self.edge) * self._slope
+        shift = self._shifts[k] + tilt * (far - k)
+        return value.tolist(), self._slope.tolist(), shift, self._sign * tilt / STEP
 
 
 @dataclass(frozen=True)
@@ -161,8 +215,8 @@ class FractionalItems:
         Coefficients, loadings, and covariances with what each counts; a row is contiguous.
         """
         times = packed(self.basis.size)[2]
-        found = [self.coefficients.T, self.loadings.T, (self.covariance * times).T]
-        return np.ascontiguousarray(np.vstack(found))
+        parts = [self.coefficients.T, self.loadings.T, (self.covariance * times).T]
+        return np.ascontiguousarray(np.vstack(parts))
 
     def curves(
         self, z: Sequence[float], rows: Floats, noise: Floats
@@ -217,18 +271,36 @@ class FractionalItems:
             return high.at(x)
         if x < low.edge:
             return low.at(x)
-        return (*self.basis.plain(x), 0.0, 0.0)
+        return (*self.basis.value_and_slope(x), 0.0, 0.0)
+
+    @cached_property
+    def edges(self) -> tuple[float, float]:
+        """Abilities of the weakest and the best calibration model."""
+        return float(self.abilities.min()), float(self.abilities.max())
+
+    def position(self, x: float) -> float:
+        """-1 at the weakest model, 1 at the best; beyond them, in standard deviations further."""
+        low, high = self.edges
+        if x > high:
+            return 1.0 + (x - high) / self.spread
+        if x < low:
+            return -1.0 - (low - x) / self.spread
+        return 2.0 * (x - low) / max(high - low, 1e-12) - 1.0
+
+    def outside(self, x: float, sd: float) -> float:
+        """Probability that an ability known as `x` with the standard error `sd` is beyond them."""
+        low, high = self.edges
+        return float(ndtr((x - high) / sd) + ndtr((low - x) / sd))
 
     @cached_property
     def _beyond(self) -> tuple[Beyond, Beyond]:
-        low, high = float(self.abilities.min()), float(self.abilities.max())
-        c, basis = self.coefficients, self.basis
+        c, basis, (low, high) = self.coefficients, self.basis, self.edges
         return Beyond(c, basis, low, -1.0), Beyond(c, basis, high, 1.0)
 
     @cached_property
     def profile(self) -> Profile:
         """What scores say of abilities far from each other, factors averaged out."""
-        low, high = float(self.abilities.min()), float(self.abilities.max())
+        low, high = self.edges
         x = np.linspace(low - self.spread, high + self.spread, _GRID)
         q = self.n_dimensions - 1
         shrink = 1.0 / np.sqrt(1.0 + np.pi / 8.0 * (self.loadings**2).sum(axis=1))

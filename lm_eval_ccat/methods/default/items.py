@@ -19,16 +19,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
-from .basis import AbilityBasis, bends_for
-from .cells import Cells, Data
+from ...scores.table import ScoreTable
+from ..belief import Floats, Places
+from ..curves import AbilityBasis
+from .cells import Cells, Data, Groups
 from .fractional import FractionalItems, packed
 
-Floats = NDArray[np.float64]
-
 ITERATIONS = 14
+BENDS_FROM = (8, 15, 30)  # models from which on there are one, two and three bends
 #: Models from which on a bank tells by itself how far new ones depart from it.
 MANY = 200
 _FACTORS, _FACTORS_OF_MANY = 2, 8  # of the residuals, at most
@@ -38,13 +38,16 @@ _CLIP = 1e-3  # mean scores are kept this far from 0 and 1 before the logit
 _NARROWEST = 0.05  # logits; models closer than that hold no information on slopes
 _LEAST_NOISE = 1e-6
 _TOGETHER = 4096  # matrices whose entries stay in the processor's cache
+#: Fewer models than that, or a smaller table, is fitted model by model.
+FEWEST_MODELS, FEWEST_CELLS = 500, 5_000_000
 
 
 @dataclass(frozen=True)
 class ItemFit:
-    """Fitted items and what the fit says of itself."""
+    """Fitted items, the mean of all scores, and what the fit says of itself."""
 
     items: FractionalItems
+    mean: float
     report: dict[str, Any]
 
 
@@ -64,6 +67,33 @@ def mean_scores(scores: Floats) -> Floats:
     item = (y.sum(axis=0) + 0.5 * overall) / (seen.sum(axis=0) + 0.5)
     n = np.maximum(seen.sum(axis=1), 1)
     return np.asarray((y.sum(axis=1) - seen @ item) / n + item.mean())
+
+
+def means_of(table: ScoreTable) -> Floats:
+    """As `mean_scores`, from a table read in parts."""
+    o = table.overview
+    overall = o.item_sum.sum() / o.item_count.sum()
+    item = (o.item_sum + 0.5 * overall) / (o.item_count + 0.5)
+    if o.whole:
+        return np.asarray(o.model_mean)
+    expected = np.empty(len(o.model_mean))
+    for at, scores in table.parts():
+        expected[at] = np.isfinite(scores) @ item
+    return np.asarray(o.model_mean - expected / o.model_count + item.mean())
+
+
+def fit_table(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
+    """`fit_items` for a table; of a large one memory beside it grows with its items only."""
+    n_models = len(table.models)
+    if n_models <= FEWEST_MODELS or n_models * table.n_items <= FEWEST_CELLS:
+        return fit_items(table.model_scores(), factors, extra)
+    return fit_groups(table, factors, extra)
+
+
+def fit_groups(table: ScoreTable, factors: int, extra: float = 0.0) -> ItemFit:
+    """`fit_items` with models in groups of like ability."""
+    x = abilities_of(means_of(table))
+    return fit_at(x, lambda basis, x: Groups(table, x, basis), factors, extra)
 
 
 def fit_items(scores: Floats, factors: int = _FACTORS, extra: float = 0.0) -> ItemFit:
@@ -112,7 +142,7 @@ def fit_at(
     centre = float(x.mean())
     x = x - centre
     spread = max(float(x.std(ddof=1)), _NARROWEST)
-    bends = bends_for(len(x)) if x.std() > _NARROWEST else 0
+    bends = int(np.searchsorted(BENDS_FROM, len(x), side="right")) if x.std() > _NARROWEST else 0
     basis = AbilityBasis.over(x, bends)
     data = data_at(basis, x)
     curves = _fit_curves(data)
@@ -122,12 +152,13 @@ def fit_at(
     count = data.item_count
     used = (covariance * rest.hessian * packed(basis.size)[2]).sum(axis=1)
     df = np.maximum(count - used - rest.loadings.shape[1], 1.0)
-    own = rest.squares / np.maximum(rest.mass * df / count, 1e-9)
+    shown = rest.squares / np.maximum(rest.mass * df / count, 1e-9)
     # A mean score near 0 or 1 leaves its variance little room, whatever bounds the weights below.
     room = np.minimum(rest.mass, np.minimum(data.item_sum, count - data.item_sum))
-    usual = _usual_noise(own, room * df / count, c[:, 0])
-    told = df * _telling(usual, room / count)
-    noise = np.maximum((_PRIOR_DF * usual + told * own) / (_PRIOR_DF + told), _LEAST_NOISE) + extra
+    usual = _usual_noise(shown, room * df / count, c[:, 0])
+    telling = df * _telling(usual, room / count)
+    noise = (_PRIOR_DF * usual + telling * shown) / (_PRIOR_DF + telling)
+    noise = np.maximum(noise, _LEAST_NOISE) + extra
     items = FractionalItems(
         coefficients=c,
         covariance=covariance,
@@ -147,7 +178,7 @@ def fit_at(
         "factors": rest.loadings.shape[1],
         "noise": float(np.average(noise, weights=rest.mass)),
     }
-    return ItemFit(items, report)
+    return ItemFit(items, data.overall, report)
 
 
 @dataclass(frozen=True)
@@ -182,7 +213,8 @@ def _fit_curves(data: Data) -> _Curves:
         hessian[:, row == column] += precision
         inverse = inverted(hessian, p)
         gradient -= precision * (c - prior_mean)
-        c = c + np.clip(multiplied(inverse, gradient), -1.0, 1.0)
+        step_of_c = np.einsum("npq,nq->np", inverse[:, places(p)], gradient)
+        c = c + np.clip(step_of_c, -1.0, 1.0)
         if step < 3:  # the curves have to settle before anything is learned from their spread
             continue
         spread = noise * inverse[:, row == column]
@@ -207,9 +239,9 @@ def _telling(noise: Floats, w: Floats) -> Floats:
     return np.asarray(2.0 * w / np.maximum(2.0 * w + noise * (1.0 - 4.0 * w), 1e-12))
 
 
-def _usual_noise(own: Floats, mass: Floats, easiness: Floats) -> Floats:
+def _usual_noise(noise: Floats, mass: Floats, easiness: Floats) -> Floats:
     """Noise as a smooth function of easiness: quadratic log-linear regression, gamma errors."""
-    pooled = max(float(np.average(own, weights=np.maximum(mass, 1e-12))), _LEAST_NOISE)
+    pooled = max(float(np.average(noise, weights=np.maximum(mass, 1e-12))), _LEAST_NOISE)
     a = (easiness - easiness.mean()) / max(float(easiness.std()), 1e-9)
     design = np.column_stack([np.ones(len(a)), a, a * a - 1.0])
     mass = np.minimum(mass, np.quantile(mass, 0.9))
@@ -218,11 +250,8 @@ def _usual_noise(own: Floats, mass: Floats, easiness: Floats) -> Floats:
     b = np.array([np.log(pooled), 0.0, 0.0])
     for _ in range(12):
         fitted = np.exp(np.clip(design @ b, np.log(pooled) - 3.0, np.log(pooled) + 3.0))
-        b = b + np.clip(
-            np.linalg.solve(hessian, design.T @ (mass * (own / fitted - 1.0)) - ridge @ b),
-            -0.5,
-            0.5,
-        )
+        gradient = design.T @ (mass * (noise / fitted - 1.0)) - ridge @ b
+        b = b + np.clip(np.linalg.solve(hessian, gradient), -0.5, 0.5)
     return np.asarray(pooled * np.exp(np.clip(design @ b - np.log(pooled), -1.5, 1.5)))
 
 
@@ -230,7 +259,7 @@ def _usual_noise(own: Floats, mass: Floats, easiness: Floats) -> Floats:
 
 
 @cache
-def places(n: int) -> NDArray[np.intp]:
+def places(n: int) -> Places:
     """Where each entry of a symmetric matrix of size `n` is stored; shape (n, n).
 
     Examples
@@ -239,9 +268,9 @@ def places(n: int) -> NDArray[np.intp]:
     [[0, 1], [1, 2]]
     """
     row, column, _ = packed(n)
-    found = np.empty((n, n), dtype=np.intp)
-    found[row, column] = found[column, row] = np.arange(len(row))
-    return found
+    at = np.empty((n, n), dtype=np.intp)
+    at[row, column] = at[column, row] = np.arange(len(row))
+    return at
 
 
 def inverted(matrices: Floats, p: int) -> Floats:
@@ -279,8 +308,3 @@ def inverted(matrices: Floats, p: int) -> Floats:
             a[at[k, k]] = -scale
         out[start : start + _TOGETHER] = -a.T
     return out
-
-
-def multiplied(matrices: Floats, vectors: Floats) -> Floats:
-    """Products of packed matrices and vectors, of shape (n, p)."""
-    return np.asarray(np.einsum("npq,nq->np", matrices[:, places(vectors.shape[1])], vectors))

@@ -16,13 +16,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .departures import OUTSIDE, PER_DISTANCE
-from .model import DefaultModel
+from .departures import OUTSIDE, PER_DISTANCE, DefaultModel
 from .posterior import ScorePosterior
-
-Floats = NDArray[np.float64]
 
 #: Draws that the residual covariance found by calibration counts as.
 NU0 = 6.0
@@ -73,7 +69,7 @@ class Member:
         self.passed = 0
         self._log: list[tuple[int, int]] = []  # items asked (1) and given back (-1)
         self._rank: dict[int, int] = {}  # of the items asked, in their order
-        self._told: list[int] = []  # in the order of asking
+        self._scored: list[int] = []  # in the order of asking
         self._steps: dict[int, Step] = {}
         # Of each item drawn for the model: its weight, and one over its probability.
         self._draws = np.zeros((2, model.items.n_items))
@@ -89,7 +85,7 @@ class Member:
     @property
     def n_told(self) -> int:
         """Scores so far."""
-        return len(self._told)
+        return len(self._scored)
 
     def place(self, item: int, probability: float | None, weight: float) -> None:
         """The model has been asked an item."""
@@ -129,11 +125,11 @@ class Member:
             self.place(item, None, 0.0)
             self._waiting.pop(item, None)
             (self.drawn if self._draws[0, item] else self._chosen).append(item)
-        self._told.extend(items)
-        if len(self._told) > len(items):
-            first = self._told[-len(items) - 1]
+        self._scored.extend(items)
+        if len(self._scored) > len(items):
+            first = self._scored[-len(items) - 1]
             if self._rank[first] > min(self._rank[i] for i in items):
-                self._told.sort(key=self._rank.__getitem__)
+                self._scored.sort(key=self._rank.__getitem__)
                 self.drawn.sort(key=self._rank.__getitem__)
         self.posterior.learn(items, scores)
 
@@ -148,15 +144,15 @@ class Member:
     def refresh(self) -> None:
         """Bring up to date what depends on the scores."""
         p = self.posterior
-        if self._known == len(self._told):
+        if self._known == len(self._scored):
             return
-        self._known = len(self._told)
+        self._known = len(self._scored)
         self.t, self.left, self.noise = p.estimate, p.n_items - self._known, p.unseen_noise
-        self.position = self._model.range.position(float(p.z[0]))
+        self.position = p.items.position(float(p.z[0]))
         self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
-        known, sd = self._model.range, float(p.covariance[0, 0]) ** 0.5
+        outside = p.items.outside(float(p.z[0]), float(p.covariance[0, 0]) ** 0.5)
         left = p.open_after(self._chosen)
-        self._unsure = OUTSIDE * known.outside(float(p.z[0]), sd) + max(p.elsewhere - left, 0.0)
+        self._unsure = OUTSIDE * outside + max(p.elsewhere - left, 0.0)
         self.v = left + self._unsure
         self.q = len(self.drawn)
         if self.q:
@@ -168,18 +164,18 @@ class Member:
 
     def _measure(self) -> None:
         p, d = self.posterior, self._model.departures
-        told = np.array(self._told)
-        w, per = self._draws.take(told, 1)
+        scored = np.array(self._scored)
+        w, per = self._draws.take(scored, 1)
         at = w.nonzero()[0]
         w /= sum(w.tolist())
         c = w * per
         c -= w.cumsum()
-        c[at] = own = np.maximum(c[at], 0.0)  # below 0 only where next to nothing is left
-        residual = p.residuals(told, _MOST_LEVERAGE)
+        c[at] = kept = np.maximum(c[at], 0.0)  # below 0 only where next to nothing is left
+        residual = p.residuals(scored, _MOST_LEVERAGE)
         norm = max(sum(c.tolist()), 0.1 * max(self.left, 1))
         self.rbar = float(c.dot(residual)) / norm
-        self.c = own / max(sum(own.tolist()), 1e-12)
-        residual, drawn = residual[at], told[at]
+        self.c = kept / max(sum(kept.tolist()), 1e-12)
+        residual, drawn = residual[at], scored[at]
         self.e = residual - float(self.c.dot(residual))
         noise = p.kappa[drawn] * p.w[drawn]
         noise *= d.noise

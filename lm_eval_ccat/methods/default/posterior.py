@@ -18,12 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
+from ..belief import Floats, Places
 from .fractional import FractionalItems
-
-Floats = NDArray[np.float64]
 
 _STEPS = 30
 _LONGEST_STEP = 1.0
@@ -129,7 +127,7 @@ class ScorePosterior:
         with_sum /= total
         return np.asarray(with_sum)
 
-    def residuals(self, at: NDArray[np.intp], most_leverage: float) -> Floats:
+    def residuals(self, at: Places, most_leverage: float) -> Floats:
         """Scores less expectations of items seen, about as if the fit had not known them."""
         g = self._slopes.take(at, 1)
         leverage = np.add.reduce(self.covariance.dot(g) * g, 0) * self.w[at] / self.kappa[at]
@@ -201,7 +199,7 @@ class ScorePosterior:
         self.estimate = (sum(self.scores) + float(self._unseen.dot(self.mu))) / n
         self.unseen_noise = self._own / max(n - len(self.seen), 1)
 
-    def _told_by(self, at: NDArray[np.intp]) -> Floats:
+    def _told_by(self, at: Places) -> Floats:
         """The precision that scores on some items add to that of `z`, at the present mode."""
         g = self._slopes.take(at, 1)
         return np.asarray((g * (self.w[at] / self.kappa[at])).dot(g.T))
@@ -217,5 +215,5 @@ class ScorePosterior:
 
 def solved(matrix: Floats, right: Floats) -> Floats:
     """``matrix^-1 right`` for a positive definite matrix; numpy's checks cost ten times as much."""
-    _, found, failed = dposv(matrix, right)
-    return np.asarray(np.linalg.solve(matrix, right) if failed else found)
+    _, solution, failed = dposv(matrix, right)
+    return np.asarray(np.linalg.solve(matrix, right) if failed else solution)

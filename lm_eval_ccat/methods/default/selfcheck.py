@@ -10,23 +10,31 @@ without the models in question, says whether the stated errors are true.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from ..belief import Floats, Places
+from ..policy import Mask
 from ..trust import FEW_MODELS
-from .departures import PRIOR_DF, VAGUE, Departures, fit_components, fit_noise, fit_scale
+from .departures import (
+    FIRST,
+    PRIOR_DF,
+    VAGUE,
+    DefaultModel,
+    Departures,
+    fit_components,
+    fit_noise,
+    fit_scale,
+)
 from .field import Field
-from .items import MANY, fit_items
+from .items import fit_items
 from .joint import Look, Result
-from .model import FIRST, DefaultModel
-
-Floats = NDArray[np.float64]
-Positions = NDArray[np.intp]
+from .posterior import ScorePosterior
 
 CHECKPOINTS = (5, 10, 20, 30, 45, 70, 100)
 FINE, BLOCK = FIRST, 5  # items are told one at a time at first, then in blocks
@@ -39,14 +47,15 @@ _BINS = 8  # of items by noise
 KEPT = (5, 10, 20, 45, 100)
 COLUMNS = ("error", "variance", "df", "ability", "ability_variance", "slope", "share")
 LeftOut = dict[int, dict[int, list[float]]]
+Priors = dict[int, Departures]  # by the group whose models they do not know
+_NONE = -1  # no group: a prior that knows all models
 #: What squared errors after draws usually exceed stated variances by: curves are fitted on draws
 #: too, so that both err together (18 score tables, pairs after 20 to 100 items: 1.2 to 1.7).
 USUAL_EXCESS = 1.4
 _LEAST_INFLATION = 1.0  # luck in a few replays is no reason to be surer
 
 
-@dataclass(frozen=True)
-class Stop:
+class Stop(NamedTuple):
     """A field of left-out models after some items, and the truth about it.
 
     Attributes
@@ -62,15 +71,11 @@ class Stop:
         Covariance of residuals over these items.
     centre : float
         Mean score of the bank's models.
-    many : bool
-        Whether `MANY` models calibrate.
     z : ndarray of shape (3, h)
         As `Field.abilities` has it.
-    prior_variance : float
-        Of an ability.
     """
 
-    models: Positions
+    models: Places
     group: int
     n: int
     look: Look
@@ -78,9 +83,7 @@ class Stop:
     beta: Floats
     residuals: Floats
     centre: float
-    many: bool
     z: Floats
-    prior_variance: float
 
 
 def groups(
@@ -88,7 +91,7 @@ def groups(
     families: Sequence[str] | None = None,
     whole: bool = False,
     names: Sequence[str] | None = None,
-) -> list[tuple[Positions, Positions]]:
+) -> list[tuple[Places, Places]]:
     """Models left out together, and those of them that are replayed.
 
     Parameters
@@ -112,19 +115,19 @@ def groups(
     for family in sorted(of.values(), key=lambda f: -len(f)):
         for part in [family] if len(family) <= most else [[i] for i in family]:
             min(sets, key=len).extend(part)
-    found = [np.array(sorted(s, key=lambda i: -mean[i]), dtype=np.intp) for s in sets if s]
+    cut = [np.array(sorted(s, key=lambda i: -mean[i]), dtype=np.intp) for s in sets if s]
     fifth = max(n // 5, 1)
     if n - fifth >= 4 and n <= _MOST_REPLAYED:
-        found += [order[:fifth], order[-fifth:]]
-    most = max(_MOST_REPLAYED // len(found), 2)
+        cut += [order[:fifth], order[-fifth:]]
+    most = max(_MOST_REPLAYED // len(cut), 2)
     if n > _MOST_REPLAYED:  # the best and the weakest would be a sixth of those replayed
         called = names if names is not None else [*map(str, range(n))]
         some = sorted(range(n), key=lambda i: crc32(called[i].encode()))[:_MOST_REPLAYED]
-        return [(g, g[np.isin(g, some)]) for g in found]
-    return [(g, g[np.unique(np.linspace(0, len(g) - 1, most).astype(int))]) for g in found]
+        return [(g, g[np.isin(g, some)]) for g in cut]
+    return [(g, g[np.unique(np.linspace(0, len(g) - 1, most).astype(int))]) for g in cut]
 
 
-def some_items(n_items: int) -> Positions:
+def some_items(n_items: int) -> Places:
     """Items that the check is made on: all, or a sample of very many."""
     if n_items <= _ENOUGH_ITEMS:
         return np.arange(n_items)
@@ -176,13 +179,18 @@ def replay(
     if not fields:
         return [], VAGUE
     stops: list[Stop] = []
-    many, first = len(scores) >= MANY, fields[0][-1].model.first
+    first = fields[0][-1].model.first
 
     def go_on(after: int, until: int) -> None:
         for group, replayed, y, field in fields:
             for n in (c for c in CHECKPOINTS if after < c <= min(until, y.shape[1] // 2)):
                 advance(field, y, n)
-                stops.append(_stop(field, y, group, replayed, many))
+                r = _residuals(field, y)
+                one = r.shape[1] == 1  # item is left, which shows no covariance
+                covariance = np.zeros((len(y),) * 2) if one else np.cov(r).reshape(len(y), -1)
+                look, centre = field.look(), field.model.departures.centre
+                at = replayed, group, len(field.sequence), look, y.mean(axis=1), r.mean(axis=1)
+                stops.append(Stop(*at, covariance, centre, field.abilities()))
 
     go_on(0, first)
     noise, floor = fit_noise(*np.array([n for *_, y, f in fields for n in _noise(f, y)]).T)
@@ -215,19 +223,15 @@ def _filled(y: Floats, model: DefaultModel, seed: int) -> Floats:
     out = y.copy()
     for row, holes in zip(out, missing):
         seen = np.flatnonzero(~holes)
-        expected = model.items.expected(_fit(model, seen.tolist(), row[seen].tolist()))
+        posterior = ScorePosterior(model.items)
+        posterior.learn(seen.tolist(), row[seen].tolist())
+        expected = model.items.expected(posterior.z)
         residual = row[seen] - expected[seen] if len(seen) else np.zeros(1)
         row[holes] = np.clip(expected[holes] + rng.choice(residual, int(holes.sum())), 0.0, 1.0)
     return out
 
 
-def _fit(model: DefaultModel, items: list[int], scores: list[float]) -> Floats:
-    field = Field(model, 1, draws=False)
-    field.learn(0, items, scores)
-    return field.members[0].posterior.z
-
-
-def _enough(rest: Positions, mean: Floats, n_items: int) -> Positions:
+def _enough(rest: Places, mean: Floats, n_items: int) -> Places:
     """Models that a bank for the check is fitted on: all, or an even part of very many.
 
     The bank itself has them all; its curves are a little better than the check's, never worse.
@@ -244,35 +248,17 @@ def _residuals(field: Field, y: Floats) -> Floats:
     return np.asarray(y[:, left] - np.array([m.posterior.mu[left] for m in field.members]))
 
 
-def _stop(field: Field, y: Floats, group: int, models: Positions, many: bool) -> Stop:
-    r = _residuals(field, y)
-    covariance = np.cov(r).reshape(len(y), len(y)) if r.shape[1] > 1 else np.zeros((len(y),) * 2)
-    return Stop(
-        models,
-        group,
-        len(field.sequence),
-        field.look(),
-        y.mean(axis=1),
-        r.mean(axis=1),
-        covariance,
-        field.model.departures.centre,
-        many,
-        field.abilities(),
-        field.model.items.prior_sd**2,
-    )
-
-
 def _noise(field: Field, y: Floats) -> list[tuple[float, float]]:
     """Variance of residuals as the response model says and as found, for classes of items."""
     out, left = [], field.sequence.left
     for m, r in zip(field.members, _residuals(field, y)):
-        said = (m.posterior.kappa * m.posterior.w)[left]
-        for part in np.array_split(np.argsort(said, kind="stable"), min(_BINS, len(said))):
-            out.append((float(said[part].mean()), float(np.mean((r[part] - r.mean()) ** 2))))
+        v = (m.posterior.kappa * m.posterior.w)[left]
+        for part in np.array_split(np.argsort(v, kind="stable"), min(_BINS, len(v))):
+            out.append((float(v[part].mean()), float(np.mean((r[part] - r.mean()) ** 2))))
     return out
 
 
-def fit_departures(stops: list[Stop], known: Departures, without: Positions) -> Departures:
+def fit_departures(stops: list[Stop], known: Departures, without: Places, many: bool) -> Departures:
     """The prior of departures by what happened to all models but some.
 
     Parameters
@@ -282,45 +268,45 @@ def fit_departures(stops: list[Stop], known: Departures, without: Positions) -> 
         Noise of residuals, and centre.
     without : ndarray of int
         Models that do not count.
+    many : bool
+        Whether `items.MANY` models calibrate.
     """
     single, pair, alike = [], [], []
     for s in stops:
-        own, look = np.diag(s.residuals), s.look
-        keep = [i for i in range(len(s.models)) if s.models[i] not in without]
-        for i in keep:
-            e2 = s.beta[i] ** 2 - own[i] / look.left[i]
-            distance2 = (look.t[i] - s.centre) ** 2
-            single.append((s.models[i], e2, look.v[i], 1.0, distance2, look.level[i]))
-            for j in keep[: keep.index(i)]:
-                key = _key(s, i, j)
-                noise = own[i] + own[j] - 2.0 * s.residuals[i, j]
-                e2 = (s.beta[i] - s.beta[j]) ** 2 - noise / look.left[i]
-                distance2 = (look.t[i] - look.t[j]) ** 2
-                level = min(look.level[i], look.level[j])
-                pair.append((key, e2, look.v[i] + look.v[j], 1.0, distance2, level))
-                alike.append(s.residuals[i, j] / max((own[i] * own[j]) ** 0.5, 1e-12))
-    n_models = len({r[0] for r in single})
+        at = np.flatnonzero(~np.isin(s.models, without))
+        model, beta, r, look = s.models[at], s.beta[at], s.residuals[np.ix_(at, at)], s.look
+        t, v, left, level = look.t[at], look.v[at], look.left[at], look.level[at]
+        noise, ones = r.diagonal(), np.ones(len(at))
+        e2 = beta**2 - noise / left
+        single.append((model, e2, v, ones, (t - s.centre) ** 2, level))
+        i, j = np.tril_indices(len(at), -1)
+        e2 = (beta[i] - beta[j]) ** 2 - (noise[i] + noise[j] - 2.0 * r[i, j]) / left[i]
+        level = np.minimum(level[i], level[j])
+        pair.append((_key(model, i, j), e2, v[i] + v[j], ones[i], (t[i] - t[j]) ** 2, level))
+        alike.append(r[i, j] / np.maximum(np.sqrt(noise[i] * noise[j]), 1e-12))
+    of_models = np.vstack([np.column_stack(x) for x in single]).astype(np.float64)
+    of_pairs = np.vstack([np.column_stack(x) for x in pair]).astype(np.float64)
+    n_models = len(np.unique(of_models[:, 0]))
     if not n_models:
         return known
-    fit = fit_scale if stops[0].many else fit_components
-    of_one = fit(np.array(single), n_models)
+    fit = fit_scale if many else fit_components
+    of_one = fit(of_models, n_models)
     return replace(
         known,
         single=of_one,
-        pair=fit(np.array(pair), n_models) if pair else of_one,
-        rho=float(np.clip(np.mean(alike), 0.0, 0.95)) if alike else 0.0,
+        pair=fit(of_pairs, n_models) if len(of_pairs) else of_one,
+        rho=float(np.clip(np.mean(np.hstack(alike)), 0.0, 0.95)) if len(of_pairs) else 0.0,
         df=n_models + PRIOR_DF - 2.0,
     )
 
 
-def _key(s: Stop, i: int, j: int) -> int:
-    """One number for a pair of models."""
-    a, b = int(s.models[i]), int(s.models[j])
-    return max(a, b) * 10**6 + min(a, b)
+def _key(models: Places, i: Places, j: Places) -> Places:
+    """One number for each pair of models."""
+    a, b = models[i], models[j]
+    return np.asarray(np.maximum(a, b) * 10**6 + np.minimum(a, b))
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """Left-out models by a prior that does not know them; arrays over models and stops.
 
     Attributes
@@ -340,37 +326,41 @@ class Judged:
     pair_n: Floats
     pair_z2: Floats
 
-    @property
-    def z2(self) -> Floats:
-        """Squared error over variance, less what Student's tails add."""
-        return np.asarray((self.error / self.standard_error) ** 2 * (1.0 - 2.0 / self.df))
+    @classmethod
+    def by(cls, stops: list[Stop], priors: Priors) -> Judged:
+        """Estimate the left-out models as a ranking would.
+
+        Parameters
+        ----------
+        stops : list of Stop
+        priors : dict of int to Departures
+            For each group one that does not know its models.
+        """
+        single, pair = [], []
+        for s in stops:
+            _, (estimate, variance, df) = _result(s, priors[s.group])
+            e, n = estimate - s.truth, np.full(len(estimate), s.n)
+            single.append((s.models, n, e, np.sqrt(variance.diagonal()), df.diagonal()))
+            i, j = np.tril_indices(len(e), -1)
+            z2 = (e[i] - e[j]) ** 2 / variance[i, j] * (1.0 - 2.0 / df[i, j])
+            pair.append((_key(s.models, i, j), n[i], z2))
+        return cls(*(np.hstack(x) for part in (single, pair) for x in zip(*part)))
+
+    def excess(
+        self, chosen: Callable[[Floats], Mask], n: int, usual: float = 1.0
+    ) -> tuple[float, float]:
+        """`inflation` of single models and of pairs, at the numbers of items that are chosen."""
+        z2 = (self.error / self.standard_error) ** 2 * (1.0 - 2.0 / self.df)
+        at, pair_at = chosen(self.n), chosen(self.pair_n)
+        return (
+            inflation(self.model[at], z2[at], n, usual),
+            inflation(self.pair_key[pair_at], self.pair_z2[pair_at], n, usual),
+        )
 
 
-def judge(stops: list[Stop], priors: dict[int, Departures]) -> Judged:
-    """Estimate the left-out models as a ranking would.
-
-    Parameters
-    ----------
-    stops : list of Stop
-    priors : dict of int to Departures
-        For each group one that does not know its models.
-    """
-    single: list[tuple[float, ...]] = []
-    pair: list[tuple[float, ...]] = []
-    for s in stops:
-        _, result = _result(s, priors[s.group])
-        e = result.estimate - s.truth
-        for i, model in enumerate(s.models):
-            single.append((model, s.n, e[i], result.variance[i, i] ** 0.5, result.df[i, i]))
-            for j in range(i):
-                z2 = (e[i] - e[j]) ** 2 / result.variance[i, j]
-                pair.append((_key(s, i, j), s.n, z2 * (1.0 - 2.0 / result.df[i, j])))
-    model, n, error, se, df = np.array(single).T
-    key, pair_n, z2 = np.array(pair).reshape(-1, 3).T
-    return Judged(model, n, error, se, df, key, pair_n, z2)
-
-
-def departures_of(stops: list[Stop], known: Departures) -> tuple[Departures, Judged, LeftOut]:
+def departures_of(
+    stops: list[Stop], known: Departures, many: bool
+) -> tuple[Departures, Judged, LeftOut]:
     """The prior of departures, and what it would have been worth to models that it does not know.
 
     Priors are fitted without the models of a group and judged on them: where true squared errors
@@ -383,64 +373,50 @@ def departures_of(stops: list[Stop], known: Departures) -> tuple[Departures, Jud
         At least one.
     known : Departures
         Noise of residuals, and centre.
+    many : bool
+        As `fit_departures` has it.
     """
-    found = fit_departures(stops, known, np.empty(0, dtype=np.intp))
     of = {s.group: s.models for s in stops}
-    priors = {g: fit_departures(stops, known, models) for g, models in of.items()}
-    judged = judge(stops, priors)
+    without: dict[int, Places] = {_NONE: np.empty(0, dtype=np.intp), **of}
+    priors = {g: fit_departures(stops, known, models, many) for g, models in without.items()}
+    judged = Judged.by(stops, priors)
     n_models = len(np.unique(judged.model))
     last = max((s.n for s in stops if s.n <= FIRST and not s.look.q.any()), default=0)
-    at, pair_at = judged.n == last, judged.pair_n == last
-    one = inflation(judged.model[at], judged.z2[at], n_models)
-    two = inflation(judged.pair_key[pair_at], judged.pair_z2[pair_at], n_models)
-
-    def wider(d: Departures) -> Departures:
-        return replace(d, single=one * d.single, pair=two * d.pair)
-
-    found, priors = wider(found), {g: wider(d) for g, d in priors.items()}
-    judged = judge(stops, priors)
-    at, pair_at = judged.n > last, judged.pair_n > last
+    one, two = judged.excess(lambda n: n == last, n_models)
+    priors = {g: replace(d, single=one * d.single, pair=two * d.pair) for g, d in priors.items()}
+    judged = Judged.by(stops, priors)
     # Models of a group share their draws, and these are most of the error now: groups count.
-    one = inflation(judged.model[at], judged.z2[at], len(of), USUAL_EXCESS)
-    two = inflation(judged.pair_key[pair_at], judged.pair_z2[pair_at], len(of), USUAL_EXCESS)
-    found = replace(found, single=_at_least_vague(found.single, n_models))
+    one, two = judged.excess(lambda n: n > last, len(of), USUAL_EXCESS)
     priors = {g: replace(d, inflation=one, inflation_of_pairs=two) for g, d in priors.items()}
-    found = replace(found, inflation=one, inflation_of_pairs=two)
-    return found, judged, left_out(stops, priors)
-
-
-def _at_least_vague(single: Floats, n_models: int) -> Floats:
-    """Departures of one model, where fewer than `FEW_MODELS` were there to show them.
-
-    From three models on, of which none can be left out, the vague prior counts less and less. Pairs
-    keep theirs: what so few models do not show is how far a family departs together.
-    """
-    unknown = (FEW_MODELS - n_models) / (FEW_MODELS - 3)
-    return np.maximum(single, min(max(unknown, 0.0), 1.0) * VAGUE.single)
+    # From three models on, of which none can be left out, the vague prior counts less and less.
+    # Pairs keep theirs: what so few models do not show is how far a family departs together.
+    unknown = min(max((FEW_MODELS - n_models) / (FEW_MODELS - 3), 0.0), 1.0)
+    whole = priors.pop(_NONE)
+    whole = replace(whole, single=np.maximum(whole.single, unknown * VAGUE.single))
+    return whole, judged, left_out(stops, priors)
 
 
 def _result(s: Stop, prior: Departures) -> tuple[Look, Result]:
     prior = replace(prior, centre=s.centre)
-    look = replace(s.look, M=prior.prior(s.look.v, s.look.t, s.look.level))
+    look = s.look._replace(M=prior.prior(s.look.v, s.look.t, s.look.level))
     return look, look.result(prior, float(look.left[0] + s.n))
 
 
-def left_out(stops: list[Stop], priors: dict[int, Departures]) -> LeftOut:
+def left_out(stops: list[Stop], priors: Priors) -> LeftOut:
     """What a ranking would have said of each model left out, and how far that was from the truth.
 
     Of a model left out twice it is the first time: with models of all kinds, not with the best or
     the weakest. Columns are `COLUMNS`.
     """
-    found: LeftOut = {}
+    kept: LeftOut = {}
     for s in (s for s in stops if s.n in KEPT):
-        d = priors[s.group]
-        look, result = _result(s, d)
-        own = result.variance.diagonal()
-        at = look.levers(d, own, s.z, int(look.left[0]) + s.n, s.prior_variance)
-        rows = (result.estimate - s.truth, own, result.df.diagonal(), *s.z[:2], at.slope, at.share)
+        look, (estimate, variance, df) = _result(s, priors[s.group])
+        alone = variance.diagonal()
+        slope, share = look.levers(priors[s.group], alone, s.z[2], int(look.left[0]) + s.n)
+        rows = (estimate - s.truth, alone, df.diagonal(), *s.z[:2], slope, share)
         for model, row in zip(s.models.tolist(), np.array(rows).T.tolist()):
-            found.setdefault(model, {}).setdefault(s.n, [float(f"{x:.5g}") for x in row])
-    return found
+            kept.setdefault(model, {}).setdefault(s.n, [float(f"{x:.5g}") for x in row])
+    return kept
 
 
 def inflation(key: Floats, z2: Floats, n: int, usual: float = 1.0) -> float:

@@ -4,20 +4,28 @@ Difficulty comes from the mean score of an item, ability from the mean score of 
 noise from the residuals of both. Nothing is iterated: a few looks at the table, a part of it at a
 time, are enough. The response model: expected score ``mu = logistic(theta - b)``, variance
 ``k mu (1 - mu)``, with ``k = 1`` for 0/1 scores, information ``mu (1 - mu) / k``.
+
+The calibration stretches scores over [0, 1] before it takes their logit. A score told to the test
+must be stretched in the same way (`Rescaling`), or the ability that it points to is not on the
+scale of the difficulties.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
+from ...bank import ItemBank
 from ...errors import BankError, UsageError
 from ...scores.table import ScoreTable
+from ..belief import Floats
+from ..curves import STRAIGHT, Curves
 from ..method import Fitted, require_scores
-from .rescaling import RESCALE
 
-Floats = NDArray[np.float64]
+RESCALE = ("range", "none")
 
 CLIP = 1e-6  # scores of ability estimation are kept this far from 0 and 1
 SQUEEZE = 0.001  # item means are squeezed into [0.001, 0.999] before the logit
@@ -64,8 +72,10 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
         )
     difficulty = -logit(SQUEEZE + (1.0 - 2.0 * SQUEEZE) * (mean - low) / (high - low))
 
-    floor, ceiling = _extremes(table)
-    span = ceiling - floor
+    raw = [np.fmin.reduce(table.raw, axis=None), np.fmax.reduce(table.raw, axis=None)]
+    ends = table.scale.normalise(raw)
+    floor = float(ends.min())
+    span = float(ends.max()) - floor
 
     def stretched(y: Floats) -> Floats:
         return np.asarray(np.clip((y - floor) / span, CLIP, 1.0 - CLIP))
@@ -109,13 +119,6 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
             },
         },
     )
-
-
-def _extremes(table: ScoreTable) -> tuple[float, float]:
-    """Lowest and highest single score, on [0, 1]."""
-    raw = [np.fmin.reduce(table.raw, axis=None), np.fmax.reduce(table.raw, axis=None)]
-    ends = table.scale.normalise(raw)
-    return float(ends.min()), float(ends.max())
 
 
 def _item_correlation(table: ScoreTable, theta: Floats) -> Floats:
@@ -190,3 +193,96 @@ def information(mu: ArrayLike, k: float, *, full: bool = False) -> Floats:
     m = np.asarray(mu, dtype=np.float64)
     first = m * (1.0 - m) / k
     return np.asarray(first + (1.0 - 2.0 * m) ** 2 / 2.0 if full else first)
+
+
+class Rescaling(NamedTuple):
+    """``x = (y - low) / (high - low)``, clipped to [0, 1].
+
+    Attributes
+    ----------
+    low, high : float
+        Scores on [0, 1] that map to 0 and 1.
+
+    Examples
+    --------
+    >>> narrow = Rescaling(0.25, 0.75)
+    >>> narrow.apply(0.5), narrow.apply(0.9), float(narrow.restore(np.array(0.5)))
+    (0.5, 1.0, 0.5)
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def span(self) -> float:
+        """Score units per unit of the model's scale."""
+        return self.high - self.low
+
+    def apply(self, score: float) -> float:
+        """The score on the scale of the response model."""
+        return min(max((score - self.low) / self.span, 0.0), 1.0)
+
+    def restore(self, value: Floats) -> Floats:
+        """Expected scores of the response model on the scale of the scores."""
+        return np.asarray(self.low + self.span * value)
+
+
+def rescaling_of(bank: ItemBank, score_range: tuple[float, float] | None = None) -> Rescaling:
+    """The rescaling of a bank; a bank that states none takes scores as given.
+
+    Parameters
+    ----------
+    bank : ItemBank
+        Of method "paper".
+    score_range : (float, float), optional
+        Rescale by this range, whatever the bank states.
+
+    Raises
+    ------
+    BankError
+        The range is empty or not within [0, 1], or the bank rescales and states no range.
+    """
+    if score_range is None:
+        if bank.constants.get("rescale", "none") == "none":
+            return Rescaling()
+        score_range = bank.constants.get("score_range") or (0.0, 0.0)
+    try:
+        low, high = (float(v) for v in score_range)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not 0.0 <= low < high <= 1.0:
+        raise BankError(
+            f"scores cannot be rescaled by the range {score_range}: two numbers low < high within "
+            "[0, 1] are needed; calibrate the bank again"
+        )
+    return Rescaling(low, high)
+
+
+def stretched_curves(bank: ItemBank) -> Curves:
+    """Curves of mean scores stretched over all of [0, 1], on which the tests move."""
+    return _curves(bank, np.asarray(-bank.parameters["difficulty"]))
+
+
+def unstretched_curves(bank: ItemBank) -> Curves:
+    """Curves for scores as they are.
+
+    The difficulties are of mean scores stretched over all of [0, 1], which puts the easiest and the
+    hardest item at +-6.9 logits wherever they were.
+    """
+    difficulty = bank.parameters["difficulty"]
+    try:
+        low, high = (float(v) for v in bank.constants["mean_range"])
+    except (KeyError, TypeError, ValueError):
+        return stretched_curves(bank)
+    share = (expit(-difficulty) - SQUEEZE) / (1.0 - 2.0 * SQUEEZE)
+    mean = np.clip(low + share * (high - low), SQUEEZE, 1.0 - SQUEEZE)
+    return _curves(bank, np.asarray(logit(mean)))
+
+
+def _curves(bank: ItemBank, intercept: Floats) -> Curves:
+    return Curves(
+        np.column_stack([intercept, np.ones(bank.n_items)]),
+        np.full(bank.n_items, float(bank.constants["k"])),
+        STRAIGHT,
+        -float(np.median(intercept)),
+    )

@@ -12,13 +12,12 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...bank import ItemBank
 from ...errors import BankError
 from ...scores.table import ScoreTable
+from ..belief import Floats
 from ..method import Fitted
-from ..policy import Floats
 from .calibration import fit
 from .test import PaperTest
 
@@ -56,11 +55,11 @@ class Misfit:
         >>> Misfit.of(ItemBank.blank(range(9))) is USUAL
         True
         """
-        if (found := bank.constants.get("misfit")) is None:
+        if (stored := bank.constants.get("misfit")) is None:
             return USUAL
         try:
-            n, single, pair = (tuple(map(float, found[k])) for k in ("n", "single", "pair"))
-            out = cls(n, single, pair, float(found["df"]))
+            n, single, pair = (tuple(map(float, stored[k])) for k in ("n", "single", "pair"))
+            out = cls(n, single, pair, float(stored["df"]))
             sound = len(out.n) == len(out.single) == len(out.pair) > 0 and out.df > 0.0
             sound = sound and min(*out.n, *out.single, *out.pair) >= 1.0
         except (KeyError, TypeError, ValueError):
@@ -83,9 +82,9 @@ USUAL = Misfit((10.0, 200.0), (2.0, 8.0), (1.5, 2.0), 5.0)
 def calibrated(table: ScoreTable, *, rescale: str = "range") -> Fitted:
     """The paper's calibration (:func:`~.calibration.fit`), and how wrong its errors are."""
     fitted = fit(table, rescale=rescale)
-    if (found := measured(table, rescale)) is None:
+    if (misfit := measured(table, rescale)) is None:
         return fitted
-    return replace(fitted, constants={**fitted.constants, "misfit": found})
+    return replace(fitted, constants={**fitted.constants, "misfit": misfit})
 
 
 def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
@@ -130,9 +129,7 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
     return asdict(Misfit(tuple(map(float, stops)), one, two, n_models + PRIOR - 2.0))
 
 
-def _tested(
-    bank: ItemBank, y: NDArray[np.float64]
-) -> dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+def _tested(bank: ItemBank, y: Floats) -> dict[int, tuple[Floats, Floats]]:
     """Estimates and their stated variances, after some items of each model."""
     tests = [PaperTest(bank, seed=(k,)) for k in range(len(y))]
     free = bank.kept & np.isfinite(y)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...bank import ItemBank
 from ...errors import UsageError
-from ..policy import Floats, Mask, largest
-from .calibration import expected_score, information
-from .rescaling import rescaling_of
-
-Positions = NDArray[np.intp]
+from ..belief import Floats, Places
+from ..policy import Mask, check_score, largest
+from .calibration import expected_score, information, rescaling_of
 
 PRIOR_PRECISION = 1.0 / 25.0
 _SAME = 12  # decimals to which equal information agrees: the last bits of a sum decide nothing
@@ -22,7 +19,7 @@ _SAME = 12  # decimals to which equal information agrees: the last bits of a sum
 JITTER, JITTER_SE, WITHIN = 0.00148, 0.093, 1.3338
 
 
-def lots(seed: Sequence[int], n_items: int) -> Positions:
+def lots(seed: Sequence[int], n_items: int) -> Places:
     """Items in the order in which equal ones are taken."""
     return np.random.default_rng([*seed, 7]).permutation(n_items)
 
@@ -33,7 +30,7 @@ class PaperTest:
     The ability starts at the median difficulty with precision 1/25. A score ``y`` on an item
     with expected score ``mu`` adds its information ``mu (1 - mu) / k`` to the precision, then
     moves the ability by ``(y - mu) / (k x precision)``; the standard error is precision^(-1/2).
-    ``y`` is the score on the bank's scale (:class:`~.rescaling.Rescaling`). Among items of equal
+    ``y`` is the score on the bank's scale (:class:`~.calibration.Rescaling`). Among items of equal
     information a draw decides.
 
     Parameters
@@ -155,10 +152,7 @@ class PaperTest:
         ValueError
             The score is not in [0, 1], or the item was administered before.
         """
-        if not 0.0 <= score <= 1.0:
-            raise ValueError(f"score {score!r} of item {item} is not in [0, 1]")
-        if item in self.seen:
-            raise ValueError(f"item {item} was administered before")
+        check_score(score, item, seen=item in self.seen)
         self.seen.add(item)
         mu = float(expected_score(self.ability, self._moved()[item]))
         self.precision += mu * (1.0 - mu) / self._k

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank, calibrate
 from lm_eval_ccat.errors import BankError
-from lm_eval_ccat.methods.default.basis import AbilityBasis
+from lm_eval_ccat.methods.curves import AbilityBasis
 from lm_eval_ccat.methods.default.calibration import model_of
-from lm_eval_ccat.methods.default.policy import DefaultPolicy
+from lm_eval_ccat.methods.default.method import DefaultPolicy
 from lm_eval_ccat.methods.default.posterior import ScorePosterior
 
 TABLE = world(24, 80, seed=2)

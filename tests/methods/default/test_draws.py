@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from lm_eval_ccat import Ranker, ScoreTable, calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
 from lm_eval_ccat.methods.default.departures import SCALES, Departures, posterior
-from lm_eval_ccat.methods.default.field import Field
-from lm_eval_ccat.methods.default.sequence import Sequence
+from lm_eval_ccat.methods.default.field import Field, Sequence
 
 
 def world(seed: int, n_models: int = 16, n_items: int = 400):

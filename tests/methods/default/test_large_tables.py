@@ -10,7 +10,7 @@ from artificial import world
 from scipy.special import expit
 
 from lm_eval_ccat import ScoreTable, calibrate
-from lm_eval_ccat.methods.default import cells, groups
+from lm_eval_ccat.methods.default import cells, items
 from lm_eval_ccat.methods.default.fractional import packed
 from lm_eval_ccat.methods.default.items import fit_items
 
@@ -26,7 +26,7 @@ def with_holes(table: ScoreTable, share: float) -> ScoreTable:
 def test_groups_of_like_ability_give_the_curves_of_single_models(binary, missing):
     table = with_holes(world(800, 150, binary=binary, second_skill=0.6), missing)
     one = fit_items(table.model_scores()).items
-    other = groups.fit_groups(table, 2).items
+    other = items.fit_groups(table, 2).items
     f = one.basis.at(np.quantile(one.abilities, np.linspace(0.02, 0.98, 25)))
     row, column, times = packed(one.basis.size)
     mu, found = expit(f @ one.coefficients.T), expit(f @ other.coefficients.T)
@@ -47,15 +47,15 @@ def test_steep_curves_leave_no_factor_of_the_groups_width():
     noise = 0.02 * np.random.default_rng(1).standard_normal((700, 100))
     table = ScoreTable.from_arrays(expit(2 * skill + ease + noise), [f"m{j}" for j in range(700)])
     one = fit_items(table.model_scores()).items
-    other = groups.fit_groups(table, 2).items
+    other = items.fit_groups(table, 2).items
     assert other.noise == pytest.approx(one.noise, rel=0.15)
 
 
 def test_a_large_table_is_calibrated_in_groups_and_says_the_same(monkeypatch):
     table = world(100, 80)
     one = calibrate(table)
-    monkeypatch.setattr(groups, "FEWEST_MODELS", 30)
-    monkeypatch.setattr(groups, "FEWEST_CELLS", 1000)
+    monkeypatch.setattr(items, "FEWEST_MODELS", 30)
+    monkeypatch.setattr(items, "FEWEST_CELLS", 1000)
     other = calibrate(table)
     assert other.parameters["slope"] == pytest.approx(one.parameters["slope"], abs=0.02)
     assert (other.parameters["slope"] != one.parameters["slope"]).any()
@@ -76,7 +76,7 @@ def test_constant_items_equal_models_and_few_scores_of_a_model_are_no_trouble(mi
     raw[3, 5:] = np.nan
     table = ScoreTable.from_arrays(raw, [f"m{j}" for j in range(80)])
     one = fit_items(table.model_scores(), factors).items
-    other = groups.fit_groups(table, factors).items
+    other = items.fit_groups(table, factors).items
     f = one.basis.at(one.abilities)
     expected = expit(f @ one.coefficients.T)
     assert expit(f @ other.coefficients.T) == pytest.approx(expected, abs=0.05)
@@ -108,11 +108,11 @@ def test_beside_a_large_table_a_fit_takes_less_memory_than_the_table(monkeypatch
     table = ScoreTable.from_arrays(
         np.random.default_rng(0).random((2000, 1000)), [f"m{j}" for j in range(2000)]
     )
-    monkeypatch.setattr(groups, "_PART", 1 << 14)
-    monkeypatch.setattr(groups, "_GROUP_CELLS", 0)
+    monkeypatch.setattr(cells, "_PART", 1 << 14)
+    monkeypatch.setattr(cells, "_GROUP_CELLS", 0)
     tracemalloc.start()
     try:
-        groups.fit_groups(table, 1)
+        items.fit_groups(table, 1)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

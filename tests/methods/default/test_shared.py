@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import ScoreTable, calibrate
 from lm_eval_ccat.methods.default.calibration import model_of
-from lm_eval_ccat.methods.default.departures import UNKNOWN, posterior
+from lm_eval_ccat.methods.default.departures import UNKNOWN, VAGUE, posterior
 from lm_eval_ccat.methods.default.field import Field
-from lm_eval_ccat.methods.default.shared import SharedDraws
+from lm_eval_ccat.methods.default.joint import Joint
+
+REST = dict(refresh=lambda: None, t=0.5, v=0.1, level=1.0, left=9, q=3, rbar=0.0, noise=0.1)
 
 
 @settings(max_examples=30, deadline=None)
@@ -21,24 +23,25 @@ from lm_eval_ccat.methods.default.shared import SharedDraws
 def test_sums_over_draws_are_those_of_the_matrices(n_models, seed):
     rng = np.random.default_rng(seed)
     order = rng.permutation(120).tolist()  # more draws than there is room for at first
-    shared = SharedDraws()
+    joint = Joint(VAGUE)
     c, e, sd = np.zeros((3, n_models, 120))
     for item in order:
-        shared.fell(item)
+        joint.fell(item)
     for a in range(n_models):
-        shared.add_model()
+        joint.add_model()
         for q in sorted(rng.integers(1, 121, 2)):
             items = order[:q]
             now = rng.random(q), rng.normal(size=q), rng.random(q)
             c[a, items], e[a, items], sd[a, items] = now
-            shared.put(a, SimpleNamespace(drawn=items, **dict(zip(("c", "e", "sd"), now))))
-    x, sums = c * e, shared.sums
-    assert sums.found == pytest.approx(x @ x.T)
-    assert sums.expected == pytest.approx((c * sd) @ (c * sd).T)
-    assert sums.own == pytest.approx((np.sqrt(c) * e) @ (np.sqrt(c) * e).T)
+            member = SimpleNamespace(drawn=items, **dict(zip(("c", "e", "sd"), now)), **REST)
+            joint.put(a, member)
+    x, sums = c * e, joint.sums
+    assert sums[0] == pytest.approx(x @ x.T)
+    assert sums[1] == pytest.approx((c * sd) @ (c * sd).T)
+    assert sums[2] == pytest.approx((np.sqrt(c) * e) @ (np.sqrt(c) * e).T)
     gaps = x[:, None] - x
     gaps[range(n_models), range(n_models)] = x
-    assert sums.carry == pytest.approx((gaps**2).sum(axis=2) ** 2 / (gaps**4).sum(axis=2))
+    assert joint.carry == pytest.approx((gaps**2).sum(axis=2) ** 2 / (gaps**4).sum(axis=2))
 
 
 def test_a_model_without_draws_is_known_by_the_others():

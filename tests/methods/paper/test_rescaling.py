@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from lm_eval_ccat import Ranker, ScoreTable, calibrate, simulate
 from lm_eval_ccat.errors import BankError, UsageError
-from lm_eval_ccat.methods.paper.policy import PaperPolicy
+from lm_eval_ccat.methods.paper.method import PaperPolicy
 from lm_eval_ccat.methods.paper.test import PaperTest
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank
-from lm_eval_ccat.methods.sample.planning import items_for_error, items_needed
-from lm_eval_ccat.methods.sample.policy import SamplePolicy
+from lm_eval_ccat.methods.sample.method import SamplePolicy
+from lm_eval_ccat.methods.sample.pairs import items_for_error, items_needed
 
 
 @pytest.mark.parametrize(("gap", "spread"), [(0.1, 0.2), (0.05, 0.2)])

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.methods import mixture
-from lm_eval_ccat.methods.sample.betting import betting_interval
-from lm_eval_ccat.methods.sample.pairs import SharedSequence
-from lm_eval_ccat.methods.sample.policy import SamplePolicy
-from lm_eval_ccat.methods.sample.sums import LEAST, Sums
+from lm_eval_ccat.methods import evidence
+from lm_eval_ccat.methods.evidence import betting_interval
+from lm_eval_ccat.methods.sample.method import SamplePolicy
+from lm_eval_ccat.methods.sample.pairs import LEAST, SharedSequence, Sums
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 
@@ -205,7 +204,7 @@ def ever_missed(y: np.ndarray, seeds: int, strata=None) -> float:
         sums.learn(every, d[orders[:, k]], h)
         of_mean, of_one = sums.variances(every)
         if k + 1 >= LEAST and (of_mean > 0.0).all() and np.isfinite(of_mean).all():
-            half = mixture.boundary(0.1, of_one / of_mean) * np.sqrt(of_mean)
+            half = evidence.boundary(0.1, of_one / of_mean) * np.sqrt(of_mean)
             missed |= np.abs(sums.means(every) - d.mean()) > half + 1e-12
     return float(missed.mean())
 
