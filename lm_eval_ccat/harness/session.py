@@ -283,27 +283,33 @@ class TaskSession:
         return self._generates and not internals.is_multimodal(self.task) and not waits
 
     async def put(
-        self, doc_ids: Sequence[int], transport: Transport
-    ) -> Callable[[], list[Administered]]:
+        self, doc_ids: Sequence[int], transport: Transport, come: Callable[[Any], object]
+    ) -> None:
         """Send documents to a server as `administer` does, from its loop and without waiting.
 
-        Returns
-        -------
-        callable
-            Reads and scores the answers; what it does may take long.
+        Parameters
+        ----------
+        doc_ids : sequence of int
+        transport : Transport
+        come : callable
+            Gets a function that reads and scores the answers, which may take long; or the error.
         """
-        groups, requests = self._unasked(doc_ids)
-        repeated = [one for one in requests for _ in range(one.repeats)]
-        calls = server_calls(self.lm, repeated)
-        started = time.perf_counter()
-        answers = await transport.put(calls)
-        seconds = time.perf_counter() - started
+        try:
+            groups, requests = self._unasked(doc_ids)
+            repeated = [one for one in requests for _ in range(one.repeats)]
+            calls = server_calls(self.lm, repeated)
+            started = time.perf_counter()
+            answers = await transport.put(calls)
+            seconds = time.perf_counter() - started
+        except BaseException as error:
+            come(error)
+            return
 
         def read() -> list[Administered]:
             internals.store(repeated, transport.read_all(calls, answers, len(repeated)))
             return self._read(doc_ids, groups, [served for _, served in answers], seconds)
 
-        return read
+        come(read)
 
     def _unasked(self, doc_ids: Sequence[int]) -> tuple[list[list[Any]], list[Any]]:
         """Requests of documents without answers: they are asked at several models, or twice."""

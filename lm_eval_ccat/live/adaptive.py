@@ -25,15 +25,15 @@ from ..methods.belief import POPULATION
 from ..ranker.references import KnownMean
 from ..ranker.stopping import Percentile, RankWidth, TopDecided
 from ..runs.directory import RunDirectory
+from .earlier import KnownResults
 from .entries import ModelSpec
 from .fields import BUDGETS
 from .forecast import target_in_words
 from .keep import refuse_file
-from .known import KnownResults
-from .models import OpenModel
+from .models import SessionModel, check_session
 from .observer import Observer
 from .outcomes import apart_from, measure, weights_in
-from .plan import check_session, plan_of
+from .plan import plan_of
 from .run import Run
 from .spec import Spec
 from .task_runs import task_runs
@@ -307,21 +307,19 @@ def _run(
         options.of_tasks(list(outcomes), budget),
         outcomes, sessions, runs[0].known, weights,
     )  # fmt: skip
-    model = OpenModel(MODEL, options.spec.price, plan.measured, plan.sessions)
+    model = SessionModel(MODEL, options.spec.price, plan.measured, plan.sessions)
     resume = options.resume
     if folder is not None and resume:  # of several tasks some may not have begun
         resume = RunDirectory(folder).journal.exists()
-    with Run(
-        plan.spec, folder, observer, resume=resume, plan=plan, make_models=lambda *_: [model]
-    ) as run:
+    with Run(plan.spec, folder, observer, resume=resume, plan=plan, models=[model]) as run:
         if not resume and plan.spec.target_se is not None:
             by_default = options.spec.stop == TARGET
             say = log.warning if by_default else log.info
             say("%s: %s", "+".join(outcomes), target_in_words(plan, by_default))
         if run.ask() and _all_are_wanted(run, options.spec):
             had = {item for _, item in run.book.answers}
-            run.sender.beyond(MODEL, [item for item in plan.documents() if item not in had])
-        result = run.finish({MODEL: internals.model_name(model.lm)})
+            run.ask_beyond(MODEL, [item for item in plan.documents() if item not in had])
+        result = run.finish({MODEL: internals.model_name(runs[0].session.lm)})
         if not run.ended:
             if folder is not None:
                 log.warning("interrupted; everything is kept in %s; continue with resume", folder)

@@ -10,7 +10,6 @@ from ..errors import RunError
 from ..money import ASSUMED, BILLED
 from ..runs.book import LEFT, OPEN, Ask, Book
 from ..runs.lines import Record
-from .availability import State
 from .failures import (
     Verdict,
     attempts_for,
@@ -23,7 +22,7 @@ from .failures import (
     pause,
     retry_after,
 )
-from .lane import Lane, Sending
+from .lane import Lane, Sending, State
 from .line import Line
 from .models import Answer, Item
 from .plan import Plan
@@ -55,7 +54,12 @@ class Attempts:
         asks, records = {ask.item: ask for ask in sending.asks}, []
         for answer in answers:
             ask, details = asks[answer.item], answer.details()
-            cost, usd = self._charge(lane, answer)
+            till = self.plan.tills[lane.name]
+            if answer.prior is not None:
+                cost, usd = till.charge_judge(answer.judge_usd)
+            else:  # items that run at the same time share the hour that is paid for
+                seconds = answer.seconds / lane.model.slots
+                cost, usd = till.charge(answer.tokens, seconds, answer.judge_usd)
             pair = {"model": lane.name, "item": answer.item}
             if usd is not None:
                 details["usd"] = usd
@@ -77,16 +81,7 @@ class Attempts:
             else:
                 facts = {"score": answer.score, "cost": cost}
                 records.append({"op": "tell", **number, **pair, **facts, **details})
-                if answer.unscored:
-                    self._say_unscored(lane.name, answer)
         return records
-
-    def _charge(self, lane: Lane, answer: Answer) -> tuple[float, float | None]:
-        till = self.plan.tills[lane.name]
-        if answer.prior is not None:
-            return till.charge_judge(answer.judge_usd)
-        # Items that run at the same time share the hour that is paid for.
-        return till.charge(answer.tokens, answer.seconds / lane.model.slots, answer.judge_usd)
 
     # -- what failed -----------------------------------------------------------------------
 
@@ -114,7 +109,7 @@ class Attempts:
             wait = None if asked_to_wait is None else min(asked_to_wait, limit)
             lane.pace.refused(now, sending.sent, wait)
             gate.succeeded(now, sending.sent)
-            self.give_back(lane, asks)
+            self.line.back(asks)
         elif verdict is Verdict.AWAY or (verdict is Verdict.RETRY and probing):
             # A first failure may be one dropped connection; a server that says how long to wait,
             # or a probe that fails, speaks for all.
@@ -145,11 +140,6 @@ class Attempts:
         )  # fmt: skip
         lane.again.append((now + wait, sending))
 
-    def give_back(self, lane: Lane, asks: Sequence[Ask]) -> None:
-        """Put asks that could not be sent back at the head of the model's queue."""
-        self.line.back(ask for ask in asks if ask.number >= 0)
-        lane.more.extendleft(ask for ask in asks if ask.number < 0)
-
     def _lose_attempt(self, lane: Lane, sending: Sending, error: Exception) -> None:
         """Record the cost of an attempt without an answer, and who may bill it."""
         column = column_of(error)
@@ -178,7 +168,7 @@ class Attempts:
         """Stop asking a model that is away; its open asks wait until it is back."""
         gate = lane.gate
         self._refuse_beyond(asks, error)
-        self.give_back(lane, [*asks, *lane.take_all()])
+        self.line.back([*asks, *lane.take_all()])
         before = gate.state
         gate.failed(now, sent, describe(error), retry_after(error))
         if gate.state is State.CLOSED:
@@ -198,10 +188,11 @@ class Attempts:
 
     @staticmethod
     def _refuse_beyond(asks: Sequence[Ask], error: Exception) -> None:
-        """Refuse to complete a full run while its model is away."""
+        """Refuse to complete a full run without one of its documents."""
         for ask in asks:
             if ask.number < 0:
-                raise RunError(f"{ask.model} is away: {describe(error)}") from error
+                what = f"{ask.model} does not answer document {ask.item!r}, which a full run needs"
+                raise RunError(f"{what}: {describe(error)}") from error
 
     def closed(self, lane: Lane, reason: str) -> None:
         minutes = self.rule.outage_minutes
@@ -211,11 +202,8 @@ class Attempts:
         self, lane: Lane, ask: Ask, error: Exception, sending: Sending, passes: bool, now: float
     ) -> None:
         """Record a failed item; `passes`: whether the trouble may be the server's and pass."""
+        self._refuse_beyond([ask], error)
         reason, name = describe(error), lane.name
-        if ask.number < 0:
-            raise RunError(f"document {ask.item!r}, which the bank does not know: {reason}") from (
-                error
-            )
         logger.warning("%s failed on document %r: %s", name, ask.item, reason)
         number = {} if self.line.order.arrival else {"n": ask.number}
         pair = {"model": name, "item": ask.item}
@@ -227,30 +215,26 @@ class Attempts:
             lane.gate.succeeded(now, sending.sent)  # the server is there
         elif many:
             said_of_all = f"{lane.in_a_row} documents failed in a row; {reason}"
-            self.give_back(lane, lane.take_all())
+            self.line.back(lane.take_all())
             lane.gate.failed(now, sending.sent, said_of_all)
             lane.in_a_row = 0
             logger.warning("%s is away: %s", name, lane.gate.reason)
         self._set_aside_if(lane, many and not passes, reason)
-
-    def _say_unscored(self, name: str, answer: Answer) -> None:
-        """Say once for a model, and from then on to the log file, that scores are missing."""
-        level = logging.INFO if name in self._unscored else logging.WARNING
-        self._unscored.add(name)
-        logger.log(
-            level, "%s, document %r: scores are missing, the others are kept: %s",
-            name, answer.item, "; ".join(answer.unscored),
-        )  # fmt: skip
 
     def count_unscored(self, lane: Lane, answers: Sequence[Answer]) -> None:
         """Count answers that a failed judge left without a score as failed items."""
         for answer in answers:
             lost = answer.score is None and bool(answer.unscored)
             lane.in_a_row = lane.in_a_row + 1 if lost else 0
-            if lost and lane.name not in self.book.tally.set_aside:
-                reason = "; ".join(answer.unscored)
-                logger.warning("%s failed on document %r: %s", lane.name, answer.item, reason)
+            reason, name = "; ".join(answer.unscored), lane.name
+            if lost and name not in self.book.tally.set_aside:
+                logger.warning("%s failed on document %r: %s", name, answer.item, reason)
                 self._set_aside_if(lane, lane.in_a_row >= self.rule.in_a_row, reason)
+            elif reason and not lost:  # said once for a model, and from then on to the log file
+                level = logging.INFO if name in self._unscored else logging.WARNING
+                self._unscored.add(name)
+                what = "%s, document %r: scores are missing, the others are kept: %s"
+                logger.log(level, what, name, answer.item, reason)
 
     def _set_aside_if(self, lane: Lane, many: bool, reason: str) -> None:
         """Set a model aside if too many of its items failed, in a row or in all."""

@@ -464,8 +464,8 @@ def _live(
 
     Both get the same random documents; a stored run answers from its logs.
     """
+    from .earlier import answers_at_hand
     from .models import StoredModel
-    from .recorded import answers_at_hand
     from .run import Run, holds_answers
 
     if any(isinstance(side, ScoreTable) for side in sides):
@@ -505,7 +505,9 @@ def _live(
             measured = {outcome.task: {name: replace(outcome, bank=bank)}}
             plan = replace(plan, measured=measured)
         run.plan = replace(plan, rule=MarginKnown(margin / scale.span))
-        read = [StoredModel(spec.model(name), spec, run.plan.measured) for name in stored]
+        read = [
+            StoredModel(spec.model(name), spec, run.plan.measured, run.warn_once) for name in stored
+        ]
         for model in read:
             model.at_hand = logs[model.name]
         run.models = [*run.models, *read]

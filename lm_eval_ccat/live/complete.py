@@ -13,8 +13,8 @@ from ..masking import MASK, mask
 from ..runs.directory import RunDirectory
 from ..runs.rebuild import banks_at, rebuild
 from ..scores.readers.lm_eval.files import tasks_of
+from .earlier import logged_config, run_beside
 from .fields import ANY
-from .logged import logged_config, run_beside
 from .models import SessionModel
 from .observer import Observer
 from .run import Run
@@ -128,7 +128,7 @@ def _complete(run: Run, model: SessionModel, folder: Path) -> dict[str, TaskRun]
             )
         on_disk, asked = len(had) + len(fitting), len(left) - len(fitting)
         run.observer.note(f"{name}: {on_disk} answers are on disk; asking {asked} documents.")
-        run.sender.beyond(name, left)
+        run.ask_beyond(name, left)
     runs = task_runs(plan, book, model)
     model.close()
     lacking = [task for task, one in runs.items() if not one.complete]

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..bank import ItemBank
 from ..bank.observations import Observation
-from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
 from ..errors import BankError, UsageError
 from ..runs.book import Book
@@ -33,10 +31,28 @@ def growing(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]]:
     BankError
         It cannot be read, or a bank cannot take in observations.
     """
-    place = Path(path)
+    place, growing = Path(path), {}
     if len(plan.measured) > 1:
         refuse_file(place)
-    return {task: _growing(outcomes, place, task) for task, outcomes in plan.measured.items()}
+    for task, outcomes in plan.measured.items():
+        banks = {name: outcome.bank for name, outcome in outcomes.items()}
+        if place.exists() and (place.is_file() or task in _banks_in(place)):
+            banks = banks_of(place, task)
+            if len(outcomes) == len(banks) == 1:
+                banks = dict(zip(outcomes, banks.values()))
+        for name, outcome in outcomes.items():
+            blank, bank = outcome.bank, banks.get(name)
+            if bank is None or any(
+                getattr(bank, what) != getattr(blank, what)
+                for what in ("metric", "doc_ids", "scale")
+            ):
+                raise UsageError(
+                    f"{place} holds no bank of {name} on the items of this run, so what is "
+                    "observed cannot be added to it; name another file for save_bank:"
+                )
+            require_growing(bank)
+        growing[task] = {name: banks[name] for name in outcomes}
+    return growing
 
 
 def refuse_file(place: Path) -> None:
@@ -51,28 +67,6 @@ def refuse_file(place: Path) -> None:
             f"{place} is a file, and banks of several tasks are a folder; name another for "
             "save_bank:"
         )
-
-
-def _growing(outcomes: Mapping[str, Outcome], place: Path, task: str) -> dict[str, ItemBank]:
-    if not place.exists() or (place.is_dir() and task not in _banks_in(place)):
-        banks = {name: outcome.bank for name, outcome in outcomes.items()}
-    else:
-        banks = banks_of(place, task)
-        if len(outcomes) == len(banks) == 1:
-            banks = dict(zip(outcomes, banks.values()))
-    for name, outcome in outcomes.items():
-        blank, bank = outcome.bank, banks.get(name)
-        if bank is None or (bank.metric, bank.doc_ids, bank.scale) != (
-            blank.metric,
-            blank.doc_ids,
-            blank.scale,
-        ):
-            raise UsageError(
-                f"{place} holds no bank of {name} on the items of this run, so what is observed "
-                "cannot be added to it; name another file for save_bank:"
-            )
-        require_growing(bank)
-    return {name: banks[name] for name in outcomes}
 
 
 def keep(
@@ -99,42 +93,34 @@ def keep(
     if not any("score" in answer for answer in book.answers.values()):
         return
     opened = next((model.sessions for model in models if model.sessions), plan.sessions)
-    settings = {task: session.settings for task, session in opened.items()}
+    path, today = str(plan.spec.save_bank), date.today().isoformat()
     try:
-        observer.note(_keep(plan, book, str(plan.spec.save_bank), settings, names))
+        banks, place = growing(plan, path), Path(path)
+        old = {task: of for task, of in _banks_in(place).items() if task not in banks}
+        for join in (True, False):  # banks of several tasks and outcomes are of one method
+            grown: dict[str, dict[str, ItemBank]] = {}
+            for task, of in banks.items():
+                stated = {
+                    k: v for k, v in opened[task].settings.items() if k != "chat_template_sha"
+                }
+                for name, bank in of.items():
+                    base = replace(bank, settings=bank.settings or stated)
+                    seen = _observed(plan, book, task, name, bank, names)
+                    grown.setdefault(task, {})[name] = (
+                        grow(base, seen, today, join) if seen or base.observations else base
+                    )
+            every = [b for of in (*grown.values(), *old.values()) for b in of.values()]
+            if len({bank.method for bank in every}) == 1:
+                break
+        least = min((b for of in grown.values() for b in of.values()), key=lambda b: len(b.models))
+        if isinstance(plan.banks, ItemBank) and not place.is_dir():
+            least.save(path)
+        else:
+            SuiteBank({**old, **grown}).save(path)
     except BankError as error:
         observer.warn(f"save_bank: {error}")
-
-
-def _keep(
-    plan: Plan,
-    book: Book,
-    path: str,
-    settings: Mapping[str, Mapping[str, Any]],
-    names: Mapping[str, str],
-) -> str:
-    today = date.today().isoformat()
-    banks, place = growing(plan, path), Path(path)
-    old = {task: of for task, of in _banks_in(place).items() if task not in banks}
-    for join in (True, False):  # banks of several tasks and outcomes are of one method
-        grown: dict[str, dict[str, ItemBank]] = {}
-        for task, of in banks.items():
-            stated = {k: v for k, v in settings[task].items() if k != "chat_template_sha"}
-            for name, bank in of.items():
-                base = replace(bank, settings=bank.settings or stated)
-                seen = _observed(plan, book, (task, name), bank, today, names)
-                grown.setdefault(task, {})[name] = (
-                    grow(base, seen, today, join) if seen or base.observations else base
-                )
-        every = [b for of in (*grown.values(), *old.values()) for b in of.values()]
-        if len({bank.method for bank in every}) == 1:
-            break
-    least = min((b for of in grown.values() for b in of.values()), key=lambda b: len(b.models))
-    if isinstance(plan.banks, ItemBank) and not place.is_dir():
-        least.save(path)
-    else:
-        SuiteBank({**old, **grown}).save(path)
-    return f"Saved {len(least.models)} models to {path}. {readiness(least)}."
+        return
+    observer.note(f"Saved {len(least.models)} models to {path}. {readiness(least)}.")
 
 
 def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:
@@ -145,38 +131,28 @@ def _banks_in(place: Path) -> Mapping[str, Mapping[str, ItemBank]]:
 
 
 def _observed(
-    plan: Plan,
-    book: Book,
-    of: tuple[str, str],
-    bank: ItemBank,
-    today: str,
-    names: Mapping[str, str],
+    plan: Plan, book: Book, task: str, outcome: str, bank: ItemBank, names: Mapping[str, str]
 ) -> list[Observation]:
+    """What a run observed of one outcome, an observation for each model."""
     by_model: dict[str, list[tuple[int, float, float]]]
     by_model = {entry.name: [] for entry in plan.spec.models}
     for (model, item), record in book.answers.items():
-        score = record.get("score")
+        score, (of, doc) = record.get("score"), plan.place(item)
         if isinstance(score, Mapping):
-            score = score.get(of[1])
-        task, doc = plan.place(item)
-        if task != of[0]:
-            continue
-        if score is None or doc not in bank.index:
-            continue
-        draw = book.ranker.probability(model, item)
-        row = (bank.index[doc], float(score), np.nan if draw is None else draw)
-        by_model[model].append(row)
-    observations = []
+            score = score.get(outcome)
+        if of == task and score is not None and doc in bank.index:
+            draw = book.ranker.probability(model, item)
+            row = (bank.index[doc], float(score), np.nan if draw is None else draw)
+            by_model[model].append(row)
+    observations, today = [], date.today().isoformat()
     for model, rows in ((m, r) for m, r in by_model.items() if r):
+        whole = len(rows) == bank.n_items
+        if whole:  # in the bank's order
+            rows = [(item, score, np.nan) for item, score, _ in sorted(rows)]
         items = np.array([row[0] for row in rows], dtype=np.intp)
         scores, p = np.array([row[1] for row in rows]), np.array([row[2] for row in rows])
-        drawn = bool(np.isfinite(p).all())
-        if len(items) == bank.n_items:  # all of them, in the bank's order
-            order = np.argsort(items)
-            items, scores, p = items[order], scores[order], np.full(len(items), np.nan)
-        chosen = "all" if len(items) == bank.n_items else "drawn" if drawn else "adaptive"
+        chosen = "all" if whole else "drawn" if np.isfinite(p).all() else "adaptive"
         known = p if np.isfinite(p).any() else None
-        observations.append(
-            Observation(names.get(model, model), chosen, items, scores, known, "", today)
-        )
+        name = names.get(model, model)
+        observations.append(Observation(name, chosen, items, scores, known, "", today))
     return observations

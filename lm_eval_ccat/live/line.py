@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..runs.book import OPEN, Ask, Book
+from ..runs.book import OPEN, Ask, Book, Item
 from ..runs.lines import Record
 
 #: Asks of one model that may run ahead of the answers told, whatever its slots up to half of it.
@@ -104,7 +104,7 @@ class Line:
         """At most `n` asks of a model to send now, the oldest first."""
         asks: list[Ask] = []
         waiting = self._waiting[model]
-        while waiting and len(asks) < n and self.over is None:
+        while waiting and len(asks) < n:
             ask = waiting.popleft()
             if ask.state == OPEN:
                 asks.append(ask)
@@ -121,7 +121,12 @@ class Line:
         waiting = self._waiting[model]
         while waiting and waiting[0].state != OPEN:
             waiting.popleft()
-        return bool(waiting) and self.over is None
+        return bool(waiting)
+
+    def beyond(self, model: str, items: Iterable[Item]) -> None:
+        """Have a model asked items that the Ranker does not offer, and nothing else be asked."""
+        self.over = self.over or ""
+        self._waiting[model].extend(Ask(-1, model, item) for item in items)
 
     @property
     def head(self) -> Ask | None:

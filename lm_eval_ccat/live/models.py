@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gc
 import math
+import queue
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from ..bank.outcome import Outcome
+from ..bank.settings import check_bank
 from ..demo import register_models
 from ..errors import MetricError
 from ..files import safe_name
@@ -25,9 +28,7 @@ from ..harness.prices import Price, Tokens
 from ..harness.transport import Transport, pooled
 from ..runs.lines import Record
 from ..scores.answers import EarlierAnswer
-from .calls import Calls
 from .entries import ModelSpec
-from .recorded import Recorded, as_logged
 from .spec import Spec
 from .tasks import PlaceholderLM, open_tasks
 
@@ -108,6 +109,67 @@ class Answer:
         }
 
 
+class Calls:
+    """Daemon threads of one model, started as they are needed and used again.
+
+    A call that hangs must not keep the process alive after Ctrl-C or a deadline, as the threads of
+    `concurrent.futures` would.
+
+    Parameters
+    ----------
+    name : str
+        Of the threads.
+    most : float
+        Threads at once; further calls wait for one.
+
+    Examples
+    --------
+    >>> calls, came = Calls("adder"), queue.SimpleQueue()
+    >>> calls.start(came.put, sum, [1, 2])
+    >>> came.get()
+    3
+    >>> calls.close()
+    """
+
+    def __init__(self, name: str, most: float = math.inf) -> None:
+        self.name = name
+        self.most = most
+        self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = self._begun = 0
+
+    def start(self, come: Callable[[Any], object], call: Callable[..., Any], *args: Any) -> None:
+        """Begin a call; `come` gets its result, or the error that it raised."""
+        with self._lock:
+            self._begun += 1
+            if self._threads < min(self._begun, self.most):
+                self._threads += 1
+                threading.Thread(
+                    target=self._serve, args=(self._work,), name=self.name, daemon=True
+                ).start()
+        self._work.put((come, call, args))
+
+    def _serve(self, work: queue.SimpleQueue[Any]) -> None:
+        while (job := work.get()) is not None:
+            come, call, args = job
+            try:
+                result = call(*args)
+            except BaseException as error:
+                result = error
+            with self._lock:
+                if work is self._work:
+                    self._begun -= 1
+            come(result)
+
+    def close(self) -> None:
+        """Let the threads end, each after the call that it is in; `start` may follow again."""
+        with self._lock:
+            work, self._work = self._work, queue.SimpleQueue()
+            threads, self._threads, self._begun = self._threads, 0, 0
+        for _ in range(threads):
+            work.put(None)
+
+
 class Model(ABC):
     """A participant of a run.
 
@@ -144,10 +206,6 @@ class Model(ABC):
         """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow."""
         self._calls.start(come, self.ask, items)
 
-    def start_opening(self, come: Come) -> None:
-        """As `open`, without waiting."""
-        self._calls.start(come, self.open)
-
     def close(self) -> None:
         """Free what the model holds."""
         self._calls.close()
@@ -157,8 +215,24 @@ class Model(ABC):
         return
 
 
+class Recorded:
+    """Plays a recorded answer back where the harness expects a model."""
+
+    world_size = 1
+
+    def __init__(self, responses: Sequence[Sequence[Any]]) -> None:
+        self._responses = [
+            tuple(one) if isinstance(one, list) else one for group in responses for one in group
+        ]
+
+    def _play(self, requests: Sequence[Any]) -> list[Any]:
+        return self._responses
+
+    generate_until = loglikelihood = _play
+
+
 class SessionModel(Model):
-    """A model with a session of the harness for each task.
+    """A model that the harness has loaded already, with a session for each task.
 
     Parameters
     ----------
@@ -180,53 +254,62 @@ class SessionModel(Model):
         self._scored: set[tuple[str, str]] = set()
         self._transport: Transport | None = None
         self._scoring = {task: Calls(f"{name}, scoring {task}", most=1) for task in measured}
+        #: A loaded model and how often it tries by itself, once that is taken over.
+        self._tries: tuple[Any, int] | None = None
 
-    def connect(self, lm: Any, in_flight: int | None = None) -> None:
-        """Send a server's requests through one loop and one pool of connections."""
+    def open(self) -> None:
+        """Find out how many documents the model takes at once."""
+        self._take(next(iter(self.sessions.values())).lm)
+
+    def _take(self, lm: Any, calls: int | None = None) -> None:
+        """Send a server's requests through one pool of connections; set ``slots`` and ``batch``."""
+        # Retries belong to one place, which journals them and knows when to give up.
+        if (before := internals.own_retries(lm, 1)) is not None:
+            self._tries = lm, before
         if self._transport is None and pooled(lm):
-            self._transport = Transport(lm, in_flight)
+            self._transport = Transport(lm, calls)
         self.remote = self._transport is not None
-
-    def set_width(self, lm: Any, calls: int | None = None) -> None:
-        """Set ``slots`` (`calls`, where that is stated) and ``batch`` by what the model takes."""
-        calls_at_once, size = internals.requests_at_once(lm)
+        at_once, size = internals.requests_at_once(lm)
         session = next(iter(self.sessions.values()))
         per_document = max(1, session.n_requests(session.doc_ids[0]))
-        slots = calls_at_once if calls is None else calls
+        slots = calls or at_once
         if slots > 1:
             # The requests of one document go out together; they count against the limit.
             slots = max(1, slots * size // max(per_document, size))
         self.slots, self.batch = slots, max(1, size // per_document)
 
     def start(self, items: Sequence[Item], come: Come, beside: bool = False) -> None:
-        """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow."""
-        if beside and self._transport is not None:
-            self._transport.widen()
-        task = self.place(items[0])[0]
-        if self._transport is None or self.at_hand or not self.sessions[task].sends_texts:
-            return super().start(items, come, beside)
-        self._transport.start(partial(self._put, self._transport, task, items, come))
+        """As `ask`, without waiting; `beside`: in addition to what ``slots`` allow.
 
-    async def _put(
-        self, transport: Transport, task: str, items: Sequence[Item], come: Come
-    ) -> None:
-        """Send items without a thread of their own; one thread a task scores what comes back."""
+        A server's model needs no thread to wait in; one thread a task scores what comes back.
+        """
+        task, transport = self.place(items[0])[0], self._transport
+        if beside and transport is not None:
+            transport.widen()
+        session = self.sessions[task]
+        if transport is None or self.at_hand or not session.sends_texts:
+            return super().start(items, come, beside)
+
+        def read(answered: Any) -> None:
+            if isinstance(answered, BaseException):
+                come(answered)
+            else:
+                self._scoring[task].start(come, self._answers, items, task, answered)
+
         docs = [self.place(item)[1] for item in items]
-        try:
-            read = await self.sessions[task].put(docs, transport)
-        except BaseException as error:
-            come(error)
-        else:
-            self._scoring[task].start(come, self._answers, items, task, read)
+        transport.start(partial(session.put, docs, transport, read))
 
     def close(self) -> None:
-        """Close the connections; who loaded the model frees it."""
+        """Close the connections and leave the model as it was; who loaded it frees it."""
         super().close()
         for scoring in self._scoring.values():
             scoring.close()
         if self._transport is not None:
             self._transport.close()
             self._transport = None
+        if self._tries is not None:
+            internals.own_retries(*self._tries)
+            self._tries = None
 
     def cancel(self) -> None:
         """Abandon what is in flight to a server."""
@@ -243,10 +326,16 @@ class SessionModel(Model):
 
     def ask(self, items: Sequence[Item]) -> list[Answer]:
         """Run documents of one task through the harness and score them."""
-        answers = self._given_before(items) if self.at_hand else []
-        known = {answer.item for answer in answers}
-        left = [item for item in items if item not in known]
-        return [*answers, *(self._ask(left) if left else [])]
+        answers, left = [], []
+        for item in items:
+            fits, earlier = self.has_at_hand(item), self.at_hand.pop(item, None)
+            if fits and earlier is not None:
+                answers.append(
+                    self._answer(item, self._replay(item, earlier.responses), earlier.source)
+                )
+            else:
+                left.append(item)
+        return answers + (self._ask(left) if left else [])
 
     def _ask(self, items: Sequence[Item]) -> list[Answer]:
         task = self.place(items[0])[0]
@@ -258,7 +347,7 @@ class SessionModel(Model):
     ) -> list[Answer]:
         answers = []
         for item, one in zip(items, read()):
-            answers.append(self._answer(item, one, task))
+            answers.append(self._answer(item, one))
             self.administered[item] = one
         self._require_scores(task)
         return answers
@@ -269,17 +358,8 @@ class SessionModel(Model):
         earlier = self.at_hand.get(item)
         return earlier is not None and earlier.prompt_hash == self.sessions[task].prompt_hash(doc)
 
-    def _given_before(self, items: Sequence[Item]) -> list[Answer]:
-        """Earlier answers to some of the items, to the very same prompt."""
-        answers = []
-        for item in items:
-            fits, earlier = self.has_at_hand(item), self.at_hand.pop(item, None)
-            if fits and earlier is not None:
-                one = self._replay(item, earlier.responses)
-                answers.append(self._answer(item, one, self.place(item)[0], earlier.source))
-        return answers
-
-    def _answer(self, item: Item, one: Administered, task: str, prior: str | None = None) -> Answer:
+    def _answer(self, item: Item, one: Administered, prior: str | None = None) -> Answer:
+        task = self.place(item)[0]
         outcomes = self.measured[task]
         scored = scores_of(outcomes, one)
         self._scored.update((task, name) for name in scored)
@@ -298,7 +378,9 @@ class SessionModel(Model):
             tokens=one.tokens if prior is None else None,
             judge_usd=one.judge_usd,
             prompt_hash=sample["prompt_hash"],
-            responses=as_logged(sample["resps"]),
+            responses=[
+                [list(r) if isinstance(r, tuple) else r for r in g] for g in sample["resps"]
+            ],
             served=[facts for served in one.served if (facts := served.to_dict())],
             empty=bool(one.responses) and all(not r.strip() for r in one.responses),
             prior=prior,
@@ -343,30 +425,6 @@ class SessionModel(Model):
         return one
 
 
-class OpenModel(SessionModel):
-    """A model that the harness has loaded already, with a session for each task."""
-
-    def __init__(
-        self, name: str, price: Price, measured: Measured, sessions: Mapping[str, TaskSession]
-    ) -> None:
-        super().__init__(name, price, measured, sessions)
-        self.lm = next(iter(self.sessions.values())).lm
-        self._retries: Any = None
-
-    def open(self) -> None:
-        """Find out how many documents the model takes at once."""
-        self.connect(self.lm)
-        # Retries belong to one place, which journals them and knows when to give up.
-        self._retries = internals.own_retries(self.lm, 1)
-        self.set_width(self.lm)
-
-    def close(self) -> None:
-        """Leave the model as it was."""
-        super().close()
-        if self._retries is not None:
-            internals.own_retries(self.lm, self._retries)
-
-
 class HarnessModel(SessionModel):
     """A model that the harness builds when it is needed.
 
@@ -375,8 +433,8 @@ class HarnessModel(SessionModel):
     entry : ModelSpec
     spec : Spec
     measured : mapping of task to (mapping of name to Outcome)
-    check : callable, optional
-        Called with each open session; raises where the bank does not fit.
+    warn : callable
+        Is told, for each open session, where the bank may not fit.
     shared : mapping of task to TaskSession, optional
         Tasks that are loaded already, without a chat template: not loaded again where none is
         applied and no judge scores, whose calls for one model would wait for those for another.
@@ -387,7 +445,7 @@ class HarnessModel(SessionModel):
         entry: ModelSpec,
         spec: Spec,
         measured: Measured,
-        check: Callable[[TaskSession], object] | None = None,
+        warn: Callable[[str], object],
         shared: Mapping[str, TaskSession] | None = None,
     ) -> None:
         super().__init__(entry.name, entry.price, measured, {})
@@ -397,29 +455,37 @@ class HarnessModel(SessionModel):
             self.memory = math.inf  # not stated: nobody knows what fits beside it
         self.slots = entry.concurrency or 1
         self._spec = spec
-        self._check = check
+        self._warn = warn
         self._shared = shared or {}
         self._loaded = False
 
     def open(self) -> None:
-        """Load the model and bind it to the tasks; the second time only load the model."""
-        lm = self._make_lm()
+        """Load the model and bind it to the tasks; the second time only load the model.
+
+        Raises
+        ------
+        BankMismatchError
+            See `check_session`.
+        """
+        register_models()
+        entry, harness = self.entry, self._spec.harness
+        stated = {key: harness.get(key) for key in ("batch_size", "max_batch_size", "device")}
+        stated |= {"batch_size": entry.batch_size or stated["batch_size"],
+                   "device": entry.device or stated["device"]}  # fmt: skip
+        lm = internals.make_lm(str(entry.model), entry.model_args, stated)
         self._loaded = True
-        if "max_retries" not in self.entry.model_args:
-            internals.own_retries(lm, 1)  # see OpenModel
-        self.connect(lm, self.entry.concurrency)
-        if cache := self._spec.harness.get("use_cache"):
+        if cache := harness.get("use_cache"):
             lm = internals.with_cache(lm, f"{cache}_{safe_name(self.name)}.db")
-        if self.sessions:
-            for session in self.sessions.values():
-                session.lm = lm
-        else:
+        for session in self.sessions.values():
+            session.lm = lm
+        if not self.sessions:
             sessions = self._open_sessions(lm)
-            if self._check is not None:
-                for session in sessions.values():
-                    self._check(session)
+            # Without a bank the items are of this very task, however it is run.
+            for session in sessions.values() if self._spec.bank else ():
+                for warning in check_session(self.measured[session.name], session):
+                    self._warn(warning)
             self.sessions = sessions
-        self.set_width(lm, self.entry.concurrency)
+        self._take(lm, entry.concurrency)
 
     def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
         counts, templated = self.price.by_tokens, self._spec.harness.get("apply_chat_template")
@@ -427,16 +493,6 @@ class HarnessModel(SessionModel):
         if self._shared and not (templated or judged):
             return {name: s.bound(lm, counts) for name, s in self._shared.items()}
         return open_tasks(self._spec, lm, count_tokens=counts)[0]
-
-    def _make_lm(self) -> Any:
-        register_models()
-        harness = self._spec.harness
-        additional = {
-            "batch_size": self.entry.batch_size or harness.get("batch_size"),
-            "max_batch_size": harness.get("max_batch_size"),
-            "device": self.entry.device or harness.get("device"),
-        }
-        return internals.make_lm(str(self.entry.model), self.entry.model_args, additional)
 
     def close(self) -> None:
         """Drop the model's weights; the task's requests stay."""
@@ -452,11 +508,11 @@ class HarnessModel(SessionModel):
             torch.cuda.empty_cache()
 
     def restore(self, answers: Mapping[Item, Mapping[str, Any]]) -> None:
-        """Score recorded answers again; the model need not be loaded for that."""
-        if not self.sessions:
-            # Unless its template shapes the prompts.
-            templated = self._spec.harness.get("apply_chat_template")
-            self.sessions = self._open_sessions(self._make_lm() if templated else PlaceholderLM())
+        """Score recorded answers again; the model is loaded if its template shapes the prompts."""
+        if not self.sessions and self._spec.harness.get("apply_chat_template"):
+            HarnessModel.open(self)
+        elif not self.sessions:
+            self.sessions = self._open_sessions(PlaceholderLM())
         super().restore(answers)
 
 
@@ -485,6 +541,28 @@ class StoredModel(HarnessModel):
         raise MetricError(
             f"the stored run {self.name} was asked a different prompt for document {items[0]!r}"
         )
+
+
+def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list[str]:
+    """Compare the banks of a task with the task as one model is asked it; warnings, or a refusal.
+
+    Raises
+    ------
+    BankMismatchError
+        See `check_bank`.
+    """
+    return [
+        warning
+        for outcome in outcomes.values()
+        for warning in check_bank(
+            outcome.bank,
+            task=session.name,
+            filters=session.filters,
+            settings=session.settings,
+            doc_ids=session.doc_ids,
+            doc_hashes=session.doc_hashes,
+        )
+    ]
 
 
 def scores_of(outcomes: Mapping[str, Outcome], one: Administered) -> dict[str, tuple[float, float]]:

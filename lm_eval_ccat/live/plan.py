@@ -18,7 +18,6 @@ import numpy as np
 from .. import __version__
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
-from ..bank.settings import check_bank
 from ..errors import UsageError
 from ..harness import TaskSession, internals
 from ..harness.outcomes import leading, script_note
@@ -30,8 +29,8 @@ from ..ranker.references import KnownMean
 from ..runs.lines import Record
 from ..runs.rebuild import make_ranker
 from ..simulation.audit import WEIGHTED_MEAN
+from .earlier import KnownResults
 from .fields import Donors
-from .known import KnownResults
 from .models import Item
 from .outcomes import Bank, apart_from, measure, reported_groups, task_weights
 from .spec import Spec
@@ -500,28 +499,6 @@ def _sizes(spec: Spec, expected: Mapping[Item, Tokens]) -> dict[Item, float] | N
     sizes = {item: read * t.input + written * t.output for item, t in expected.items()}
     mean = sum(sizes.values()) / len(sizes)
     return {item: max(s / mean, 1e-3) for item, s in sizes.items()} if mean > 0.0 else None
-
-
-def check_session(outcomes: Mapping[str, Outcome], session: TaskSession) -> list[str]:
-    """Compare the banks of a task with the task as one model is asked it; warnings, or a refusal.
-
-    Raises
-    ------
-    BankMismatchError
-        See `check_bank`.
-    """
-    return [
-        warning
-        for outcome in outcomes.values()
-        for warning in check_bank(
-            outcome.bank,
-            task=session.name,
-            filters=session.filters,
-            settings=session.settings,
-            doc_ids=session.doc_ids,
-            doc_hashes=session.doc_hashes,
-        )
-    ]
 
 
 def _alone(measured: Mapping[str, Mapping[str, Outcome]]) -> Outcome | None:

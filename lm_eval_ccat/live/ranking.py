@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from .forecast import at_most, forecast, most_money, need_in_words, probe_models
 from .observer import Observer
 from .plan import Plan
 from .result import Result
-from .run import MakeModels, Run
+from .run import Run
 from .spec import Config, Spec
 from .surfaces import takes_options
 
@@ -96,8 +95,14 @@ def rank(
     if resume and run_dir and spec.save_bank and spec.bank:
         # What the run began with: the file may have grown by it since.
         spec = replace(spec, bank=str(banks_at(Path(run_dir))))
-    make_models = _of_executor(executor, spec)
-    with Run(spec, run_dir, watcher, resume=resume, retry=retry, make_models=make_models) as run:
+    address = None if executor == "local" else address_of(executor)
+    if executor != "local" and spec.prior:
+        raise UsageError("prior: needs --executor local")
+    with Run(spec, run_dir, watcher, resume=resume, retry=retry) as run:
+        if executor != "local":
+            from .ray import ray_models
+
+            run.models = ray_models(address, run)
         for warning in (f"bank: {text}" for text in run.plan.bank.warnings[:3]):
             watcher.warn(warning)
         if not resume:  # what goes on was told when it began
@@ -128,18 +133,6 @@ def dry_run(config: Config, observer: Observer | None = None, *, probe: bool = F
         if probe:
             content["probe"] = probe_models(run.plan, run.models)
         return content
-
-
-def _of_executor(executor: str, spec: Spec) -> MakeModels | None:
-    """Return the function that makes models where they will run; None for this process."""
-    if executor == "local":
-        return None
-    address = address_of(executor)
-    if spec.prior:
-        raise UsageError("prior: needs --executor local")
-    from .ray import ray_models
-
-    return partial(ray_models, address)
 
 
 def _before(plan: Plan, observer: Observer) -> None:

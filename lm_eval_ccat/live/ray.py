@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 from ..cluster import cause_of, connect
 from .failures import ModelGone
 from .models import Answer, HarnessModel, Item
-from .observer import Observer
-from .plan import check_session
 
 if TYPE_CHECKING:
-    from ..harness import Administered, TaskSession
-    from .plan import Plan
+    from ..harness import Administered
+    from .run import Run
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +45,7 @@ class ModelActor:
 
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self.warnings: list[str] = []
-        self.model = HarnessModel(**arguments, check=self._check)
-
-    def _check(self, session: TaskSession) -> None:
-        self.warnings += check_session(self.model.measured[session.name], session)
+        self.model = HarnessModel(**arguments, warn=self.warnings.append)
 
     def open(self) -> tuple[int, int, list[str]]:
         """Load the model; (calls at the same time, documents per call, warnings)."""
@@ -66,11 +61,10 @@ class ModelActor:
 class RayModel(HarnessModel):
     """The driver's side of one actor, as a run drives it."""
 
-    def __init__(self, arguments: Mapping[str, Any], warn: Callable[[str], None]) -> None:
-        super().__init__(**arguments)
+    def __init__(self, arguments: Mapping[str, Any], warn: Callable[[str], object]) -> None:
+        super().__init__(**arguments, warn=warn)
         self.memory = None  # Ray places models by their resources
         self._arguments = dict(arguments)
-        self._warn = warn
         self._actor: Any = None
         self._place: Any = None
         self._starts = 0
@@ -125,7 +119,8 @@ class RayModel(HarnessModel):
         limit = 60.0 * self._spec.failures.outage_minutes
         began, self._place = time.monotonic(), placement_group([bundle])
         while not self._place.wait(timeout_seconds=min(SAY_SECONDS, limit)):
-            missing = f"it asks for {_amounts(bundle)}; {_free(bundle)}"
+            amounts = " and ".join(f"{amount:g} {kind}s" for kind, amount in bundle.items())
+            missing = f"it asks for {amounts}; {_free(bundle)}"
             if time.monotonic() - began >= limit:
                 self._leave_place()
                 self._gone = ModelGone(f"no node had room for it within {limit:g} s: {missing}")
@@ -167,17 +162,12 @@ class RayModel(HarnessModel):
         """End the actor and free its resources."""
         import ray
 
-        self._calls.close()
-
+        super().close()
         with self._lock:
             if self._actor is not None:
                 ray.kill(self._actor)
                 self._actor = None
             self._leave_place()
-
-
-def _amounts(bundle: Mapping[str, float]) -> str:
-    return " and ".join(f"{amount:g} {kind}s" for kind, amount in bundle.items())
 
 
 def _free(bundle: Mapping[str, float]) -> str:
@@ -188,15 +178,8 @@ def _free(bundle: Mapping[str, float]) -> str:
     return f"free in the cluster: {', '.join(counts)}"
 
 
-def ray_models(address: str | None, plan: Plan, observer: Observer) -> list[RayModel]:
+def ray_models(address: str | None, run: Run) -> list[RayModel]:
     """One actor per model, on the cluster at an address or a local one; none is started yet."""
     connect(address)
-    shown: set[str] = set()
-
-    def warn(text: str) -> None:
-        if text not in shown:
-            shown.add(text)
-            observer.warn(text)
-
-    arguments = {"spec": plan.spec, "measured": plan.measured}
-    return [RayModel({"entry": entry, **arguments}, warn) for entry in plan.spec.models]
+    arguments = {"spec": run.plan.spec, "measured": run.plan.measured}
+    return [RayModel({"entry": entry, **arguments}, run.warn_once) for entry in run.asked]

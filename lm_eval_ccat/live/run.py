@@ -5,36 +5,38 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..errors import HarnessError, RunError, UsageError
-from ..harness import TaskSession, internals
+from ..harness import internals
+from ..harness.assembly import save_model
+from ..masking import mask
 from ..money import UNKNOWN
 from ..runs.book import ACCEPTED, Book
 from ..runs.directory import RunDirectory
 from ..runs.identity import NO_LIMIT, Differences, differences
 from ..runs.journal import Journal, JournalFile
 from ..runs.rebuild import BANK_FILE, BANKS_FOLDER, make_ranker, save_banks
+from .earlier import answers_at_hand
+from .fields import HUB
 from .keep import growing, keep
-from .models import HarnessModel, Model, SessionModel
+from .models import HarnessModel, Item, SessionModel
 from .observer import Observer
-from .plan import SCORING, Plan, check_session, make_plan
+from .plan import SCORING, Plan, make_plan
 from .quiet import quiet_harness
-from .recorded import answers_at_hand, in_words
 from .result import Result, result_of
 from .sender import Sender
 from .spec import Spec
 from .surfaces import may_change
-from .task_runs import with_further, write_model_results
+from .task_runs import task_runs, with_further
 from .tasks import require_model_types
 
 #: Records of a run in which nothing was answered yet.
 _FIRST = ("header", "session", "ask", "release", "note", "lost", "drop", "end")
-MakeModels = Callable[[Plan, Observer], Sequence[SessionModel]]
 
 
 class Run:
@@ -58,8 +60,8 @@ class Run:
         Names of the models that may be asked; default all of the spec.
     plan : Plan, optional
         Where the tasks are loaded already, by a harness that runs itself.
-    make_models : callable, optional
-        Makes the models, without opening them; default the harness's in this process.
+    models : sequence of SessionModel, optional
+        Default the harness's, in this process.
 
     Attributes
     ----------
@@ -84,7 +86,7 @@ class Run:
         retry: bool | str = False,
         asked: Collection[str] | None = None,
         plan: Plan | None = None,
-        make_models: MakeModels | None = None,
+        models: Sequence[SessionModel] = (),
     ) -> None:
         if resume and run_dir is None:
             raise UsageError("resume needs the run_dir of the run to go on with")
@@ -96,18 +98,19 @@ class Run:
         self.resume, self.retry = resume, retry
         self.asked = [m for m in spec.models if asked is None or m.name in asked]
         self.ended = False
-        self._make_models = make_models or self._harness_models
-        self._loaded = plan
+        self._loaded, self._ready = plan, models
+        self._warned: set[str] = set()
 
     def __enter__(self) -> Run:
         with ExitStack() as stack:
+            log_file = None
             if self.directory is not None:
-                refuse_wrong_directory(self.directory, self.resume)
+                self._require_right_directory(self.directory)
                 self.directory.take()
                 stack.callback(self.directory.release)
+                log_file = self.directory.path / "run.log"
             if self._loaded is None:
-                refuse_data_parallel()
-                log_file = None if self.directory is None else self.directory.path / "run.log"
+                _refuse_data_parallel()
                 stack.enter_context(quiet_harness(log_file, self.observer.warn))
                 require_model_types(self.asked)
             self.plan = self._loaded or make_plan(self.spec)
@@ -120,6 +123,19 @@ class Run:
     def __exit__(self, *exc: Any) -> None:
         self._stack.close()
 
+    def _require_right_directory(self, directory: RunDirectory) -> None:
+        """Refuse to resume what is not there, and to start over what is.
+
+        What got no answer, as its metric was mistyped, say, may be started over: `_begun` does.
+        """
+        if self.resume and not directory.journal.exists():
+            raise RunError(f"nothing to resume: {directory.path} holds no ranking")
+        if not self.resume and holds_answers(directory):
+            raise RunError(
+                f"{directory.path} already holds a ranking; continue it with --resume, show it "
+                f"with `lm-eval-ccat rank {directory.path}`, or choose another --run_dir"
+            )
+
     # -- its parts -----------------------------------------------------------------------------
 
     @cached_property
@@ -131,35 +147,31 @@ class Run:
         UsageError
             ``prior:`` names logs of none of them, or what a model type needs is not installed.
         """
-        models, prior = self._make_models(self.plan, self.observer), self.spec.prior
+        spec, prior, models = self.plan.spec, self.spec.prior, self._ready
+        if not models:
+            types = {entry.name: (str(entry.model), entry.model_args) for entry in self.asked}
+            internals.require_backends(types, bool(spec.harness.get("apply_chat_template")))
+            models = [
+                HarnessModel(entry, spec, self.plan.measured, self.warn_once, self.plan.sessions)
+                for entry in self.asked
+            ]
         if prior:
             names, tasks = [model.name for model in self.spec.models], list(self.plan.measured)
             earlier = answers_at_hand(prior, names, tasks, self.plan.item, self.observer.warn)
+            known = ", ".join(f"{len(of)} of {name}" for name, of in earlier.items() if of)
             self.observer.note(
-                f"Earlier answers found: {in_words(earlier)}. When the ranking reaches their "
-                "documents, it scores them at no cost."
+                f"Earlier answers found: {known}. When the ranking reaches their documents, it "
+                "scores them at no cost."
             )
             for model in models:
                 model.at_hand = earlier[model.name]
         return models
 
-    def _harness_models(self, plan: Plan, observer: Observer) -> Sequence[SessionModel]:
-        asked = {entry.name: (str(entry.model), entry.model_args) for entry in self.asked}
-        internals.require_backends(asked, bool(plan.spec.harness.get("apply_chat_template")))
-        warned: set[str] = set()
-
-        def check(session: TaskSession) -> None:
-            if not plan.spec.bank:
-                return  # items of this very task, and nothing that depends on how it was run
-            for warning in check_session(plan.measured[session.name], session):
-                if warning not in warned:
-                    warned.add(warning)
-                    observer.warn(warning)
-
-        return [
-            HarnessModel(entry, plan.spec, plan.measured, check, plan.sessions)
-            for entry in self.asked
-        ]
+    def warn_once(self, text: str) -> None:
+        """Warn of what several models have in common."""
+        if text not in self._warned:
+            self._warned.add(text)
+            self.observer.warn(text)
 
     def _close_models(self) -> None:
         """Free connections, weights, and GPUs that actors hold."""
@@ -182,18 +194,17 @@ class Run:
             book.note(ACCEPTED)
         return book
 
-    @cached_property
-    def sender(self) -> Sender:
-        """What keeps the models busy and the line moving."""
-        models: Sequence[Model] = self.models
-        return Sender(self.plan, self.book, models, self.observer)
-
     # -- what it does --------------------------------------------------------------------------
 
     def ask(self) -> bool:
         """Ask until the ranking ends; False after Ctrl-C, when everything that arrived is kept."""
-        self.ended = self.sender.go()
+        models = self.models  # they may be refused, before the run directory begins
+        self.ended = Sender(self.plan, self.book, models, self.observer).go()
         return self.ended
+
+    def ask_beyond(self, model: str, items: Sequence[Item]) -> None:
+        """Ask an open model items that the ranking does not offer; see `Sender.beyond`."""
+        Sender(self.plan, self.book, self.models, self.observer).beyond(model, items)
 
     def finish(self, names: dict[str, str] | None = None, further: bool = False) -> Result:
         """Keep what was observed in the growing bank, and leave the result in the run directory.
@@ -225,19 +236,37 @@ class Run:
 
     def write_model_files(self) -> None:
         """Write the harness's results and samples files of each model; troubles are warned of."""
-        if self.directory is not None and self.ended:
-            for trouble in write_model_results(
-                self.plan, self.book, self.models, self.directory.path
-            ):
-                self.observer.warn(trouble)
+        if self.directory is None or not self.ended:
+            return
+        hub = self.spec.harness.get(HUB) or {}
+        answering = {name for name, _ in self.book.answers}
+        for model in (model for model in self.models if model.name in answering):
+            entry, name = self.spec.model(model.name), model.name
+            try:
+                runs, kind = task_runs(self.plan, self.book, model), str(entry.model)
+                arguments, of_harness = mask(entry.model_args), self.plan.of_harness
+                save_model(self.directory.path, name, runs, of_harness, kind, arguments, hub)
+            except OSError as error:
+                self.observer.warn(f"no results files for {name}: {error}")
+            except internals.NotPushed as error:
+                self.observer.warn(f"the results files of {name} are not on the hub: {error}")
 
     # -- how it begins and is taken up ---------------------------------------------------------
 
     def _begun(self) -> Book:
         if self.directory is None:
             return Book(self.plan.new_ranker(), Journal())
-        start(self.plan, self.directory)
-        book = Book(self.plan.new_ranker(), self.directory.journal)
+        directory, journal = self.directory, self.directory.journal
+        directory.make()
+        if journal.exists() and not holds_answers(directory):
+            journal.path.unlink()
+            (directory.path / BANK_FILE).unlink(missing_ok=True)
+            shutil.rmtree(directory.path / BANKS_FOLDER, ignore_errors=True)
+        # The bank first: a journal without it could not be read back.
+        save_banks(self.plan.banks, directory.path)
+        ours = Path(sys.argv[0]).name.startswith(("lm-eval-ccat", "lm_eval_ccat", "__main__"))
+        directory.start({**self.plan.identity(), "command": sys.argv[1:] if ours else None})
+        book = Book(self.plan.new_ranker(), journal)
         book.read()
         book.note("start", op="session")
         return book
@@ -254,8 +283,12 @@ class Run:
             )
         killed, wire = not book.closed, dict(book.tally.wire)
         book.note("resume", op="session")
-        if killed:
-            _note_cut_off(plan, book, wire)
+        for ask in book.unanswered if killed else ():
+            wire[ask.model] = wire.get(ask.model, 1) - 1
+            if wire[ask.model] >= 0:  # one of the oldest, which may have been billed
+                # It lowers no budget: a run that is killed ends as one that is not.
+                about = {"column": UNKNOWN, "usd": plan.expected_usd(*ask.pair), "why": "killed"}
+                book.event("lost", model=ask.model, item=ask.item, **about)
         book.change(changed, plan.identity())
         for change in changed.changes:
             tell = self.observer.warn if change.startswith("versions.") else self.observer.note
@@ -263,8 +296,22 @@ class Run:
         for name in sorted(book.tally.away):
             book.event("restore", model=name)
         if self.retry:
-            _take_up_again(book, self.retry, plan)
+            self._take_up_again(book)
         return book
+
+    def _take_up_again(self, book: Book) -> None:
+        """Restore models that were set aside; what ended the run for want of them is lifted."""
+        plan, aside = self.plan, list(book.tally.set_aside)
+        names = aside if self.retry is True else [str(self.retry)]
+        for name in names:
+            if name not in aside:
+                listed = ", ".join(aside) or "none"
+                raise UsageError(f"model {name!r} was not set aside; set aside: {listed}")
+            book.event("restore", model=name)
+        if names:
+            changes = [f"{name}: taken up again" for name in names]
+            budget = NO_LIMIT if plan.budget is None else plan.budget
+            book.change(Differences([], changes, {"budget": budget}), plan.identity())
 
     def require_same(self) -> Differences:
         """Refuse to go on with what is no longer the same run; else what has changed and may.
@@ -284,62 +331,6 @@ class Run:
         return differences(old, new, allowed).accepted(str(self.directory.path))
 
 
-def _note_cut_off(plan: Plan, book: Book, wire: dict[str, int]) -> None:
-    """Record the oldest open asks of a process that died: they may have been billed."""
-    for ask in book.unanswered:
-        wire[ask.model] = wire.get(ask.model, 1) - 1
-        if wire[ask.model] >= 0:
-            # It lowers no budget: a run that is killed ends as one that is not.
-            about = {"column": UNKNOWN, "usd": plan.expected_usd(*ask.pair), "why": "killed"}
-            book.event("lost", model=ask.model, item=ask.item, **about)
-
-
-def _take_up_again(book: Book, which: bool | str, plan: Plan) -> None:
-    """Restore models that were set aside; what ended the run for want of them is lifted."""
-    aside = list(book.tally.set_aside)
-    names = aside if which is True else [str(which)]
-    for name in names:
-        if name not in aside:
-            listed = ", ".join(aside) or "none"
-            raise UsageError(f"model {name!r} was not set aside; set aside: {listed}")
-        book.event("restore", model=name)
-    if names:
-        changes = [f"{name}: taken up again" for name in names]
-        budget = NO_LIMIT if plan.budget is None else plan.budget
-        book.change(Differences([], changes, {"budget": budget}), plan.identity())
-
-
-def start(plan: Plan, directory: RunDirectory) -> None:
-    """Write what a run directory begins with."""
-    directory.make()
-    if directory.journal.exists() and not holds_answers(directory):
-        directory.journal.path.unlink()
-        (directory.path / BANK_FILE).unlink(missing_ok=True)
-        shutil.rmtree(directory.path / BANKS_FOLDER, ignore_errors=True)
-    # The bank first: a journal without it could not be read back.
-    save_banks(plan.banks, directory.path)
-    directory.start({**plan.identity(), "command": _command()})
-
-
-def refuse_wrong_directory(directory: RunDirectory, resume: bool) -> None:
-    """Refuse to resume what is not there, and to start over what is.
-
-    What got no answer, as its metric was mistyped, say, may be started over: `start` does.
-
-    Raises
-    ------
-    RunError
-    """
-    exists = directory.journal.exists()
-    if resume and not exists:
-        raise RunError(f"nothing to resume: {directory.path} holds no ranking")
-    if not resume and holds_answers(directory):
-        raise RunError(
-            f"{directory.path} already holds a ranking; continue it with --resume, show it with "
-            f"`lm-eval-ccat rank {directory.path}`, or choose another --run_dir"
-        )
-
-
 def holds_answers(directory: RunDirectory) -> bool:
     """Whether anything beyond first questions is recorded."""
     if not directory.journal.exists():
@@ -351,20 +342,8 @@ def holds_answers(directory: RunDirectory) -> bool:
     return not records or any(record["op"] not in _FIRST for record in records)
 
 
-def _command() -> list[str] | None:
-    """The arguments that this process was started with, for a reader who wants to do it again."""
-    ours = Path(sys.argv[0]).name.startswith(("lm-eval-ccat", "lm_eval_ccat", "__main__"))
-    return sys.argv[1:] if ours else None
-
-
-def refuse_data_parallel() -> None:
-    """Refuse to be one of several data-parallel processes, before anything is loaded.
-
-    Raises
-    ------
-    HarnessError
-        With the remedy.
-    """
+def _refuse_data_parallel() -> None:
+    """Refuse to be one of several data-parallel processes, before anything is loaded."""
     size = os.environ.get("WORLD_SIZE", "1")
     if size.isdigit() and int(size) > 1:
         raise HarnessError(

@@ -20,12 +20,11 @@ from typing import Any
 
 from ..errors import CcatError, RunError
 from ..money import UNKNOWN
-from ..runs.book import Ask, Book
+from ..runs.book import Book
 from ..runs.lines import Record
 from .attempts import Attempts
-from .availability import State
 from .failures import describe
-from .lane import Lane, Sending, clock, of_one_task
+from .lane import Lane, Sending, State, clock
 from .line import Line, Order, window_of
 from .models import Answer, Item, Model, NoScoresError
 from .observer import Observer
@@ -67,10 +66,9 @@ class Sender:
         self._turns: list[Lane] = []
         self.line = Line(book, self._order())
         self.attempts = Attempts(plan, book, self.line)
-        self._came: queue.SimpleQueue[tuple[Lane, Sending | None, Any] | None] = queue.SimpleQueue()
+        self._came: queue.SimpleQueue[tuple[Lane, Sending, Any] | None] = queue.SimpleQueue()
         self._interrupts = Interrupts(lambda: self._came.put(None))
         self._seat: Lane | None = None
-        self._opening = False
         self._began = self._ticked = clock()
 
     # -- the run ---------------------------------------------------------------------------
@@ -90,9 +88,27 @@ class Sender:
             The journal cannot be written, or no answer can ever be scored.
         """
         self.observer.begin(self.plan, self.book)
+        late = False
         try:
             with self._interrupts, settled_heap():
-                self._ask_all()
+                self._start()
+                while self.line.over is None and not late:
+                    self._interrupts.heed()
+                    self._look(clock())
+                    self._take_turns()
+                    for lane in self.lanes.values():
+                        self._feed(lane)
+                    if self.line.over is None:
+                        self._collect(self._pause(clock()), more=True)
+                        if clock() - self._ticked >= TICK:
+                            self.observer.tick()
+                            self._ticked = clock()
+                    late = self.line.over is None and self._late()
+                rest = GRACE if late else max((x.rest() for x in self.lanes.values()), default=0.0)
+                self._collect_for(rest)
+                self._abandon("deadline" if late else "behind the deciding answer")
+                if late:
+                    self.line.end(f"the time budget of {self.plan.seconds:g} seconds is used up")
         except KeyboardInterrupt:
             self._collect_for(FAREWELL)
             self._abandon("interrupted")
@@ -102,32 +118,25 @@ class Sender:
             self.observer.end()
         return True
 
-    def _ask_all(self) -> None:
+    def _start(self) -> None:
+        """Open what is there all the time, unless the run is over; then ask the first items.
+
+        What cannot work shows before it costs anything.
+        """
         ranker = self.book.ranker
         spent = self._late() and self.book.told  # a new run answers something, however short
         if not (ranker.done or (self.line.order.goal and ranker.decided) or spent):
-            self._open_all()
-            self.line = self.attempts.line = Line(self.book, self._order())
+            resident, self._turns = self._split_by_memory()
+            for lane in [*resident, *self._turns[:1]]:
+                if lane.name not in self.book.tally.set_aside:
+                    self._open(lane)
+            self._seat = next((lane for lane in self._turns if lane.opened), None)
+            self.line.order = self._order()
             wire = {m: lane.model.slots * lane.model.batch for m, lane in self.lanes.items()}
             self.book.note("windows", windows=dict(self.line.order.windows), wire=wire)
             self._began = clock()
         self._interrupts.wait = True
         self.line.start()
-        while self.line.over is None:
-            self._interrupts.heed()
-            self._look(clock())
-            self._dispatch(clock())
-            if self.line.over is None:
-                self._collect(self._pause(clock()), more=True)
-                self._tick()
-            if self.line.over is None and self._late():
-                self._collect_for(GRACE)
-                self._abandon("deadline")
-                seconds = self.plan.seconds or 0.0
-                self.line.end(f"the time budget of {seconds:g} seconds is used up")
-                return
-        self._collect_for(max((lane.rest() for lane in self.lanes.values()), default=0.0))
-        self._abandon("behind the deciding answer")
 
     def beyond(self, model: str, items: Sequence[Item]) -> None:
         """Put items that the ranking does not offer to an open model; the Ranker is not told.
@@ -138,20 +147,18 @@ class Sender:
             One of them cannot be done: what is wanted is a full run.
         """
         lane = self.lanes[model]
-        self.line.over = self.line.over or ""
-        lane.more.extend(Ask(-1, lane.name, item) for item in items)
-        lane.gate.state = State.OPEN
-        lane.opened = True
+        self.line.beyond(model, items)
+        lane.gate.state, lane.opened = State.OPEN, True
         try:
             with self._interrupts:
                 self._interrupts.wait = True
-                while lane.more or lane.wire or lane.again:
+                while self.line.has_next(model) or lane.wire or lane.again:
                     self._interrupts.heed()
                     if lane.refused_for(clock()) > 60.0 * self.rule.outage_minutes:
                         raise RunError(
                             f"{lane.name} rejects every request because of its rate limit"
                         )
-                    self._feed(lane, clock())
+                    self._feed(lane)
                     self._collect(self._pause(clock()))
         except BaseException:
             self._abandon("interrupted")
@@ -179,26 +186,20 @@ class Sender:
 
     # -- opening ---------------------------------------------------------------------------
 
-    def _open_all(self) -> None:
-        """Open what is there all the time: what cannot work shows before it costs anything."""
-        resident, self._turns = self._split_by_memory()
-        for lane in [*resident, *self._turns[:1]]:
-            if lane.name in self.book.tally.set_aside:
-                continue
-            error: BaseException | None = None
-            try:
-                lane.model.open()
-            except BaseException as trouble:
-                error = trouble
-            self._opened(lane, error)
-        self._seat = next((lane for lane in self._turns if lane.opened), None)
-
-    def _opened(self, lane: Lane, error: BaseException | None) -> None:
-        if isinstance(error, Exception) and not isinstance(error, CcatError):
-            self.attempts.set_aside(lane, f"cannot be loaded: {describe(error)}")
+    def _open(self, lane: Lane) -> None:
+        """Open a model; one that cannot be made is set aside. A signal ends the loading at once."""
+        trouble: Exception | None = None
+        self._interrupts.wait = False
+        try:
+            lane.model.open()
+        except Exception as error:  # whatever a model type raises
+            trouble = error
+        self._interrupts.wait = True
+        if isinstance(trouble, CcatError):
+            raise trouble
+        if trouble is not None:
+            self.attempts.set_aside(lane, f"cannot be loaded: {describe(trouble)}")
             return
-        if error is not None:
-            raise error
         lane.opened = True
         if lane.model.remote and lane.median is None:
             # A wrong address, key or name shows at the first item, and costs no more.
@@ -224,87 +225,69 @@ class Sender:
         return [lane for lane in lanes if lane.model.memory is None], local
 
     def _take_turns(self) -> None:
-        """Load the model at the head of the line once the loaded one has nothing to do."""
-        seat = self._seat
-        if not self._turns or self._opening or (seat is not None and self._busy(seat)):
-            return
-        head = self.line.head
+        """Load the model at the head of the line once the loaded one has nothing to do.
+
+        The others wait for its answers anyway.
+        """
+        seat, head = self._seat, self.line.head
         wanted = None if head is None else self.lanes[head.model]
         if wanted is None or wanted not in self._turns or wanted is seat:
             return
         if seat is not None:
+            more = seat.opened and (seat.again or self.line.has_next(seat.name))
+            if seat.wire or more:
+                return
             seat.model.close()
             seat.opened = False
-        self._seat, self._opening = wanted, True
-        wanted.model.start_opening(partial(self._come, wanted, None))
-
-    def _busy(self, lane: Lane) -> bool:
-        waits = lane.opened and (bool(lane.again) or self.line.has_next(lane.name))
-        return bool(lane.wire) or waits
+        self._seat = wanted
+        self._open(wanted)
 
     # -- sending ---------------------------------------------------------------------------
 
-    def _dispatch(self, now: float) -> None:
-        self._take_turns()
-        for lane in self.lanes.values():
-            if lane.opened:
-                self._feed(lane, now)
-
-    def _feed(self, lane: Lane, now: float) -> None:
-        """Send what a model may be sent now."""
-        if lane.name in self.book.tally.set_aside and lane.name not in self.line.away:
-            return
-        while self._has_room(lane) and not lane.wait(now):
-            sending = self._next(lane, now)
-            if sending is None:
-                return
-            self._send(lane, sending)
-
-    def _has_room(self, lane: Lane) -> bool:
-        if lane.model.remote and lane.wire and self._first_contact(lane):
-            return False
-        return lane.free > 0 or (lane.name in self.line.away and lane.gate.state is State.WAITING)
-
-    def _first_contact(self, lane: Lane) -> bool:
-        """Whether a server has not shown yet that it works, a moment after the start."""
-        if clock() - self._began > CONTACT:
-            return False
-        remote = (one for one in self.lanes.values() if one.model.remote and one.opened)
-        return any(one.gate.state is State.PROBING and one.median is None for one in remote)
+    def _feed(self, lane: Lane, beside: Sending | None = None) -> None:
+        """Send a model what it may be sent now, first of all what goes out `beside` its slots."""
+        sending = beside or self._next(lane, clock())
+        while sending is not None:
+            sending.second = sending.second or lane.free <= 0
+            lane.sent(sending, clock())
+            items, come = [ask.item for ask in sending.asks], partial(self._bring, lane, sending)
+            lane.model.start(items, come, beside=sending.second)
+            sending = self._next(lane, clock())
 
     def _next(self, lane: Lane, now: float) -> Sending | None:
-        """Return what to send a model: an attempt that is due, else its next asks."""
-        gate = lane.gate
-        if not gate.may_ask(now):
+        """Return what to send a model now: an attempt that is due, else its next asks."""
+        gate, away = lane.gate, lane.name in self.line.away
+        if not lane.opened or (lane.name in self.book.tally.set_aside and not away):
             return None
-        probing = gate.state is State.PROBING
+        if lane.free <= 0 and not (away and gate.state is State.WAITING):
+            return None
+        if lane.model.remote and lane.wire and self._first_contact(now):
+            return None
+        if lane.wait(now) or not gate.may_ask(now):
+            return None
         if (due := lane.take_due(now)) is not None:
             return due
-        n = 1 if probing else lane.model.batch
+        probing = gate.state is State.PROBING
         if not probing and lane.free <= len(lane.again):
             return None  # attempts that wait keep their slots
-        if lane.more:
-            return Sending([lane.more.popleft() for _ in range(min(n, len(lane.more)))])
-        asks, others = of_one_task(self.line.next(lane.name, n))
-        self.line.back(others)
+        asks = self.line.next(lane.name, 1 if probing else lane.model.batch)
+        if asks and isinstance(asks[0].item, tuple):  # a call of the harness is of one task
+            task = asks[0].item[0]
+            self.line.back([ask for ask in asks if ask.item[0] != task])
+            asks = [ask for ask in asks if ask.item[0] == task]
         if not asks and probing and lane.left:
             lane.left.append(lane.left.pop(0))  # it may be this item that the server cannot do
             asks = [lane.left[-1]]
-        if asks:
-            return Sending(asks)
-        if probing:
+        if not asks and probing:
             gate.give_up_probe(now)
-        return None
+        return Sending(asks) if asks else None
 
-    def _send(self, lane: Lane, sending: Sending) -> None:
-        items = [ask.item for ask in sending.asks]
-        sending.second = sending.second or lane.free <= 0
-        lane.sent(sending, clock())
-        lane.model.start(items, partial(self._come, lane, sending), beside=sending.second)
-
-    def _come(self, lane: Lane, sending: Sending | None, result: Any) -> None:
-        """A call has brought answers or an error; in its thread."""
-        self._came.put((lane, sending, result))
+    def _first_contact(self, now: float) -> bool:
+        """Whether a server has not shown yet that it works, a moment after the start."""
+        if now - self._began > CONTACT:
+            return False
+        remote = (one for one in self.lanes.values() if one.model.remote and one.opened)
+        return any(one.gate.state is State.PROBING and one.median is None for one in remote)
 
     def _look(self, now: float) -> None:
         """Put aside who is away or silent, and ask a second time what holds up the line."""
@@ -335,7 +318,7 @@ class Sender:
         waits = lane.gate.state is State.WAITING
         if len(under_way) == 1 and not waits and now >= lane.second_at(under_way[0]):
             logger.info("%s, item %r holds up the others and is sent again", lane.name, head.item)
-            self._send(lane, Sending([head], under_way[0].attempt, second=True))
+            self._feed(lane, Sending([head], under_way[0].attempt, second=True))
 
     def _others_are_done(self) -> bool:
         """Whether the models that are there can be ranked without the others, and are."""
@@ -351,7 +334,7 @@ class Sender:
             waits += [due - now for due, _ in lane.again]
             if lane.gate.state is State.WAITING:
                 waits.append(lane.gate.wait(now))
-            if lane.opened and (lane.more or self.line.has_next(lane.name)) and lane.free > 0:
+            if lane.opened and self.line.has_next(lane.name) and lane.free > 0:
                 waits.append(lane.wait(now))
         if (head := self.line.head) is not None:
             lane = self.lanes[head.model]
@@ -362,14 +345,13 @@ class Sender:
         seconds = self.plan.seconds
         return seconds is not None and self.book.elapsed() >= seconds
 
-    def _tick(self) -> None:
-        if clock() - self._ticked >= TICK:
-            self.observer.tick()
-            self._ticked = clock()
-
     # -- what comes back -------------------------------------------------------------------
 
-    def _arrivals(self, timeout: float) -> Iterator[tuple[Lane, Sending | None, Any]]:
+    def _bring(self, lane: Lane, sending: Sending, result: Any) -> None:
+        """A call has brought answers or an error; in its thread."""
+        self._came.put((lane, sending, result))
+
+    def _arrivals(self, timeout: float) -> Iterator[tuple[Lane, Sending, Any]]:
         with suppress(queue.Empty):
             one = self._came.get(timeout=timeout)
             while True:
@@ -388,10 +370,6 @@ class Sender:
         now = 0.0
         for lane, sending, result in self._arrivals(timeout):
             now = clock()
-            if sending is None:
-                self._opening = False
-                self._opened(lane, result)
-                continue
             lane.wire.remove(sending)
             if isinstance(result, BaseException):
                 if isinstance(result, NoScoresError) or not isinstance(result, Exception):
@@ -404,7 +382,7 @@ class Sender:
             counted.append((lane, result))
         for lane in {lane.name: lane for lane, _ in counted if more and not failed}.values():
             if lane.model.remote:  # what is asked already need not wait until this is taken in
-                self._feed(lane, now)
+                self._feed(lane)
         self.line.arrive(records)
         for lane, answers in counted:
             if lane.name in self.line.away and lane.gate.state is State.OPEN:

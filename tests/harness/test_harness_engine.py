@@ -10,7 +10,7 @@ from local_bench import Copyist
 
 from lm_eval_ccat import ScoreTable, adaptive_evaluate, calibrate
 from lm_eval_ccat.errors import RunError, UsageError
-from lm_eval_ccat.live.known import read_known
+from lm_eval_ccat.live.earlier import read_known
 from lm_eval_ccat.metrics.scale import Scale
 from lm_eval_ccat.ranker.references import means_of_known
 

@@ -1,0 +1,297 @@
+"""What is known before a run asks anything: earlier answers, and full results of other models.
+
+A ranking asks as it would without earlier answers (``prior:``). Where one to the very same prompt
+exists, it is scored in place of a new one. So it does not matter how the documents of the earlier
+run were chosen: an answer counts when this ranking's own rule, or its own draw, comes to its
+document.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..bank import ItemBank
+from ..bank.outcome import Outcome
+from ..errors import ScaleError, ScoreTableError, UsageError
+from ..ranker.references import KnownMean, means_of_known
+from ..scores import ScoreTable
+from ..scores.answers import EarlierAnswer, earlier_answers
+from ..scores.readers.lm_eval.files import Run, find_runs, tasks_of
+from .fields import ANY, Values
+from .spec import Spec
+
+#: What follows the name of an output folder in that of the run directory beside it.
+SUFFIX = ".run"
+
+
+def answers_at_hand(
+    prior: Mapping[str, Sequence[str]],
+    models: Iterable[str],
+    tasks: Sequence[str],
+    item: Callable[[str, Any], Any],
+    warn: Callable[[str], None] | None = None,
+) -> dict[str, dict[Any, EarlierAnswer]]:
+    """Earlier answers by model and item, the latest of each.
+
+    Parameters
+    ----------
+    prior : mapping
+        As `Spec` has it.
+    models : iterable of str
+        To be ranked.
+    tasks : sequence of str
+    item : callable
+        ``(task, doc_id) -> item`` as the ranking names it.
+    warn : callable, optional
+        Is told of what was passed over: damaged files and lines, tasks without answers.
+
+    Raises
+    ------
+    UsageError
+        Logs are of none of the models.
+    ScoreTableError
+        Logs cannot be read or hold no answer to any of the tasks.
+    """
+    names = list(models)
+    unknown = sorted(set(prior) - {ANY, *names})
+    if unknown:
+        raise UsageError(f"`prior:` names {unknown[0]}, which is not ranked")
+    by_model: dict[str, dict[Any, EarlierAnswer]] = {name: {} for name in names}
+    for model, paths in prior.items():
+        for path in paths:
+            answers = _of_any(path, tasks, warn)
+            theirs = sorted({a.model for _, a in answers})
+            alone = len(theirs) == 1 and (model != ANY or len(names) == 1)
+            if not alone and not set(theirs) & set([model] if model else names):
+                raise UsageError(
+                    f"{path} holds answers of {', '.join(theirs[:8])}, none of which is ranked; "
+                    "say whose they are: NAME=PATH"
+                )
+            for task, a in answers:
+                whose = (model or names[0]) if alone else a.model
+                if whose in by_model and model in (ANY, whose):
+                    by_model[whose][item(task, a.doc_id)] = a
+    return by_model
+
+
+def _of_any(
+    path: str, tasks: Sequence[str], warn: Callable[[str], None] | None
+) -> list[tuple[str, EarlierAnswer]]:
+    """The answers to those of the tasks that were run before."""
+    answers, without = [], {}
+    for task in tasks:
+        try:
+            answers += [(task, answer) for answer in earlier_answers(path, task, warn)]
+        except ScoreTableError as error:
+            without[task] = error
+    if not answers:
+        raise next(iter(without.values()))
+    if without and warn:
+        warn(f"{path} has no answers to {', '.join(without)}; all its documents are asked")
+    return answers
+
+
+def run_beside(folder: Path) -> Path:
+    """Return the run directory beside an output folder, which keeps what the folder lacks."""
+    place = folder.resolve()
+    return place.with_name(place.name + SUFFIX)
+
+
+def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
+    """The models, tasks and settings of adaptive runs, with their answers as earlier ones.
+
+    Parameters
+    ----------
+    folder : Path
+        What ``--output_path`` named, with samples.
+    include_path : sequence of str, optional
+        Folders of task configurations, which logs do not name.
+
+    Raises
+    ------
+    UsageError
+        There is no adaptive run in it, or its models were not run alike.
+    """
+    latest: dict[str, dict[str, Run]] = {}
+    for run in sorted(_adaptive_runs(folder), key=lambda run: run.date):
+        latest.setdefault(run.model, {})[run.task] = run
+    if not latest:
+        raise UsageError(
+            f"{folder} is no run directory of `rank` and holds no results of `run --adaptive` "
+            "with samples (--log_samples)"
+        )
+    settings = {
+        json.dumps([sorted(runs), _harness(runs)], sort_keys=True) for runs in latest.values()
+    }
+    if len(settings) > 1:
+        raise UsageError(
+            f"the models in {folder} were run on other tasks or with other settings; name the "
+            f"folder of one: {', '.join(sorted(latest))}"
+        )
+    runs = next(iter(latest.values()))
+    tasks, harness = list(runs), _harness(runs)
+    if include_path:
+        harness["include_path"] = list(include_path)
+    return Spec.read(
+        {
+            **({"task": tasks[0]} if len(tasks) == 1 else {"tasks": tasks}),
+            "models": [_entry(name, next(iter(of.values()))) for name, of in latest.items()],
+            "harness": harness,
+            "prior": [str(folder)],
+        }
+    )
+
+
+def _adaptive_runs(folder: Path) -> list[Run]:
+    runs = [_named(run) for task in tasks_of(folder) for run in find_runs(folder, task)[0]]
+    return [run for run in runs if run.adaptive]
+
+
+def _named(run: Run) -> Run:
+    """A run with its task's own name, some letters of which cannot stand in that of a file."""
+    names = [n for n in run.results.get("configs") or () if re.sub(r"\W", "_", n) == run.task]
+    return replace(run, task=names[0]) if names else run
+
+
+def _entry(name: str, run: Run) -> Values:
+    config = run.results.get("config") or {}
+    entry = {key: config.get(key) for key in ("model", "model_args", "batch_size", "device")}
+    return {"name": name, **{key: value for key, value in entry.items() if value is not None}}
+
+
+def _harness(runs: Mapping[str, Run]) -> Values:
+    """Return the harness's settings of a model's tasks as a ranking's ``harness:`` block."""
+    run = next(iter(runs.values()))
+    known, config = run.settings, run.results.get("config") or {}
+    shots = {one.settings.get("num_fewshot") for one in runs.values()}
+    options = {
+        "num_fewshot": shots.pop() if len(shots) == 1 else None,  # else each task's own
+        "apply_chat_template": known.get("chat_template") or None,
+        "fewshot_as_multiturn": known.get("fewshot_as_multiturn") or None,
+        "system_instruction": known.get("system_instruction"),
+        "gen_kwargs": config.get("gen_kwargs") or None,
+        "seed": known.get("fewshot_seed"),
+    }
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def read_known(source: Any, bank: ItemBank) -> ScoreTable:
+    """Read scores of the bank's task, metric and filter, on its scale.
+
+    Parameters
+    ----------
+    source : path or ScoreTable
+        Harness logs or a score table; a table is taken as it is.
+    bank : ItemBank
+
+    Raises
+    ------
+    ScoreTableError, ScaleError
+        The results cannot be read, or are not of this metric.
+    """
+    if isinstance(source, ScoreTable):
+        return source
+    scale = bank.scale
+    ends, lower = (scale.low, scale.high), not scale.higher_is_better
+    try:
+        table = ScoreTable.read(source, bank.metric, bank.task, bank.filter, ends, lower)
+    except ScaleError:
+        if scale.cap is None:
+            raise
+        # Logs know no cap but the metric's own: read what they say, and cap as the bank does.
+        table = ScoreTable.read(source, bank.metric, bank.task, bank.filter)
+    return table if scale.cap is None else replace(table, scale=scale)
+
+
+@dataclass
+class KnownResults:
+    """Full results per task, read once.
+
+    Parameters
+    ----------
+    source : path, ScoreTable, or mapping of task name to either
+        Harness logs (a directory may hold several tasks) or score tables.
+    model : str, optional
+        Name of the model that is run: its own earlier results are no fixed point.
+    """
+
+    source: Any
+    model: str | None = None
+    _tables: dict[str, ScoreTable] = field(default_factory=dict)
+
+    def of_task(self, task: str, bank: ItemBank) -> ScoreTable | None:
+        """Full results of one task by the bank's metric and filter, on its scale.
+
+        Raises
+        ------
+        ScoreTableError, ScaleError
+            The results cannot be read, or are not of this metric.
+        UsageError
+            They are of no other model than the one that is run.
+        """
+        if task not in self._tables:
+            source = self.source
+            if isinstance(source, Mapping):
+                if task not in source:
+                    return None
+                source = source[task]
+            table = read_known(source, bank)
+            if self.model in table.models:
+                if len(table.models) == 1:
+                    raise UsageError(f"the leaderboard holds only {self.model!r}")
+                table = table.without([self.model])
+            self._tables[task] = table
+        return self._tables[task]
+
+    def means(
+        self,
+        measured: Mapping[str, Mapping[str, Outcome]],
+        new: Collection[str],
+        weights: Mapping[str, float],
+        sampled: bool = False,
+    ) -> dict[str, KnownMean] | None:
+        """Return the means of models with full results on all tasks; None if there are none.
+
+        Parameters
+        ----------
+        measured : mapping of task to (mapping of name to Outcome)
+        new : collection of str
+            Models to be ranked.
+        weights : mapping of task to float
+            Of several tasks.
+        sampled : bool, optional
+            See `means_of_known`.
+
+        Raises
+        ------
+        UsageError
+            There are several metrics, or no model has results on all of several tasks.
+        """
+        by_task = []
+        for task, outcomes in measured.items():
+            if len(outcomes) > 1:
+                raise UsageError(
+                    "full results of other models (known, leaderboard) go with one metric; name it "
+                    "in metrics"
+                )
+            [outcome] = outcomes.values()
+            table = self.of_task(task, outcome.bank)
+            known = {} if table is None else means_of_known(table, outcome.bank, sampled)
+            by_task.append({name: mean for name, mean in known.items() if name not in new})
+        total = sum(weights.get(task, 1.0) for task in measured)
+        share = np.array([weights.get(task, 1.0) / total for task in measured])
+        means: dict[str, KnownMean] = {}
+        for name in (n for n in by_task[0] if all(n in one for one in by_task)):
+            mean, error, kept = np.array([one[name] for one in by_task]).T
+            spread = float(np.sqrt((share**2 * error**2).sum()))
+            means[name] = (float(share @ mean), spread, float(share @ kept))
+        if not means and len(by_task) > 1:
+            raise UsageError("no model of `known:` has results on every task of the ranking")
+        return means or None
