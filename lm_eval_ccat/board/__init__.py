@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from .adding import add, init, place
 from .checking import Checked, check
 from .folder import Board
-from .full import add, init
 from .ledger import BoardRow, TaskScore
-from .placing import place
 from .publish import publish
 from .standing import BoardStanding, standing
 

@@ -16,9 +16,9 @@ from ..metrics.scale import Scale
 from ..parallel import in_processes
 from ..scores import ScoreTable
 from .folder import Board
-from .full import average
 from .journals import figures_of
 from .ledger import BoardRow, TaskScore, sha256_of
+from .standing import average
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
 _TOLERANCE = 1e-9

@@ -121,8 +121,6 @@ def _row(
             items=len(ids),
             documents=bank.n_items,
             metric=metric_of(bank),
-            evidence="",
-            sha256="",
             version=None if version is None else str(version),
             bank=hashes[task],
         )

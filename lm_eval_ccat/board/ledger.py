@@ -49,8 +49,8 @@ class TaskScore:
     items: int
     documents: int
     metric: str
-    evidence: str
-    sha256: str
+    evidence: str = ""
+    sha256: str = ""
     version: str | None = None
     bank: str | None = None
     changed: int = 0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..bank import ItemBank
 from .folder import Board
-from .ledger import FULL, BoardRow
+from .ledger import FULL, BoardRow, TaskScore
 
 Floats = NDArray[np.float64]
 Ranks = NDArray[np.intp]
@@ -145,6 +145,16 @@ def not_comparable(
     if not reasons and any(abs(row.shares.get(t, 1.0) - s) > 1e-9 for t, s in shares.items()):
         reasons.append("other weights of the tasks")
     return "; ".join(reasons)
+
+
+def average(board: Board, tasks: Mapping[str, TaskScore], shares: Mapping[str, float]) -> float:
+    """The weighted mean of full results, on the board's scale."""
+    total = sum(shares[task] for task in tasks)
+    unit = sum(
+        shares[task] * float(board.banks[task].scale.normalise(one.score))
+        for task, one in tasks.items()
+    )
+    return float(board.scale.restore(unit / total))
 
 
 def metric_of(bank: ItemBank) -> str:

@@ -28,7 +28,7 @@ from .parsing import JSON, REQUIRED, Opt, Options, Run, emit, warn
 
 if TYPE_CHECKING:
     from ..board import Board
-    from ..board.full import Added
+    from ..board.adding import Added
     from ..live.result import Result
 
 

@@ -7,7 +7,7 @@ from typing import TextIO
 
 from ..errors import UsageError
 from ..live.result import Result
-from ..report.progress import Progress
+from ..report.terminal import Progress, print_result
 from ..streams import to_draw
 from ..wording import plural
 from .parsing import emit, prints_json
@@ -63,8 +63,6 @@ def show(result: Result, target: str | None, out: TextIO) -> None:
     if prints_json(target):
         return
     from rich.console import Console
-
-    from ..report.terminal import print_result
 
     console = Console(file=to_draw(out), highlight=False)
     if not console.is_terminal:

@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     """Run, resume, forecast or show a ranking."""
     from ..live.ranking import dry_run, rank
     from ..report import LivePage, write_report
-    from ..report.forecast import forecast_lines
+    from ..report.terminal import forecast_lines
     from ..runs.store import stored
     from .live import Display, show
 

@@ -6,14 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .live_page import LivePage
-    from .page import write_report
+    from .page import LivePage, write_report
     from .run import StoredRun, read_run
 
 __all__ = ["LivePage", "StoredRun", "read_run", "write_report"]
 
 _HOME = {
-    "LivePage": "live_page",
+    "LivePage": "page",
     "StoredRun": "run",
     "read_run": "run",
     "write_report": "page",

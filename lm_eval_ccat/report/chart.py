@@ -1,16 +1,18 @@
 """The one chart engine: drawings in SVG, for the page, a notebook, and files.
 
 SVG is what the page needs (it scales, follows no library's style sheet, and loads nothing) and what
-a paper takes; PNG and PDF are the same drawing, converted.
+a paper takes; PNG and PDF are the same drawing, converted. Axes and paths in per cent serve the
+page's templates as well, whose charts stretch with the window.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib import import_module
-from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,6 @@ from ..errors import RunError, UsageError
 from ..files import replace_bytes
 from ..masking import mask_text
 from ..visible import visible_line
-from .axes import Axis
-from .shapes import Ticks, band, path, ticks
 
 INK, SOFT, LINE, ACCENT, BAD = "#1a1f27", "#5a6472", "#dfe4ea", "#1f5fbf", "#ad4e0b"
 COLOURS = (
@@ -31,6 +31,118 @@ FORMATS = ("svg", "png", "pdf")
 LETTER = 6.3
 _LONGEST = 44
 _FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
+
+
+# -- axes and paths -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A linear axis.
+
+    ``share`` maps a value to per cent of the axis, so that the same numbers serve percentages of a
+    width; ``place`` does so for marks that must stay on the axis.
+    """
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    labels: tuple[str, ...]
+
+    def place(self, value: float) -> float:
+        """Per cent of the axis's length at which a value lies, cut to [0, 100]."""
+        return min(100.0, max(0.0, self.share(value)))
+
+    def share(self, value: float) -> float:
+        """Per cent of the axis's length at which a value lies; outside it, below 0 or over 100."""
+        return round(100.0 * (value - self.low) / (self.high - self.low), 3)
+
+    def marks(self, down: bool = False) -> list[dict[str, Any]]:
+        """Place and label of each tick; `down` for a vertical axis, whose 0 is at the top."""
+        return [
+            {"at": round(100.0 - self.place(t), 3) if down else self.place(t), "label": label}
+            for t, label in zip(self.ticks, self.labels)
+        ]
+
+
+def axis(values: Iterable[float], count: int = 5, pad: float = 0.05) -> Axis:
+    """An axis that covers all finite values, with about `count` round ticks.
+
+    Examples
+    --------
+    >>> axis([0.12, 0.88], pad=0.0).labels
+    ('0.2', '0.4', '0.6', '0.8')
+    """
+    finite = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
+    low, high = min(finite), max(finite)
+    if high - low < 1e-12 * max(1.0, abs(high)):
+        low, high = low - 0.5, high + 0.5
+    margin = pad * (high - low)
+    return between(low - margin, high + margin, count)
+
+
+def between(low: float, high: float, count: int = 5) -> Axis:
+    """An axis from `low` to `high` exactly, with about `count` round ticks inside it.
+
+    Examples
+    --------
+    >>> between(-0.01, 0.01, 2).labels
+    ('-0.01', '0.00', '0.01')
+    """
+    raw = (high - low) / max(count, 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = power * next((f for f in (1.0, 2.0, 5.0) if raw <= f * power * 1.0000001), 10.0)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    ticks = tuple(step * i for i in range(first, last + 1))
+    # With as many decimals as the step needs, and no minus before a zero that rounding made.
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    labels = (f"{round(tick, decimals) + 0.0:,.{decimals}f}" for tick in ticks)
+    return Axis(low, high, ticks, tuple(labels))
+
+
+def decimals_for(error: float) -> int:
+    """Decimals that show two significant digits of an error.
+
+    Examples
+    --------
+    >>> decimals_for(0.013), decimals_for(2.4)
+    (3, 1)
+    """
+    if not (math.isfinite(error) and error > 0.0):
+        return 3
+    return min(6, max(0, 1 - math.floor(math.log10(error))))
+
+
+def path(xs: Sequence[float], ys: Sequence[float]) -> str:
+    """An SVG path through the points; a NaN breaks the line.
+
+    Examples
+    --------
+    >>> path([0, 50, 100], [0, math.nan, 10])
+    'M0 0M100 10'
+    """
+    parts: list[str] = []
+    pen = "M"
+    for x, y in zip(xs, ys):
+        if not (math.isfinite(x) and math.isfinite(y)):
+            pen = "M"
+            continue
+        parts.append(f"{pen}{x:g} {y:g}")
+        pen = "L"
+    return "".join(parts)
+
+
+def band(xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> str:
+    """A closed SVG path between two lines; points where either is NaN are left out."""
+    points = [p for p in zip(xs, low, high) if all(map(math.isfinite, p))]
+    if len(points) < 2:
+        return ""
+    forth = "L".join(f"{x:g} {y:g}" for x, _, y in points)
+    back = "L".join(f"{x:g} {y:g}" for x, y, _ in reversed(points))
+    return f"M{forth}L{back}Z"
+
+
+# -- drawings -------------------------------------------------------------------------------------
 
 
 def label(name: str, longest: int = _LONGEST) -> str:
@@ -115,13 +227,6 @@ class Chart:
                 "path", d=d, stroke=stroke, fill=fill, stroke_width=stroke_width, opacity=opacity
             )
 
-    def shape(self, d: str, box: tuple[float, float, float, float], **look: Any) -> None:
-        """A path in per cent of a box (left, top, width, height), cut off at its edges."""
-        x, y, width, height = box
-        inner = Chart(width, height)
-        inner.path(scaled(d, width, height), **look)
-        self._add("svg", "".join(inner._parts), x=x, y=y, width=width, height=height)
-
     @property
     def svg(self) -> str:
         """The drawing; the same chart always gives the same text."""
@@ -155,7 +260,21 @@ class Chart:
         """
         stem, written = Path(stem), []
         for form in formats:
-            content = self._as(form)
+            if form not in FORMATS:
+                raise UsageError(f"charts are written as svg, png and pdf, not {form!r}")
+            content = self.svg.encode("utf-8")
+            if form != "svg":
+                try:
+                    converter = import_module("vl_convert")
+                except ImportError:
+                    needed = 'pip install "lm-eval-ccat[plot]"'
+                    raise RunError(f"{form} needs a converter: {needed}") from None
+                pdf = form == "pdf"
+                content = bytes(
+                    converter.svg_to_pdf(self.svg)
+                    if pdf
+                    else converter.svg_to_png(self.svg, scale=2.0)
+                )
             target = stem.with_name(f"{stem.name}.{form}")
             try:
                 stem.parent.mkdir(parents=True, exist_ok=True)
@@ -165,37 +284,6 @@ class Chart:
             written.append(target)
         return written
 
-    def _as(self, form: str) -> bytes:
-        if form == "svg":
-            return self.svg.encode("utf-8")
-        if form not in FORMATS:
-            raise UsageError(f"charts are written as svg, png and pdf, not {form!r}")
-        try:
-            converter = import_module("vl_convert")
-        except ImportError:
-            raise RunError(f'{form} needs a converter: pip install "lm-eval-ccat[plot]"') from None
-        if form == "pdf":
-            return bytes(converter.svg_to_pdf(self.svg))
-        return bytes(converter.svg_to_png(self.svg, scale=2.0))
-
-
-def frame(
-    chart: Chart, title: str, across: Ticks, x: float, y: float, width: float, height: float,
-    up: Ticks,
-) -> Callable[..., None]:  # fmt: skip
-    """Draw title, grid and labels of a panel; what draws shapes in per cent of it."""
-    if title:
-        chart.text(x, y - 9, title, size=12, bold=True)
-    for tick in across:
-        at = x + width * tick["at"] / 100.0
-        chart.line(at, y, at, y + height)
-        chart.text(at, y + height + 15, tick["label"], "middle", SOFT)
-    for tick in up:
-        at = y + height * tick["at"] / 100.0
-        chart.line(x, at, x + width, at)
-        chart.text(x - 6, at + 4, tick["label"], "end", SOFT)
-    return lambda d, **look: chart.shape(d, (x, y, width, height), **look)
-
 
 class Panel:
     """A part of a chart with axes; figures go in, places on the chart come out.
@@ -203,22 +291,41 @@ class Panel:
     Parameters
     ----------
     chart : Chart
-    x, y, width, height : float
-        Of the plotting area.
-    across, up : Axis
+    box : (float, float, float, float)
+        Left, top, width and height of the plotting area.
+    across : Axis
+    up : Axis, optional
+        Left out, the panel has no grid across and no labels at its left.
     title, name : str, optional
         Above it at the left, and below it at the right.
     """
 
     def __init__(
-        self, chart: Chart, x: float, y: float, width: float, height: float, across: Axis, up: Axis,
-        title: str = "", name: str = "",
+        self, chart: Chart, box: tuple[float, float, float, float], across: Axis,
+        up: Axis | None = None, title: str = "", name: str = "",
     ) -> None:  # fmt: skip
-        self.chart, self._across, self._up = chart, across, up
-        self._box = x, y, width, height
-        frame(chart, title, ticks(across), x, y, width, height, ticks(up, down=True))
+        self.chart, self._across, self._box = chart, across, box
+        self._up = up or between(0.0, 1.0)
+        x, y, width, height = box
+        if title:
+            chart.text(x, y - 9, title, size=12, bold=True)
+        for tick in across.marks():
+            at = x + width * tick["at"] / 100.0
+            chart.line(at, y, at, y + height)
+            chart.text(at, y + height + 15, tick["label"], "middle", SOFT)
+        for tick in up.marks(down=True) if up else ():
+            at = y + height * tick["at"] / 100.0
+            chart.line(x, at, x + width, at)
+            chart.text(x - 6, at + 4, tick["label"], "end", SOFT)
         if name:
             chart.text(x + width, y + height + 30, name, "end", SOFT)
+
+    def shape(self, d: str, **look: Any) -> None:
+        """A path in per cent of the panel, cut off at its edges."""
+        x, y, width, height = self._box
+        inner = Chart(width, height)
+        inner.path(scaled(d, width, height), **look)
+        self.chart._add("svg", "".join(inner._parts), x=x, y=y, width=width, height=height)
 
     def x(self, value: float) -> float:
         """Where a value of the horizontal axis lies."""
@@ -232,10 +339,10 @@ class Panel:
         self, xs: Iterable[float], ys: Iterable[float], colour: str = ACCENT, dots: bool = False
     ) -> None:
         """A line through points; a NaN breaks it."""
-        points = [(self.x(a), self.y(b) if isfinite(b) else nan) for a, b in zip(xs, ys)]
+        points = [(self.x(a), self.y(b) if math.isfinite(b) else math.nan) for a, b in zip(xs, ys)]
         self.chart.path(path([p[0] for p in points], [p[1] for p in points]), colour)
         for at, up in points if dots else ():
-            if isfinite(up):
+            if math.isfinite(up):
                 self.chart.dot(at, up, 2.8, colour)
 
     def band(
@@ -243,8 +350,8 @@ class Panel:
     ) -> None:
         """The area between two lines."""
         at = [self.x(v) for v in xs]
-        shape = band(at, [self.y(v) for v in low], [self.y(v) for v in high])
-        self.chart.path(shape, fill=colour, opacity=0.13)
+        d = band(at, [self.y(v) for v in low], [self.y(v) for v in high])
+        self.chart.path(d, fill=colour, opacity=0.13)
 
 
 def scaled(d: str, width: float, height: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape, quoteattr
 
 from .. import __version__
 from ..errors import UsageError
@@ -13,9 +12,8 @@ from ..masking import mask_text
 from ..methods.belief import BENCHMARK
 from ..shown import in_markdown
 from ..wording import plural
-from .axes import axis
+from .chart import axis
 from .page import asset, csp_hash, environment
-from .shapes import ticks
 from .words import difference, probability
 
 if TYPE_CHECKING:
@@ -37,93 +35,65 @@ def lines(comparison: Comparison) -> list[str]:
 
 def markdown(comparison: Comparison) -> str:
     """Return a comparison as a comment on a pull request."""
-    title = f"{comparison.candidate} against {comparison.baseline}"
-    head = ("", "baseline", "candidate", "difference", "interval", "P(better)", "documents", "")
-    table = [
-        f"### {in_markdown(title)}: **{comparison.verdict}**",
-        "",
-        "| " + " | ".join(head) + " |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
-    ]
-    for one in comparison.outcomes:
-        for name, d in ((one.name, one.overall), *((f"– {g}", d) for g, d in one.groups.items())):
-            more = f" (about {d.more_documents:,} more decide)" if d.more_documents else ""
-            low, at, high = difference(d.low, d.difference, d.high)
-            cells = (
-                in_markdown(name),
-                f"{d.baseline:.4g}",
-                f"{d.candidate:.4g}",
-                at,
-                f"{low} to {high}",
-                probability(d.p_better),
-                f"{d.documents:,}",
-                d.verdict + more,
-            )
-            table.append("| " + " | ".join(cells) + " |")
-    answers = [
-        in_markdown(f"{one.name}, {line.strip()}")
-        for one in comparison.outcomes
-        for line in other_answer(comparison, one)
-    ]
-    how = f"Margin {comparison.margin:g}, confidence {comparison.confidence:g}, two-sided."
-    notes = map(in_markdown, comparison.notes)
-    bullets = [f"- {line}" for line in answers], [f"- {line}" for line in notes]
-    return "\n".join([*table, "", *bullets[0], "", how, *bullets[1]]) + "\n"
+    from markupsafe import Markup
+
+    def md(text: str) -> Markup:
+        return Markup(in_markdown(text))
+
+    return _rendered("comparison.md.j2", comparison, md=md, other_answer=other_answer)
 
 
 def junit(comparison: Comparison) -> str:
     """A test report: an outcome fails where the candidate is worse, and is skipped if not known."""
-    cases = []
-    for one in comparison.outcomes:
-        # Among many groups some look worse by chance: they are shown and fail nothing.
-        for name, d in ((one.name, one.overall), *one.groups.items()):
-            text = in_words(comparison, d)
-            verdict = d.verdict if one.decisive and d is one.overall else ""
-            inside = {
-                "worse": f"<failure message={quoteattr(text)}/>",
-                "not known": f"<skipped message={quoteattr(text)}/>",
-            }.get(verdict, f"<system-out>{escape(text)}</system-out>")
-            names = f"classname={quoteattr(one.name)} name={quoteattr(name)}"
-            cases.append(f"  <testcase {names}>{inside}</testcase>")
-    failed, skipped = (
-        sum(f"<{what} " in case for case in cases) for what in ("failure", "skipped")
-    )
-    suite = quoteattr(f"{comparison.candidate} against {comparison.baseline}")
-    return "\n".join(
-        [
-            '<?xml version="1.0" encoding="utf-8"?>',
-            f'<testsuite name={suite} tests="{len(cases)}" failures="{failed}" errors="0" '
-            f'skipped="{skipped}">',
-            *cases,
-            "</testsuite>\n",
-        ]
-    )
+    # Among many groups some look worse by chance: they are shown and fail nothing.
+    cases = [
+        (
+            one.name,
+            name,
+            d.verdict if one.decisive and d is one.overall else "",
+            in_words(comparison, d),
+        )
+        for one in comparison.outcomes
+        for name, d in ((one.name, one.overall), *one.groups.items())
+    ]
+    return _rendered("comparison.xml.j2", comparison, cases=cases) + "\n"
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Return the HTML page of a comparison.
+    """Return the HTML page of a comparison, which loads nothing."""
+    margin, tables = comparison.margin, []
+    for one in comparison.outcomes:
+        rows = [("all documents", one.overall), *one.groups.items()]
+        places = axis([*(v for _, d in rows for v in (d.low, d.high)), 0.0, -margin, margin], 6)
+        answers = [in_words(comparison, one.overall), *other_answer(comparison, one)]
+        said = ". ".join(answers) + "."
+        tables.append(
+            {"title": one.name, "said": said, "places": places, "margin": margin, "rows": rows}
+        )
+    headline = sentence(comparison, comparison.verdict)
+    deciding = [one for one in comparison.outcomes if one.decisive]
+    if len(deciding) > 1 and comparison.verdict in ("worse", "not known"):
+        n = sum(one.overall.verdict == comparison.verdict for one in deciding)
+        headline += f" by {n} of {len(deciding)} metrics"
+    if headline.startswith("it is"):
+        headline = f"I{headline[1:]}"
+    stated = f"margin {margin:g}, " if margin else ""
+    notes = [
+        f"Candidate minus baseline on the documents that both have; {stated}confidence "
+        f"{100 * comparison.confidence:g}%, two-sided.",
+        *(note for note in comparison.notes if note not in comparison.warnings),
+    ]
+    style = asset("style.css")
+    return _rendered(
+        "comparison.html.j2", comparison, headline=f"{headline}.", notes=notes, tables=tables,
+        warnings=comparison.warnings, style=style, style_hash=csp_hash(style), version=__version__,
+    )  # fmt: skip
 
-    Parameters
-    ----------
-    comparison : Comparison
 
-    Returns
-    -------
-    str
-        HTML that loads nothing.
-    """
-    margin = f"margin {comparison.margin:g}, " if comparison.margin else ""
-    return _page(
-        title=f"{comparison.candidate} against {comparison.baseline}",
-        headline=_verdict(comparison),
-        notes=[
-            f"Candidate minus baseline on the documents that both have; {margin}confidence "
-            f"{100 * comparison.confidence:g}%, two-sided.",
-            *(note for note in comparison.notes if note not in comparison.warnings),
-        ],
-        warnings=list(comparison.warnings),
-        tables=[_compared(comparison, one) for one in comparison.outcomes],
-    )
+def _rendered(template: str, comparison: Comparison, **content: Any) -> str:
+    title = f"{comparison.candidate} against {comparison.baseline}"
+    html = environment().get_template(template)
+    return mask_text(str(html.render(title=title, comparison=comparison, **content)))
 
 
 def in_words(comparison: Comparison, d: Difference) -> str:
@@ -134,7 +104,7 @@ def in_words(comparison: Comparison, d: Difference) -> str:
     "b is worse than a by more than 0.01: -0.034 [-0.051, -0.017] ..."
     """
     more = "" if d.more_documents is None else f"; about {d.more_documents:,} more would decide"
-    return f"{_sentence(comparison, d.verdict)}: {figures(d)}{more}"
+    return f"{sentence(comparison, d.verdict)}: {figures(d)}{more}"
 
 
 def figures(d: Difference) -> str:
@@ -155,12 +125,13 @@ def other_answer(comparison: Comparison, one: Compared) -> list[str]:
     if one.question == BENCHMARK:
         return [f"  for documents like these: {in_words(comparison, d)}"]
     gap = difference(d.difference, d.difference, d.difference)[1]
-    sentence = _sentence(comparison, d.verdict)
+    clause = sentence(comparison, d.verdict)
     these = "this document" if d.documents == 1 else f"these {d.documents:,} documents"
-    return [f"  in full runs of {these}: {sentence} ({gap})"]
+    return [f"  in full runs of {these}: {clause} ({gap})"]
 
 
-def _sentence(comparison: Comparison, verdict: str) -> str:
+def sentence(comparison: Comparison, verdict: str) -> str:
+    """A verdict as a clause."""
     a, b = comparison.baseline, comparison.candidate
     margin = f" by more than {comparison.margin:g}" if comparison.margin else ""
     return {
@@ -171,39 +142,6 @@ def _sentence(comparison: Comparison, verdict: str) -> str:
         "worse": f"{b} is worse than {a}{margin}",
         "not known": f"it is not known whether {b} is worse than {a}{margin}",
     }[verdict]
-
-
-def _verdict(comparison: Comparison) -> str:
-    sentence = _sentence(comparison, comparison.verdict)
-    deciding = [one for one in comparison.outcomes if one.decisive]
-    if len(deciding) > 1 and comparison.verdict in ("worse", "not known"):
-        n = sum(one.overall.verdict == comparison.verdict for one in deciding)
-        sentence += f" by {n} of {len(deciding)} metrics"
-    return (
-        f"{sentence[0].upper()}{sentence[1:]}." if sentence.startswith("it is") else f"{sentence}."
-    )
-
-
-def _compared(comparison: Comparison, one: Compared) -> dict[str, object]:
-    lines = [("all documents", one.overall), *one.groups.items()]
-    margin = comparison.margin
-    ends = [v for _, d in lines for v in (d.low, d.high)]
-    places = axis([*ends, 0.0, -margin, margin], 6)
-    sentences = [in_words(comparison, one.overall), *other_answer(comparison, one)]
-    return {
-        "title": one.name,
-        "said": ". ".join(sentences) + ".",
-        "ticks": ticks(places),
-        "place": places.place,
-        "margin": margin,
-        "rows": lines,
-    }
-
-
-def _page(**content: Any) -> str:
-    style = asset("style.css")
-    content |= {"style": style, "style_hash": csp_hash(style), "version": __version__}
-    return mask_text(str(environment().get_template("plain.html.j2").render(**content)))
 
 
 #: What a comparison is written as, by the ending of the file.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ..bank import ItemBank
 from ..content import RankingContent
@@ -149,7 +149,22 @@ class StoredRun:
     @cached_property
     def sources(self) -> dict[Any, tuple[str, str]]:
         """Prompt and target of each item that the harness's samples files hold."""
-        return dict(_read_sources(self.path, self.facts.get("outcomes") or {}))
+        tasks, sources = self.facts.get("outcomes") or {}, {}
+        for file in sorted(self.path.glob("*/**/samples_*.jsonl")):
+            # The longest name that fits: one task's may begin with another's.
+            named = (t for t in tasks if file.name.startswith(f"samples_{t}_"))
+            task = max(named, key=len, default="")
+            with file.open("rb") as stream:
+                for line in stream:
+                    try:
+                        row = json.loads(line)
+                        doc = (task, row["doc_id"]) if len(tasks) > 1 else row["doc_id"]
+                        if doc not in sources:
+                            target = str(row.get("target", ""))
+                            sources[doc] = _prompt(row.get("arguments")), target
+                    except (ValueError, KeyError, TypeError, AttributeError):
+                        continue  # a torn or foreign line costs its prompt, not the page
+        return sources
 
 
 def read_run(path: str | Path) -> StoredRun:
@@ -186,8 +201,17 @@ def read_run(path: str | Path) -> StoredRun:
     lead = _leading(header, next(iter(tasks))) if tasks else ""
     finished = result_file.is_file()
     if finished:
-        result = _read_json(result_file)
-        if not {"order", "models", "pairwise", "ties", "signature"} <= set(result):
+        try:
+            result: RankingContent = json.loads(result_file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise RunError(f"cannot read {result_file}: {error}") from error
+        if not isinstance(result, dict) or not {
+            "order",
+            "models",
+            "pairwise",
+            "ties",
+            "signature",
+        } <= set(result):
             raise RunError(f"{result_file} is not the result of a ranking")
         # A run that went on after its result is not finished; the journal knows better.
         finished = _is_the_last(result, records)
@@ -197,11 +221,14 @@ def read_run(path: str | Path) -> StoredRun:
         result = state(folder.path).content
     scored = {m: {_hashable(i) for i in of["items"]} for m, of in result["models"].items()}
     answers = [
-        _answer(r, lead, len(tasks) > 1)
+        StoredAnswer(
+            r["model"], _doc(r["item"], len(tasks) > 1), *_score(r, lead),
+            _output(r.get("responses") or []),
+        )
         for r in records
         # Answers behind the deciding one are in the journal and not in the ranking.
         if r.get("op") == "tell" and r["item"] in scored.get(r["model"], ())
-    ]
+    ]  # fmt: skip
     times = [r["time"] for r in records if isinstance(r.get("time"), (int, float))]
     return StoredRun(
         path=folder.path,
@@ -240,18 +267,13 @@ def _doc(item: Any, several: bool) -> Any:
     return item[1] if isinstance(item, tuple) and not several else item
 
 
-def _answer(record: Record, lead: str, several: bool) -> StoredAnswer:
+def _score(record: Record, lead: str) -> tuple[float, float | None]:
+    """An answer's score on [0, 1] and the raw one, of several those of the leading outcome."""
     score, raw = record["score"], record.get("raw")
     if isinstance(score, Mapping):
         name = lead if lead in score else next(iter(score))
         score, raw = score[name], (raw or {}).get(name)
-    return StoredAnswer(
-        model=record["model"],
-        doc=_doc(record["item"], several),
-        score=float(score),
-        raw=None if raw is None else float(raw),
-        output=_output(record.get("responses") or []),
-    )
+    return float(score), None if raw is None else float(raw)
 
 
 def _output(responses: Any) -> str:
@@ -278,44 +300,11 @@ def _banks(folder: Path, header: Record) -> ItemBank | Mapping[str, Mapping[str,
     return banks if "+".join(b.sha256 for b in every) == header.get("bank_sha256") else None
 
 
-def _read_sources(folder: Path, tasks: Collection[str]) -> Iterator[tuple[Any, tuple[str, str]]]:
-    seen: set[Any] = set()
-    for file in sorted(folder.glob("*/**/samples_*.jsonl")):
-        # The longest name that fits: one task's may begin with another's.
-        task = max((t for t in tasks if file.name.startswith(f"samples_{t}_")), key=len, default="")
-        with file.open("rb") as stream:
-            for line in stream:
-                try:
-                    row = json.loads(line)
-                    doc = (task, row["doc_id"]) if len(tasks) > 1 else row["doc_id"]
-                    if doc in seen:
-                        continue
-                    source = _prompt(row.get("arguments")), str(row.get("target", ""))
-                except (ValueError, KeyError, TypeError, AttributeError):
-                    continue  # a torn or foreign line costs its prompt, not the page
-                seen.add(doc)
-                yield doc, source
-
-
 def _prompt(arguments: Any) -> str:
     """The text of a sample's first request, in the harness's written form or its live one."""
-    if isinstance(arguments, dict):
-        arguments = list(arguments.values())
-    if not arguments:
-        return ""
-    first = arguments[0]
-    if isinstance(first, dict):
-        first = list(first.values())
-    if isinstance(first, (list, tuple)):
-        return str(first[0]) if first else ""
-    return str(first)
-
-
-def _read_json(file: Path) -> RankingContent:
-    try:
-        content = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {file}: {error}") from error
-    if not isinstance(content, dict):
-        raise RunError(f"{file} does not hold a JSON object")
-    return cast(RankingContent, content)
+    for _ in ("request", "prompt"):
+        if isinstance(arguments, dict):
+            arguments = list(arguments.values())
+        if isinstance(arguments, (list, tuple)):
+            arguments = arguments[0] if arguments else ""
+    return "" if arguments is None else str(arguments)

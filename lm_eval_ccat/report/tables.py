@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..content import ModelContent, OpenPairContent, RankingContent
 from ..ranker.headline import order_parts
-from .axes import between, decimals_for
+from .chart import between, decimals_for
 from .words import probability, whole_percent
 
 #: Models of the order that the head of the page names.
@@ -70,6 +70,11 @@ class ModelCells:
     def seen(self) -> bool:
         """Whether the model was asked anything or has full results."""
         return self.known or self.row["n_items"] > 0
+
+    @property
+    def guessed(self) -> bool:
+        """Whether its tokens, and so its cost, are estimated from the length of the texts."""
+        return bool(self.row.get("tokens", {}).get("estimated"))
 
 
 def model_cells(content: RankingContent) -> list[ModelCells]:

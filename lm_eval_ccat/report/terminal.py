@@ -1,24 +1,32 @@
-"""A result on a terminal: one sentence, a table that fits the terminal, and notes."""
+"""A result on a terminal: one sentence, a table that fits it, and notes; progress; a forecast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..content import RankingContent
 from ..harness.scorers import in_words
+from ..live.observer import Observer
+from ..live.result import facts_of, result_of
 from ..money import dollars, spent_in_words
 from ..ranker.headline import held, question
-from ..visible import visible_values
-from ..wording import plural
+from ..streams import to_draw
+from ..visible import visible, visible_line, visible_name, visible_values
 from .tables import ModelCells, model_cells, outlook, parts, stands_beyond
-from .trust import audited, samples
+from .trust import of_models
 from .words import listed, one_look, probability
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from ..live.plan import Plan
+    from ..runs.book import Book
 
 #: Models of which every row is shown; of more the first, those asked and their neighbours.
 MOST_ROWS = 24
@@ -29,16 +37,8 @@ MATRIX_MODELS = 6
 BOARD_MODELS = 8
 #: Letters that a name keeps when the terminal is too narrow for it.
 _NAME = 16
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the table: its title, its cells, and whether a narrow terminal keeps it."""
-
-    title: str
-    cell: Callable[[ModelCells], str]
-    optional: int = 0  # the largest goes first
-    right: bool = True
+#: Seconds between two lines about a run, where no table can be drawn.
+PLAIN_SECONDS = 10.0
 
 
 def print_result(console: Console, content: RankingContent) -> None:
@@ -47,14 +47,18 @@ def print_result(console: Console, content: RankingContent) -> None:
 
     content = visible_values(content, content["models"].keys())
     console.print(Text(content["headline"], style="bold"))
-    rows = model_cells(content)
     console.print(Text(f"{content['metric']}, {question(content)}", "italic"))
-    _print_models(console, content, rows)
-    names = [row.name for row in rows]
+    table, names = models_table(content, console.width)
+    console.print(table)
+    for name, short in names.items():
+        if short != name:
+            console.print(Text(f"{short} is {name}"), soft_wrap=True)
     if content.get("outcomes") or content.get("further"):
-        _print_table(console, *_outcomes(content))
+        console.print(Text("Of the same answers: estimate ± standard error, rank", "italic"))
+        console.print(_outcomes(content))
     if content.get("board"):
-        _print_table(console, *_board(content["board"], names))
+        console.print(Text("Estimate ± standard error (items)", "italic"))
+        console.print(_board(content["board"], list(names)))
     for line in notes(content):
         console.print(Text(line))
     console.print(Text(content["signature"]), soft_wrap=True)  # to be copied: in one piece
@@ -63,78 +67,89 @@ def print_result(console: Console, content: RankingContent) -> None:
 # -- the table of models ----------------------------------------------------------------------
 
 
-def _columns(content: RankingContent, rows: Sequence[ModelCells]) -> list[Column]:
-    """Return the columns to show beside the model's name."""
-    paid = content["cost_unit"] == "usd"
-    guessed = {
-        name for name, one in content["models"].items() if one.get("tokens", {}).get("estimated")
-    }
-    columns = [
-        Column("estimate", lambda r: r.estimate if r.seen else "-"),
-        Column(
-            f"{100 * content['confidence']:g}% interval",
-            lambda r: f"{r.low} to {r.high}" if r.seen else "-",
-            right=False,
-        ),
-    ]
-    if any(r.best < r.worst for r in rows):
-        columns += [Column("ranks", lambda r: r.ranks, 1), Column("best", lambda r: r.chance, 3)]
-    columns.append(Column("items", lambda r: "known" if r.known else str(r.row["n_items"]), 2))
-    if paid:
-        columns.append(
-            Column("cost", lambda r: dollars(r.row["cost"]) + "~" * (r.name in guessed), 4)
-        )
-    return [*columns, Column("vs next", lambda r: r.over_next, 5)]
+def models_table(
+    content: RankingContent,
+    width: int,
+    most: int = MOST_ROWS,
+    waiting: Mapping[str, int] | None = None,
+) -> tuple[Table, dict[str, str]]:
+    """The models of a ranking in a table that is no wider than the terminal.
 
+    Where it would be, columns are left out, and then the middle of names.
 
-def _print_models(console: Console, content: RankingContent, rows: Sequence[ModelCells]) -> None:
-    """The table; where the terminal is too narrow columns go, and then the middle of names."""
+    Parameters
+    ----------
+    content : mapping
+        As ``result.json`` has it.
+    width : int
+    most : int, optional
+        Rows up to which every model is shown.
+    waiting : mapping of str to int, optional
+        Of a run that goes on: items of each model that have no answer yet.
+
+    Returns
+    -------
+    table : rich.table.Table
+    names : dict of str to str
+        Every model, best first, and its name in the table.
+    """
     from rich.cells import cell_len
     from rich.text import Text
 
-    shown = _shown(rows)
-    columns = _columns(content, rows)
-    widths = [
-        max(map(cell_len, [c.title, *(c.cell(r) for r in shown if r is not None)])) for c in columns
+    rows = model_cells(content)
+    shown, left_out = _shown(rows, most)
+    # Title, when a narrow terminal leaves it out (0: never, the largest first), and the cells.
+    columns = [
+        ("estimate", 0, [r.estimate if r.seen else "-" for r in shown]),
+        (
+            f"{100 * content['confidence']:g}% interval",
+            0,
+            [f"{r.low} to {r.high}" if r.seen else "-" for r in shown],
+        ),
     ]
-    name_width = max((cell_len(r.name) for r in shown if r is not None), default=0)
-    room = console.width - len(f"{len(rows)}=") - 5 - 3 * len(columns)
-    while sum(widths) + min(name_width, _NAME) > room:
-        least = max(columns, key=lambda c: c.optional)
-        if not least.optional:
+    if any(r.best < r.worst for r in rows):
+        columns.append(("ranks", 1, [r.ranks for r in shown]))
+        columns.append(("best", 3, [r.chance for r in shown]))
+    columns.append(("items", 2, ["known" if r.known else str(r.row["n_items"]) for r in shown]))
+    if waiting is not None:
+        columns.append(("asked", 2, [str(waiting.get(r.name, "")) for r in shown]))
+    if content["cost_unit"] == "usd":
+        columns.append(("cost", 4, [dollars(r.row["cost"]) + "~" * r.guessed for r in shown]))
+    columns.append(("vs next", 5, [r.over_next for r in shown]))
+    name_width = max((cell_len(r.name) for r in shown), default=0)
+    while True:
+        taken = sum(3 + max(map(cell_len, [title, *cells])) for title, _, cells in columns)
+        room = width - len(f"{len(rows)}=") - 5 - taken
+        least = max(columns, key=lambda column: column[1])
+        if min(name_width, _NAME) <= room or not least[1]:
             break
-        at = columns.index(least)
-        room += 3
-        del columns[at], widths[at]
-    names = shortened([r.name for r in rows], max(8, room - sum(widths)))
+        columns.remove(least)
+    names = shortened([r.name for r in rows], max(8, room))
     table = _new_table()
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("model", no_wrap=True)
-    for column in columns:
-        justify = "right" if column.right else "left"
-        table.add_column(column.title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for row in shown:
-        if row is None:
-            table.add_row("", f"... {len(rows) - sum(r is not None for r in shown)} more")
-            continue
+    for title, _, _ in columns:
+        justify = "left" if title.endswith("interval") else "right"
+        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for n, row in enumerate(shown):
         rank = f"{row.rank}{'=' * (row.tie is not None)}" if row.rank else "-"
-        table.add_row(rank, Text(names[row.name]), *(c.cell(row) for c in columns))
-    console.print(table)
-    for name, short in names.items():
-        if short != name:
-            console.print(Text(f"{short} is {name}"), soft_wrap=True)
+        table.add_row(rank, Text(names[row.name]), *(cells[n] for _, _, cells in columns))
+    if left_out:
+        table.add_row("", f"... {left_out} more")
+    return table, names
 
 
-def _shown(rows: Sequence[ModelCells]) -> list[ModelCells | None]:
-    """Return the rows to show, then None if others are left out."""
-    if len(rows) <= MOST_ROWS:
-        return list(rows)
+def _shown(rows: Sequence[ModelCells], most: int) -> tuple[list[ModelCells], int]:
+    """Return the rows to show, and how many others there are."""
+    if len(rows) <= most:
+        return list(rows), 0
+    first = min(_FIRST, most)
     asked = [n for n, r in enumerate(rows) if not r.known]
-    wanted = set(range(_FIRST))
+    wanted = set(range(first))
     if len(asked) < len(rows):  # a leaderboard: the new ones and who stands beside them
-        near = {n + step for n in asked[:_FIRST] for step in (-1, 0, 1)}
+        near = {n + step for n in asked[:first] for step in (-1, 0, 1)}
         wanted = {n for n in near if 0 <= n < len(rows)} | {0}
-    return [*(rows[n] for n in sorted(wanted)), None]
+    return [rows[n] for n in sorted(wanted)], len(rows) - len(wanted)
 
 
 def shortened(names: Sequence[str], width: int) -> dict[str, str]:
@@ -159,8 +174,8 @@ def shortened(names: Sequence[str], width: int) -> dict[str, str]:
 # -- tables of parts --------------------------------------------------------------------------
 
 
-def _outcomes(content: RankingContent) -> tuple[str, Table]:
-    """Every outcome's estimates beside each other, and the order by each of them."""
+def _outcomes(content: RankingContent) -> Table:
+    """Every outcome's estimates beside each other, and the rank by each of them."""
     from rich.text import Text
 
     outcomes = parts({**content, "tasks": {}})
@@ -176,32 +191,30 @@ def _outcomes(content: RankingContent) -> tuple[str, Table]:
             for c in cells
         )
         table.add_row(Text(name), *texts)
-    return "Of the same answers: estimate ± standard error, rank", table
+    return table
 
 
-def _board(columns: Any, names: Sequence[str]) -> tuple[str, Table]:
+def _board(columns: Any, names: Sequence[str]) -> Table:
     """The average, every group and every task: a row each, a column per model."""
     from rich.text import Text
 
-    table = _new_table()
+    table, shown = _new_table(), names[:BOARD_MODELS]
     table.add_column("", overflow="fold")
-    shown = names[:BOARD_MODELS]
     for name in shown:
         table.add_column(Text(name), justify="right", overflow="fold")
     for column in columns:
         weight = f" ({100 * column['weight']:.3g}%)" if "weight" in column else ""
-        cells = [_cell(column["models"][name]) for name in shown]
         # Groups stand between the average and the tasks.
         label = column["name"] if column["kind"] != "group" else f"group {column['name']}"
+        cells = []
+        for one in (column["models"][name] for name in shown):
+            figures = f"{one['estimate']:.4g} ± {one['standard_error']:.2g}"
+            items = f" ({one['items']})" if one["items"] else ""
+            cells.append(
+                f"too few items ({one['items']})" if one["too_few"] else f"{figures}{items}"
+            )
         table.add_row(Text(label + weight), *cells)
-    return "Estimate ± standard error (items)", table
-
-
-def _cell(one: Mapping[str, Any]) -> str:
-    if one["too_few"]:
-        return f"too few items ({one['items']})"
-    items = f" ({one['items']})" if one["items"] else ""
-    return f"{one['estimate']:.4g} ± {one['standard_error']:.2g}{items}"
+    return table
 
 
 def _new_table() -> Table:
@@ -211,22 +224,16 @@ def _new_table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False)
 
 
-def _print_table(console: Console, title: str, table: Table) -> None:
-    from rich.text import Text
-
-    console.print(Text(title, "italic"))
-    console.print(table)
-
-
 # -- notes ------------------------------------------------------------------------------------
 
 
 def notes(content: RankingContent) -> list[str]:
     """Return the notes below the table: open pairs, warnings, costs and sources."""
+    warnings = content.get("warnings", ())
     return [
         *_open(content),
-        *(f"Warning: {text}." for text in content.get("warnings", ())),
-        *_trust(content),
+        *(f"Warning: {text}." for text in warnings),
+        *(text for _, text in of_models(content)),
         *(
             f"By {name}: {block['ranking'] or 'nothing known'}."
             for name, block in content.get("outcomes", {}).items()
@@ -277,29 +284,6 @@ def _open(content: RankingContent) -> Iterator[str]:
         yield standing
 
 
-def _trust(content: RankingContent) -> Iterator[str]:
-    """How far to trust each model's figures."""
-    for name, block in content["models"].items():
-        if place := block.get("place"):
-            yield f"{name}: {place['in_words']}."
-        yield from audited(name, block.get("audit"))
-        yield from (f"{name} {finding}." for finding in block.get("findings", ()))
-        if block["set_aside"]:
-            yield f"{name} was set aside: {block['set_aside']}"
-        elif block["failed"]:
-            first = block["failed"][0]
-            yield (
-                f"{name} failed on {plural(len(block['failed']), 'document')}; they count as not "
-                f"seen, not as 0. The first: {first['doc_id']}: {first['reason']}"
-            )
-        warned = any(f" answers of {name} are empty" in w for w in content.get("warnings", ()))
-        if block.get("empty_outputs") and not warned:
-            yield (
-                f"{name} gave {plural(block['empty_outputs'], 'empty answer')}, scored as they are."
-            )
-    yield from samples(content)
-
-
 def _matrix(content: RankingContent) -> Iterator[str]:
     order = content["order"]
     if not 2 < len(order) <= MATRIX_MODELS or not content["ties"]:
@@ -312,3 +296,163 @@ def _matrix(content: RankingContent) -> Iterator[str]:
     for i, a in enumerate(order[:-1]):
         cells = [p.get((a, b), "") if j > i else "" for j, b in enumerate(order) if j]
         yield f"{names[a]:<{width}}" + "".join(f"{cell:>{width}}" for cell in cells)
+
+
+# -- while it runs, and before ----------------------------------------------------------------
+
+
+class Progress(Observer):
+    """The progress of a run, refreshed from the thread that waits for it.
+
+    Parameters
+    ----------
+    quiet : bool
+        Plain log lines instead of the table, which is drawn only on a terminal anyway.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        from rich.console import Console
+
+        self.console = Console(file=to_draw(sys.stderr), no_color=quiet or None)
+        self.plain = quiet or not self.console.is_terminal
+        self._live: Any = None
+        self._told: set[str] = set()
+        self._last = 0.0
+        self._next = 0.0
+
+    def warn(self, message: str) -> None:
+        """Print a warning above the table; the same one is said once, whoever has it."""
+        if message in self._told:
+            return
+        self._told.add(message)
+        self.note(f"warning: {message}")
+
+    def note(self, message: str) -> None:
+        """Print a line above the table."""
+        text = visible(message)
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def begin(self, plan: Plan, book: Book) -> None:
+        """Start drawing."""
+        self.plan, self.book, self._facts = plan, book, facts_of(plan)
+        self._last = time.monotonic()
+        if not self.plain:
+            from rich.live import Live
+
+            self._live = Live(
+                self.table(), console=self.console, auto_refresh=False, transient=True
+            )
+            self._live.__enter__()
+
+    def end(self) -> None:
+        """Stop drawing."""
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+            self._live = None
+
+    def tick(self) -> None:
+        """Draw the present state; at most four times a second, and for a tenth of the time."""
+        now = time.monotonic()
+        if self._live is not None:
+            if now < self._next:
+                return
+            self._live.update(self.table(), refresh=True)
+            # Many models take longer to compare; looking on must not slow the run down.
+            self._next = now + max(0.25, 10 * (time.monotonic() - now))
+        elif now - self._last >= PLAIN_SECONDS:
+            self._last = now
+            self.console.print(self.line(), highlight=False, markup=False, soft_wrap=True)
+
+    def _now(self) -> tuple[RankingContent, dict[str, int]]:
+        waiting = Counter(visible_name(ask.model) for ask in self.book.pending)
+        return result_of(self._facts, self.book, None).content, waiting
+
+    def line(self) -> str:
+        """One log line about the state."""
+        content, waiting = self._now()
+        items = f"{content['items_administered']} items"
+        unanswered = [f"{sum(waiting.values())} unanswered"] if waiting else []
+        return "; ".join([content["ranking"], items, *self._spending(), *unanswered])
+
+    def _spending(self) -> list[str]:
+        plan, spent, elapsed = self.plan, self.book.ranker.spent, self.book.elapsed()
+        parts, left = [], ""
+        if plan.currency == "usd":
+            parts.append(f"${spent:.4g}" + (f" of ${plan.budget:.4g}" if plan.budget else ""))
+        elif plan.budget:
+            parts.append(f"budget {spent:g} of {plan.budget:g} items")
+        if plan.seconds is not None:
+            return [*parts, f"{max(0.0, plan.seconds - elapsed):.0f} s left"]
+        if plan.budget and spent > 0 and elapsed >= 2:
+            left = f", at most {elapsed * max(0.0, plan.budget - spent) / spent:.0f} s left"
+        return [*parts, f"{elapsed:.0f} s{left}"]
+
+    def table(self) -> Table:
+        """The table of the result as it is now, no taller than the terminal."""
+        from rich.text import Text
+
+        content, waiting = self._now()
+        near = set(pairwise(content["order"]))
+        pairs = [pair for pair in content["pairwise"] if (pair["a"], pair["b"]) in near]
+        content = visible_values({**content, "pairwise": pairs}, content["models"].keys())
+        size = self.console.size
+        table, _ = models_table(content, size.width, max(3, size.height - 8), waiting)
+        table.title, table.title_justify = Text(content["ranking"]), "left"
+        table.caption, table.caption_justify = "; ".join(self._spending()), "left"
+        return table
+
+
+def forecast_lines(content: Mapping[str, Any]) -> list[str]:
+    """Format what `lm_eval_ccat.live.ranking.dry_run` returns as lines of text."""
+    models, one_at_a_time = content["models"], content["one_at_a_time"]
+    bank = f"bank {content['bank']}." if content["bank"] else "no bank: random documents."
+    lines = [
+        f"Task {content['task']}: {content['documents']} documents, metric {content['metric']}, "
+        + bank,
+        f"{'model':<24} {'items':>12} {'per item':>12} {'cost':>22} {'full run':>12}",
+    ]
+    for name, m in models.items():
+        items = f"{m['least_items']} to {m['most_items']}"
+        mark = "~" if m["cost_estimated"] else ""
+        lines.append(
+            f"{name[:24]:<24} {items:>12} {_usd(m['cost_per_item'], mark):>12} "
+            f"{_range(m['least_cost'], m['most_cost'], mark):>22} "
+            f"{_usd(m['full_evaluation_cost'], mark):>12}"
+        )
+    lines += [
+        f"Together {content['least_items']} to {content['most_items']} items, "
+        f"{_range(content['least_cost'], content['most_cost'])}.",
+        "Items per model, by how far apart two neighbours are:",
+    ]
+    for gap, number in content["items_per_model_by_gap"].items():
+        lines.append(f"  {gap:>6} of {content['metric']}: {number or 'more than are allowed'}")
+    if content["overspend_at_most"] is not None:
+        over = _usd(content["overspend_at_most"], "~")
+        lines.append(f"Requests in flight at the end may exceed the budget, by at most {over}.")
+    if content["judge_cost_per_item"]:
+        judge = _usd(content["judge_cost_per_item"])
+        lines.append(f"Every item includes {judge} for the judge.")
+    if any(m["cost_estimated"] for m in models.values()):
+        lines.append("~ guessed from the lengths of prompts and references.")
+    if "seconds" in content["budget"]:
+        lines.append(f"It ends after {content['budget']['seconds']:g} s at the latest.")
+    longest = (sum if one_at_a_time else max)(m["most_seconds_at_1s"] for m in models.values())
+    at_once = "." if one_at_a_time else ", as the models work at the same time."
+    lines.append(f"Time: at most {longest:.0f} s for each second that an answer takes{at_once}")
+    if "probe" not in content:
+        return [*lines, "Nothing was asked and no model was loaded."]
+    lines.append("One document was asked of each model:")
+    for name, probe in content["probe"].items():
+        text = visible_line(probe["answer"] if probe["ok"] else probe["error"])[:120]
+        lines.append(f"  {visible_line(name)} {'answers' if probe['ok'] else 'fails'}: {text}")
+    return lines
+
+
+def _usd(amount: float | None, mark: str = "") -> str:
+    return "unknown" if amount is None else mark + dollars(amount)
+
+
+def _range(low: float | None, high: float | None, mark: str = "") -> str:
+    if low is None or high is None:
+        return "cost unknown"
+    return f"{_usd(low, mark)} to {_usd(max(low, high))}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from ..content import AuditContent, RankingContent
 from ..runs.rebuild import banks_at
 from ..upkeep.words import origin, reach, tried
+from ..wording import plural
 from .run import StoredRun
 from .tables import numbers, pairs_decided
 from .words import listed
@@ -33,58 +34,39 @@ SELF_CHECK_WORDS = {
 }
 
 
-def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
-    """How far to trust the figures: what a sentence is about, and the sentence."""
-    models, counts = run.result["models"], pairs_decided(run.result)
-    if counts["decided"]:
-        share = f"{counts['decided']:,} of {counts['pairs']:,} pairs"
-        text = f"{share} are decided at {100 * run.result['confidence']:g}% confidence"
-        if (wrong := run.result.get("expected_wrong_pairs")) is not None:
-            few = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
-            text += f"; {few} of them are expected to be wrong"
-        yield ("Decisions", text + ".")
-    findings = [f"{m} {text}." for m in run.tested for text in models[m].get("findings", ())]
-    yield from (("Range", text) for text in findings)
-    for task, bank in run.bank_of.items():
-        if text := reach(bank, _the_bank(task)):
-            yield ("Range", text + ("" if findings else " This run agrees with that."))
-    for m in run.tested:
-        yield from (("Sample", text) for text in audited(m, models[m].get("audit")))
-    yield from (("Sample", text) for text in samples(run.result))
-    for task, bank in run.bank_of.items():
-        if not bank.models:
+#: Of what is said of a model, what the page puts at its head.
+GRAVE = ("Set aside", "Failed", "Empty")
+
+
+def of_models(content: RankingContent) -> Iterator[tuple[str, str]]:
+    """What to know of each model beside its figures: what a sentence is about, and the sentence."""
+    number, each, models = numbers(content), [], content["models"]
+    for name in dict.fromkeys([*content["order"], *models]):
+        one = models[name]
+        if place := one.get("place"):
+            yield "Place", f"{name}: {place['in_words']}."
+        for text in audited(name, one.get("audit")):
+            yield "Sample", text
+        for finding in one.get("findings", ()):
+            yield "Range", f"{name} {finding}."
+        if one.get("set_aside"):
+            yield "Set aside", f"{name} was set aside: {one['set_aside']}"
+        elif failed := one.get("failed"):
+            first = failed[0]
             yield (
-                "Bank",
-                "No bank was used: all models got the same random documents, so nothing depends "
-                "on other models.",
+                "Failed",
+                f"{name} failed on {plural(len(failed), 'document')}; they count as not "
+                f"seen, not as 0. The first: {first['doc_id']}: {first['reason']}",
             )
-            continue
-        yield ("Bank", origin(bank, _the_bank(task)))
-        if text := tried(bank):
-            yield ("Bank", text)
-    if n := len(run.failed):
-        failed = listed(sorted({model for model, *_ in run.failed}))
-        yield (
-            "Failures",
-            f"{n} request{'s' if n > 1 else ''} failed ({failed}). These documents count as not "
-            "seen, never as wrong. If a model fails on the hard ones, its estimate is too high.",
-        )
-
-
-def _the_bank(task: str) -> str:
-    return f"The bank of {task}" if task else "The bank"
-
-
-def samples(content: RankingContent) -> Iterator[str]:
-    """Sum up what the random documents alone say of all models, in one sentence."""
-    number, models = numbers(content), content["models"]
-    each = [
-        f"{m} {number(s['estimate'])} ± {number(s['standard_error'])} (from {s['n']})"
-        for m in content["order"]
-        if (s := models[m].get("sample"))
-    ]
+        warned = any(f" answers of {name} are empty" in w for w in content.get("warnings", ()))
+        if one.get("empty_outputs") and not warned:
+            empty = plural(one["empty_outputs"], "empty answer")
+            yield "Empty", f"{name} gave {empty}, scored as they are."
+        if (s := one.get("sample")) and name in content["order"]:
+            figures = f"{number(s['estimate'])} ± {number(s['standard_error'])}"
+            each.append(f"{name} {figures} (from {s['n']})")
     if each:
-        yield f"By the random documents alone, without the bank: {listed(each)}."
+        yield "Sample", f"By the random documents alone, without the bank: {listed(each)}."
 
 
 def audited(name: str, audit: AuditContent | None) -> Iterator[str]:
@@ -100,6 +82,69 @@ def audited(name: str, audit: AuditContent | None) -> Iterator[str]:
         yield (
             f"{name} answers unlike the models of the bank; the estimate is less certain than its "
             "interval says."
+        )
+
+
+def sentences(run: StoredRun) -> Iterator[tuple[str, str]]:
+    """How far to trust the figures: what a sentence is about, and the sentence."""
+    counts = pairs_decided(run.result)
+    if counts["decided"]:
+        share = f"{counts['decided']:,} of {counts['pairs']:,} pairs"
+        text = f"{share} are decided at {100 * run.result['confidence']:g}% confidence"
+        if (wrong := run.result.get("expected_wrong_pairs")) is not None:
+            few = "fewer than 0.01" if wrong < 0.01 else f"about {wrong:.2g}"
+            text += f"; {few} of them are expected to be wrong"
+        yield "Decisions", text + "."
+    shown = [one for one in of_models(run.result) if one[0] in ("Range", "Sample")]
+    yield from sorted(shown, key=lambda one: one[0])
+    agrees = "" if any(topic == "Range" for topic, _ in shown) else " This run agrees with that."
+    for task, bank in run.bank_of.items():
+        name = f"The bank of {task}" if task else "The bank"
+        if text := reach(bank, name):
+            yield "Range", text + agrees
+        if not bank.models:
+            yield (
+                "Bank",
+                "No bank was used: all models got the same random documents, so nothing depends "
+                "on other models.",
+            )
+            continue
+        yield "Bank", origin(bank, name)
+        if text := tried(bank):
+            yield "Bank", text
+    if run.failed:
+        yield (
+            "Failures",
+            "Documents on which a request failed count as not seen, never as wrong. If a model "
+            "fails on the hard ones, its estimate is too high.",
+        )
+
+
+def warnings(run: StoredRun, with_course: bool = True) -> Iterator[tuple[str, str]]:
+    """Return the page's warnings, each with its kind, the gravest first."""
+    if not run.finished:
+        yield "Running", "This run is not finished; the page shows its state so far."
+    shown = [one for one in of_models(run.result) if one[0] in GRAVE]
+    yield from sorted(shown, key=lambda one: GRAVE.index(one[0]))
+    models = run.result["models"]
+    estimated = [m for m in run.models if models[m].get("tokens", {}).get("estimated")]
+    if names := listed(estimated):
+        yield ("Cost", f"Tokens of {names} are estimated from the length of the texts.")
+    if run.torn:
+        yield "Journal", "The journal ends in a line torn by a crash; that line is left out."
+    for task, bank in run.bank_of.items():
+        yield from (("Bank", f"{task}: {text}" if task else text) for text in bank.warnings)
+    if run.banks is None:
+        yield (
+            "Bank",
+            "The run's copy of its item bank is gone or changed, so the course of the run, the "
+            "information curve and the expected scores are left out.",
+        )
+    elif run.answers and not with_course:
+        yield (
+            "Version",
+            "This version's method gives other figures for the same answers than the run "
+            "reported. The page shows what the run reported; its course is left out.",
         )
 
 

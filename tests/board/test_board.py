@@ -219,7 +219,7 @@ def test_an_interrupted_place_goes_on(world, board, monkeypatch):
     config = world.config(["m03"], name="late")
     with pytest.raises(RunError, match="run the same command to continue"):
         place(board, config, observer=Impatient())
-    monkeypatch.setattr("lm_eval_ccat.board.placing.randbits", lambda bits: 9)
+    monkeypatch.setattr("lm_eval_ccat.board.adding.randbits", lambda bits: 9)
     [row] = place(board, config).rows
     assert row.model == "m03" and "seed:7" in row.signature, "the seed that it began with"
     assert verdicts(board)["m03"] == "sound"
@@ -359,7 +359,7 @@ def test_what_cannot_begin_leaves_nothing(tmp_path, monkeypatch):
         raise RunError("cannot be added")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lm_eval_ccat.board.full.add", fails)
+        patch.setattr("lm_eval_ccat.board.adding.add", fails)
         with pytest.raises(RunError, match="cannot be added"):
             init(folder, table)
         assert not folder.exists()

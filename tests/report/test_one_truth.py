@@ -17,13 +17,12 @@ from lm_eval_ccat.live.result import state
 from lm_eval_ccat.money import dollars
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report import read_run
-from lm_eval_ccat.report.page import render
+from lm_eval_ccat.report.page import render, view
 from lm_eval_ccat.report.plots import plot_pairwise, plot_progress, plot_ranking
 from lm_eval_ccat.report.replay import course
 from lm_eval_ccat.report.tables import PartTable
 from lm_eval_ccat.report.tables import parts as parts_of
 from lm_eval_ccat.report.terminal import print_result
-from lm_eval_ccat.report.view import view
 from lm_eval_ccat.report.words import whole_percent
 from lm_eval_ccat.runs.rebuild import rebuild
 

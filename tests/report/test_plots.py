@@ -12,8 +12,7 @@ import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate, simulate
 from lm_eval_ccat.cli.main import main
-from lm_eval_ccat.report.axes import between
-from lm_eval_ccat.report.chart import Chart, Panel
+from lm_eval_ccat.report.chart import Chart, Panel, between
 from lm_eval_ccat.report.plots import plot_bank, plot_simulation
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -43,7 +42,7 @@ def replay(table):
 
 def test_a_panel_puts_figures_in_their_places():
     chart = Chart(200, 100, "<words> & more")
-    panel = Panel(chart, 50, 10, 100, 80, between(0, 10), between(0, 1))
+    panel = Panel(chart, (50, 10, 100, 80), between(0, 10), between(0, 1))
     assert [panel.x(v) for v in (0, 5, 10)] == [50, 100, 150]
     assert [panel.y(v) for v in (0, 0.5, 1)] == [90, 50, 10], "up is up"
     panel.curve([0, 5, 10], [0, float("nan"), 1])
