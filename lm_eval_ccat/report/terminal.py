@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..content import RankingContent
 from ..harness.scorers import in_words
 from ..live.observer import Observer
-from ..live.result import facts_of, result_of
+from ..live.result import result_of
 from ..money import dollars, spent_in_words
 from ..ranker.headline import held, question
 from ..streams import to_draw
@@ -334,7 +334,7 @@ class Progress(Observer):
 
     def begin(self, plan: Plan, book: Book) -> None:
         """Start drawing."""
-        self.plan, self.book, self._facts = plan, book, facts_of(plan)
+        self.plan, self.book, self._facts = plan, book, plan.facts()
         self._last = time.monotonic()
         if not self.plain:
             from rich.live import Live
@@ -365,7 +365,7 @@ class Progress(Observer):
 
     def _now(self) -> tuple[RankingContent, dict[str, int]]:
         waiting = Counter(visible_name(ask.model) for ask in self.book.pending)
-        return result_of(self._facts, self.book, None).content, waiting
+        return result_of(self._facts, None, self.book, None).content, waiting
 
     def line(self) -> str:
         """One log line about the state."""
